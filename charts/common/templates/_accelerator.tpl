@@ -1,0 +1,51 @@
+{{/* common.interfaces: interfaces of a worker pod besides eth0, in the order of their numbers (eth10 after eth9), as JSON list of
+     {interface, network, deviceMode}.                            include "common.interfaces" $ | fromJsonArray */}}
+{{- define "common.interfaces" -}}
+{{- $interfaces := include "common.entries" .Values.accelerator.interfaces | fromJson -}}
+{{- $sorted := list -}}
+{{- range $i := until 100 -}}
+{{- $name := printf "eth%d" $i -}}
+{{- if hasKey $interfaces $name -}}
+{{- $sorted = append $sorted (include "common.merge" (list (get $interfaces $name) (dict "interface" $name)) | fromJson) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $sorted -}}
+{{- end }}
+
+{{/* common.wiring.annotations: what GKE reads to attach the interfaces, as JSON map. The list itself is JSON in a string.
+                                                                  include "common.wiring.annotations" $ | fromJson */}}
+{{- define "common.wiring.annotations" -}}
+{{- $list := list (dict "interfaceName" "eth0" "network" "default") -}}
+{{- range include "common.interfaces" . | fromJsonArray -}}
+{{- $list = append $list (dict "interfaceName" .interface "network" .network) -}}
+{{- end -}}
+{{- dict "networking.gke.io/default-interface" "eth0" "networking.gke.io/interfaces" (toJson $list) | toJson -}}
+{{- end }}
+
+{{/* common.wiring.environment: NCCL's settings on a worker, as JSON list. The script comes by BASH_ENV, because KubeRay starts Ray by
+     bash and its start command stays untouched; NCCL_NET makes NCCL fail where the plugin is missing, instead of using TCP.
+                                                                  include "common.wiring.environment" $ | fromJsonArray */}}
+{{- define "common.wiring.environment" -}}
+{{- $nccl := .Values.accelerator.nccl -}}
+{{- list
+  (dict "name" "BASH_ENV" "value" $nccl.environmentScript)
+  (dict "name" "NCCL_NET" "value" $nccl.net)
+  (dict "name" "NCCL_TUNER_CONFIG_PATH" "value" $nccl.tunerConfig)
+  (dict "name" "NCCL_SOCKET_IFNAME" "value" $nccl.socketInterface)
+  (dict "name" "GLOO_SOCKET_IFNAME" "value" $nccl.socketInterface) | toJson -}}
+{{- end }}
+
+{{/* common.wiring.volumes: driver folders of the node and /dev/shm, as JSON {volumes, mounts, hostMounts}. type Directory: without it a
+     missing folder is created empty and hides the driver.        include "common.wiring.volumes" $ | fromJson */}}
+{{- define "common.wiring.volumes" -}}
+{{- $accelerator := .Values.accelerator -}}
+{{- $volumes := list (dict "name" "shared-memory" "emptyDir" (dict "medium" "Memory" "sizeLimit" (include "common.quantity" $accelerator.sharedMemory))) -}}
+{{- $mounts := list -}}
+{{- $paths := include "common.entries" $accelerator.hostPaths | fromJson -}}
+{{- range $name := keys $paths | sortAlpha -}}
+{{- $path := get $paths $name -}}
+{{- $volumes = append $volumes (dict "name" (printf "host-%s" $name) "hostPath" (dict "path" $path.hostPath "type" "Directory")) -}}
+{{- $mounts = append $mounts (dict "name" (printf "host-%s" $name) "mountPath" $path.mountPath "readOnly" true) -}}
+{{- end -}}
+{{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (append $mounts (dict "name" "shared-memory" "mountPath" "/dev/shm")) | toJson -}}
+{{- end }}

@@ -1,0 +1,29 @@
+{{/* common.raycluster.spec: spec of a RayCluster, as YAML, for the raycluster chart and for ephemeral jobs. It is written in the
+     operator's own form (numOfHosts, scaleStrategy, canonical quantities): otherwise the operator's first write of a RayJob takes
+     over workerGroupSpecs, and the next server-side apply conflicts with it.
+                                                                  include "common.raycluster.spec" $ */}}
+{{- define "common.raycluster.spec" -}}
+{{- $replicas := int64 .Values.ray.workers.replicas -}}
+rayVersion: {{ .Values.images.training.rayVersion | quote }}
+enableInTreeAutoscaling: false
+headGroupSpec:
+  rayStartParams:
+    dashboard-host: 0.0.0.0
+    # No actor may land on the head: it has neither the GPUs nor the network of the workers.
+    num-cpus: "0"
+    num-gpus: "0"
+  template:
+    {{- include "common.pod.head" . | fromJson | toYaml | nindent 4 }}
+workerGroupSpecs:
+  - groupName: gpu
+    # The size is fixed. Equal numbers keep KubeRay's autoscaler and its clamping out of it.
+    replicas: {{ $replicas }}
+    minReplicas: {{ $replicas }}
+    maxReplicas: {{ $replicas }}
+    numOfHosts: 1
+    scaleStrategy: {}
+    rayStartParams:
+      num-gpus: {{ int64 .Values.accelerator.gpusPerNode | quote }}
+    template:
+      {{- include "common.pod.worker" . | fromJson | toYaml | nindent 6 }}
+{{- end }}

@@ -1,0 +1,42 @@
+{{/* common.volumes: the volumes of the stack, checked, as JSON. A volume has exactly one source; an entry or a source that a later
+     file set to null is gone.                                    include "common.volumes" $ | fromJson */}}
+{{- define "common.volumes" -}}
+{{- $volumes := dict -}}
+{{- range $name, $volume := include "common.entries" .Values.storage | fromJson -}}
+{{- $entry := include "common.entries" $volume | fromJson -}}
+{{- $sources := list -}}
+{{- range $source := list "existingClaim" "gcsfuse" "pvc" }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
+{{- if ne (len $sources) 1 -}}
+{{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, pvc, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
+{{- end -}}
+{{- $_ := set $volumes $name $entry -}}
+{{- end -}}
+{{- toJson $volumes -}}
+{{- end }}
+
+{{/* common.mountPath: where a volume that another key names is mounted; fails with the key's name where there is none.
+                                                                  include "common.mountPath" (list $ "job.volume" "data") */}}
+{{- define "common.mountPath" -}}
+{{- $root := index . 0 -}}{{- $key := index . 1 -}}{{- $name := index . 2 -}}
+{{- $volumes := include "common.volumes" $root | fromJson -}}
+{{- if not (hasKey $volumes $name) -}}
+{{- fail (printf "%s is %q, and storage has no volume of that name (it has: %s). Add storage.%s to your site file or name another volume" $key $name (keys $volumes | sortAlpha | join ", " | default "none") $name) -}}
+{{- end -}}
+{{- (get $volumes $name).mountPath -}}
+{{- end }}
+
+{{/* common.podVolumes: volumes, mounts and pod annotations that the storage section gives to a pod, as JSON.
+                                                                  include "common.podVolumes" $ | fromJson */}}
+{{- define "common.podVolumes" -}}
+{{- $root := . -}}
+{{- $volumes := list -}}{{- $mounts := list -}}{{- $annotations := dict -}}
+{{- $entries := include "common.volumes" $root | fromJson -}}
+{{- range $name := keys $entries | sortAlpha -}}
+{{- $entry := get $entries $name -}}
+{{- $volumes = append $volumes (dict "name" $name "persistentVolumeClaim" (dict "claimName" (include "common.claimName" (list $root $name)))) -}}
+{{- $mounts = append $mounts (dict "name" $name "mountPath" $entry.mountPath) -}}
+{{- /* Without this annotation no sidecar is injected, and the pod hangs at the mount without an error. */ -}}
+{{- if hasKey $entry "gcsfuse" }}{{ $_ := set $annotations "gke-gcsfuse/volumes" "true" }}{{ end -}}
+{{- end -}}
+{{- dict "volumes" $volumes "mounts" $mounts "annotations" $annotations | toJson -}}
+{{- end }}

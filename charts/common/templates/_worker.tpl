@@ -1,0 +1,71 @@
+{{/* common.pod.worker: pod template of the GPU workers, as JSON. The Ray container is the first one: GKE mounts the RDMA device files
+     into the first container only, and KubeRay takes the first for Ray.
+                                                                  include "common.pod.worker" $ | fromJson */}}
+{{- define "common.pod.worker" -}}
+{{- $storage := include "common.podVolumes" . | fromJson -}}
+{{- $wiring := include "common.wiring.volumes" . | fromJson -}}
+{{- $template := include "common.pod.workerText" (dict
+  "root" .
+  "accelerator" .Values.accelerator
+  "annotations" (include "common.merge" (list (include "common.wiring.annotations" . | fromJson) $storage.annotations) | fromJson)
+  "environment" (concat (include "common.environment" . | fromJsonArray) (include "common.wiring.environment" . | fromJsonArray))
+  "volumes" (concat $wiring.volumes $storage.volumes)
+  "mounts" (concat $wiring.mounts $storage.mounts)
+  "hostMounts" $wiring.hostMounts) | fromYaml -}}
+{{- include "common.overlay" (list $template .Values.ray.workers) -}}
+{{- end }}
+
+{{- define "common.pod.workerText" -}}
+metadata:
+  labels:
+    grpo-charts/stack: {{ .root.Values.stack.name }}
+    grpo-charts/part: worker
+  annotations: {{ toJson .annotations }}
+spec:
+  serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
+  nodeSelector:
+    cloud.google.com/gke-accelerator: {{ .accelerator.label }}
+  tolerations:
+    - key: nvidia.com/gpu
+      operator: Exists
+      effect: NoSchedule
+  initContainers:
+    # BASH_ENV only warns about a missing script, and NCCL would then run without its settings.
+    - name: check-node
+      image: {{ include "common.image" .root | quote }}
+      imagePullPolicy: IfNotPresent
+      command: [/bin/bash, -c]
+      args:
+        - {{ include "common.checkNode" .accelerator | toJson }}
+      resources:
+        {{- include "common.resources" (dict "cpu" "1" "memory" "1Gi" "ephemeralStorage" "1Gi") | nindent 8 }}
+      volumeMounts: {{ toJson .hostMounts }}
+  containers:
+    - name: ray-worker
+      image: {{ include "common.image" .root | quote }}
+      imagePullPolicy: IfNotPresent
+      env: {{ toJson .environment }}
+      resources:
+        {{- include "common.resources" (merge (dict "gpus" (int64 .accelerator.gpusPerNode)) .accelerator.worker) | nindent 8 }}
+      securityContext:
+        capabilities:
+          add: [IPC_LOCK]
+      volumeMounts: {{ toJson .mounts }}
+  volumes: {{ toJson .volumes }}
+{{- end }}
+
+{{/* common.checkNode: the init container's script. It fails with a sentence where the node lacks what NCCL needs.
+                                                                  include "common.checkNode" .Values.accelerator */}}
+{{- define "common.checkNode" -}}
+for file in {{ .nccl.environmentScript }} {{ .nccl.tunerConfig }}; do
+  if [ ! -r "$file" ]; then
+    echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this node, or is for another machine family" >&2
+    exit 1
+  fi
+done
+if ! bash -n {{ .nccl.environmentScript }}; then
+  echo "check-node: {{ .nccl.environmentScript }} is not a script that bash can read: the installer was interrupted" >&2
+  exit 1
+fi
+echo "check-node: driver folders and NCCL settings are in place"
+{{- end }}

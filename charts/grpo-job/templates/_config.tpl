@@ -1,0 +1,78 @@
+{{/* grpo.nodes: GPU nodes of the job. All of the cluster by default; less only on an existing cluster, never more.
+                                                                  include "grpo.nodes" $ */}}
+{{- define "grpo.nodes" -}}
+{{- $have := int64 .Values.ray.workers.replicas -}}
+{{- $want := int64 (.Values.job.nodes | default $have) -}}
+{{- if gt $want $have -}}
+{{- fail (printf "job.nodes is %d, and the cluster has %d GPU nodes (ray.workers.replicas): the job would wait for nodes that never come. Lower job.nodes or raise ray.workers.replicas" $want $have) -}}
+{{- end -}}
+{{- if and (lt $want $have) (eq .Values.job.cluster.mode "ephemeral") -}}
+{{- fail (printf "job.nodes is %d of %d GPU nodes, and job.cluster.mode is ephemeral: the other nodes would be paid and not used. Set ray.workers.replicas to %d" $want $have $want) -}}
+{{- end -}}
+{{- $want -}}
+{{- end }}
+
+{{/* grpo.runDirectory: where the run keeps its checkpoints, logs and records.
+                                                                  include "grpo.runDirectory" $ */}}
+{{- define "grpo.runDirectory" -}}
+{{- printf "%s/runs/%s" (include "common.mountPath" (list . "job.volume" .Values.job.volume)) .Values.job.name -}}
+{{- end }}
+
+{{/* grpo.derived: configuration that follows from the other values, as JSON. Keys as NeMo RL spells them.
+                                                                  include "grpo.derived" $ | fromJson */}}
+{{- define "grpo.derived" -}}
+{{- $directory := include "grpo.runDirectory" . -}}
+{{- dict
+  "defaults" (printf "%s/%s" (include "grpo.workingDirectory" .) "examples/configs/grpo_math_1B.yaml")
+  "cluster" (dict "num_nodes" (include "grpo.nodes" . | int64) "gpus_per_node" (int64 .Values.accelerator.gpusPerNode))
+  "checkpointing" (dict "checkpoint_dir" (printf "%s/checkpoints" $directory))
+  "logger" (dict "log_dir" (printf "%s/logs" $directory) "tensorboard_enabled" .Values.tracking.tensorboard.enabled) | toJson -}}
+{{- end }}
+
+{{/* grpo.config: job.config with the accelerator's overlay and what the chart derives, as JSON. A derived key that job.config sets
+     differently is an error.                                     include "grpo.config" $ | fromJson */}}
+{{- define "grpo.config" -}}
+{{- $overlay := get .Values.job.configFor .Values.accelerator.name | default dict -}}
+{{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
+{{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
+{{- $config := include "common.merge" (list .Values.job.config $overlay) | fromJson -}}
+{{- $derived := include "grpo.derived" . | fromJson -}}
+{{- include "grpo.refuseDifferent" (list "job.config" $config $derived) -}}
+{{- include "common.merge" (list $config $derived) -}}
+{{- end }}
+
+{{/* grpo.refuseDifferent: fail where the user's tree sets a derived leaf to another value.
+                                                                  include "grpo.refuseDifferent" (list "job.config" $config $derived) */}}
+{{- define "grpo.refuseDifferent" -}}
+{{- $path := index . 0 -}}{{- $config := index . 1 -}}{{- $derived := index . 2 -}}
+{{- range $key, $value := $derived -}}
+{{- if hasKey $config $key -}}
+{{- $theirs := get $config $key -}}
+{{- if and (kindIs "map" $value) (kindIs "map" $theirs) -}}
+{{- include "grpo.refuseDifferent" (list (printf "%s.%s" $path $key) $theirs $value) -}}
+{{- else if ne (toJson $value) (toJson $theirs) -}}
+{{- fail (printf "%s.%s is %s, and the chart derives %s from the other values: remove the key" $path $key (toJson $theirs) (toJson $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.refuseBooleanKeys: Helm reads the unquoted keys n, no, off, y, yes, on as false and true; the framework would never see them.
+                                                                  include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) */}}
+{{- define "grpo.refuseBooleanKeys" -}}
+{{- $path := index . 0 -}}
+{{- range $key, $value := index . 1 -}}
+{{- if has $key (list "true" "false") -}}
+{{- fail (printf "%s.%s: Helm reads an unquoted %s as this key. Write it in quotes, for instance \"n\": 8" $path $key (ternary "y, yes or on" "n, no or off" (eq $key "true"))) -}}
+{{- end -}}
+{{- include "grpo.refuseBooleanKeysIn" (list (printf "%s.%s" $path $key) $value) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "grpo.refuseBooleanKeysIn" -}}
+{{- $path := index . 0 -}}{{- $value := index . 1 -}}
+{{- if kindIs "map" $value }}{{ include "grpo.refuseBooleanKeys" (list $path $value) }}
+{{- else if kindIs "slice" $value -}}
+{{- range $i, $item := $value }}{{ include "grpo.refuseBooleanKeysIn" (list (printf "%s[%d]" $path $i) $item) }}{{ end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,78 @@
+{{/* grpo.workingDirectory: where the image keeps the framework's source.
+                                                                  include "grpo.workingDirectory" $ */}}
+{{- define "grpo.workingDirectory" -}}/opt/nemo-rl{{- end }}
+
+{{/* grpo.script: the framework's GRPO script. run_grpo.py exists from v0.5.0, run_grpo_math.py until v0.5.0.
+                                                                  include "grpo.script" $ */}}
+{{- define "grpo.script" -}}
+{{- ternary "examples/run_grpo_math.py" "examples/run_grpo.py" (eq .Values.job.version "v0.4.0") -}}
+{{- end }}
+
+{{/* grpo.plan: what the entrypoint's program has to do, as JSON.
+                                                                  include "grpo.plan" (list $ "DIGEST") */}}
+{{- define "grpo.plan" -}}
+{{- $root := index . 0 -}}
+{{- $job := $root.Values.job -}}
+{{- dict
+  "run" $job.name
+  "attempt" (int64 $job.attempt)
+  "digest" (index . 1)
+  "runDirectory" (include "grpo.runDirectory" $root)
+  "facts" (include "common.facts" $root | fromJson)
+  "workingDirectory" (include "grpo.workingDirectory" $root)
+  "command" (list "python3" (include "grpo.script" $root) "--config" "{config}")
+  "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
+  "config" (include "grpo.config" $root | fromJson) | toPrettyJson | include "grpo.printable" -}}
+{{- end }}
+
+{{/* grpo.printable: control characters that YAML does not allow, as JSON escapes.
+                                                                  include "grpo.printable" $text */}}
+{{- define "grpo.printable" -}}
+{{- $text := . -}}
+{{- range $i := until 33 }}{{ $text = $text | replace (printf "%c" (add 127 $i)) (printf "\\u%04x" (add 127 $i)) }}{{ end -}}
+{{- $text | replace (printf "%c" 65279) "\\ufeff" -}}
+{{- end }}
+
+{{/* grpo.entrypoint: shell command of the Ray job. Ray gives it to sh; the quoted here-documents keep sh from reading anything in
+     them, and nothing needs to be mounted, because a cluster that runs cannot be given a mount.
+                                                                  include "grpo.entrypoint" (list $ "DIGEST") */}}
+{{- define "grpo.entrypoint" -}}
+{{- $root := index . 0 -}}
+exec python3 - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'
+{{ include "grpo.plan" . }}
+GRPO_PLAN
+{{ $root.Files.Get "files/jobs/launch.py" | required "files/jobs/launch.py is missing from the chart" | trim }}
+GRPO_PROGRAM
+{{- end }}
+
+{{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" (list $ "DIGEST") */}}
+{{- define "grpo.specText" -}}
+{{- $root := index . 0 -}}
+{{- $entrypoint := include "grpo.entrypoint" . -}}
+{{- if gt (len $entrypoint) 98304 -}}
+{{- fail (printf "the entrypoint has %d bytes, and Ray starts none of 128 KiB or more (ours: 98304): shorten job.config" (len $entrypoint)) -}}
+{{- end -}}
+entrypoint: |-
+  {{- $entrypoint | nindent 2 }}
+submissionMode: HTTPMode
+{{- if eq $root.Values.job.cluster.mode "existing" }}
+clusterSelector:
+  ray.io/cluster: {{ include "common.name" (list $root "cluster") }}
+{{- else }}
+shutdownAfterJobFinishes: true
+backoffLimit: {{ int64 $root.Values.job.retries }}
+rayClusterSpec:
+  {{- include "common.raycluster.spec" $root | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* grpo.digest: digest of the spec, computed with the digest's own place left empty.
+                                                                  include "grpo.digest" $ */}}
+{{- define "grpo.digest" -}}
+{{- include "grpo.specText" (list . "") | fromYaml | toJson | sha256sum -}}
+{{- end }}
+
+{{/* grpo.runName: name of the RayJob.                            include "grpo.runName" $ */}}
+{{- define "grpo.runName" -}}
+{{- printf "%s-%d" .Values.job.name (int64 .Values.job.attempt) -}}
+{{- end }}

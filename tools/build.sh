@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Build the pinned command-line tools and the control plane into .tools/ (git-ignored).
+# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform etcd kwok kubernetes kuberay gke-crds (default: all)
+#
+# Each folder under tools/go is a Go module of its own that pins one program: `go install` refuses modules with
+# `replace` directives and modules whose version list the proxy does not serve. go.sum pins every dependency by digest.
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$(cd .. && pwd)
+bin="$root/.tools/bin"
+share="$root/.tools/share"
+mkdir -p "$bin" "$share"
+export CGO_ENABLED=0 GOFLAGS="-trimpath -mod=mod -modcacherw ${GOFLAGS:-}"
+command -v go >/dev/null || { echo "tools/build.sh: needs Go 1.26 or newer on PATH (https://go.dev/dl)" >&2; exit 3; }
+
+version_of() { (cd "go/$1" && go list -m -f '{{.Version}}' "$2"); }
+module_dir() { (cd "go/$1" && go mod download -json "$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'); }
+
+# build FOLDER BINARY PACKAGE [LDFLAGS]: skipped while go.mod and go.sum are those that the binary was built from.
+build() {
+  local folder=$1 binary=$2 package=$3 ldflags=${4:-} stamp
+  stamp=$(cat "go/$folder/go.mod" "go/$folder/go.sum" build.sh | sha256sum | cut -d' ' -f1)
+  if [ -x "$bin/$binary" ] && [ "$(cat "$bin/.$binary.stamp" 2>/dev/null)" = "$stamp" ]; then
+    echo "up to date: $binary"
+    return
+  fi
+  echo "building $binary"
+  (cd "go/$folder" && go build -ldflags "-s -w $ldflags" -o "$bin/$binary" "$package")
+  echo "$stamp" >"$bin/.$binary.stamp"
+}
+
+# copy_crds FOLDER MODULE SUBDIR NAME: the CRDs that travel inside a module.
+copy_crds() {
+  local dir
+  dir=$(module_dir "$1" "$2")
+  [ -d "$dir/$3" ] || { echo "tools/build.sh: no $3 in module $2" >&2; exit 3; }
+  rm -rf "${share:?}/$4"
+  mkdir -p "$share/$4"
+  cp "$dir/$3"/*.yaml "$share/$4/"
+  chmod -R u+w "$share/$4"
+}
+
+tool_helm3() { local v; v=$(version_of helm3 helm.sh/helm/v3); build helm3 helm3 helm.sh/helm/v3/cmd/helm "-X helm.sh/helm/v3/internal/version.version=$v"; }
+tool_helm4() { local v; v=$(version_of helm4 helm.sh/helm/v4); build helm4 helm4 helm.sh/helm/v4/cmd/helm "-X helm.sh/helm/v4/internal/version.version=$v"; }
+tool_kubeconform() { build kubeconform kubeconform github.com/yannh/kubeconform/cmd/kubeconform; }
+tool_etcd() { build etcd etcd go.etcd.io/etcd/server/v3; }
+tool_kwok() {
+  build kwok kwok sigs.k8s.io/kwok/cmd/kwok
+  local dir; dir=$(module_dir kwok sigs.k8s.io/kwok)
+  rm -rf "$share/kwok-stages" && mkdir -p "$share/kwok-stages" && cp -r "$dir/kustomize/stage/." "$share/kwok-stages/" && chmod -R u+w "$share/kwok-stages"
+}
+tool_kuberay() {
+  build kuberay ray-operator github.com/ray-project/kuberay/ray-operator
+  copy_crds kuberay github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-crds
+}
+tool_gke-crds() { copy_crds gke-crds github.com/GoogleCloudPlatform/gke-networking-api config/crds gke-crds; }
+tool_kubernetes() {
+  # Without the version flags /version says v0.0.0-master and charts with kubeVersion fail.
+  local v minor flags="" p c
+  v=$(version_of kubernetes k8s.io/kubernetes)
+  minor=$(echo "$v" | cut -d. -f2)
+  for p in k8s.io/component-base/version k8s.io/client-go/pkg/version; do
+    flags="$flags -X $p.gitVersion=$v -X $p.gitMajor=1 -X $p.gitMinor=$minor -X $p.gitTreeState=clean"
+  done
+  for c in kubectl kube-scheduler kube-controller-manager kube-apiserver; do build kubernetes "$c" "k8s.io/kubernetes/cmd/$c" "$flags"; done
+}
+
+for name in "${@:-helm4 helm3 kubeconform gke-crds kuberay etcd kwok kubernetes}"; do
+  for one in $name; do
+    declare -F "tool_$one" >/dev/null || { echo "tools/build.sh: no tool called $one" >&2; exit 2; }
+    "tool_$one"
+  done
+done
