@@ -1,0 +1,237 @@
+"""Prune the Kubernetes schemas to the kinds that we render and check.
+
+The source is the strict bundle inside the `kubernetes-validate` distribution (needed only here, never at run time).
+Regenerate with `python -m postrender.docs.kinds`; the result, schemas/kinds/kubernetes.json, is committed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from postrender.docs.files import ROOT, lines_json, reference_name
+from postrender.kinds import closure
+
+Schema = dict[str, Any]
+
+# KubeRay 1.6 is built against this version, and resource.k8s.io/v1 exists from 1.34 on.
+VERSION = "v1.35.0"
+TARGET = ROOT / "schemas" / "kinds" / "kubernetes.json"
+PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
+
+# Kind by `apiVersion/kind`: the definition, and the shape of metadata.name where it is not a DNS subdomain.
+KINDS: Mapping[str, str] = {
+    "v1/ConfigMap": "core.v1.ConfigMap",
+    "v1/Namespace": "core.v1.Namespace label",
+    "v1/PersistentVolume": "core.v1.PersistentVolume",
+    "v1/PersistentVolumeClaim": "core.v1.PersistentVolumeClaim",
+    "v1/Pod": "core.v1.Pod",
+    "v1/PodTemplate": "core.v1.PodTemplate",
+    "v1/Secret": "core.v1.Secret",
+    "v1/Service": "core.v1.Service label1035",
+    "v1/ServiceAccount": "core.v1.ServiceAccount",
+    "apps/v1/DaemonSet": "apps.v1.DaemonSet",
+    "apps/v1/Deployment": "apps.v1.Deployment",
+    "apps/v1/StatefulSet": "apps.v1.StatefulSet",
+    "batch/v1/CronJob": "batch.v1.CronJob",
+    "batch/v1/Job": "batch.v1.Job",
+    "networking.k8s.io/v1/NetworkPolicy": "networking.v1.NetworkPolicy",
+    "policy/v1/PodDisruptionBudget": "policy.v1.PodDisruptionBudget",
+    "rbac.authorization.k8s.io/v1/Role": "rbac.v1.Role pathSegment",
+    "rbac.authorization.k8s.io/v1/RoleBinding": "rbac.v1.RoleBinding pathSegment",
+    "resource.k8s.io/v1/ResourceClaimTemplate": "resource.v1.ResourceClaimTemplate",
+    "storage.k8s.io/v1/StorageClass": "storage.v1.StorageClass",
+}
+# The API server refuses these without a spec; the OpenAPI document calls it optional everywhere.
+NEEDS_SPEC = (
+    *("PersistentVolume", "PersistentVolumeClaim", "Pod", "Service"),
+    *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "Job"),
+)
+
+QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
+LABEL_1035 = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+BASE64 = r"^[A-Za-z0-9+/\s]*={0,2}\s*$"
+# The descriptions are what a person reads when a pattern does not match.
+SHAPES: Mapping[str, Schema] = {
+    "api.resource.Quantity": {
+        "description": "a quantity such as 900Gi, 500m or 2",
+        "type": ["string", "number", "null"],
+        "pattern": QUANTITY,
+    },
+    "util.intstr.IntOrString": {"type": ["integer", "string", "null"]},
+    "label": {
+        "description": "lower-case letters, digits and '-', starting and ending with a letter or digit",
+        "type": "string",
+        "maxLength": 63,
+        "pattern": LABEL,
+    },
+    "label1035": {
+        "description": "lower-case letters, digits and '-', starting with a letter and not ending with '-'",
+        "type": "string",
+        "maxLength": 63,
+        "pattern": LABEL_1035,
+    },
+    "subdomain": {
+        "description": "lower-case letters, digits, '-' and '.', each part starting and ending with a letter or digit",
+        "type": "string",
+        "maxLength": 253,
+        "pattern": SUBDOMAIN,
+    },
+    "pathSegment": {
+        "description": "a name without '/' and '%'",
+        "type": "string",
+        "minLength": 1,
+        "maxLength": 253,
+        "pattern": "^[^/%]+$",
+    },
+}
+
+PORT: Schema = {"minimum": 1, "maximum": 65535}
+PROTOCOLS = ["TCP", "UDP", "SCTP"]
+ACCESS_MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
+RESTART = ["Always", "OnFailure", "Never"]
+LABEL_VALUE: Schema = {
+    "description": "a label value: letters, digits, '-', '_' and '.', starting and ending with a letter or digit",
+    "maxLength": 63,
+    "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
+}
+
+# What the API server checks and the OpenAPI document leaves out. `[]` is an item, `{}` an entry of a map.
+REFINEMENTS: Mapping[str, Schema] = {
+    "batch.v1.CronJobSpec concurrencyPolicy": {"enum": ["Allow", "Forbid", "Replace"]},
+    "batch.v1.JobSpec completionMode": {"enum": ["NonIndexed", "Indexed"]},
+    "core.v1.Container": {"required": ["name", "image"]},
+    "core.v1.Container imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+    "core.v1.Container name": {"$ref": "#/$defs/label"},
+    "core.v1.ContainerPort containerPort": PORT,
+    "core.v1.ContainerPort protocol": {"enum": PROTOCOLS},
+    "core.v1.EmptyDirVolumeSource medium": {"pattern": "^(Memory|HugePages(-.+)?)?$"},
+    "core.v1.EnvVar name": {"minLength": 1, "pattern": "^[^=]+$"},
+    "core.v1.HostPathVolumeSource path": {"minLength": 1},
+    "core.v1.HostPathVolumeSource type": {
+        "enum": ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"]
+    },
+    "core.v1.PersistentVolumeClaimSpec": {"required": ["accessModes", "resources"]},
+    "core.v1.PersistentVolumeClaimSpec accessModes []": {"enum": ACCESS_MODES},
+    "core.v1.PersistentVolumeSpec": {"required": ["accessModes", "capacity"]},
+    "core.v1.PersistentVolumeSpec accessModes []": {"enum": ACCESS_MODES},
+    "core.v1.PersistentVolumeSpec persistentVolumeReclaimPolicy": {"enum": ["Retain", "Delete", "Recycle"]},
+    "core.v1.PodSpec containers": {"minItems": 1},
+    "core.v1.PodSpec dnsPolicy": {"enum": ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]},
+    "core.v1.PodSpec preemptionPolicy": {"enum": ["Never", "PreemptLowerPriority"]},
+    "core.v1.PodSpec restartPolicy": {"enum": RESTART},
+    "core.v1.Secret data {}": {"description": "base64 text; plain text stands in stringData", "pattern": BASE64},
+    "core.v1.ServicePort port": PORT,
+    "core.v1.ServicePort protocol": {"enum": PROTOCOLS},
+    "core.v1.ServiceSpec type": {"enum": ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]},
+    "core.v1.Toleration effect": {"enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]},
+    "core.v1.Toleration operator": {"enum": ["", "Exists", "Equal"]},
+    "core.v1.TopologySpreadConstraint whenUnsatisfiable": {"enum": ["DoNotSchedule", "ScheduleAnyway"]},
+    "core.v1.Volume name": {"$ref": "#/$defs/label"},
+    "core.v1.VolumeMount mountPath": {"minLength": 1, "pattern": "^[^:]+$"},
+    "core.v1.VolumeMount mountPropagation": {"enum": ["None", "HostToContainer", "Bidirectional"]},
+    "meta.v1.LabelSelectorRequirement operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
+    "meta.v1.ObjectMeta labels {}": LABEL_VALUE,
+    "networking.v1.NetworkPolicyPort protocol": {"enum": PROTOCOLS},
+    "networking.v1.NetworkPolicySpec policyTypes []": {"enum": ["Ingress", "Egress"]},
+    "storage.v1.StorageClass reclaimPolicy": {"enum": ["Retain", "Delete"]},
+    "storage.v1.StorageClass volumeBindingMode": {"enum": ["Immediate", "WaitForFirstConsumer"]},
+}
+# Written by the API server alone, large, and never part of what a person writes.
+OPAQUE = {"status": "object", "managedFields": "array"}
+KEPT = ("type", "enum", "required", "additionalProperties", "items", "properties")
+
+
+def short(name: str) -> str:
+    """Shorten `io.k8s.api.core.v1.Pod` to `core.v1.Pod`."""
+    prefix = next((p for p in PREFIXES if name.startswith(p)), "")
+    return name.removeprefix(prefix)
+
+
+def prune(node: Schema) -> Schema:
+    """Return the schema without descriptions, formats and extensions, its references shortened."""
+    if "$ref" in node:
+        return {"$ref": "#/$defs/" + short(reference_name(node["$ref"]))}
+    out: Schema = {key: node[key] for key in KEPT if key in node}
+    if "properties" in out:
+        out["properties"] = {k: _property(k, v) for k, v in sorted(out["properties"].items())}
+    for key in ("items", "additionalProperties"):
+        if isinstance(out.get(key), dict):
+            out[key] = prune(out[key])
+    return out
+
+
+def _property(name: str, node: Schema) -> Schema:
+    return {"type": [OPAQUE[name], "null"]} if name in OPAQUE else prune(node)
+
+
+def refine(defs: dict[str, Schema]) -> None:
+    """Apply REFINEMENTS in place; raise KeyError for a field that the bundle no longer has."""
+    for where, extra in REFINEMENTS.items():
+        name, *steps = where.split(" ")
+        node = defs[name]
+        for step in steps:
+            node = _step(node, step)
+        _narrow(node, extra)
+
+
+def _step(node: Schema, step: str) -> Schema:
+    inner: Schema = {"[]": lambda: node["items"], "{}": lambda: node["additionalProperties"]}.get(
+        step, lambda: node["properties"][step]
+    )()
+    return inner
+
+
+def _narrow(node: Schema, extra: Schema) -> None:
+    if "$ref" in extra:
+        node.clear()
+    nullable = "null" in node.get("type", ())
+    node.update(extra)
+    if nullable and "enum" in node:
+        node["enum"] = [*node["enum"], None]
+
+
+def build(bundle: Mapping[str, Schema]) -> Schema:
+    """Return the content of schemas/kinds/kubernetes.json from the bundle's definitions."""
+    defs = {short(name): prune(node) for name, node in bundle.items()}
+    defs.update({name: dict(node) for name, node in SHAPES.items()})
+    refine(defs)
+    kinds = {kind: _entry(kind, value) for kind, value in KINDS.items()}
+    roots = [*(entry["definition"] for entry in kinds.values()), *SHAPES]
+    return {"kinds": kinds, "$defs": closure(defs, roots)}
+
+
+def _entry(kind: str, value: str) -> Schema:
+    definition, _, shape = value.partition(" ")
+    required = ["spec"] if kind.rsplit("/", 1)[-1] in NEEDS_SPEC else []
+    return {"definition": definition, "name": shape or "subdomain", "required": required}
+
+
+def read_bundle() -> dict[str, Schema]:
+    """Read the strict definitions of VERSION from the installed kubernetes-validate."""
+    path = files("kubernetes_validate") / "kubernetes-json-schema" / f"{VERSION}-local-strict" / "_definitions.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    defs: dict[str, Schema] = content.get("$defs") or content["definitions"]
+    return defs
+
+
+def render() -> str:
+    """Return the text of schemas/kinds/kubernetes.json."""
+    comment = f"Generated by `python -m postrender.docs.kinds` from Kubernetes {VERSION}; do not edit."
+    return lines_json({"$comment": comment, **build(read_bundle())})
+
+
+def main() -> int:
+    """Write schemas/kinds/kubernetes.json; exit status 0."""
+    TARGET.parent.mkdir(parents=True, exist_ok=True)
+    TARGET.write_text(render(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+"""The values contract: every key counts, every typo fails, nothing depends on anything but the values."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.charts import shapes
+from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, stack_files
+
+RenderText = Callable[..., Rendered]
+
+# Every optional part of the contract in use, so that the walk below meets each leaf.
+EVERYTHING: dict[str, Any] = {
+    "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}},
+    "network": {"rdma": {"subnets": {"rdma-3": "special"}}},
+    "storage": {
+        "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc"}},
+        "scratch": {"mountPath": "/scratch", "pvc": {"storageClassName": "fast", "size": "100Gi", "accessMode": "ReadWriteMany"}},
+        "data": {"gcsfuse": {"mountOptions": {"uid": "1000"}}},
+    },
+    "ray": {
+        part: {"labels": {"a": "b"}, "annotations": {"c": "d"}, "podSpec": {"priorityClassName": "high"}} for part in ("head", "workers")
+    },
+    "job": {"configFor": {"b200": {"grpo": {"seed": 7}}}},
+    "checks": {"ignore": {"some/rule": "canary"}},
+}
+
+# Keys with a single value so far: they name the choice that later values will join.
+ONE_VALUE = {("platform", "kind"), ("network", "mode"), ("job", "framework")}
+
+CANDIDATES = ["scratch", "17", "65Gi", "101Gi", "sha256:" + "a" * 64, "2.55.2", "/other", "eth7", "rdma-5", "a-b", "1"]
+
+
+def everything() -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    defaults = [ROOT / f"charts/{layer}/values.yaml" for layer in LAYERS]
+    for file in [*defaults, *stack_files()]:
+        values = shapes.merge(values, yaml.safe_load(file.read_text(encoding="utf-8")))
+    return shapes.merge(values, EVERYTHING)
+
+
+@cache
+def schema_of(layer: str) -> shapes.Schema:
+    return shapes.load_schema(ROOT / "charts" / layer)
+
+
+def mutations(node: shapes.Schema, value: Any) -> list[Any]:
+    """Return values that differ from the given one; the schema chooses among them."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, value - 1]
+    if isinstance(value, str):
+        choices = node.get("enum") or node.get("else", {}).get("enum") or []
+        return [choice for choice in [*choices, value + "x", value + "1", *CANDIDATES] if choice != value]
+    return [{"moved": "x"}, {"b200": {"moved": 1}}, {"rdma-5": "moved"}, {"hostNetwork": True}]
+
+
+def leaf_paths() -> list[shapes.Path_]:
+    return [path for path, _, _ in shapes.leaves(schema_of("grpo-job"), everything()) if path[0] != "checks"]
+
+
+def outputs(render_text: RenderText, values: dict[str, Any]) -> list[tuple[str, str | None]]:
+    """Render all layers; a layer that refuses counts as its message, so that a refusal is a reaction too."""
+    return [(each.manifest, each.notes) for each in (render_text(layer, values, files=[]) for layer in LAYERS)]
+
+
+@pytest.fixture(scope="module")
+def baseline() -> dict[str, Any]:
+    """Hold what the unchanged values render to, once for all leaves."""
+    return {}
+
+
+@pytest.mark.parametrize("path", leaf_paths(), ids=".".join)
+def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText, baseline: dict[str, Any]) -> None:
+    """Changing a leaf changes what at least one chart renders or says."""
+    values = everything()
+    if path[:3] == ("storage", "lustre", "existingClaim") or path == ("job", "nodes"):
+        values = shapes.merge(values, {"ray": {"workers": {"replicas": 3}}})
+    validator = jsonschema_rs.validator_for(schema_of("grpo-job"))
+    node = next(node for at, node, _ in shapes.leaves(schema_of("grpo-job"), values) if at == path)
+    valid = [
+        shapes.merge(values, shapes.nested(path, value))
+        for value in mutations(node, shapes.lookup(values, path))
+        if validator.is_valid(shapes.merge(values, shapes.nested(path, value)))
+    ]
+    if path in ONE_VALUE:
+        assert not valid, f"{path} has more than one value now: take it out of ONE_VALUE"
+        return
+    assert valid, f"no second valid value was found for {path}"
+    key = json.dumps(values, sort_keys=True)
+    if key not in baseline:
+        baseline[key] = outputs(render_text, values)
+    assert any(differs(render_text, baseline[key], changed) for changed in valid), f"{path} moves nothing"
+
+
+def differs(render_text: RenderText, before: list[tuple[str, str | None]], values: dict[str, Any]) -> bool:
+    try:
+        return outputs(render_text, values) != before
+    except RenderError:
+        return False  # The value broke another rule (a volume of that name is missing); another one must show the effect.
+
+
+def object_paths() -> list[tuple[str, shapes.Path_]]:
+    return [(layer, path) for layer in LAYERS for path in sorted(set(shapes.objects(schema_of(layer), everything())))]
+
+
+@pytest.mark.parametrize(("layer", "path"), object_paths(), ids=lambda part: part if isinstance(part, str) else ".".join(part))
+def test_a_misspelt_key_is_refused_at_every_level(layer: str, path: shapes.Path_, render_text: RenderText) -> None:
+    """Every chart refuses an unknown key of every section and names it."""
+    values = shapes.merge(everything(), shapes.nested((*path, "mispelt"), "x"))
+    with pytest.raises(RenderError, match="mispelt"):
+        render_text(layer, values, files=[])
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_wrong_prefix_is_refused(layer: str, render_text: RenderText) -> None:
+    """What --set values.ray.workers.replicas=4 gives is refused by every chart."""
+    with pytest.raises(RenderError, match="'values'"):
+        render_text(layer, {"values": {"ray": {"workers": {"replicas": 4}}}})
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_no_chart_renders_without_a_profile(layer: str, render_text: RenderText) -> None:
+    """One sentence names the missing file."""
+    with pytest.raises(RenderError, match=r"no accelerator profile: add -f values/accelerators/b200\.yaml"):
+        render_text(layer, files=stack_files()[1:])
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize(
+    "path", [("huggingface", "secret", "name"), ("stack", "name"), ("job", "config", "logger", "key"), ("images", "training", "tag"), ("ray", "head", "annotations", "x")], ids=".".join
+)
+def test_a_token_is_refused_and_never_printed(layer: str, path: shapes.Path_, render_text: RenderText) -> None:
+    """Helm's message has the place of a token and not one part of it."""
+    token = "hf_" + "Zq9" * 12
+    with pytest.raises(RenderError) as caught:
+        render_text(layer, shapes.nested(path, token))
+    assert "Zq9" not in str(caught.value)
+    assert path[-1] in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["n", "y", "on", "off", "no", "yes"])
+def test_an_unquoted_boolean_key_fails_loudly(key: str, render_text: RenderText, tmp_path: Path) -> None:
+    """Helm reads verl's `n` as false; the chart says so instead of rendering it."""
+    file = tmp_path / "n.yaml"
+    file.write_text(f"job:\n  config:\n    rollout:\n      {key}: 8\n", encoding="utf-8")
+    with pytest.raises(RenderError, match=r'job\.config\.rollout\.(true|false).*in quotes'):
+        render_text("grpo-job", files=[*stack_files(), file])
+
+
+def test_a_quoted_n_arrives(render: Render, tmp_path: Path) -> None:
+    """The quoted key reaches the framework's configuration under its own name."""
+    file = tmp_path / "n.yaml"
+    file.write_text('job:\n  config:\n    rollout:\n      "n": 8\n', encoding="utf-8")
+    job = next(item for item in render("grpo-job", files=[*stack_files(), file]) if item["kind"] == "RayJob")
+    assert '"rollout": {\n      "n": 8\n    }' in job["spec"]["entrypoint"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "values", "gone"),
+    [
+        ("network", {"accelerator": {"interfaces": {"eth1": None}}}, "gvnic-1"),
+        ("raycluster", {"accelerator": {"interfaces": {"eth9": None}}}, "rdma-7"),
+        ("raycluster", {"accelerator": {"hostPaths": {"gib": None}}}, "/home/kubernetes/bin/gib"),
+        ("storage", {"storage": {"data": {"gcsfuse": {"mountOptions": {"implicit-dirs": None}}}}}, "implicit-dirs"),
+        ("raycluster", {"storage": {"scratch": None}}, "/scratch"),
+    ],
+)
+def test_null_deletes_a_map_entry(layer: str, values: dict[str, Any], gone: str, render_text: RenderText, tmp_path: Path) -> None:
+    """A later file takes one entry of a map away."""
+    extra = {"storage": {"scratch": {"mountPath": "/scratch", "existingClaim": {"name": "scratch"}}}}
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    first.write_text(yaml.safe_dump(extra), encoding="utf-8")
+    second.write_text(yaml.safe_dump(values), encoding="utf-8")
+    assert gone in render_text(layer, files=[*stack_files(), first]).manifest
+    assert gone not in render_text(layer, files=[*stack_files(), first, second]).manifest
+
+
+def pod_templates(item: Any) -> list[Any]:
+    """Return every pod template below an object."""
+    if isinstance(item, dict):
+        here = [item["template"]] if "template" in item else []
+        return here + [found for value in item.values() for found in pod_templates(value)]
+    return [found for value in item for found in pod_templates(value)] if isinstance(item, list) else []
+
+
+@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+@pytest.mark.parametrize("layer", ["raycluster", "grpo-job"])
+def test_a_chart_bump_recreates_nothing(layer: str, mode: str, render: Render, tmp_path: Path) -> None:
+    """Another chart version leaves pod templates and specs byte-identical."""
+    bumped = tmp_path / layer
+    shutil.copytree(ROOT / "charts" / layer, bumped)
+    for file in (bumped / "Chart.yaml", bumped / "charts/common/Chart.yaml"):
+        file.write_text(file.read_text(encoding="utf-8").replace("version: 0.1.0", "version: 9.9.9"), encoding="utf-8")
+    values = {"job": {"cluster": {"mode": mode}}}
+    before, after = render(layer, values), render(layer, values, chart=bumped)
+    assert [item.get("spec", item.get("data")) for item in before] == [item.get("spec", item.get("data")) for item in after]
+    assert json.dumps(pod_templates(before)) == json.dumps(pod_templates(after))
+    assert all("9.9.9" in item["metadata"]["labels"]["helm.sh/chart"] for item in after)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_label_of_the_stack_touches_metadata_only(layer: str, render: Render) -> None:
+    """stack.labels moves no spec and no pod template."""
+    before, after = render(layer), render(layer, {"stack": {"labels": {"team": "rl"}}})
+    assert [item.get("spec", item.get("data")) for item in before] == [item.get("spec", item.get("data")) for item in after]
+    assert all(item["metadata"]["labels"]["team"] == "rl" for item in after)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_two_renders_are_byte_identical(layer: str, render_text: RenderText) -> None:
+    """Nothing random and no clock reaches the manifests."""
+    assert render_text(layer).manifest == render_text(layer).manifest
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_profiles_and_recipes_commute(accelerator: str, recipe: str, render_text: RenderText) -> None:
+    """No leaf is set by both kinds, so their order does not matter."""
+    profile, chosen, site = stack_files(accelerator, recipe)
+    trees = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in (profile, chosen)]
+    schema = schema_of("grpo-job")
+    profile_leaves, recipe_leaves = ({path for path, _, _ in shapes.leaves(schema, tree)} for tree in trees)
+    assert not profile_leaves & recipe_leaves
+    for layer in LAYERS:
+        assert render_text(layer, files=[profile, chosen, site]).manifest == render_text(layer, files=[chosen, profile, site]).manifest
+
+
+def defaults_of(schema: shapes.Schema, node: shapes.Schema, path: shapes.Path_ = ()) -> dict[shapes.Path_, Any]:
+    found: dict[shapes.Path_, Any] = {}
+    for key, raw in node.get("properties", {}).items():
+        inner = resolve_keep_default(schema, raw)
+        if "default" in inner:
+            found[(*path, key)] = inner["default"]
+        else:
+            found |= defaults_of(schema, inner, (*path, key))
+    return found
+
+
+def resolve_keep_default(schema: shapes.Schema, raw: Any) -> shapes.Schema:
+    resolved = shapes.resolve(schema, raw)
+    return resolved | ({"default": raw["default"]} if isinstance(raw, dict) and "default" in raw else {})
+
+
+READS = {
+    "network": {"stack", "platform", "accelerator", "network"},
+    "storage": {"stack", "platform", "storage"},
+    "raycluster": {"stack", "platform", "accelerator", "network", "storage", "huggingface", "tracking", "images", "ray"},
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_values_yaml_holds_every_default_of_the_schema(layer: str) -> None:
+    """Schema and values.yaml agree leaf by leaf."""
+    schema = schema_of(layer)
+    sections = READS.get(layer, set(schema["properties"]))
+    expected = {path: value for path, value in defaults_of(schema, schema).items() if path[0] in sections}
+    values = yaml.safe_load((ROOT / f"charts/{layer}/values.yaml").read_text(encoding="utf-8"))
+    for path, value in expected.items():
+        assert shapes.lookup(values, path) == value, path
+    assert {path for path, _, _ in shapes.leaves(schema, values)} == set(expected)
+
+
+def test_names_stay_within_their_limits(render: Render) -> None:
+    """The longest allowed names give names that KubeRay accepts."""
+    values = {"stack": {"name": "s" * 40}, "job": {"name": "j" * 40, "attempt": 999999}}
+    cluster = render("raycluster", values)[0]["metadata"]["name"]
+    job = next(item for item in render("grpo-job", values) if item["kind"] == "RayJob")["metadata"]["name"]
+    assert len(cluster) <= 53
+    assert len(job) == 47
+
+
+@pytest.mark.parametrize("values", [{"stack": {"name": "s" * 41}}, {"job": {"name": "j" * 41}}, {"job": {"name": "Upper"}}, {"job": {"name": "1st"}}])
+def test_names_beyond_their_limits_are_refused(values: dict[str, Any], render_text: RenderText) -> None:
+    """A name that KubeRay would refuse after the install is refused before it."""
+    with pytest.raises(RenderError, match="name"):
+        render_text("grpo-job", values)

@@ -1,0 +1,142 @@
+"""The grpo-job chart: one immutable run, with the configuration that follows from the values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.conftest import Object, Render
+
+HOSTILE = "it's \"$HOME\" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_PROGRAM"
+
+
+def rayjob(objects: list[Object]) -> Object:
+    return next(item for item in objects if item["kind"] == "RayJob")
+
+
+def lock(objects: list[Object]) -> Object:
+    return next(item for item in objects if item["kind"] == "ConfigMap")
+
+
+def plan(objects: list[Object]) -> dict[str, Any]:
+    """Return the plan inside the entrypoint."""
+    text = rayjob(objects)["spec"]["entrypoint"]
+    start, end = text.index("\n"), text.index("\nGRPO_PLAN\n")
+    found: dict[str, Any] = json.loads(text[start:end])
+    return found
+
+
+def test_names_follow_from_run_and_attempt(render: Render) -> None:
+    """The lock's name says what to do when the API server refuses to change it."""
+    objects = render("grpo-job", {"job": {"name": "probe", "attempt": 3}})
+    assert rayjob(objects)["metadata"]["name"] == "probe-3"
+    assert lock(objects)["metadata"]["name"] == "probe-3-locked-raise-job.attempt"
+    assert lock(objects)["immutable"] is True
+
+
+def test_the_lock_changes_with_the_spec_and_with_nothing_else(render: Render) -> None:
+    """Any change of the spec is refused until the attempt is raised; labels pass."""
+    before = lock(render("grpo-job"))["data"]
+    assert lock(render("grpo-job", {"stack": {"labels": {"a": "b"}}}))["data"] == before
+    for values in ({"job": {"config": {"grpo": {"seed": 1}}}}, {"stack": {"names": {"cluster": "other"}}}, {"job": {"retries": 1}}):
+        after = lock(render("grpo-job", values))["data"]
+        assert after["digest"] != before["digest"]
+        assert after["spec.yaml"] != before["spec.yaml"]
+
+
+def test_the_plan_carries_the_digest_of_its_spec(render: Render) -> None:
+    """The driver records it, so that a retry never runs a refused spec."""
+    objects = render("grpo-job")
+    assert plan(objects)["digest"] == lock(objects)["data"]["digest"]
+    assert len(plan(objects)["digest"]) == 64
+
+
+def test_an_existing_cluster_is_selected_by_its_name(render: Render) -> None:
+    """KubeRay refuses retries of its own there, so the entrypoint has them."""
+    objects = render("grpo-job", {"job": {"retries": 2}})
+    spec = rayjob(objects)["spec"]
+    assert spec["clusterSelector"] == {"ray.io/cluster": "gemma-ray"}
+    assert spec["submissionMode"] == "HTTPMode"
+    assert "backoffLimit" not in spec
+    assert plan(objects)["retries"] == 2
+
+
+def test_an_ephemeral_cluster_is_the_charts_own(render: Render) -> None:
+    """Both charts render one and the same cluster; it ends with the job, and retries get a new one."""
+    objects = render("grpo-job", {"job": {"retries": 2, "cluster": {"mode": "ephemeral"}}})
+    spec = rayjob(objects)["spec"]
+    cluster = render("raycluster")[0]["spec"]
+    assert spec["rayClusterSpec"] == {key: value for key, value in cluster.items() if key != "upgradeStrategy"}
+    assert (spec["shutdownAfterJobFinishes"], spec["backoffLimit"], plan(objects)["retries"]) == (True, 2, 0)
+    assert "clusterSelector" not in spec
+
+
+def test_the_configuration_has_what_follows_from_the_values(render: Render) -> None:
+    """Nodes, GPUs and directories are derived, and the recipe's keys arrive as they are."""
+    config = plan(render("grpo-job"))["config"]
+    assert config["cluster"] == {"num_nodes": 2, "gpus_per_node": 8}
+    assert config["checkpointing"]["checkpoint_dir"] == "/data/runs/gemma3-gsm8k/checkpoints"
+    assert config["logger"]["log_dir"] == "/data/runs/gemma3-gsm8k/logs"
+    assert config["defaults"] == "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"
+    assert config["policy"]["generation"]["top_k"] is None
+    assert config["checkpointing"]["model_save_format"] is None
+
+
+def test_two_jobs_of_one_stack_share_nothing_but_the_cluster(render: Render) -> None:
+    """They differ in job.name, and so in their objects and directories."""
+    first, second = render("grpo-job"), render("grpo-job", {"job": {"name": "other"}})
+    assert {item["metadata"]["name"] for item in first}.isdisjoint(item["metadata"]["name"] for item in second)
+    assert plan(first)["runDirectory"] != plan(second)["runDirectory"]
+
+
+def test_a_derived_key_may_be_repeated_but_not_contradicted(render: Render, render_text: Callable[..., Rendered]) -> None:
+    """Equal is allowed; different names the key and both values."""
+    assert plan(render("grpo-job", {"job": {"config": {"cluster": {"num_nodes": 2}}}})) == plan(render("grpo-job"))
+    with pytest.raises(RenderError, match=r"job\.config\.cluster\.num_nodes is 4, and the chart derives 2"):
+        render_text("grpo-job", {"job": {"config": {"cluster": {"num_nodes": 4}}}})
+
+
+def test_an_overlay_counts_for_its_accelerator_only(render: Render) -> None:
+    """job.configFor.h200 is laid over job.config on H200, null included."""
+    values = {"job": {"configFor": {"h200": {"policy": {"max_total_sequence_length": 2048, "precision": None}}}}}
+    assert plan(render("grpo-job", values))["config"]["policy"]["max_total_sequence_length"] == 4096
+    policy = plan(render("grpo-job", values, accelerator="h200"))["config"]["policy"]
+    assert (policy["max_total_sequence_length"], policy["precision"], policy["train_micro_batch_size"]) == (2048, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"nodes": 3}, r"job\.nodes is 3, and the cluster has 2 GPU nodes"),
+        ({"nodes": 1, "cluster": {"mode": "ephemeral"}}, r"job\.nodes is 1 of 2 GPU nodes, and job\.cluster\.mode is ephemeral"),
+        ({"volume": "lustre"}, r'job\.volume is "lustre", and storage has no volume of that name'),
+        ({"config": {"x": "y" * 100000}}, r"the entrypoint has \d+ bytes"),
+    ],
+)
+def test_what_cannot_run_is_refused(values: dict[str, Any], message: str, render_text: Callable[..., Rendered]) -> None:
+    """The message has the numbers and the way out."""
+    with pytest.raises(RenderError, match=message):
+        render_text("grpo-job", {"job": values})
+
+
+def test_fewer_nodes_on_an_existing_cluster(render: Render) -> None:
+    """The job takes what it asks for; the facts still describe the cluster."""
+    found = plan(render("grpo-job", {"job": {"nodes": 1}}))
+    assert (found["config"]["cluster"]["num_nodes"], found["facts"]["gpuNodes"]) == (1, 2)
+
+
+@pytest.mark.parametrize(("version", "script"), [("v0.4.0", "run_grpo_math.py"), ("v0.5.0", "run_grpo.py"), ("v0.7.0", "run_grpo.py")])
+def test_the_version_chooses_the_script(version: str, script: str, render: Render) -> None:
+    """run_grpo_math.py is gone from v0.6.0 on."""
+    assert plan(render("grpo-job", {"job": {"version": version}}))["command"][1] == f"examples/{script}"
+
+
+def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:
+    """Quotes, dollars, newlines, the delimiters themselves, control characters, tiny and large numbers."""
+    config = {"text": HOSTILE, HOSTILE: 1, "tiny": 3e-07, "large": 10000000000, "flag": False, "none": None, "list": [1, [None, "n"]]}
+    assert {key: plan(render("grpo-job", {"job": {"config": config}}))["config"][key] for key in config} == config

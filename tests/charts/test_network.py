@@ -1,0 +1,56 @@
+"""The network chart: one Network and one parameter set for each interface of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.conftest import ACCELERATORS, Object, Render
+
+NETWORKS = ["gvnic-1", *(f"rdma-{i}" for i in range(8))]
+
+
+def by_kind(objects: list[Object], kind: str) -> dict[str, Object]:
+    return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == kind}
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_each_interface_has_its_network_and_parameters(accelerator: str, render: Render) -> None:
+    """Nine networks point at nine parameter sets of the same names."""
+    objects = render("network", accelerator=accelerator)
+    assert sorted(by_kind(objects, "Network")) == NETWORKS
+    for name, spec in by_kind(objects, "Network").items():
+        assert spec == {"type": "Device", "parametersRef": {"group": "networking.gke.io", "kind": "GKENetworkParamSet", "name": name}}
+
+
+def test_vpc_and_subnets_follow_from_the_two_prefixes(render: Render) -> None:
+    """my-rdma gives my-rdma-net and my-rdma-sub-N."""
+    sets = by_kind(render("network"), "GKENetworkParamSet")
+    assert sets["gvnic-1"] == {"vpc": "my-gvnic-net", "vpcSubnet": "my-gvnic-sub", "deviceMode": "NetDevice"}
+    assert sets["rdma-7"] == {"vpc": "my-rdma-net", "vpcSubnet": "my-rdma-sub-7", "deviceMode": "RDMA"}
+
+
+def test_each_derived_name_can_be_overridden(render: Render) -> None:
+    """A VPC and a single subnet that follow no prefix."""
+    sets = by_kind(render("network", {"network": {"rdma": {"vpc": "shared", "subnets": {"rdma-3": "odd"}}, "gvnic": {"subnet": "other"}}}), "GKENetworkParamSet")
+    assert sets["rdma-3"] == {"vpc": "shared", "vpcSubnet": "odd", "deviceMode": "RDMA"}
+    assert sets["rdma-4"]["vpcSubnet"] == "my-rdma-sub-4"
+    assert sets["gvnic-1"]["vpcSubnet"] == "other"
+
+
+def test_a_missing_prefix_is_named(render_text: Callable[..., Rendered]) -> None:
+    """The message says which key to set."""
+    with pytest.raises(RenderError, match=r"network rdma-0 needs a VPC and a subnet: set network\.rdma\.prefix"):
+        render_text("network", {"network": {"rdma": {"prefix": ""}}})
+
+
+def test_the_notes_list_the_subnets_in_the_order_of_the_interfaces(render_text: Callable[..., Rendered]) -> None:
+    """The node pool command attaches what the pods name, in the same order."""
+    notes = render_text("network").notes or ""
+    attached = [line for line in notes.splitlines() if "--additional-node-network" in line]
+    assert len(attached) == 9
+    assert "my-gvnic-sub" in attached[0]
+    assert "my-rdma-sub-7" in attached[-1]

@@ -1,0 +1,187 @@
+"""The raycluster chart: what a GPU pod needs to reach its GPUs, its network and its secrets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.conftest import ACCELERATORS, Object, Render
+
+TUNERS = {"b200": "tuner_config_a4.txtpb", "h200": "tuner_config_a3u.txtpb"}
+LABELS = {"b200": "nvidia-b200", "h200": "nvidia-h200-141gb"}
+
+
+def parts(objects: list[Object]) -> tuple[Object, Object]:
+    """Return the pod templates of head and workers."""
+    spec = objects[0]["spec"]
+    return spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]
+
+
+def environment(template: Object) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in template["spec"]["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_a_worker_names_eight_rdma_interfaces_in_strict_json(accelerator: str, render: Render) -> None:
+    """eth0 is the default network; the second gVNIC and rdma-0 … rdma-7 follow as eth1 … eth9."""
+    _, worker = parts(render("raycluster", accelerator=accelerator))
+    annotations = worker["metadata"]["annotations"]
+    assert annotations["networking.gke.io/default-interface"] == "eth0"
+    interfaces = json.loads(annotations["networking.gke.io/interfaces"])
+    networks = ["default", "gvnic-1", *(f"rdma-{i}" for i in range(8))]
+    assert interfaces == [{"interfaceName": f"eth{i}", "network": name} for i, name in enumerate(networks)]
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_the_tuner_and_the_nodes_are_the_machines_own(accelerator: str, render: Render) -> None:
+    """A tuner table of another family, or nodes of one, would run slowly or not at all."""
+    _, worker = parts(render("raycluster", accelerator=accelerator))
+    assert environment(worker)["NCCL_TUNER_CONFIG_PATH"] == f"/usr/local/gib/configs/{TUNERS[accelerator]}"
+    assert worker["spec"]["nodeSelector"] == {"cloud.google.com/gke-accelerator": LABELS[accelerator]}
+
+
+def test_interfaces_are_ordered_by_number(render: Render) -> None:
+    """eth10 comes after eth9."""
+    _, worker = parts(render("raycluster", {"accelerator": {"interfaces": {"eth10": {"network": "rdma-8", "deviceMode": "RDMA"}}}}))
+    names = [entry["interfaceName"] for entry in json.loads(worker["metadata"]["annotations"]["networking.gke.io/interfaces"])]
+    assert names == [f"eth{i}" for i in range(11)]
+
+
+def test_the_gpu_container_is_first_and_takes_the_whole_node(render: Render) -> None:
+    """RDMA device files reach the first container only. Requests equal limits."""
+    _, worker = parts(render("raycluster"))
+    container = worker["spec"]["containers"][0]
+    assert container["resources"]["limits"] == container["resources"]["requests"]
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    assert container["securityContext"] == {"capabilities": {"add": ["IPC_LOCK"]}}
+    assert "command" not in container
+
+
+def test_host_folders_must_exist_and_are_read_only(render: Render) -> None:
+    """Without a type, a missing folder is made empty and hides the driver."""
+    _, worker = parts(render("raycluster"))
+    host = {volume["name"]: volume["hostPath"] for volume in worker["spec"]["volumes"] if "hostPath" in volume}
+    assert set(host) == {"host-gib", "host-nvidia"}
+    assert all(path["type"] == "Directory" for path in host.values())
+    mounts = [mount for mount in worker["spec"]["containers"][0]["volumeMounts"] if mount["name"] in host]
+    assert len(mounts) == 2
+    assert all(mount["readOnly"] for mount in mounts)
+
+
+def test_shared_memory_is_in_memory_and_bounded(render: Render) -> None:
+    """The default of 64 MiB ends NCCL with «no space left on device»."""
+    _, worker = parts(render("raycluster"))
+    assert {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "250Gi"}} in worker["spec"]["volumes"]
+    assert {"name": "shared-memory", "mountPath": "/dev/shm"} in worker["spec"]["containers"][0]["volumeMounts"]
+
+
+def test_nccl_fails_closed_and_reads_the_nodes_script(render: Render) -> None:
+    """NCCL_NET names the plugin; BASH_ENV gives its settings to the bash that starts Ray; a CPU container tests the file."""
+    _, worker = parts(render("raycluster"))
+    env = environment(worker)
+    assert env["NCCL_NET"] == "gIB"
+    assert env["BASH_ENV"] == "/usr/local/gib/scripts/set_nccl_env.sh"
+    assert env["NCCL_SOCKET_IFNAME"] == env["GLOO_SOCKET_IFNAME"] == "eth0"
+    check = worker["spec"]["initContainers"][0]
+    assert env["BASH_ENV"] in check["args"][0]
+    assert "nvidia.com/gpu" not in check["resources"]["limits"]
+
+
+def test_head_and_workers_share_what_the_driver_passes_on(render: Render) -> None:
+    """The driver's environment overwrites the workers', so both have the same, and the token only by reference."""
+    head, worker = map(environment, parts(render("raycluster")))
+    for name in ("LD_LIBRARY_PATH", "HF_TOKEN", "HF_HOME"):
+        assert head[name] == worker[name]
+    assert head["HF_TOKEN"] == {"secretKeyRef": {"name": "hf-secret", "key": "hf_api_token"}}
+    assert "PATH" not in head
+    assert "PATH" not in worker
+
+
+def test_the_head_has_no_gpu_and_keeps_off_gpu_nodes(render: Render) -> None:
+    """A GPU count of zero would still earn the toleration, so the key is absent."""
+    head, _ = parts(render("raycluster"))
+    assert "nvidia.com/gpu" not in head["spec"]["containers"][0]["resources"]["limits"]
+    terms = head["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert terms == [{"matchExpressions": [{"key": "cloud.google.com/gke-accelerator", "operator": "DoesNotExist"}]}]
+    assert "tolerations" not in head["spec"]
+
+
+def test_the_size_is_fixed(render: Render) -> None:
+    """KubeRay clamps replicas silently and its autoscaler kills idle workers; equal numbers prevent both."""
+    spec = render("raycluster", {"ray": {"workers": {"replicas": 4}}})[0]["spec"]
+    group = spec["workerGroupSpecs"][0]
+    assert [group[key] for key in ("replicas", "minReplicas", "maxReplicas")] == [4, 4, 4]
+    assert spec["enableInTreeAutoscaling"] is False
+
+
+def test_ray_version_and_image_come_from_one_place(render: Render) -> None:
+    """The digest wins over the tag."""
+    digest = "sha256:" + "0" * 64
+    objects = render("raycluster", {"images": {"training": {"digest": digest, "rayVersion": "2.54.0"}}})
+    assert objects[0]["spec"]["rayVersion"] == "2.54.0"
+    assert {part["spec"]["containers"][0]["image"] for part in parts(objects)} == {f"nvcr.io/nvidia/nemo-rl@{digest}"}
+
+
+@pytest.mark.parametrize(("upgrade", "expected"), [("recreate", {"type": "Recreate"}), ("manual", None)])
+def test_the_upgrade_strategy_is_written_only_where_kuberay_knows_it(upgrade: str, expected: Any, render: Render) -> None:
+    """KubeRay 1.5 has no such field."""
+    assert render("raycluster", {"ray": {"upgrade": upgrade}})[0]["spec"].get("upgradeStrategy") == expected
+
+
+def test_the_head_says_what_the_cluster_is(render: Render) -> None:
+    """A job compares these facts with its own before it starts."""
+    head, _ = parts(render("raycluster"))
+    assert json.loads(environment(head)["GRPO_CLUSTER_FACTS"]) == {
+        "accelerator": "b200",
+        "gpuNodes": 2,
+        "gpusPerNode": 8,
+        "image": "nvcr.io/nvidia/nemo-rl:v0.7.0",
+        "rayVersion": "2.55.1",
+        "mounts": {"/data": "gemma-data"},
+    }
+
+
+def test_a_bucket_brings_its_annotation_to_head_and_workers(render: Render) -> None:
+    """Without it no sidecar is injected and the pod hangs at the mount."""
+    for part in parts(render("raycluster")):
+        assert part["metadata"]["annotations"]["gke-gcsfuse/volumes"] == "true"
+    for part in parts(render("raycluster", {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "x"}}}})):
+        assert "gke-gcsfuse/volumes" not in part["metadata"].get("annotations", {})
+
+
+def test_a_pod_spec_overlay_is_laid_over_ours(render: Render) -> None:
+    """Maps are merged, tolerations are added, a null takes a field away."""
+    overlay = {
+        "nodeSelector": {"pool": "gpu"},
+        "tolerations": [{"key": "team", "operator": "Exists"}],
+        "terminationGracePeriodSeconds": 1000000,
+    }
+    _, worker = parts(render("raycluster", {"ray": {"workers": {"podSpec": overlay}}}))
+    assert worker["spec"]["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-b200", "pool": "gpu"}
+    assert [entry["key"] for entry in worker["spec"]["tolerations"]] == ["nvidia.com/gpu", "team"]
+    assert worker["spec"]["terminationGracePeriodSeconds"] == 1000000
+
+
+@pytest.mark.parametrize("field", ["containers", "initContainers", "volumes", "restartPolcy"])
+def test_a_pod_spec_overlay_is_strict(field: str, render_text: Callable[..., Rendered]) -> None:
+    """What would replace our containers, or is no field of a pod, is refused by name."""
+    with pytest.raises(RenderError, match=field):
+        render_text("raycluster", {"ray": {"workers": {"podSpec": {field: []}}}})
+
+
+def test_a_cache_on_a_missing_volume_is_named(render_text: Callable[..., Rendered]) -> None:
+    """The message says which key names which volume, and what there is."""
+    with pytest.raises(RenderError, match=r'huggingface\.cache\.volume is "lustre", and storage has no volume of that name \(it has: data\)'):
+        render_text("raycluster", {"huggingface": {"cache": {"volume": "lustre"}}})
+
+
+@pytest.mark.parametrize(("size", "written"), [("1024Gi", "1Ti"), ("921600Mi", "900Gi"), ("1000Gi", "1000Gi"), ("1048576Mi", "1Ti")])
+def test_quantities_are_written_as_kubernetes_writes_them(size: str, written: str, render: Render) -> None:
+    """The operator rewrites other forms, and the next upgrade conflicts with it."""
+    head, _ = parts(render("raycluster", {"ray": {"head": {"memory": size}}}))
+    assert head["spec"]["containers"][0]["resources"]["limits"]["memory"] == written

@@ -1,0 +1,71 @@
+"""The storage chart: volumes of three sources, and the service account of the pods."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.conftest import Object, Render
+
+PVC: dict[str, Any] = {"storage": {"scratch": {"mountPath": "/scratch", "pvc": {"storageClassName": "fast", "size": "2048Gi"}}}}
+
+
+def find(objects: list[Object], kind: str, name: str) -> Object:
+    return next(item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name)
+
+
+def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render) -> None:
+    """PV and PVC name each other, and the PV outlives both releases."""
+    objects = render("storage")
+    volume, claim = find(objects, "PersistentVolume", "team-a-gemma-data"), find(objects, "PersistentVolumeClaim", "gemma-data")
+    assert volume["spec"]["claimRef"] == {"namespace": "team-a", "name": "gemma-data"}
+    assert volume["spec"]["csi"] == {"driver": "gcsfuse.csi.storage.gke.io", "volumeHandle": "my-bucket"}
+    assert volume["spec"]["mountOptions"] == ["implicit-dirs"]
+    assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    assert claim["spec"]["volumeName"] == "team-a-gemma-data"
+    assert "annotations" not in claim["metadata"]
+
+
+def test_a_dynamic_claim_is_kept_on_uninstall(render: Render) -> None:
+    """Deleting it would delete the data. Sizes are written as Kubernetes writes them."""
+    claim = find(render("storage", PVC), "PersistentVolumeClaim", "gemma-scratch")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["spec"]["resources"] == {"requests": {"storage": "2Ti"}}
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+
+
+def test_an_existing_claim_makes_no_object(render: Render) -> None:
+    """Bringing a claim renders the service account and nothing else."""
+    objects = render("storage", {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}}})
+    assert [item["kind"] for item in objects] == ["ServiceAccount"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "message"),
+    [
+        ({"mountPath": "/x"}, r"storage\.bad has 0 sources"),
+        ({"mountPath": "/x", "existingClaim": {"name": "a"}, "gcsfuse": {"bucket": "bbb"}}, r"storage\.bad has 2 sources \(existingClaim, gcsfuse\)"),
+    ],
+)
+def test_a_volume_has_exactly_one_source(volume: dict[str, Any], message: str, render_text: Callable[..., Rendered]) -> None:
+    """The message names the volume and the sources that it found."""
+    with pytest.raises(RenderError, match=message):
+        render_text("storage", {"storage": {"bad": volume}})
+
+
+def test_the_service_account_carries_its_principal(render: Render) -> None:
+    """The IAM member is spelled out for the person who binds the role."""
+    account = find(render("storage"), "ServiceAccount", "gemma")
+    assert account["metadata"]["annotations"]["grpo-charts/workload-identity-principal"] == (
+        "principal://iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/"
+        "my-project.svc.id.goog/subject/ns/team-a/sa/gemma"
+    )
+
+
+def test_a_brought_service_account_is_not_created(render: Render) -> None:
+    """stack.names.serviceAccount says that it exists."""
+    assert not [item for item in render("storage", {"stack": {"names": {"serviceAccount": "mine"}}}) if item["kind"] == "ServiceAccount"]

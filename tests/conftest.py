@@ -1,0 +1,71 @@
+"""Fixtures that render the charts in-process and check every object that comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender import kinds
+from postrender.helm import Embedded, Engine, Rendered
+
+ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("network", "storage", "raycluster", "grpo-job")
+ACCELERATORS = tuple(sorted(path.stem for path in (ROOT / "values/accelerators").glob("*.yaml")))
+RECIPES = tuple(sorted(path.stem for path in (ROOT / "values/recipes").glob("*.yaml")))
+SITE = ROOT / "values/examples/site.yaml"
+
+Object = dict[str, Any]
+Render = Callable[..., list[Object]]
+
+
+def stack_files(accelerator: str = "b200", recipe: str = "gemma3-27b-gsm8k") -> list[Path]:
+    """Return the three files of a stack, in the order in which Helm takes them."""
+    return [ROOT / f"values/accelerators/{accelerator}.yaml", ROOT / f"values/recipes/{recipe}.yaml", SITE]
+
+
+def checked(rendered: Rendered) -> list[Object]:
+    """Return the objects, each valid by the schema of its kind."""
+    objects = list(rendered.documents)
+    for item in objects:
+        violations = kinds.validate(item)
+        assert not violations, f"{item['kind']} {item['metadata']['name']}: {violations}"
+    return objects
+
+
+@pytest.fixture(scope="session")
+def helm() -> Iterator[Engine]:
+    """Start one embedded Helm for the whole run; each render loads its chart afresh."""
+    with Embedded() as engine:
+        yield engine
+
+
+@pytest.fixture
+def render_text(helm: Engine) -> Callable[..., Rendered]:
+    """Render one layer of a stack: render_text("raycluster", {"ray": …}, accelerator="h200")."""
+
+    def render(
+        layer: str,
+        values: Mapping[str, Any] | None = None,
+        *,
+        accelerator: str = "b200",
+        recipe: str = "gemma3-27b-gsm8k",
+        files: Sequence[Path] | None = None,
+        chart: Path | None = None,
+    ) -> Rendered:
+        chosen = stack_files(accelerator, recipe) if files is None else files
+        return helm.render(str(chart or ROOT / "charts" / layer), chosen, values=values, release=layer, namespace="team-a")
+
+    return render
+
+
+@pytest.fixture
+def render(render_text: Callable[..., Rendered]) -> Render:
+    """Render one layer and return its objects, each checked against the schema of its kind."""
+
+    def render_objects(*args: Any, **options: Any) -> list[Object]:
+        return checked(render_text(*args, **options))
+
+    return render_objects
