@@ -204,5 +204,5 @@ def _message(kind: str, value: Any, instance: object) -> str:
 
 
 def _listed(types: Any) -> str:
-    names = [types] if isinstance(types, str) else [t for t in types if t != "null"]
+    names = [types] if isinstance(types, str) else sorted(t for t in types if t != "null")
     return " or ".join(names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,27 @@ SITE = ROOT / "values/examples/site.yaml"
 
 Object = dict[str, Any]
 Render = Callable[..., list[Object]]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-goldens", action="store_true", help="rewrite tests/goldens instead of comparing with it")
+
+
+@pytest.fixture
+def write_goldens(request: pytest.FixtureRequest) -> bool:
+    """Say whether the goldens are to be rewritten."""
+    return bool(request.config.getoption("--write-goldens"))
+
+
+def require_tool(name: str) -> Path:
+    """Return a program of `make tools`; without it the test is skipped, or fails where CI asks for all tools."""
+    program = ROOT / ".tools/bin" / name
+    if program.exists():
+        return program
+    message = f"{name} was not built, so this was not tested: make tools"
+    if os.environ.get("GRPO_REQUIRE_TOOLS"):
+        pytest.fail(message)
+    pytest.skip(message)
 
 
 def stack_files(accelerator: str = "b200", recipe: str = "gemma3-27b-gsm8k") -> list[Path]:

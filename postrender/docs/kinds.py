@@ -55,7 +55,7 @@ QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 LABEL_1035 = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-BASE64 = r"^[A-Za-z0-9+/\s]*={0,2}\s*$"
+BASE64 = r"^[A-Za-z0-9+/\r\n]*={0,2}[\r\n]*$"
 # The descriptions are what a person reads when a pattern does not match.
 SHAPES: Mapping[str, Schema] = {
     "api.resource.Quantity": {

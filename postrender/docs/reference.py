@@ -71,7 +71,8 @@ def scalar(value: object) -> str:
     """Return a value as one line of YAML that every reader gives back unchanged."""
     if isinstance(value, str) and PLAIN.fullmatch(value) and value.lower() not in RETYPED:
         return value
-    return json.dumps(value, ensure_ascii=False)
+    # JSON's escapes are YAML's too, except that YAML knows no surrogate pairs and wants what is unprintable escaped.
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(value, ensure_ascii=False))
 
 
 def tokens_template(sources: Sources) -> str:

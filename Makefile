@@ -1,0 +1,78 @@
+# One door: `make` prints what there is. `make check` and `make e2e` are what CI runs.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TOOLS := .tools/bin
+RECIPE := values/recipes/gemma3-27b-gsm8k.yaml
+SITE := values/examples/site.yaml
+STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
+LAYERS := network storage raycluster grpo-job
+
+.PHONY: help demo test check lint verify generate goldens bench tools e2e dist clean
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev]'
+	@touch $@
+
+demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, and show the differences
+	@mkdir -p build/demo
+	@for accelerator in b200 h200; do \
+	  $(BIN)/grpo lint $(call STACK,$$accelerator) && \
+	  $(BIN)/grpo render all $(call STACK,$$accelerator) > build/demo/$$accelerator.yaml && \
+	  echo "rendered: build/demo/$$accelerator.yaml, $$(grep -c '^kind:' build/demo/$$accelerator.yaml) objects" || exit 1; \
+	done
+	@$(BIN)/grpo diff --accelerator b200 --accelerator h200 -f $(RECIPE) -f $(SITE)
+
+test: $(STAMP) ## Run the test suite: offline, no cluster, no Docker, no helm binary
+	$(BIN)/python -m pytest -n 2
+
+check: lint verify test ## Everything that CI asks of a commit, but e2e
+
+lint: $(STAMP) ## Format, lint, types, layers, charts
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	@if [ -x $(TOOLS)/helm4 ]; then \
+	  for helm in helm3 helm4; do for layer in $(LAYERS); do for accelerator in b200 h200; do \
+	    $(TOOLS)/$$helm lint --strict --quiet charts/$$layer $(call STACK,$$accelerator) 2>/dev/null || { echo "$$helm lint charts/$$layer ($$accelerator) failed"; exit 1; }; \
+	  done; done; done; echo "helm lint --strict: clean"; \
+	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "helm lint was not run: make tools" >&2; exit 1; \
+	else echo "SKIPPED: helm lint --strict, because there is no $(TOOLS)/helm4 (make tools)" >&2; fi
+
+verify: $(STAMP) ## Fail when a generated file or a golden is stale
+	$(BIN)/python -m postrender.docs --check
+	$(BIN)/python -m pytest -q tests/charts/test_goldens.py
+
+generate: $(STAMP) ## Write schemas, chart defaults and the values reference from schemas/
+	$(BIN)/python -m postrender.docs
+
+goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
+	$(BIN)/python -m pytest -q tests/charts/test_goldens.py --write-goldens
+
+bench: $(STAMP) ## Measure against the anchors; prints ratios
+	$(BIN)/python bench/lint.py
+	$(BIN)/python bench/render.py
+
+tools: ## Build pinned Helm 3, Helm 4, kubeconform and a control plane into .tools/ (needs Go; about 10 minutes, once)
+	tools/build.sh
+
+e2e: $(STAMP) tools ## Install the stack on a real control plane with the real KubeRay operator (needs root on Linux)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
+	$(BIN)/python tests/e2e/run.py
+
+dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
+	rm -rf dist
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python -m postrender.docs.package dist
+	@ls dist
+
+clean: ## Remove what was built, but not .tools/
+	rm -rf $(VENV) build dist e2e-logs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,60 @@
+"""The exception tree: one class for each way a command can end badly, with its exit code.
+
+Exit codes of every `grpo` command: 0 clean, 1 findings, 2 usage or bad input, 3 could not run.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postrender.location import Location
+
+EXIT_CLEAN = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+EXIT_CANNOT_RUN = 3
+
+
+class GrpoError(Exception):
+    """Say what was expected and what to do, in lower case, with the place where there is one."""
+
+    exit_code = EXIT_CANNOT_RUN
+
+    def __init__(self, message: str, *, at: Location | None = None, fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.at = at
+        self.fix = fix
+
+    def __str__(self) -> str:
+        place = f"{self.at}: " if self.at else ""
+        fix = f"\n  fix: {self.fix}" if self.fix else ""
+        return f"{place}{self.message}{fix}"
+
+
+class UsageError(GrpoError):
+    """The command line cannot be understood."""
+
+    exit_code = EXIT_USAGE
+
+
+class InputError(GrpoError):
+    """A file was read and is not what it should be."""
+
+    exit_code = EXIT_USAGE
+
+
+class UnreadableError(GrpoError):
+    """A file cannot be opened or read."""
+
+
+class RenderError(InputError):
+    """Helm refused the chart or the values; the message is Helm's own, without its log lines."""
+
+
+class EngineError(GrpoError):
+    """No Helm engine could be started, or it broke down."""
+
+
+class InstallationError(GrpoError):
+    """Files that belong to this package are missing or damaged."""

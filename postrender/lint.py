@@ -1,0 +1,107 @@
+"""Judge values files without rendering: what Helm would misread, what the charts' schemas refuse, what is a secret."""
+
+from __future__ import annotations
+
+from postrender import paths, tokens, values, yamlio
+from postrender.finding import Finding
+from postrender.location import Location
+from postrender.schema import Schema
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.schema import Problem
+    from postrender.values import Path, Values
+    from postrender.yamlio import Node
+
+# This chart reads every section, so its schema refuses whatever one of the other three refuses: a test compares them
+# keyword by keyword. Compiling all four would double the time that a clean run takes.
+_STRICTEST = "grpo-job"
+
+
+def lint(files: Sequence[str]) -> list[Finding]:
+    """Return the findings of values files, given in the order of `-f`, sorted by place and each once.
+
+    Raises InputError or UnreadableError for the first file that cannot be read as values.
+    """
+    texts = [(file, yamlio.read_bytes(file)) for file in files]
+    merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
+    found = [*_tokens(texts), *_boolean_keys(merged.root), *_accelerator(merged), *_schemas(merged)]
+    return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
+
+
+def _tokens(texts: Sequence[tuple[str, bytes]]) -> Iterator[Finding]:
+    """Look at the whole text: a secret in a comment is in the repository as well."""
+    for file, data in texts:
+        for token in tokens.find(data.decode("utf-8")):
+            yield Finding(
+                "values/token",
+                Location(file, token.line, token.col),
+                f"this looks like a secret of the kind {token.shape}",
+                "Values end up in Git, in the release's Secret and in logs; whoever reads one of them has the secret.",
+                "revoke it, put the new one into a Kubernetes Secret and name that (huggingface.secret.name)",
+                secret=True,
+            )
+
+
+def _boolean_keys(node: Node) -> Iterator[Finding]:
+    children = node.value.values() if isinstance(node.value, dict) else node.value
+    if not isinstance(node.value, (dict, list)):
+        return
+    for child in children:  # type: ignore[union-attr]
+        if child.spelled and child.spelled.isalpha():
+            became = "true" if child.spelled.lower() in ("y", "yes", "on", "true") else "false"
+            yield Finding(
+                "values/boolean-key",
+                child.key_at,
+                f"Helm reads the unquoted key {child.spelled} as the boolean {became}",
+                f'The framework would get a key called "{became}" and never see {child.spelled}.',
+                f'write "{child.spelled}": with quotes',
+            )
+        yield from _boolean_keys(child)
+
+
+def _has_accelerator(merged: Values) -> bool:
+    return merged.get("accelerator.name") is not None
+
+
+def _accelerator(merged: Values) -> Iterator[Finding]:
+    if not _has_accelerator(merged):
+        known = ", ".join(paths.accelerators()) or "none are installed"
+        yield Finding(
+            "values/no-accelerator",
+            Location(merged.files[0]),
+            "no accelerator profile: none of the values files says which machines the stack runs on",
+            "Interfaces, driver paths and worker sizes come from the profile; no chart renders without one.",
+            f"add -f values/accelerators/NAME.yaml as the first file, or --accelerator NAME (there are: {known})",
+        )
+
+
+def _schemas(merged: Values) -> Iterator[Finding]:
+    tree = merged.as_helm_merges()
+    schema = Schema(paths.schema(_STRICTEST))
+    if schema.is_valid(tree):
+        return
+    from postrender.explain import Explainer
+
+    explainer = Explainer(schema, merged)
+    for problem in schema.problems(tree):
+        if not _is_said_already(problem, merged):
+            yield from explainer.findings(problem)
+
+
+def _is_said_already(problem: Problem, merged: Values) -> bool:
+    """Say whether another finding covers the problem better than the schema could."""
+    if problem.keyword == "required" and not _has_accelerator(merged):
+        return (*problem.path, problem.expected)[0] == "accelerator"
+    if problem.keyword == "additionalProperties":
+        problem.expected = [key for key in problem.expected if not _is_misread(merged, (*problem.path, key))]
+        return not problem.expected
+    node = merged.node(problem.path)
+    return node is not None and isinstance(node.value, str) and tokens.shape_of(node.value) is not None
+
+
+def _is_misread(merged: Values, path: Path) -> bool:
+    node = merged.node(path)
+    return node is not None and node.spelled.isalpha()

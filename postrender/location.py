@@ -1,0 +1,32 @@
+"""A place in a file that a person can open."""
+
+from __future__ import annotations
+
+
+class Location:
+    """Hold a file name, a line and a column, both counted from 1; 0 means the file as a whole."""
+
+    __slots__ = ("col", "file", "line")
+
+    def __init__(self, file: str, line: int = 0, col: int = 0) -> None:
+        self.file = file
+        self.line = line
+        self.col = col
+
+    def _key(self) -> tuple[str, int, int]:
+        return (self.file, self.line, self.col)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Location) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __lt__(self, other: Location) -> bool:
+        return self._key() < other._key()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col}" if self.line else self.file
+
+    def __repr__(self) -> str:
+        return f"Location({self.file!r}, {self.line}, {self.col})"

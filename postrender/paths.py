@@ -1,0 +1,63 @@
+"""Where the charts, profiles and schemas are: in a checkout beside the package, in a wheel inside it."""
+
+from __future__ import annotations
+
+import os
+
+from postrender.errors import InstallationError, UsageError
+
+# The order of installation; each layer is one chart and one Helm release with its own lifetime.
+LAYERS = ("network", "storage", "raycluster", "grpo-job")
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def data_root() -> str:
+    """Return the folder that holds charts/, values/, schemas/ and jobs/.
+
+    Raises InstallationError when neither a checkout nor a wheel's data is there.
+    """
+    for root in (os.path.join(_PACKAGE, "_data"), os.path.dirname(_PACKAGE)):
+        if os.path.isdir(os.path.join(root, "charts")):
+            return root
+    raise InstallationError(
+        f"the charts are missing: expected {os.path.join(_PACKAGE, '_data', 'charts')}",
+        fix="install grpo-charts again, or run from a checkout",
+    )
+
+
+def chart(layer: str) -> str:
+    """Return the folder of one layer's chart; raise UsageError for a word that is no layer."""
+    if layer not in LAYERS:
+        raise UsageError(f"no layer is called {layer!r}; the layers are {', '.join(LAYERS)}")
+    return os.path.join(data_root(), "charts", layer)
+
+
+def schema(layer: str) -> str:
+    """Return the path of the values.schema.json of one layer's chart."""
+    return os.path.join(chart(layer), "values.schema.json")
+
+
+def tokens() -> str:
+    """Return the path of the list of token shapes."""
+    return os.path.join(data_root(), "schemas", "tokens.yaml")
+
+
+def accelerators() -> list[str]:
+    """Return the names of the accelerator profiles, sorted."""
+    folder = os.path.join(data_root(), "values", "accelerators")
+    if not os.path.isdir(folder):
+        return []
+    return sorted(name[: -len(".yaml")] for name in os.listdir(folder) if name.endswith(".yaml"))
+
+
+def accelerator(name: str) -> str:
+    """Return the path of one accelerator profile; raise UsageError when there is none of that name."""
+    known = accelerators()
+    if name not in known:
+        listed = ", ".join(known) if known else "none are installed"
+        raise UsageError(
+            f"no accelerator profile is called {name!r}; the profiles are: {listed}",
+            fix="choose one of them, or give your own file with -f instead",
+        )
+    return os.path.join(data_root(), "values", "accelerators", f"{name}.yaml")

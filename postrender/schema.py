@@ -1,0 +1,140 @@
+"""Judge values by a JSON schema. No other module knows the validator, jsonschema-rs."""
+
+from __future__ import annotations
+
+import sys
+
+from postrender.errors import InstallationError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    Path = tuple[str | int, ...]
+
+_EXTENSION = "jsonschema_rs.jsonschema_rs"
+
+
+class Problem:
+    """Hold one thing that a schema has to say.
+
+    `keyword` is the schema's keyword, `expected` its argument (for `additionalProperties` the keys in excess), `path`
+    leads to the value, `rule` to the keyword in the schema.
+    """
+
+    __slots__ = ("expected", "keyword", "path", "rule")
+
+    def __init__(self, keyword: str, expected: Any, path: Path, rule: Path) -> None:
+        self.keyword = keyword
+        self.expected = expected
+        self.path = path
+        self.rule = rule
+
+
+def _load_extension() -> ModuleType:
+    """Load the compiled validator without the two thirds of its start-up that validation does not use.
+
+    On loading it asks e-mail's date parser, a large import, for the time of its own build; a stand-in answers.
+    """
+    import _imp
+    from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
+
+    package = PathFinder.find_spec("jsonschema_rs")
+    folders = list(package.submodule_search_locations or ()) if package else []
+    found = PathFinder.find_spec(_EXTENSION, folders)
+    if found is None or found.origin is None or not found.origin.endswith(tuple(EXTENSION_SUFFIXES)):
+        raise ImportError(_EXTENSION)
+    stand_in = type(sys)("email.utils")
+    stand_in.parsedate_to_datetime = str  # type: ignore[attr-defined]
+    sys.modules["email.utils"] = stand_in
+    try:
+        spec = ModuleSpec(_EXTENSION, ExtensionFileLoader(_EXTENSION, found.origin), origin=found.origin)
+        module = _imp.create_dynamic(spec)
+        _imp.exec_dynamic(module)
+    finally:
+        del sys.modules["email.utils"]
+    sys.modules[_EXTENSION] = module
+    return module
+
+
+def _validator_module() -> ModuleType:
+    loaded = sys.modules.get("jsonschema_rs") or sys.modules.get(_EXTENSION)
+    if loaded:
+        return loaded
+    if "email.utils" not in sys.modules:
+        try:
+            return _load_extension()
+        except (ImportError, AttributeError, TypeError):
+            # Another version may be built differently: then the ordinary, slower way is the right one.
+            sys.modules.pop(_EXTENSION, None)
+    import jsonschema_rs
+
+    return jsonschema_rs
+
+
+class Schema:
+    """Hold one compiled schema file, draft-07; raise InstallationError where it is missing or is no schema."""
+
+    def __init__(self, file: str) -> None:
+        try:
+            with open(file, encoding="utf-8") as stream:
+                self._text = stream.read()
+        except OSError as error:
+            raise InstallationError(f"a schema is missing: {file}", fix="install grpo-charts again") from error
+        try:
+            self._validator = _validator_module().Draft7Validator(self._text)
+        except ValueError as error:
+            raise InstallationError(f"{file} is no schema: {error}", fix="run: make generate") from error
+
+    def is_valid(self, tree: Any) -> bool:
+        """Say whether the tree fits the schema."""
+        valid: bool = self._validator.is_valid(tree)
+        return valid
+
+    def problems(self, tree: Any) -> list[Problem]:
+        """Return everything that is wrong with the tree; empty where it fits."""
+        return [_problem(error) for error in self._validator.iter_errors(tree)]
+
+    def source(self) -> dict[str, Any]:
+        """Return the schema itself."""
+        import json
+
+        document: dict[str, Any] = json.loads(self._text)
+        return document
+
+    def _parts(self, rule: Path) -> list[dict[str, Any]]:
+        """Return the parts of the schema on the way to a keyword, outermost first, references followed."""
+        root = self.source()
+        part: Any = root
+        parts = [root]
+        for step in rule[:-1]:
+            part = _resolve(root, part["$ref"]) if step == "$ref" else part[step]
+            if isinstance(part, dict):
+                parts.append(part)
+        return parts
+
+    def part(self, rule: Path) -> dict[str, Any]:
+        """Return the part of the schema that holds the keyword to which `rule` leads."""
+        return self._parts(rule)[-1]
+
+    def description(self, rule: Path) -> str:
+        """Return the description that stands nearest to a keyword, going outwards; empty where there is none."""
+        texts = [part["description"] for part in self._parts(rule) if isinstance(part.get("description"), str)]
+        return texts[-1] if texts else ""
+
+
+def _resolve(root: Any, pointer: str) -> Any:
+    for step in pointer.removeprefix("#/").split("/"):
+        root = root[step]
+    return root
+
+
+def _problem(error: Any) -> Problem:
+    kind = error.kind
+    expected = kind.value
+    if kind.name == "propertyNames":
+        expected = getattr(expected, "instance", expected)
+    elif kind.name in ("oneOf", "anyOf"):
+        expected = None
+    return Problem(kind.name, expected, tuple(error.instance_path), tuple(error.evaluation_path))

@@ -1,0 +1,52 @@
+"""Read a file as text of a sane size, or say in one sentence why not."""
+
+from __future__ import annotations
+
+from postrender.errors import InputError, UnreadableError
+from postrender.location import Location
+
+MAX_BYTES = 8 * 1024 * 1024
+
+
+def read_bytes(path: str) -> bytes:
+    """Read a whole file of at most MAX_BYTES; raise UnreadableError or InputError that says what to do."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
+        raise UnreadableError(f"{path}: there is no such file", fix=fix) from error
+    except IsADirectoryError as error:
+        raise UnreadableError(f"{path}: this is a directory", fix="name one file after each -f") from error
+    except PermissionError as error:
+        raise UnreadableError(f"{path}: no permission to read it", fix=f"chmod u+r {path}") from error
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"{path}: cannot be read: {error}") from error
+    if len(data) > MAX_BYTES:
+        limit = MAX_BYTES // (1024 * 1024)
+        raise InputError(f"{path}: larger than {limit} MiB, expected a values file", fix="check the path after -f")
+    return data
+
+
+def place(data: bytes, offset: int) -> tuple[int, int]:
+    """Return line and column, from 1, of a byte offset; columns count bytes, as the text is not decodable."""
+    return data.count(b"\n", 0, offset) + 1, offset - (data.rfind(b"\n", 0, offset) + 1) + 1
+
+
+def check_text(data: bytes, file: str) -> None:
+    """Raise InputError for bytes that are no text: binary, not UTF-8."""
+    nul = data.find(b"\0")
+    if nul >= 0:
+        raise InputError(
+            "this is not a text file: it contains a NUL byte",
+            at=Location(file, *place(data, nul)),
+            fix="give a YAML file saved as UTF-8",
+        )
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"this is not UTF-8: byte 0x{data[error.start]:02x}",
+            at=Location(file, *place(data, error.start)),
+            fix="save the file as UTF-8",
+        ) from error

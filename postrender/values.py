@@ -1,0 +1,107 @@
+"""Merge values as Helm merges `-f` files, and remember which line of which file set each leaf."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from postrender.location import Location
+    from postrender.yamlio import Node
+
+    Path = tuple[str | int, ...]
+
+# Below these a null is a value of the framework and is kept; everywhere else it deletes the entry.
+_VERBATIM = (("job", "config"), ("job", "configFor"))
+
+
+def overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two values trees as Helm merges `-f` files: maps go deep, everything else replaces, null is kept."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def _overlay_nodes(under: Node, over: Node) -> Node:
+    """Merge as `overlay` does; a merged map has the place of the later file, which is the one that a user edits."""
+    from postrender.yamlio import Node
+
+    if not isinstance(under.value, dict) or not isinstance(over.value, dict):
+        return over
+    entries = dict(under.value)
+    for key, node in over.value.items():
+        entries[key] = _overlay_nodes(entries[key], node) if key in entries else node
+    return Node(entries, over.at, over.key_at, over.spelled)
+
+
+def _without_nulls(value: Any, path: tuple[str, ...] = ()) -> Any:
+    if path in _VERBATIM or not isinstance(value, dict):
+        return value
+    kept = {key: _without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
+    return kept
+
+
+class Values:
+    """Hold the merged values of several files, in order; later files win.
+
+    `root` has the places; `files` are the names as they were given.
+    """
+
+    def __init__(self, root: Node, files: Sequence[str]) -> None:
+        self.root = root
+        self.files = list(files)
+
+    def node(self, path: Path) -> Node | None:
+        """Return the node at a path of keys and list positions, or None."""
+        node: Node | None = self.root
+        for part in path:
+            value = node.value if node else None
+            if isinstance(value, dict):
+                node = value.get(str(part))
+            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+                node = value[part]
+            else:
+                return None
+        return node
+
+    def at(self, path: Path) -> Location:
+        """Return the place of the key at a path, or of the nearest map above that is in a file."""
+        while path:
+            node = self.node(path)
+            if node:
+                return node.key_at
+            path = path[:-1]
+        return self.root.at
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return the plain value at a dotted path, such as `ray.workers.replicas`, or the default."""
+        node = self.node(tuple(path.split(".")))
+        return node.plain() if node else default
+
+    def as_helm_merges(self) -> dict[str, Any]:
+        """Return the merged tree with every null kept, as Helm hands it to the chart."""
+        tree: dict[str, Any] = self.root.plain()
+        return tree
+
+    def effective(self) -> dict[str, Any]:
+        """Return the merged tree without the entries that a null deletes; below job.config a null is a value."""
+        tree: dict[str, Any] = _without_nulls(self.as_helm_merges())
+        return tree
+
+
+def load(files: Sequence[str]) -> Values:
+    """Read and merge values files in order; raise InputError or UnreadableError for the first that is wrong."""
+    from postrender.yamlio import load_values
+
+    return merge([load_values(file) for file in files], files)
+
+
+def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
+    """Merge documents that are read already; `files` are their names, at least one of each."""
+    merged = roots[0]
+    for root in roots[1:]:
+        merged = _overlay_nodes(merged, root)
+    return Values(merged, files)

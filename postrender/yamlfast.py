@@ -1,0 +1,95 @@
+"""Read plain values files in a fraction of the time, or not at all. No other module knows py-yaml12.
+
+py-yaml12 reads YAML 1.2 and drops duplicate keys silently, so only files that mean the same to every reader are given
+to it: no word that YAML 1.1 reads differently, no anchors, tags, block texts or escapes, no key twice. Whatever else
+there is, the answer is None and the caller reads the file with `yamlio`, which knows all of Helm's rules and places.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+# YAML 1.1 reads these as booleans, YAML 1.2 as text.
+_DISPUTED = frozenset(("y", "n", "yes", "no", "on", "off", "<<", "="))
+# A word that starts with one of these means something to YAML: anchor, alias, tag, directive, block text, reserved.
+_INDICATORS = frozenset("&*!%|>?@`")
+_SPACED = str.maketrans("{}[],:", "      ")
+_NUMERIC = frozenset("+-.0123456789")
+# With any other letter a word is text to every reader: 250Gi, 2026-11-21T.
+_IN_NUMBERS = frozenset("0123456789+-._abcdefxoinABCDEFXOIN")
+
+
+def load(data: bytes) -> dict[str, Any] | None:
+    """Return the values of a plain file, or None where it is not plain enough or the library is missing."""
+    try:
+        text = data.decode("utf-8")
+        lines = list(_bodies(text))
+    except ValueError:
+        return None
+    if not all(map(_is_plain, lines)):
+        return None
+    try:
+        from yaml12 import parse_yaml
+
+        tree = parse_yaml(text)
+    except (ImportError, ValueError):
+        return None
+    colons = sum(line.count(": ") + line.endswith(":") for line in lines)
+    # Every key has a colon, so a key that stands twice makes more colons than keys.
+    return tree if isinstance(tree, dict) and _keys(tree) == colons else None
+
+
+def _bodies(text: str) -> Iterator[str]:
+    """Yield the lines without comments and empty lines; raise ValueError where a quote might hide a comment sign."""
+    for line in text.split("\n"):
+        body = line.rstrip(" ")
+        if not body or body.lstrip(" ")[0] == "#":
+            continue
+        if " #" in body:
+            if "'" in body or '"' in body:
+                raise ValueError(body)
+            body = body.partition(" #")[0].rstrip(" ")
+        yield body
+
+
+def _is_plain(body: str) -> bool:
+    # Tabs, control characters and the line ends of other scripts are not printable.
+    if not body.isprintable() or "\\" in body or "':" in body or '":' in body or body[:3] in ("---", "..."):
+        return False
+    if "{" in body and not _is_plain_flow(body):
+        return False
+    return all(map(_is_plain_word, body.translate(_SPACED).split()))
+
+
+def _is_plain_flow(body: str) -> bool:
+    """Say whether every map in braces ends on its line and has `key: value` entries only, no bare keys, no lists."""
+    for part in body.split("{")[1:]:
+        inside, end, _ = part.partition("}")
+        if not end or (inside.strip() and not all(": " in entry for entry in inside.split(","))):
+            return False
+    return True
+
+
+def _is_plain_word(word: str) -> bool:
+    first = word[0]
+    if first in _INDICATORS:
+        return False
+    if first not in _NUMERIC:
+        return word.lower() not in _DISPUTED
+    if word == "-" or not _IN_NUMBERS.issuperset(word) or word.count(".") > 1:
+        return True
+    whole, point, rest = word.removeprefix("-").partition(".")
+    fraction, _, exponent = rest.partition("e-")
+    digits = whole + (fraction + (exponent or "0") if point else "")
+    return digits.isdecimal() and len(digits) <= 15 and (whole == "0" or whole[:1] not in ("", "0")) and bool(
+        not point or fraction
+    )
+
+
+def _keys(tree: Any) -> int:
+    if isinstance(tree, dict):
+        return len(tree) + sum(map(_keys, tree.values()))
+    return sum(map(_keys, tree)) if isinstance(tree, list) else 0

@@ -1,0 +1,260 @@
+"""Read YAML as Helm does, with the place of every key and value. No other module knows a YAML library."""
+
+from __future__ import annotations
+
+import os
+
+from yaml._yaml import CParser
+from yaml.error import MarkedYAMLError, YAMLError
+from yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceStartEvent, StreamEndEvent
+from yaml.reader import ReaderError
+
+from postrender import scalars
+from postrender.errors import InputError
+from postrender.location import Location
+from postrender.textio import check_text, place, read_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from yaml.events import Event
+
+    from postrender.scalars import Scalar
+
+    Value = dict[str, "Node"] | list["Node"] | Scalar
+
+MAX_DEPTH = 100
+MAX_NODES = 1_000_000
+_TAG = "tag:yaml.org,2002:"
+
+
+class Node:
+    """Hold one value: a map of nodes, a list of nodes, or a scalar; with the places of the value and of its key.
+
+    `spelled` is the key as the file has it where Helm reads the unquoted key as a boolean (`n` becomes "false").
+    """
+
+    __slots__ = ("at", "key_at", "spelled", "value")
+
+    def __init__(self, value: Value, at: Location, key_at: Location | None = None, spelled: str = "") -> None:
+        self.value = value
+        self.at = at
+        self.key_at = key_at or at
+        self.spelled = spelled
+
+    def plain(self) -> Any:
+        """Return the value without places."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return [node.plain() for node in self.value]
+        return self.value
+
+
+class _Builder:
+    """Build nodes from parser events, so that nesting is counted here and not on the C stack."""
+
+    def __init__(self, data: bytes, file: str) -> None:
+        self._parser = CParser(data)
+        self._file = file
+        self._anchors: dict[str, Node | None] = {}
+        self._count = 0
+
+    def documents(self) -> Iterator[Node]:
+        """Yield the root node of every document."""
+        self._next()
+        while not isinstance(event := self._next(), StreamEndEvent):
+            version = event.version
+            if version and version != (1, 1):
+                raise InputError(
+                    f"the directive %YAML {version[0]}.{version[1]} is not understood by Helm",
+                    at=self._at(event),
+                    fix="delete the line: Helm reads YAML 1.1",
+                )
+            self._anchors = {}
+            yield self._node(self._next(), 0)
+            self._next()
+
+    def _next(self) -> Event:
+        return self._parser.get_event()
+
+    def _at(self, event: Event) -> Location:
+        mark = event.start_mark
+        return Location(self._file, mark.line + 1, mark.column + 1)
+
+    def _node(self, event: Event, depth: int) -> Node:
+        self._limit(event, depth)
+        if isinstance(event, AliasEvent):
+            return self._alias(event)
+        anchor = event.anchor
+        if anchor is not None:
+            # None marks an anchor whose value is still being read: an alias to it would contain itself.
+            self._anchors[anchor] = None
+        node = Node(self._value(event, depth), self._at(event))
+        if anchor is not None:
+            self._anchors[anchor] = node
+        return node
+
+    def _limit(self, event: Event, depth: int) -> None:
+        self._count += 1
+        if depth > MAX_DEPTH:
+            raise InputError(f"nested deeper than {MAX_DEPTH} levels", at=self._at(event), fix="flatten the values")
+        if self._count > MAX_NODES:
+            raise InputError(
+                f"more than {MAX_NODES} values, counting what aliases repeat",
+                at=self._at(event),
+                fix="write the values out instead of nesting aliases",
+            )
+
+    def _value(self, event: Event, depth: int) -> Value:
+        if isinstance(event, ScalarEvent):
+            return self._scalar(event)
+        if event.tag not in (None, "!"):
+            raise self._tagged(event)
+        return self._map(depth) if isinstance(event, MappingStartEvent) else self._list(depth)
+
+    def _tagged(self, event: Event) -> InputError:
+        tag = str(event.tag).replace(_TAG, "!!")
+        return InputError(f"the tag {tag} is not allowed here", at=self._at(event), fix="write the plain value")
+
+    def _scalar(self, event: ScalarEvent) -> Scalar:
+        text: str = event.value
+        if event.tag == f"{_TAG}str" or event.tag == "!" or (event.tag is None and not event.implicit[0]):
+            return text
+        if event.tag is not None:
+            raise self._tagged(event)
+        if scalars.is_not_finite(text):
+            raise InputError(f"{text} is no finite number", at=self._at(event), fix="write a number, or quote it")
+        return scalars.resolve(text)
+
+    def _alias(self, event: AliasEvent) -> Node:
+        node = self._anchors.get(event.anchor)
+        if node is None:
+            known = event.anchor in self._anchors
+            reason = "contains itself" if known else "is not defined above this line"
+            raise InputError(f"the alias *{event.anchor} {reason}", at=self._at(event), fix="write the value out")
+        self._count += _size(node, MAX_NODES)
+        return node
+
+    def _list(self, depth: int) -> list[Node]:
+        items = []
+        while (event := self._next()).__class__.__name__ != "SequenceEndEvent":
+            items.append(self._node(event, depth + 1))
+        return items
+
+    def _map(self, depth: int) -> dict[str, Node]:
+        entries: dict[str, Node] = {}
+        seen: dict[str, Location] = {}
+        while (event := self._next()).__class__.__name__ != "MappingEndEvent":
+            at = self._at(event)
+            if isinstance(event, ScalarEvent) and event.value == "<<" and event.implicit[0] and event.tag is None:
+                self._merge(entries, self._node(self._next(), depth + 1), at)
+                continue
+            key = self._key(event, depth)
+            if key in seen:
+                raise InputError(
+                    f"the key {key!r} stands twice: the first is at {seen[key]}; Helm would silently use this one",
+                    at=at,
+                    fix="delete one of the two",
+                )
+            seen[key] = at
+            value = self._node(self._next(), depth + 1)
+            spelled = event.value if isinstance(event, ScalarEvent) and event.value != key else ""
+            entries[key] = Node(value.value, value.at, at, spelled)
+        return entries
+
+    def _key(self, event: Event, depth: int) -> str:
+        node = self._node(event, depth + 1)
+        key = node.value
+        if isinstance(key, bool):
+            return "true" if key else "false"
+        if isinstance(key, str):
+            return key
+        if isinstance(key, int) and abs(key) < 2**53:
+            return str(key)
+        shape = "a map" if isinstance(key, dict) else "a list" if isinstance(key, list) else "null"
+        shape = "a number that is no plain integer" if isinstance(key, (int, float)) else shape
+        raise InputError(f"a key must be text, this one is {shape}", at=node.at, fix="put the key in quotes")
+
+    def _merge(self, entries: dict[str, Node], node: Node, at: Location) -> None:
+        """Apply `<<`: what it brings replaces earlier keys and gives way to later ones; Go's library does so."""
+        sources = node.value if isinstance(node.value, list) else [node]
+        for source in reversed(sources):
+            if not isinstance(source.value, dict):
+                raise InputError("<< merges maps only", at=at, fix="give it a map, an alias of one, or a list of them")
+            entries.update(source.value)
+
+
+def _size(node: Node, limit: int) -> int:
+    """Count a node and all below it, and stop counting at the limit."""
+    count, queue = 0, [node]
+    while queue and count < limit:
+        value = queue.pop().value
+        count += 1
+        if isinstance(value, dict):
+            queue.extend(value.values())
+        elif isinstance(value, list):
+            queue.extend(value)
+    return count
+
+
+def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
+    """Turn a parser's error into one sentence with a place."""
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        at = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
+        context = f" {error.context}" if error.context else ""
+        return InputError(f"this is not YAML: {error.problem}{context}", at=at, fix="check quotes and indentation")
+    if isinstance(error, ReaderError):
+        at = Location(file, *place(data, error.position))
+        return InputError(f"this is not YAML: {error.reason}", at=at, fix="delete the character, or escape it")
+    return InputError(f"this is not YAML: {error}", at=Location(file))
+
+
+def parse(data: bytes, file: str) -> list[Node]:
+    """Read every document of a stream; raise InputError with the place of the first thing that is wrong."""
+    check_text(data, file)
+    try:
+        return list(_Builder(data, file).documents())
+    except YAMLError as error:
+        raise _refusal(error, data, file) from error
+
+
+def load_values(path: str | os.PathLike[str]) -> Node:
+    """Read one values file as Helm reads it after `-f`; the root node is a map, empty for an empty file.
+
+    Raises UnreadableError (missing, a directory, no permission) and InputError (everything else that is wrong).
+    """
+    file = os.fspath(path)
+    return values_from_bytes(read_bytes(file), file)
+
+
+def values_from_bytes(data: bytes, file: str) -> Node:
+    """Read a values document that is in memory; `file` is the name for messages."""
+    documents = [node for node in parse(data, file) if node.value is not None]
+    if not documents:
+        return Node({}, Location(file, 1, 1))
+    root = documents[0]
+    if len(documents) > 1:
+        raise InputError(
+            "a second YAML document starts here: Helm 3 would ignore it and Helm 4 would merge it",
+            at=documents[1].at,
+            fix="delete the --- line, or put the second part into a file of its own",
+        )
+    if not isinstance(root.value, dict):
+        found = "a list" if isinstance(root.value, list) else "a single value"
+        raise InputError(f"expected `key: value` lines at the top, found {found}", at=root.at, fix="start with a key")
+    return root
+
+
+def load_objects(text: str, name: str) -> list[dict[str, Any]]:
+    """Read a manifest: one mapping a document, empty documents left out; `name` stands for the file in errors."""
+    objects = []
+    for node in parse(text.encode("utf-8"), name):
+        if isinstance(node.value, dict):
+            objects.append(node.plain())
+        elif node.value is not None:
+            raise InputError("expected a Kubernetes object", at=node.at)
+    return objects

@@ -1,0 +1,301 @@
+"""The generated files are fresh, strict, never echo a token, and careless sources are refused."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender.docs import kinds as kubernetes
+from postrender.docs import reference, sanity, schemas, sources
+from postrender.docs.__main__ import main
+from postrender.docs.files import ROOT
+from postrender.docs.sources import CHARTS, SECTIONS, Schema, SourceError, Sources
+
+# Assembled here, so that no scanner takes this file for a leak.
+TOKEN = "hf_" + "NotARealToken0123456789"
+# The distribution has no type hints.
+jsonschema: Any = importlib.import_module("jsonschema")
+TREE = sources.load(ROOT)
+
+
+def chart_schema(chart: str) -> Schema:
+    content: Schema = json.loads((ROOT / "charts" / chart / "values.schema.json").read_text("utf-8"))
+    return content
+
+
+def errors(chart: str, values: object) -> list[jsonschema_rs.ValidationError]:
+    return list(jsonschema_rs.Draft7Validator(chart_schema(chart)).iter_errors(values))
+
+
+def wrong(chart: str, values: object) -> list[tuple[str | int, ...]]:
+    """Return the paths of the errors that are not about a missing key."""
+    return [tuple(e.instance_path) for e in errors(chart, values) if e.kind.name != "required"]
+
+
+def leaves(raw: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Schema]]:
+    """Yield each leaf of a source with a path that could stand in a values file."""
+    node = TREE.resolve(raw)
+    if "properties" in node:
+        for key, inner in node["properties"].items():
+            yield from leaves(inner, (*path, key))
+    elif isinstance(node.get("additionalProperties"), dict):
+        key = "eth1" if path[-1] == "interfaces" else "data"
+        yield from leaves(node["additionalProperties"], (*path, key))
+    else:
+        yield path, node
+
+
+def nested(path: tuple[str, ...], value: object) -> dict[str, Any]:
+    out: Any = value
+    for key in reversed(path):
+        out = {key: out}
+    return dict(out)
+
+
+LEAVES = [(path, node) for section in SECTIONS for path, node in leaves(TREE.sections[section], (section,))]
+STRINGS = [path for path, node in LEAVES if node["type"] == "string"]
+
+
+def test_the_committed_files_are_fresh(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_the_kubernetes_schemas_are_fresh() -> None:
+    pytest.importorskip("kubernetes_validate", reason="NOT CHECKED: schemas/kinds/kubernetes.json against its source")
+    assert kubernetes.TARGET.read_text("utf-8") == kubernetes.render(), "run `python -m postrender.docs.kinds`"
+
+
+def test_a_stale_file_is_named_with_the_command_that_mends_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
+    assert main([], root=tmp_path) == 0
+    assert main(["--check"], root=tmp_path) == 0
+    (tmp_path / "charts/storage/values.yaml").write_text("stack: {}\n", "utf-8")
+    (tmp_path / "docs/values.md").unlink()
+    assert main(["--check"], root=tmp_path) == 1
+    said = capsys.readouterr().err
+    assert "charts/storage/values.yaml, docs/values.md" in said
+    assert "python -m postrender.docs" in said
+    assert "network" not in said
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_a_schema_is_draft_07_and_its_patterns_need_no_look_around(chart: str) -> None:
+    content = chart_schema(chart)
+    jsonschema.Draft7Validator.check_schema(content)
+    jsonschema_rs.Draft7Validator(content, pattern_options=jsonschema_rs.RegexOptions())
+    assert '"x-' not in json.dumps(content)
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_default_values_are_those_of_the_sections_read_and_fit(chart: str) -> None:
+    text = (ROOT / "charts" / chart / "values.yaml").read_text("utf-8")
+    values = yaml.safe_load(text)
+    assert text.startswith("# yaml-language-server: $schema=values.schema.json\n")
+    assert list(values) == [s for s in CHARTS[chart] if s != "accelerator"]
+    assert wrong(chart, values) == []
+    assert values == reference.defaults(TREE, chart)
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_sections_of_other_charts_require_nothing(chart: str) -> None:
+    others: dict[str, Schema] = {s: {} for s in SECTIONS if s not in CHARTS[chart]}
+    assert [e for e in errors(chart, others) if e.instance_path] == []
+
+
+def test_what_is_required_is_required_by_the_readers_only() -> None:
+    missing = {c: {e.kind.value for e in errors(c, {"job": {}, "stack": {}, "images": {}})} for c in CHARTS}
+    assert missing == {
+        "network": {"name"},
+        "storage": {"name"},
+        "raycluster": {"name", "training"},
+        "grpo-job": {"name", "version", "training"},
+    }
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+@pytest.mark.parametrize("path", sorted({p[:-1] for p, _ in LEAVES}), ids=".".join)
+def test_a_misspelt_key_fails_in_every_chart(chart: str, path: tuple[str, ...]) -> None:
+    node: Any = TREE.sections[path[0]]
+    for key in path[1:]:
+        node = TREE.resolve(node)
+        node = node["properties"][key] if "properties" in node else node["additionalProperties"]
+    if "properties" in TREE.resolve(node):
+        assert path in wrong(chart, nested((*path, "mispelt"), "x"))
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_an_unknown_section_fails_and_helms_own_keys_pass(chart: str) -> None:
+    assert wrong(chart, {"values": {}}) == [()]
+    assert wrong(chart, {"global": {"a": 1}, "common": {}, "enabled": True, "tags": {}}) == []
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_null_deletes_an_entry_of_a_map_and_nothing_else(chart: str) -> None:
+    maps = {
+        "stack": {"labels": {"a": None}},
+        "accelerator": {"interfaces": {"eth1": None}, "hostPaths": {"gib": None}},
+        "network": {"rdma": {"subnets": {"rdma-0": None}}},
+        "storage": {
+            "old": None,
+            "data": {"mountPath": "/x", "gcsfuse": {"bucket": "abc", "mountOptions": {"o": None}}},
+        },
+        "job": {"config": {"a": None}, "configFor": {"b200": None}},
+        "checks": {"ignore": {"rule": None}},
+    }
+    assert wrong(chart, maps) == []
+    assert wrong(chart, {"stack": {"name": None}}) == [("stack", "name")]
+    assert set(wrong(chart, {"platform": {"kind": None}})) == {("platform", "kind")}
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+@pytest.mark.parametrize("path", STRINGS, ids=".".join)
+def test_a_token_is_refused_at_every_string_and_never_echoed(chart: str, path: tuple[str, ...]) -> None:
+    found = [e for e in errors(chart, nested(path, f"x{TOKEN}")) if tuple(e.instance_path) == path]
+    assert [e.kind.name for e in found] == ["const"]
+    assert "looks like a token" in found[0].message
+    assert TOKEN not in found[0].message
+
+
+@pytest.mark.parametrize("name", TREE.tokens)
+def test_each_shape_of_token_is_in_the_one_pattern(name: str) -> None:
+    assert TREE.tokens[name] in TREE.token_pattern.split("|")
+    template = (ROOT / "charts/common/templates/_tokens.tpl").read_text("utf-8")
+    assert TREE.token_pattern in template
+
+
+@pytest.mark.parametrize("chart", CHARTS)
+def test_helm_refuses_a_token_and_does_not_echo_it(chart: str, tmp_path: Path) -> None:
+    helm = pytest.importorskip("helm_python", reason="NOT CHECKED: that Helm's own validator never echoes a token")
+    values: dict[str, Any] = {}
+    for path in STRINGS:
+        _merge(values, nested(path, TOKEN))
+    shutil.copy(ROOT / "charts" / chart / "values.schema.json", tmp_path)
+    (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: probe\nversion: 0.1.0\n", "utf-8")
+    (tmp_path / "templates").mkdir()
+    with pytest.raises(helm.HelmError) as refused:
+        helm.Chart.load(str(tmp_path)).validate_schema(values)
+    said = str(refused.value)
+    assert TOKEN[3:] not in said
+    assert said.count("looks like a token") == len(STRINGS)
+
+
+def _merge(into: dict[str, Any], other: dict[str, Any]) -> None:
+    for key, value in other.items():
+        if isinstance(value, dict):
+            _merge(into.setdefault(key, {}), value)
+        else:
+            into[key] = value
+
+
+@pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
+def test_a_pod_spec_overlay_is_strict_and_owns_no_containers(chart: str) -> None:
+    good = {"priorityClassName": "high", "tolerations": [{"key": "a", "operator": "Exists"}], "hostNetwork": True}
+    assert wrong(chart, {"ray": {"workers": {"podSpec": good}}}) == []
+    bad = {"containers": [], "tolerations": [{"kye": "a"}], "schedulerName": TOKEN, "hostNetwork": "yes"}
+    found = errors(chart, {"ray": {"head": {"podSpec": bad}}})
+    assert {tuple(e.instance_path)[3:] for e in found if e.instance_path[:1] == ["ray"]} == {
+        (),
+        ("tolerations", 0),
+        ("schedulerName",),
+        ("hostNetwork",),
+    }
+
+
+def test_the_values_reference_names_every_leaf() -> None:
+    page = (ROOT / "docs/values.md").read_text("utf-8")
+    for path, node in LEAVES:
+        assert str(node["description"]).replace("|", "\\|") in page, path
+
+
+@given(
+    st.text(max_size=12)
+    | st.sampled_from(["y", "No", "1e3", "0o7", "08", "1_000", ".inf", "~", "16", "64Gi", "v1", ""])
+)
+def test_a_default_string_stays_a_string(text: str) -> None:
+    assert yaml.safe_load(f"a: {reference.scalar(text)}") == {"a": text}
+
+
+@pytest.mark.parametrize(
+    "text", ["y", "No", "ON", "1e3", "0o7", "08", "1_000", ".inf", "~", "16", "64Gi", "null", "0x1f"]
+)
+def test_helm_reads_a_default_string_as_a_string(text: str) -> None:
+    helm = pytest.importorskip("helm_python", reason="NOT CHECKED: that Helm reads the quoted defaults as strings")
+    assert helm.values_from_yaml(f"a: {reference.scalar(text)}\n") == {"a": text}
+
+
+LEAF: Schema = {"type": "string", "description": "A leaf.", "default": "x", "x-source": "ours"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"description": ""}, "platform.leaf: expected a description"),
+        ({"x-source": None}, "platform.leaf: expected x-source"),
+        ({"type": "integer", "default": 1}, "platform.leaf: expected x-unit"),
+        ({"$ref": "#/$defs/nowhere"}, "platform.leaf: unknown $ref '#/$defs/nowhere'"),
+        ({"$ref": "_defs.yaml#/name"}, "platform.leaf: unknown $ref"),
+        ({"type": "object"}, "platform.leaf: an object has one of properties"),
+        ({"default": None}, "platform.leaf: a null default"),
+        ({"desciption": "x"}, "platform.leaf: unknown keyword 'desciption'"),
+        ({"pattern": "^(?!x)"}, "platform.leaf: the pattern uses look-around"),
+        ({"type": ["string", "null"]}, "platform.leaf: expected one type a key"),
+        ({"type": "array", "default": []}, "platform.leaf: expected items"),
+    ],
+)
+def test_a_careless_leaf_is_refused(change: Schema, said: str) -> None:
+    leaf = {k: v for k, v in {**LEAF, **change}.items() if v is not None or k == "default"}
+    assert any(line.startswith(said) for line in problems({"leaf": leaf}))
+
+
+def test_a_leaf_has_a_default_or_is_required_and_not_both() -> None:
+    bare = {k: v for k, v in LEAF.items() if k != "default"}
+    assert problems({"leaf": bare}) == ["platform.leaf: expected a default, or the key in its parent's required"]
+    assert problems({"leaf": bare}, required=["leaf"]) == []
+    assert problems({"leaf": LEAF}, required=["leaf"]) == [
+        "platform.leaf: is required and has a default; drop one of them"
+    ]
+    assert problems({"leaf": LEAF}, required=["fear"]) == [
+        "platform: requires 'fear', which is not among its properties"
+    ]
+
+
+def test_a_default_that_breaks_its_own_schema_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
+    source = tmp_path / "schemas/values/platform.yaml"
+    source.write_text(source.read_text("utf-8").replace("default: gke-standard", "default: gke-other"), "utf-8")
+    assert main([], root=tmp_path) == SourceError.exit_code == 2
+    assert "network: platform.kind: the default does not fit its own schema" in capsys.readouterr().err
+
+
+def test_a_missing_or_unknown_source_file_is_named(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
+    (tmp_path / "schemas/values/ray.yaml").rename(tmp_path / "schemas/values/rya.yaml")
+    with pytest.raises(SourceError, match=r"missing: \['ray'\], unknown: \['rya'\]"):
+        sources.load(tmp_path)
+
+
+def problems(properties: Schema, required: list[str] | None = None) -> list[str]:
+    section = {"type": "object", "description": "A section.", "properties": properties}
+    if required:
+        section["required"] = required
+    changed = {**copy.deepcopy(dict(TREE.sections)), "platform": section}
+    return list(sanity.check(Sources(changed, TREE.defs, TREE.tokens)))
+
+
+def test_an_entry_with_an_enum_may_still_be_deleted() -> None:
+    entry = schemas.nullable({"type": "string", "enum": ["a"]})
+    validator = jsonschema_rs.Draft7Validator(entry)
+    assert [validator.is_valid(v) for v in (None, "a", "b", 1)] == [True, True, False, False]

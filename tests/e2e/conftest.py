@@ -1,0 +1,153 @@
+"""The control plane that all end-to-end tests share."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pytest_helm_charts.clusters import Cluster, ExistingCluster
+
+from harness.controlplane import ControlPlane, Tools
+from harness.helm import Helm
+from harness.image import Image
+from harness.kube import Kube, KubectlError
+from harness.nodes import Profile, cpu_node, gpu_node, read_profiles
+from harness.rayhead import RayHeads
+from harness.resolver import Resolver
+from harness.stack import Stack
+from harness.waiting import until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+GPU_NODES, CPU_NODES = 4, 2
+INSIDE = "GRPO_E2E_INSIDE"
+SHOWN = "rayclusters,rayjobs,pods,services,events,persistentvolumeclaims,configmaps"
+
+# Outside its namespace nothing here can run; `python tests/e2e/run.py` is the way in.
+collect_ignore_glob = [] if INSIDE in os.environ else ["test_*.py"]
+
+NewStack = Callable[..., Stack]
+
+
+@pytest.fixture(scope="session")
+def work() -> Path:
+    """The folder of this run: data, keys, logs."""
+    return Path(os.environ[INSIDE])
+
+
+@pytest.fixture(scope="session")
+def tools() -> Tools:
+    """What `make tools` has built."""
+    return Tools(REPOSITORY / ".tools/bin", REPOSITORY / ".tools/share")
+
+
+@pytest.fixture(scope="session")
+def profiles() -> dict[str, Profile]:
+    """The accelerator profiles by name."""
+    return read_profiles(REPOSITORY / "values/accelerators")
+
+
+@pytest.fixture(scope="session")
+def control_plane(work: Path, tools: Tools) -> Iterator[ControlPlane]:
+    """A running control plane; stopped at the end of the session, also after an interrupt."""
+    plane = ControlPlane(work, tools)
+    try:
+        plane.start()
+        yield plane
+    finally:
+        plane.stop()
+
+
+@pytest.fixture(scope="session")
+def kube_config(control_plane: ControlPlane) -> str:
+    """The kubeconfig for pytest-helm-charts, whose fixture would otherwise ask for one on the command line."""
+    return str(control_plane.kubeconfig)
+
+
+@pytest.fixture(scope="session")
+def kube_cluster(kube_config: str) -> Iterator[Cluster]:
+    """pytest-helm-charts' cluster for the whole session; its own fixture lives for a module."""
+    cluster = ExistingCluster(kube_config)
+    cluster.create()
+    yield cluster
+    cluster.destroy()
+
+
+@pytest.fixture(scope="session")
+def kube(control_plane: ControlPlane, profiles: dict[str, Profile], work: Path) -> Iterator[Kube]:
+    """The administrator's kubectl on a cluster whose nodes are ready and whose head services resolve."""
+    machines = [gpu_node(profile, number) for profile in profiles.values() for number in range(GPU_NODES)]
+    kube = control_plane.kube
+    kube.apply([*machines, *(cpu_node(number) for number in range(CPU_NODES))])
+    kube.run("wait", "--for=condition=Ready", "node", "--all", "--timeout=30s")
+    until(lambda: kube.find("serviceaccount", "default", "default"), "the default service account")
+    resolver = Resolver(kube, work / "hosts")
+    resolver.start()
+    try:
+        yield kube
+    finally:
+        resolver.stop()
+
+
+@pytest.fixture(scope="session")
+def image(kube: Kube) -> Image:
+    """The training image's files with a stand-in trainer."""
+    return Image(REPOSITORY / ".tools/ray", Path(__file__).parent / "standins")
+
+
+@pytest.fixture(scope="session")
+def ray_heads(kube: Kube, work: Path, image: Image) -> Iterator[RayHeads]:
+    """Real Ray heads for the namespaces that a test adds."""
+    heads = RayHeads(kube, work)
+    heads.start()
+    try:
+        yield heads
+    finally:
+        heads.stop()
+
+
+@pytest.fixture(scope="session")
+def helms(control_plane: ControlPlane, tools: Tools, work: Path) -> dict[str, Helm]:
+    """Helm 3 and Helm 4 by name."""
+    return {name: Helm(tools.bin / name, control_plane.kubeconfig, work / name) for name in ("helm3", "helm4")}
+
+
+@pytest.fixture(params=["helm3", "helm4"])
+def helm(request: pytest.FixtureRequest, helms: dict[str, Helm]) -> Helm:
+    """Helm 3 and Helm 4, one after the other."""
+    return helms[request.param]
+
+
+@pytest.fixture(scope="session")
+def new_stack(kube: Kube, helms: dict[str, Helm], work: Path) -> NewStack:
+    """Make stacks, each in a new namespace unless one is named: new_stack("b200", "helm4", namespace="", **values)."""
+    numbers = itertools.count(1)
+
+    def make(accelerator: str = "b200", helm: str = "helm4", namespace: str = "", **values: Any) -> Stack:
+        stack = Stack(REPOSITORY, work, kube, helms[helm], namespace or f"team-{next(numbers)}", accelerator, values)
+        if not namespace:
+            stack.prepare_namespace()
+        return stack
+
+    return make
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[None]:
+    """Keep the state of the cluster beside the logs when a test fails."""
+    report = yield
+    plane = getattr(item, "funcargs", {}).get("control_plane") or getattr(item, "funcargs", {}).get("kube")
+    kube = getattr(plane, "kube", plane)
+    if report.failed and kube is not None:
+        folder = Path(os.environ[INSIDE]) / "logs"
+        name = "".join(letter if letter.isalnum() else "-" for letter in item.name)
+        try:
+            (folder / f"{name}.{call.when}.yaml").write_text(kube.run("get", SHOWN, "--all-namespaces", "-o", "yaml"))
+        except KubectlError as error:
+            (folder / f"{name}.{call.when}.txt").write_text(str(error))
+    return report

@@ -1,0 +1,79 @@
+"""A stand-in for the training image: its virtual environment, its code folder and a trainer that records its call.
+
+Behaviour of the trainer and its records live in /opt/nemo-rl/e2e, beside the code: a test can set them without adding
+anything to the pod or to the run's configuration.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.sandbox import mount
+
+CODE = Path("/opt/nemo-rl")
+VENV = Path("/opt/nemo_rl_venv")
+# What the image's own ENV lines give every process.
+ENVIRONMENT = {
+    "PATH": f"{VENV}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """One start of the trainer, as it saw it."""
+
+    argv: list[str]
+    environ: dict[str, str]
+    cwd: str
+    config: str
+    pid: int
+
+
+class Image:
+    """The files of the image inside the private root."""
+
+    def __init__(self, ray: Path, standins: Path) -> None:
+        self.state = CODE / "e2e"
+        VENV.mkdir(exist_ok=True)
+        mount("--bind", ray, VENV)
+        (CODE / "examples").mkdir(parents=True, exist_ok=True)
+        self.state.mkdir(exist_ok=True)
+        # v0.4.0 has the older name, v0.5.0 both.
+        for name in ("run_grpo.py", "run_grpo_math.py"):
+            shutil.copy(standins / "run_grpo.py", CODE / "examples" / name)
+
+    def behave(self, **settings: Any) -> None:
+        """Say what the next trainer does, and forget the calls so far.
+
+        seconds: how long it trains; exit: its code (a list gives one for each start); save_seconds: how long it goes
+        on writing after SIGTERM.
+        """
+        for name in ("calls.jsonl", "beats.jsonl"):
+            (self.state / name).unlink(missing_ok=True)
+        self.set(**settings)
+
+    def set(self, **settings: Any) -> None:
+        """Change what the next trainer does; the calls so far are kept, and a trainer that runs is not affected."""
+        (self.state / "control.json").write_text(json.dumps(settings))
+
+    def calls(self) -> list[Call]:
+        """Return the starts of the trainer since `behave`."""
+        return [Call(**record) for record in self._lines("calls.jsonl")]
+
+    def writers(self) -> list[tuple[float, float, int]]:
+        """Return (first, last) sign of life and the process id of every trainer since `behave`, by start."""
+        seen: dict[int, list[float]] = {}
+        for record in self._lines("beats.jsonl"):
+            seen.setdefault(record["pid"], []).append(record["time"])
+        return sorted((times[0], times[-1], pid) for pid, times in seen.items())
+
+    def _lines(self, name: str) -> list[dict[str, Any]]:
+        file = self.state / name
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

@@ -1,0 +1,101 @@
+"""Running the head pods of Ray clusters for real, one at a time.
+
+A kubelet for one kind of pod: in the namespaces that a test names it takes a head pod that kwok calls ready, and runs the
+command of its first container with the environment that the API server holds, on the loopback interface.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from harness import containers, pods
+from harness.controlplane import answers
+from harness.image import CODE
+from harness.kube import Kube, KubectlError, Manifest
+from harness.processes import Program
+from harness.waiting import until
+
+DASHBOARD = "http://127.0.0.1:8265/api/version"
+# For the sake of this machine: no pool of idle workers as large as the node. And for the sake of time: an owner of a run
+# that was killed counts as gone after 8 seconds instead of 30.
+EXTRA = {
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_ENABLE_METRICS_COLLECTION": "0",
+    "GRPO_OWNER_BEAT_SECONDS": "1",
+    "GRPO_OWNER_LAPSE_SECONDS": "8",
+    "GRPO_OWNER_WAIT_SECONDS": "60",
+}
+
+
+class RayHeads:
+    """A thread that runs the Ray head of the registered namespaces while its pod exists."""
+
+    def __init__(self, kube: Kube, work: Path, every: float = 0.5) -> None:
+        self.kube = kube
+        self.work = work
+        self.every = every
+        self.namespaces: set[str] = set()
+        self.current: RunningHead | None = None
+        self.problem = ""
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self._loop, name="ray-heads", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self.thread.start()
+
+    def stop(self) -> None:
+        """End the thread and the head that runs."""
+        self.stopped.set()
+        self.thread.join()
+        self._stop_current()
+
+    def until_up(self, namespace: str, seconds: float = 60) -> None:
+        """Wait until the head of a namespace answers."""
+        until(
+            lambda: self.current is not None and self.current.namespace == namespace and answers(DASHBOARD),
+            f"a Ray head for namespace {namespace}",
+            seconds,
+            seen=lambda: self.problem or (self.current.program.tail() if self.current else "no head pod is ready"),
+        )
+
+    def _loop(self) -> None:
+        while not self.stopped.wait(self.every):
+            try:
+                self._step()
+            except (KubectlError, AssertionError, OSError) as error:
+                self.problem = str(error)
+
+    def _step(self) -> None:
+        found = self.kube.list("pods", selector="ray.io/node-type=head")
+        ready = {pod["metadata"]["uid"]: pod for pod in found if pods.is_ready(pod)}
+        if self.current and (self.current.uid not in ready or self.current.namespace not in self.namespaces):
+            self._stop_current()
+        wanted = [pod for pod in ready.values() if pod["metadata"]["namespace"] in self.namespaces]
+        if wanted and not self.current:
+            first = min(wanted, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
+            self.current = RunningHead(self.kube, first, self.work)
+            self.problem = ""
+
+    def _stop_current(self) -> None:
+        if self.current:
+            self.current.stop()
+        self.current = None
+
+
+class RunningHead:
+    """The first container of one head pod, as processes of this machine."""
+
+    def __init__(self, kube: Kube, pod: Manifest, work: Path) -> None:
+        self.uid = str(pod["metadata"]["uid"])
+        self.namespace = str(pod["metadata"]["namespace"])
+        place = work / f"ray-{self.uid[:6]}"
+        place.mkdir()
+        start = containers.prepare(kube, pod, pod["spec"]["containers"][0], work, {**EXTRA, "RAY_TMPDIR": str(place)})
+        log = work / "logs" / f"ray-head-{self.namespace}-{self.uid[:6]}.log"
+        self.program = Program("ray head", start.command, log, start.environment, CODE)
+
+    def stop(self) -> None:
+        """End Ray and all that it has started."""
+        self.program.stop(grace=3)

@@ -1,0 +1,155 @@
+"""One stack on the cluster: the four charts with the same values files, in one namespace."""
+
+from __future__ import annotations
+
+import base64
+import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.helm import Helm
+from harness.kube import Kube, Manifest
+from harness.waiting import until
+
+LAYERS = ("network", "storage", "raycluster", "grpo-job")
+RECIPE = "gemma3-27b-gsm8k"
+Values = dict[str, Any]
+
+
+def merge(base: Values, over: Values) -> Values:
+    """Lay one tree of values over another, maps at every depth."""
+    merged = copy.deepcopy(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Values and names of one stack; `site` is laid over values/examples/site.yaml."""
+
+    repository: Path
+    work: Path
+    kube: Kube
+    helm: Helm
+    namespace: str
+    accelerator: str
+    site: Values = field(default_factory=dict)
+
+    def with_values(self, **over: Any) -> Stack:
+        """Return the same stack with other values."""
+        return replace(self, site=merge(self.site, over))
+
+    def with_helm(self, helm: Helm) -> Stack:
+        """Return the same stack, installed by another Helm or another user."""
+        return replace(self, helm=helm)
+
+    def options(self) -> list[str]:
+        """Give Helm the values files: accelerator, recipe, site, and what this stack says differently."""
+        values = self.repository / "values"
+        parts = [f"accelerators/{self.accelerator}", f"recipes/{RECIPE}", "examples/site"]
+        text = yaml.safe_dump(self.site)
+        own = self.work / "values" / f"{self.namespace}-{abs(hash(text)):x}.yaml"
+        own.parent.mkdir(exist_ok=True)
+        own.write_text(text)
+        return [f"--values={values / part}.yaml" for part in parts] + [f"--values={own}"]
+
+    def chart(self, layer: str) -> Path:
+        """Return the folder of a layer's chart."""
+        return self.repository / "charts" / layer
+
+    def release(self, layer: str) -> str:
+        """Name the release of a layer; each run is a release of its own."""
+        return self.job if layer == "grpo-job" else f"{self.name}-{layer}"
+
+    def install(self, *layers: str) -> None:
+        """Install layers in the order given."""
+        for layer in layers:
+            self.helm.install(self.release(layer), self.chart(layer), self.namespace, self.options())
+
+    def upgrade(self, layer: str, safe: bool = True) -> None:
+        """Upgrade one layer to the values of this stack."""
+        self.helm.upgrade(self.release(layer), self.chart(layer), self.namespace, self.options(), safe)
+
+    def uninstall(self, *layers: str) -> None:
+        """Uninstall layers in the order given."""
+        for layer in layers:
+            self.helm.uninstall(self.release(layer), self.namespace)
+
+    def render(self, layer: str) -> list[Manifest]:
+        """Render a layer without installing it."""
+        return self.helm.template(self.release(layer), self.chart(layer), self.namespace, self.options())
+
+    def value(self, *path: str) -> Any:
+        """Return a value of the site file with this stack's changes."""
+        site = yaml.safe_load((self.repository / "values/examples/site.yaml").read_text())
+        found: Any = merge(site, self.site)
+        for part in path:
+            found = found[part]
+        return found
+
+    @property
+    def name(self) -> str:
+        """stack.name."""
+        return str(self.value("stack", "name"))
+
+    @property
+    def cluster(self) -> str:
+        """The name of the RayCluster."""
+        return f"{self.name}-ray"
+
+    @property
+    def job(self) -> str:
+        """job.name."""
+        return str(self.value("job", "name"))
+
+    @property
+    def run(self) -> str:
+        """The name of the RayJob of this attempt."""
+        return f"{self.job}-{self.value('job').get('attempt', 1)}"
+
+    def prepare_namespace(self) -> None:
+        """Make the namespace and the secret that a stack needs."""
+        token = base64.b64encode(b"not-a-real-one").decode()
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf-secret"}, "data": {"hf_api_token": token}}
+        self.kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}])
+        self.kube.create([secret], self.namespace)
+
+    def until_ready(self, seconds: float = 30) -> Manifest:
+        """Wait until the RayCluster is ready and return it."""
+
+        def ready() -> Manifest | None:
+            found = self.kube.get("raycluster", self.cluster, self.namespace)
+            return found if found.get("status", {}).get("state") == "ready" else None
+
+        return until(ready, f"RayCluster {self.cluster} ready", seconds, seen=lambda: self.kube.events(self.namespace))
+
+    def pods(self) -> list[Manifest]:
+        """Return the Ray pods of the namespace that are not being deleted, head first."""
+        found = self.kube.list("pods", self.namespace, "ray.io/is-ray-node=yes")
+        alive = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return sorted(alive, key=lambda pod: (pod["metadata"]["labels"]["ray.io/node-type"], pod["metadata"]["name"]))
+
+    def job_status(self) -> dict[str, Any]:
+        """Return the status of this attempt's RayJob."""
+        return dict(self.kube.get("rayjob", self.run, self.namespace).get("status", {}))
+
+    def until_job(self, status: str, seconds: float = 60) -> dict[str, Any]:
+        """Wait until the RayJob has a job status, RUNNING, SUCCEEDED or FAILED, and return the whole status.
+
+        Raises AssertionError at once when the job has ended otherwise.
+        """
+        final = {"SUCCEEDED", "FAILED", "STOPPED"}
+
+        def reached() -> dict[str, Any] | None:
+            found = self.job_status()
+            other = found.get("jobStatus")
+            ended = other in final and found.get("jobDeploymentStatus") in ("Complete", "Failed")
+            assert other == status or not ended, f"expected {status}, got {other}: {found.get('message')}"
+            return found if other == status and (ended or status not in final) else None
+
+        return until(reached, f"RayJob {self.run} {status}", seconds, seen=self.job_status)

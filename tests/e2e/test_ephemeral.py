@@ -1,0 +1,78 @@
+"""Runs with a cluster of their own, made and ended by the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from conftest import NewStack
+from harness.helm import HelmError
+from harness.image import Image
+from harness.kube import Kube, Manifest
+from harness.rayhead import RayHeads
+from harness.stack import Stack
+from harness.waiting import until
+
+
+@pytest.fixture(params=["helm3", "helm4"])
+def run(request: pytest.FixtureRequest, new_stack: NewStack, ray_heads: RayHeads, image: Image) -> Iterator[Stack]:
+    """A stack whose job brings its cluster; one retry."""
+    job = {"cluster": {"mode": "ephemeral"}, "retries": 1}
+    stack = new_stack("h200", request.param, job=job)
+    image.behave()
+    ray_heads.namespaces.add(stack.namespace)
+    try:
+        stack.install("storage")
+        yield stack
+        stack.uninstall("grpo-job", "storage")
+    finally:
+        ray_heads.namespaces.discard(stack.namespace)
+
+
+def owners(job: Manifest, *path: str) -> list[str]:
+    """Name the managers that own anything under a path of the spec."""
+    managers = []
+    for entry in job["metadata"]["managedFields"]:
+        fields = entry["fieldsV1"]
+        for part in ("spec", *path):
+            fields = fields.get(f"f:{part}", {})
+        if fields:
+            managers.append(entry["manager"])
+    return managers
+
+
+def test_a_run_with_its_own_cluster(run: Stack, image: Image, kube: Kube) -> None:
+    """The upgrades in the middle are those that the operator's first write would make fail with Helm 4."""
+    image.behave(seconds=6)
+    run.install("grpo-job")
+    run.until_job("RUNNING", seconds=90)
+    raw = kube.run("get", "rayjob", run.run, "-n", run.namespace, "-o", "yaml", "--show-managed-fields")
+    job = yaml.safe_load(raw)
+    taken = owners(job, "rayClusterSpec", "workerGroupSpecs")
+    assert not any("kuberay" in manager or manager == "ray-operator" for manager in taken), taken
+    run.upgrade("grpo-job")
+    run.with_values(stack={"labels": {"cost-centre": "17"}}).upgrade("grpo-job")
+    after = kube.get("rayjob", run.run, run.namespace)
+    assert after["metadata"]["uid"] == job["metadata"]["uid"]
+    assert after["metadata"]["labels"]["cost-centre"] == "17"
+    run.until_job("SUCCEEDED")
+    assert len(image.calls()) == 1
+    until(lambda: not kube.list("rayclusters", run.namespace), "the job's cluster gone")
+
+
+def test_a_retry_does_not_run_a_refused_spec(run: Stack, image: Image, kube: Kube) -> None:
+    """Without the rollback option the refused spec stays in the RayJob, and the operator's retry takes it from there."""
+    image.behave(seconds=8, exit=[9, 0])
+    run.install("grpo-job")
+    run.until_job("RUNNING", seconds=90)
+    until(image.calls, "the first trainer")
+    changed = run.with_values(job={"config": {"grpo": {"max_num_steps": 11}}})
+    with pytest.raises(HelmError, match="locked-raise-job.attempt"):
+        changed.upgrade("grpo-job", safe=False)
+    spec = kube.get("rayjob", run.run, run.namespace)["spec"]
+    assert '"max_num_steps": 11' in spec["entrypoint"], "the refused spec did not leak: this test proves nothing"
+    status = run.until_job("FAILED", seconds=120)
+    assert "raise job.attempt" in status["message"]
+    assert [yaml.safe_load(call.config)["grpo"]["max_num_steps"] for call in image.calls()] == [10]

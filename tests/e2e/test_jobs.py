@@ -1,0 +1,144 @@
+"""Runs on an existing cluster: failure, refused changes, new attempts, two runs at once, layers that disagree."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from conftest import NewStack
+from harness.helm import Helm, HelmError
+from harness.image import Image
+from harness.kube import Kube
+from harness.rayhead import RayHeads
+from harness.stack import Stack
+from harness.waiting import until
+
+
+@pytest.fixture(scope="module")
+def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
+    """A B200 cluster with a real Ray head that all runs of this module share."""
+    stack = new_stack("b200")
+    ray_heads.namespaces.add(stack.namespace)
+    try:
+        stack.install("storage", "raycluster")
+        stack.until_ready()
+        ray_heads.until_up(stack.namespace)
+        yield stack
+        stack.uninstall("raycluster", "storage")
+    finally:
+        ray_heads.namespaces.discard(stack.namespace)
+
+
+@pytest.fixture
+def run(cluster: Stack, helm: Helm, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    """A run of its own name; its release is uninstalled afterwards."""
+    words = request.node.originalname.removeprefix("test_").replace("_", "-")[:28].strip("-")
+    stack = cluster.with_helm(helm).with_values(job={"name": f"{words}-{helm.program.name}"})
+    yield stack
+    stack.uninstall("grpo-job")
+
+
+def steps(stack: Stack, number: int) -> Stack:
+    """Change the specification of a run."""
+    return stack.with_values(job={"config": {"grpo": {"max_num_steps": number}}})
+
+
+def test_a_failing_trainer_fails_the_job(run: Stack, image: Image) -> None:
+    image.behave(exit=3)
+    run.install("grpo-job")
+    status = run.until_job("FAILED")
+    assert status["jobDeploymentStatus"] == "Failed"
+    assert "exit code 3" in status["message"]
+    assert len(image.calls()) == 1
+
+
+def test_retries_start_the_trainer_again(run: Stack, image: Image) -> None:
+    image.behave(exit=[7, 0])
+    run.with_values(job={"retries": 1}).install("grpo-job")
+    run.until_job("SUCCEEDED")
+    assert len(image.calls()) == 2
+
+
+def test_a_changed_spec_is_refused_and_the_run_goes_on(run: Stack, image: Image, kube: Kube) -> None:
+    image.behave(seconds=12)
+    run.install("grpo-job")
+    run.until_job("RUNNING")
+    before = kube.get("rayjob", run.run, run.namespace)
+    with pytest.raises(HelmError, match="locked-raise-job.attempt"):
+        steps(run, 11).upgrade("grpo-job")
+    after = kube.get("rayjob", run.run, run.namespace)
+    assert after["spec"] == before["spec"]
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    run.until_job("SUCCEEDED")
+    (call,) = image.calls()
+    assert yaml.safe_load(call.config)["grpo"]["max_num_steps"] == 10
+
+
+def test_unchanged_and_label_only_upgrades_pass(run: Stack, image: Image, kube: Kube) -> None:
+    image.behave(seconds=12)
+    run.install("grpo-job")
+    run.until_job("RUNNING")
+    uid = kube.get("rayjob", run.run, run.namespace)["metadata"]["uid"]
+    run.upgrade("grpo-job")
+    run.with_values(stack={"labels": {"cost-centre": "17"}}).upgrade("grpo-job")
+    job = kube.get("rayjob", run.run, run.namespace)
+    assert job["metadata"]["labels"]["cost-centre"] == "17"
+    assert job["metadata"]["uid"] == uid
+    run.until_job("SUCCEEDED")
+    assert len(image.calls()) == 1
+
+
+def test_a_higher_attempt_replaces_the_run(run: Stack, image: Image) -> None:
+    """The old trainer needs longer to save than Ray waits: it is killed, and the new one must not start before that."""
+    image.behave(seconds=90, save_seconds=30)
+    run.install("grpo-job")
+    run.until_job("RUNNING")
+    until(image.calls, "the first trainer")
+    image.set(seconds=2)
+    second = steps(run, 11).with_values(job={"attempt": 2})
+    second.upgrade("grpo-job")
+    second.until_job("SUCCEEDED", seconds=90)
+    calls = image.calls()
+    assert [yaml.safe_load(call.config)["grpo"]["max_num_steps"] for call in calls] == [10, 11]
+    (_, first_end, _), (second_start, _, _) = image.writers()
+    assert first_end < second_start
+
+
+def test_a_used_attempt_is_not_run_with_another_spec(run: Stack, image: Image) -> None:
+    """Uninstall and install again: the lock is gone, and the run directory still knows what attempt 1 was."""
+    image.behave()
+    run.install("grpo-job")
+    run.until_job("SUCCEEDED")
+    run.uninstall("grpo-job")
+    changed = steps(run, 11)
+    changed.install("grpo-job")
+    status = changed.until_job("FAILED")
+    assert "raise job.attempt" in status["message"]
+    assert len(image.calls()) == 1
+
+
+def test_layers_that_disagree_fail_within_seconds(run: Stack, image: Image) -> None:
+    image.behave()
+    started = time.monotonic()
+    other = run.with_values(images={"training": {"tag": "v0.6.0"}}, ray={"workers": {"replicas": 3}})
+    other.install("grpo-job")
+    status = other.until_job("FAILED")
+    assert time.monotonic() - started < 20
+    assert "image: the cluster has nvcr.io/nvidia/nemo-rl:v0.7.0" in status["message"]
+    assert "gpuNodes: the cluster has 2" in status["message"]
+    assert image.calls() == []
+
+
+def test_two_runs_of_one_stack_have_their_own_directories(run: Stack, image: Image) -> None:
+    other = run.with_values(job={"name": f"other-{run.helm.program.name}"})
+    image.behave(seconds=1)
+    run.install("grpo-job")
+    other.install("grpo-job")
+    run.until_job("SUCCEEDED")
+    other.until_job("SUCCEEDED")
+    other.uninstall("grpo-job")
+    folders = {yaml.safe_load(call.config)["checkpointing"]["checkpoint_dir"] for call in image.calls()}
+    assert len(folders) == 2

@@ -1,0 +1,80 @@
+"""Every pod template as a Pod: what a RayCluster's own validation lets through, the API server's does not."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from conftest import NewStack
+from harness.kube import Kube, KubectlError, Manifest
+
+STORAGES: dict[str, dict[str, Any]] = {
+    "gcsfuse": {},
+    "claim": {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}}},
+    "pvc": {"storage": {"data": {"gcsfuse": None, "pvc": {"storageClassName": "lustre", "size": "18Ti"}}}},
+    "two": {"storage": {"scratch": {"mountPath": "/scratch", "gcsfuse": {"bucket": "scratch-bucket"}}}},
+}
+OVERLAYS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "overlay": {
+        "ray": {
+            "head": {"podSpec": {"priorityClassName": "system-cluster-critical"}},
+            "workers": {
+                "annotations": {"team": "a"},
+                "podSpec": {"tolerations": [{"key": "reserved", "operator": "Exists"}], "schedulerName": "kai-scheduler"},
+            },
+        }
+    },
+}
+MODES = ("existing", "ephemeral")
+COMBINATIONS = list(itertools.product(("b200", "h200"), STORAGES, OVERLAYS, MODES))
+
+
+def templates(manifest: Manifest) -> dict[str, Manifest]:
+    """Find the pod templates of a RayCluster or a RayJob by group name."""
+    spec = manifest["spec"].get("rayClusterSpec", manifest["spec"])
+    found = {"head": spec["headGroupSpec"]["template"]}
+    return found | {group["groupName"]: group["template"] for group in spec["workerGroupSpecs"]}
+
+
+def as_pods(manifests: list[Manifest]) -> list[Manifest]:
+    """Make a Pod of each template."""
+    pods = []
+    for manifest in manifests:
+        if manifest["kind"] in ("RayCluster", "RayJob") and "clusterSelector" not in manifest["spec"]:
+            for name, template in templates(manifest).items():
+                metadata = {**template["metadata"], "generateName": f"{name}-"}
+                pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+    return pods
+
+
+@pytest.fixture(scope="module")
+def namespace(new_stack: NewStack) -> str:
+    """A namespace in which Pod Security refuses nothing, with the stack's service account."""
+    stack = new_stack()
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": stack.name}}
+    stack.kube.create([account], stack.namespace)
+    return stack.namespace
+
+
+@pytest.mark.parametrize(("accelerator", "storage", "overlay", "mode"), COMBINATIONS)
+def test_templates_are_pods(
+    kube: Kube, new_stack: NewStack, namespace: str, accelerator: str, storage: str, overlay: str, mode: str
+) -> None:
+    values = {**STORAGES[storage], **OVERLAYS[overlay], "job": {"cluster": {"mode": mode}}}
+    stack = new_stack(accelerator, namespace=namespace, **values)
+    pods = as_pods(stack.render("raycluster" if mode == "existing" else "grpo-job"))
+    assert len(pods) == 2
+    kube.create(pods, namespace, dry_run=True)
+
+
+def test_a_bad_template_is_refused(kube: Kube, new_stack: NewStack, namespace: str) -> None:
+    """The check above can fail: a mount without a volume passes as a RayCluster and not as a Pod."""
+    manifests = new_stack(namespace=namespace).render("raycluster")
+    for manifest in manifests:
+        templates(manifest)["gpu"]["spec"]["volumes"].pop()
+    kube.create(manifests, namespace, dry_run=True)
+    with pytest.raises(KubectlError, match="volumeMounts"):
+        kube.create(as_pods(manifests), namespace, dry_run=True)

@@ -1,0 +1,262 @@
+"""One writer at a time: every order in which attempts can meet, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import LAPSE, Site, until
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    record = {**json.loads(path.read_text(encoding="utf-8")), **changes}
+    draft = path.with_name("draft")
+    draft.write_text(json.dumps(record), encoding="utf-8")
+    draft.replace(path)
+
+
+def test_the_record_says_who_owns_the_run(site: Site) -> None:
+    job = json.dumps({"runtime_env": {}, "metadata": {"job_submission_id": "gemma3-gsm8k-1-abc"}})
+    launch = site.start_plan(site.plan(command=site.trainer("--run", 0.5)), RAY_JOB_CONFIG_JSON_ENV_VAR=job)
+    site.trains("trainer")
+    until(lambda: site.record()["beat"] >= 2, "beats")
+    record = site.record()
+    assert record["state"] == "running"
+    assert record["job"] == "gemma3-gsm8k-1-abc"
+    assert (record["run"], record["attempt"], record["pid"]) == ("gemma3-gsm8k", 1, launch.process.pid)
+    assert record["host"] == os.uname().nodename
+    assert launch.wait() == 0
+    assert site.record()["token"] == record["token"]
+
+
+def test_a_released_run_is_taken_at_once(site: Site) -> None:
+    assert site.start().wait() == 0
+    started = time.monotonic()
+    assert site.start(attempt=2).wait() == 0
+    assert time.monotonic() - started < LAPSE
+    site.never_two()
+
+
+def test_a_successor_waits_for_an_owner_that_is_alive(site: Site) -> None:
+    first = site.start("--run", 2 * LAPSE)
+    site.trains(1)
+    second = site.start(attempt=2)
+    second.says("attempt 1 (host")
+    assert first.wait() == 0
+    assert second.wait() == 0
+    assert [name for _, _, name in site.intervals()] == ["1", "2"]
+    site.never_two()
+
+
+def test_a_successor_gives_up(site: Site) -> None:
+    site.start("--run", 30)
+    site.trains(1)
+    site.environment["GRPO_OWNER_WAIT_SECONDS"] = str(LAPSE + 0.5)
+    second = site.start(attempt=2)
+    assert second.wait() == 1
+    assert "attempt 1 (host" in second.output.splitlines()[-1]
+    assert "delete its RayJob" in second.output
+    assert site.record()["attempt"] == 1
+
+
+def test_an_owner_that_was_killed_is_replaced_and_its_trainer_is_gone(site: Site) -> None:
+    first = site.start("--run", 30, "--deaf")
+    site.trains(1)
+    first.signal(signal.SIGKILL)
+    first.wait()
+    second = site.start(attempt=2)
+    assert second.wait() == 0
+    assert "taken over" in second.output
+    site.never_two()
+    (_, end, _), (start, _, _) = site.intervals()
+    assert start - end > LAPSE * 0.8
+
+
+def test_a_successor_waits_while_the_trainer_saves(site: Site) -> None:
+    first = site.start("--run", 30, "--save", 2 * LAPSE)
+    site.trains(1)
+    second = site.start(attempt=2)
+    second.says("owns the run")
+    first.signal(signal.SIGTERM)
+    assert first.wait() == 0
+    assert second.wait() == 0
+    site.never_two()
+    (start, end, _), _ = site.intervals()
+    assert end - start > 2 * LAPSE
+
+
+@pytest.mark.parametrize("how", ["fresh", "released", "lapsed"])
+def test_racing_successors_run_one_after_the_other(site: Site, how: str) -> None:
+    if how != "fresh":
+        first = site.start("--run", 0.1 if how == "released" else 30)
+        site.trains(1)
+        if how == "lapsed":
+            first.signal(signal.SIGKILL)
+        first.wait()
+    racers = [site.start("--run", 0.3, attempt=2) for _ in range(4)]
+    assert [racer.wait() for racer in racers] == [0] * 4
+    assert len(site.intervals()) == 4 + (how != "fresh")
+    site.never_two()
+    terms = sorted(int(path.stem) for path in (site.directory / "owners").iterdir())
+    assert terms == list(range(1, len(terms) + 1))
+
+
+def test_only_the_newest_of_the_waiting_attempts_trains(site: Site) -> None:
+    first = site.start("--run", 1.5)
+    site.trains(1)
+    second = site.start(attempt=2)
+    second.says("owns the run")
+    third = site.start(attempt=3)
+    third.says("owns the run")
+    assert (first.wait(), second.wait(), third.wait()) == (0, 1, 0)
+    assert "attempt 3 of gemma3-gsm8k exists and this is attempt 2" in second.output
+    assert [name for _, _, name in site.intervals()] == ["1", "3"]
+    site.never_two()
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_stolen_token_stops_the_trainer(site: Site, deaf: bool) -> None:
+    launch = site.start("--run", 30, *["--deaf"] * deaf)
+    site.trains(1)
+    rewrite(site.directory / "owner.json", token="somebody-else", attempt=7, beat=1)
+    assert launch.wait(5) == 1
+    assert "taken over by attempt 7" in launch.output
+    assert site.count("SIGTERM") == 1
+    assert site.record()["token"] == "somebody-else"
+
+
+def test_a_higher_term_stops_the_trainer(site: Site) -> None:
+    launch = site.start("--run", 30)
+    site.trains(1)
+    (site.directory / "owners/2.json").write_text("{}")
+    assert launch.wait(5) == 1
+    assert site.record()["term"] == 1
+
+
+def test_a_deleted_record_stops_the_trainer(site: Site) -> None:
+    launch = site.start("--run", 30)
+    site.trains(1)
+    (site.directory / "owner.json").unlink()
+    assert launch.wait(5) == 1
+    assert "owner.json is gone" in launch.output
+
+
+def test_a_late_write_of_an_earlier_owner_is_overruled(site: Site) -> None:
+    assert site.start().wait() == 0
+    late = (site.directory / "owner.json").read_text(encoding="utf-8")
+    second = site.start("--run", 1, attempt=2)
+    site.trains(2)
+    (site.directory / "late").write_text(late, encoding="utf-8")
+    (site.directory / "late").replace(site.directory / "owner.json")
+    until(lambda: site.record()["term"] == 2, "the owner writes its record again")
+    assert second.wait() == 0
+
+
+def test_a_frozen_owner_stops_when_it_wakes_and_its_successor_goes_on(site: Site) -> None:
+    first = site.start("--run", 30)
+    site.trains(1)
+    trainer = site.trainer_pid(1)
+    for pid in (trainer, first.process.pid):
+        os.kill(pid, signal.SIGSTOP)
+    second = site.start("--run", 1.5, attempt=2)
+    site.trains(2)
+    for pid in (first.process.pid, trainer):
+        os.kill(pid, signal.SIGCONT)
+    woken = time.monotonic()
+    assert first.wait(5) == 1
+    assert time.monotonic() - woken < LAPSE
+    assert second.wait() == 0
+    assert site.record()["attempt"] == 2
+    assert site.record()["state"] == "released"
+
+
+def test_lost_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
+    launch = site.start("--run", 30, "--deaf")
+    site.trains(1)
+    gone = time.monotonic()
+    site.directory.rename(site.tmp / "elsewhere")
+    assert launch.wait(2 * LAPSE) == 1
+    assert "could not be written" in launch.output
+    assert site.intervals()[0][1] - gone < LAPSE
+
+
+def test_hanging_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
+    launch = site.start("--run", 30)
+    site.trains(1)
+    hung = time.monotonic()
+    os.mkfifo(site.directory / "fifo")
+    (site.directory / "fifo").replace(site.directory / "owner.json")
+    assert launch.wait(2 * LAPSE) == 1
+    assert site.intervals()[0][1] - hung < LAPSE
+
+
+def test_a_short_loss_of_the_storage_is_survived(site: Site) -> None:
+    launch = site.start("--run", 1.5)
+    site.trains(1)
+    site.directory.rename(site.tmp / "elsewhere")
+    launch.says("cannot write the owner record")
+    (site.tmp / "elsewhere").rename(site.directory)
+    assert launch.wait() == 0
+    assert site.record()["state"] == "released"
+
+
+def test_a_claim_without_a_record_is_waited_for(site: Site) -> None:
+    assert site.start().wait() == 0
+    (site.directory / "owners/2.json").write_text("{}")
+    started = time.monotonic()
+    assert site.start(attempt=2).wait() == 0
+    assert time.monotonic() - started > LAPSE
+    assert site.record()["term"] == 3
+
+
+def test_an_unreadable_record_is_waited_for(site: Site) -> None:
+    assert site.start().wait() == 0
+    (site.directory / "owner.json").write_text("{")
+    started = time.monotonic()
+    assert site.start(attempt=2).wait() == 0
+    assert time.monotonic() - started > LAPSE
+
+
+def test_an_owner_with_a_longer_lapse_is_given_that_time(site: Site) -> None:
+    assert site.start().wait() == 0
+    rewrite(site.directory / "owner.json", state="running", lapse=2 * LAPSE)
+    started = time.monotonic()
+    assert site.start(attempt=2).wait() == 0
+    assert time.monotonic() - started > 2 * LAPSE
+
+
+def test_a_stop_while_waiting_ends_at_once_and_touches_nothing(site: Site) -> None:
+    first = site.start("--run", 2)
+    site.trains(1)
+    second = site.start(attempt=2)
+    second.says("owns the run")
+    second.signal(signal.SIGTERM)
+    assert second.wait(1) == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM" in second.output
+    assert first.wait() == 0
+    assert [name for _, _, name in site.intervals()] == ["1"]
+
+
+def test_a_stop_while_taking_over_releases_the_run(site: Site) -> None:
+    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "4"
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "16"
+    launch = site.start()
+    until(lambda: (site.directory / "owner.json").exists(), "the record")
+    launch.signal(signal.SIGINT)
+    assert launch.wait(1) == 128 + signal.SIGINT
+    assert site.record()["state"] == "released"
+    assert site.intervals() == []
+
+
+def test_a_deleted_run_directory_starts_afresh(site: Site) -> None:
+    assert site.start(attempt=3).wait() == 0
+    shutil.rmtree(site.directory)
+    assert site.start(attempt=1).wait() == 0
+    assert site.record()["term"] == 1

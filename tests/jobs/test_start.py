@@ -1,0 +1,151 @@
+"""What a launch checks before it owns the run: the cluster's facts, the image, the volume, the attempt."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .harness import Launch, Site
+
+Change = Callable[[Site], dict[str, Any]]
+
+
+def refused(launch: Launch, *texts: str) -> None:
+    assert launch.wait() == 1, launch.output
+    last = launch.output.splitlines()[-1]
+    assert last.startswith("grpo: ")
+    assert "Traceback" not in launch.output
+    for text in texts:
+        assert text in last
+
+
+def test_a_launch_trains_and_releases(site: Site) -> None:
+    launch = site.start()
+    assert launch.wait() == 0, launch.output
+    assert site.record()["state"] == "released"
+    assert (site.directory / "checkpoints").is_dir()
+    assert (site.directory / "logs").is_dir()
+    assert (site.directory / "attempts/1/spec.sha256").read_text() == f"{1:064x}\n"
+    config = site.directory / "attempts/1/config.yaml"
+    assert json.loads(config.read_text()) == {"grpo": {"num_prompts_per_step": 8}}
+    assert str(config) in launch.output
+    assert not list(site.directory.rglob(".*"))
+
+
+def test_facts_that_differ_are_named_with_both_values(site: Site) -> None:
+    cluster = {**site.facts, "accelerator": "b200", "gpuNodes": 4, "mounts": {}}
+    site.environment["GRPO_CLUSTER_FACTS"] = json.dumps(cluster)
+    started = time.monotonic()
+    launch = site.start()
+    refused(
+        launch,
+        "accelerator: the cluster has b200, this job was rendered for h200",
+        "gpuNodes: the cluster has 4, this job was rendered for 2",
+        f"mounts.data: the cluster has nothing, this job was rendered for {site.tmp / 'data'}",
+        "same values files",
+    )
+    assert "gpusPerNode" not in launch.output
+    assert time.monotonic() - started < 5
+    assert not site.directory.exists()
+
+
+def test_a_fact_that_only_the_cluster_states_does_not_matter(site: Site) -> None:
+    site.environment["GRPO_CLUSTER_FACTS"] = json.dumps({**site.facts, "framework": "nemo-rl"})
+    assert site.start().wait() == 0
+
+
+def test_a_cluster_of_another_chart_cannot_be_compared(site: Site) -> None:
+    del site.environment["GRPO_CLUSTER_FACTS"]
+    launch = site.start()
+    assert launch.wait() == 0
+    assert "grpo: warning: no GRPO_CLUSTER_FACTS" in launch.output
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '"hf_secret"'])
+def test_unreadable_facts_are_refused_and_not_printed(site: Site, text: str) -> None:
+    site.environment["GRPO_CLUSTER_FACTS"] = text
+    launch = site.start()
+    refused(launch, "GRPO_CLUSTER_FACTS is not a JSON object", "upgrade the raycluster release")
+    assert "hf_secret" not in launch.output
+
+
+@pytest.mark.parametrize(
+    ("change", "texts"),
+    [
+        (
+            lambda site: {"workingDirectory": "/opt/no-nemo-rl"},
+            ["/opt/no-nemo-rl", "example/nemo-rl:v0.6.0", "job.version"],
+        ),
+        (lambda site: {"requiredFiles": ["/opt/nemo-rl/none.yaml"]}, ["/opt/nemo-rl/none.yaml", "job.version"]),
+        (lambda site: {"command": ["no-such-uv", "run"]}, ["no-such-uv", "PATH"]),
+        (lambda site: {"runDirectory": "/scratch-of-nobody/run"}, ["/scratch-of-nobody does not exist", "volume"]),
+        (
+            lambda site: {"runDirectory": "/proc/run/x", "facts": {"mounts": {"proc": "/proc"}}},
+            ["/proc/run/x", "volume proc"],
+        ),
+    ],
+    ids=["directory", "required-file", "program", "mount", "read-only"],
+)
+def test_what_is_missing_is_named(site: Site, change: Change, texts: list[str]) -> None:
+    del site.environment["GRPO_CLUSTER_FACTS"]
+    refused(site.start_plan({**site.plan(), **change(site)}), *texts)
+
+
+def test_a_volume_that_is_not_mounted_is_named(site: Site) -> None:
+    (site.tmp / "data").rmdir()
+    refused(site.start(), f"{site.tmp / 'data'} does not exist", "storage.data")
+
+
+def test_required_files_that_exist_are_fine(site: Site) -> None:
+    assert site.start(requiredFiles=[__file__]).wait() == 0
+
+
+def test_the_same_attempt_may_start_again(site: Site) -> None:
+    assert site.start().wait() == 0
+    assert site.start().wait() == 0
+
+
+def test_another_specification_needs_another_attempt(site: Site) -> None:
+    assert site.start().wait() == 0
+    launch = site.start(digest="f" * 64)
+    refused(launch, "attempt 1 of gemma3-gsm8k", "000000000000", "ffffffffffff", "raise job.attempt")
+    assert len(site.intervals()) == 1
+    assert site.start(digest="f" * 64, attempt=2).wait() == 0
+
+
+def test_an_older_attempt_that_comes_late_is_refused(site: Site) -> None:
+    assert site.start(attempt=10).wait() == 0
+    refused(
+        site.start(attempt=9), "attempt 10 of gemma3-gsm8k exists", "this is attempt 9", "raise job.attempt above 10"
+    )
+    assert [name for _, _, name in site.intervals()] == ["10"]
+
+
+def test_a_digest_that_was_never_written_is_refused_after_a_while(site: Site) -> None:
+    (site.directory / "attempts/1").mkdir(parents=True)
+    (site.directory / "attempts/1/spec.sha256").touch()
+    refused(site.start(), "an empty one", "raise job.attempt")
+
+
+@pytest.mark.parametrize("name", ["BEAT", "LAPSE", "WAIT"])
+def test_times_must_be_numbers(site: Site, name: str) -> None:
+    site.environment[f"GRPO_OWNER_{name}_SECONDS"] = "soon"
+    launch = site.start()
+    refused(launch, f"GRPO_OWNER_{name}_SECONDS must be a number of seconds")
+    assert "'soon'" not in launch.output
+
+
+def test_times_must_fit_together(site: Site) -> None:
+    site.environment["GRPO_OWNER_BEAT_SECONDS"] = "1"
+    refused(site.start(), "four times GRPO_OWNER_BEAT_SECONDS")
+
+
+def test_no_environment_value_is_printed(site: Site) -> None:
+    launch = site.start_plan(site.plan(), HF_TOKEN="hf_shhh", WANDB_API_KEY="quiet")
+    assert launch.wait() == 0
+    assert "hf_shhh" not in launch.output
+    assert "quiet" not in launch.output
