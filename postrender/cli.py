@@ -93,7 +93,9 @@ def _render(argv: list[str]) -> int:
     parser.add_argument("layer", nargs="?", choices=[*paths.LAYERS, "all"], default="all", help="default: all")
     parser.add_argument("--accelerator", metavar="NAME", help="put the profile of this accelerator before the files")
     parser.add_argument("--release", metavar="NAME", help="name of the release (default: the layer's name)")
-    parser.add_argument("--notes", action="store_true", help="print the notes of the charts on stderr (not with Helm 3)")
+    parser.add_argument(
+        "--notes", action="store_true", help="print the notes of the charts on stderr (not with Helm 3)"
+    )
     _add_rendering(parser)
     options = parser.parse_args(argv)
     _files(options.files, [options.accelerator], "render")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from postrender.plain import Plain
+
 _WIDTH = 100
 # Lists whose entries have names are compared by name: a volume more must not make all later ones differ.
 _NAMES = ("name", "mountPath", "key", "topologyKey")
@@ -43,7 +45,7 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str,
             yield (name, path), value
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Plain, path: str) -> Iterator[tuple[str, Any]]:
     """Yield every scalar, and every empty map or list, with its path."""
     if isinstance(value, dict) and value:
         for key, child in value.items():
@@ -53,7 +55,22 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         for part, child in _entries(value):
             yield from _leaves(child, f"{path}[{part}]")
     else:
-        yield path, value
+        inner = _json_map(value)
+        if inner:
+            yield from _leaves(inner, f"{path}(JSON)")
+        else:
+            yield path, value
+
+
+def _json_map(value: Plain) -> dict[str, Any]:
+    """Return the map that a text on one line holds as JSON: its fields are compared, not its letters."""
+    if not isinstance(value, str) or not value.startswith("{"):
+        return {}
+    try:
+        tree = json.loads(value)
+    except ValueError:
+        return {}
+    return tree if isinstance(tree, dict) else {}
 
 
 def _entries(items: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -78,8 +95,8 @@ def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str]) ->
     """Write differences for people: a heading for each layer and object, below it the fields, one line a side."""
     lines: list[str] = []
     for layer, found in layers.items():
-        count = f"{len(found)} field{'s' if len(found) != 1 else ''}" if found else "no field"
-        lines += [f"{layer}: {count} differ{'s' if len(found) <= 1 else ''}"]
+        count = f"{len(found)} field{'s' if len(found) > 1 else ''}" if found else "no field"
+        lines.append(f"{layer}: {count} differ{'s' if len(found) <= 1 else ''}")
         for name in dict.fromkeys(one.object for one in found):
             lines.append(f"  {name}")
             for one in found:
@@ -101,7 +118,7 @@ def _field(one: Difference, sides: Sequence[str]) -> list[str]:
     return lines
 
 
-def _lines(value: Any) -> list[str]:
+def _lines(value: Plain) -> list[str]:
     """Break long text into its lines, so that only the lines that differ are shown."""
     if isinstance(value, str):
         return value.splitlines() if "\n" in value else [value]

@@ -11,6 +11,7 @@ from postrender.finding import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.plain import Plain
     from postrender.schema import Path, Problem, Schema
     from postrender.values import Values
 
@@ -39,7 +40,7 @@ def dotted(path: Path) -> str:
     return text.removeprefix(".") or "the values"
 
 
-def shown(value: Any) -> str:
+def shown(value: Plain) -> str:
     """Write a value short enough for a message; a secret only by its shape."""
     if isinstance(value, dict):
         return "a map"
@@ -55,7 +56,7 @@ def shown(value: Any) -> str:
 
 def _meaning(description: str) -> str:
     """Return the key's description, without the note on its source."""
-    return description.split(" Source: ")[0] or "the chart's schema says so"
+    return description.partition(" Source: ")[0] or "the chart's schema says so"
 
 
 class Explainer:
@@ -96,7 +97,7 @@ class Explainer:
                 "delete the line `values:` and move what is below it to the left; with --set, write"
                 " ray.workers.replicas=4, not values.ray.workers.replicas=4",
             )
-        if "." in key and key.split(".")[0] in self._schema.source()["properties"]:
+        if "." in key and key.partition(".")[0] in self._schema.source()["properties"]:
             nested = ": {".join(key.split("."))
             return self._finding(
                 "dotted-key",
@@ -146,11 +147,11 @@ class Explainer:
         wanted, fix = self._wanted(problem, part, value)
         name = dotted(problem.path)
         rule = "wrong-type" if problem.keyword == "type" else "wrong-value"
-        size = f", {len(value)} characters long" if problem.keyword.endswith("Length") else ""
+        size = f", {len(value)} characters long" if isinstance(value, str) and "Length" in problem.keyword else ""
         what = f"{name} is {shown(value)}{size}, expected {wanted}"
         return self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
 
-    def _wanted(self, problem: Problem, part: dict[str, Any], value: Any) -> tuple[str, str]:
+    def _wanted(self, problem: Problem, part: dict[str, Any], value: Plain) -> tuple[str, str]:
         """Say what the schema expects, and what to write."""
         keyword, expected = problem.keyword, problem.expected
         if keyword == "type":
@@ -172,13 +173,13 @@ class Explainer:
         return f"{keyword} {shown(expected)}", "see the description of the key in values.yaml"
 
 
-def _type(types: list[str], value: Any, *, has_default: bool) -> tuple[str, str]:
+def _type(types: list[str], value: Plain, *, has_default: bool) -> tuple[str, str]:
     real = [name for name in types if name != "null"] or types
     wanted = " or ".join(_TYPES.get(name, f"a {name}") for name in real)
     if value is None:
         return wanted, "give it a value" + (", or delete the line to keep the default" if has_default else "")
     if "string" in types and isinstance(value, (bool, int, float)):
-        return f"{wanted} in quotes", 'put the value in quotes: Helm reads the bare word as a number or a boolean'
+        return f"{wanted} in quotes", "put the value in quotes: Helm reads the bare word as a number or a boolean"
     if {"integer", "number", "boolean"} & {*types} and isinstance(value, str):
         return wanted, "write the value without quotes"
     return wanted, f"write {wanted}"

@@ -3,8 +3,11 @@
 Both engines read the values files themselves, so that what is rendered is what an install would render.
 """
 
+# ruff: noqa: TID251 - this is the one module that may start programs
+
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,8 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import IO, Any, Protocol, Self
 
 from postrender.errors import EngineError, RenderError, UnreadableError
 
@@ -117,7 +119,12 @@ class Binary:
     def _run(self, *args: str) -> str:
         try:
             done = subprocess.run(
-                [self._path, *args], capture_output=True, text=True, env=_environment(), timeout=_TIMEOUT_SECONDS
+                [self._path, *args],
+                check=False,
+                capture_output=True,
+                text=True,
+                env=_environment(),
+                timeout=_TIMEOUT_SECONDS,
             )
         except OSError as error:
             raise EngineError(
@@ -169,12 +176,13 @@ class Embedded:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
-        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        self._log: IO[str] | None = None
         self._name = ""
 
     def __enter__(self) -> Self:
         parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         start = "import sys; sys.path.append(sys.argv[1]); from postrender.helm_worker import main; sys.exit(main())"
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
         # -P keeps the user's folder off the module path: a json.py lying there must not be imported.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", start, parent],
@@ -185,17 +193,29 @@ class Embedded:
             encoding="utf-8",
             env=_environment(),
         )
-        hello = self._receive()
+        try:
+            hello = self._receive()
+        except BaseException:
+            self._close()
+            raise
         self._name = f"helm {hello['version']} (embedded, helm-python-sdk {hello['package']})"
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """End the worker and close what was opened for it, whatever state it is in."""
         process, self._process = self._process, None
         if process and process.stdin and process.stdout:
-            process.stdin.close()
+            # A worker that has died leaves a pipe that cannot be flushed.
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
             process.wait(timeout=_TIMEOUT_SECONDS)
             process.stdout.close()
-        self._log.close()
+        if self._log:
+            self._log.close()
+            self._log = None
 
     @property
     def name(self) -> str:
@@ -212,8 +232,10 @@ class Embedded:
         return answer
 
     def _broken(self) -> EngineError:
-        self._log.seek(0)
-        log = self._log.read()
+        log = ""
+        if self._log:
+            self._log.seek(0)
+            log = self._log.read()
         if "ModuleNotFoundError: No module named 'helm_python'" in log:
             return EngineError(
                 "no Helm was found: neither a helm executable nor the embedded one",

@@ -3,15 +3,20 @@
 It is a process of its own because the Go library does not survive a fork and keeps the environment it was loaded with.
 """
 
+# ruff: noqa: TID251 - this is the one module that may import helm_python
+
 from __future__ import annotations
 
 import json
 import os
 import re
 import sys
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from postrender.values import overlay
+
+if TYPE_CHECKING:
+    from postrender.plain import Foreign
 
 _DOCUMENT_LINE = re.compile(r"(?:^|\s*\n)---[^\S\n]*(?:\n|$)")
 
@@ -23,7 +28,7 @@ def _private_stdout() -> TextIO:
     return answers
 
 
-def _values(helm: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _values(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:
     """Merge the files as Helm merges `-f`, each read by Helm's own reader, then the values given as data."""
     merged: dict[str, Any] = {}
     for text in request["texts"]:
@@ -31,7 +36,7 @@ def _values(helm: Any, request: dict[str, Any]) -> dict[str, Any]:
     return overlay(merged, request["values"] or {})
 
 
-def _install(helm: Any, request: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+def _install(helm: Foreign, request: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Run the code path of `helm template`: schema, kubeVersion, YAML check, install order; no cluster is asked."""
     options = {"dry_run": "client", "namespace": request["namespace"]}
     if request["kube_version"]:
@@ -39,18 +44,20 @@ def _install(helm: Any, request: dict[str, Any], values: dict[str, Any]) -> dict
     # The handle is used up by one render, hence a fresh chart each time. The public install() has no
     # kube_version, so the call goes to the C interface below it, which has.
     native = helm._native
-    with helm.Config(storage_driver="memory", namespace=request["namespace"]) as config:
-        with helm.Chart.load(request["chart"]) as chart:
-            answer = native.call_string(
-                "helm_install",
-                config._raw(),
-                native.HANDLE(0),
-                chart._raw(),
-                None,
-                request["release"],
-                json.dumps(values),
-                json.dumps(options),
-            )
+    with (
+        helm.Config(storage_driver="memory", namespace=request["namespace"]) as config,
+        helm.Chart.load(request["chart"]) as chart,
+    ):
+        answer = native.call_string(
+            "helm_install",
+            config._raw(),
+            native.HANDLE(0),
+            chart._raw(),
+            None,
+            request["release"],
+            json.dumps(values),
+            json.dumps(options),
+        )
     release: dict[str, Any] = json.loads(answer)
     return release
 
@@ -65,12 +72,12 @@ def _has_hooks(chart: str) -> bool:
     return False
 
 
-def _is_hook(helm: Any, document: str) -> bool:
+def _is_hook(helm: Foreign, document: str) -> bool:
     metadata = helm.values_from_yaml(document).get("metadata") or {}
     return "helm.sh/hook" in (metadata.get("annotations") or {})
 
 
-def _hooks(helm: Any, request: dict[str, Any], values: dict[str, Any]) -> str:
+def _hooks(helm: Foreign, request: dict[str, Any], values: dict[str, Any]) -> str:
     """Return the hooks in the form in which `helm template` appends them; the install call leaves them out."""
     options = {"name": request["release"], "namespace": request["namespace"]}
     with helm.Chart.load(request["chart"]) as chart:
@@ -84,7 +91,7 @@ def _hooks(helm: Any, request: dict[str, Any], values: dict[str, Any]) -> str:
     return "".join(found)
 
 
-def _render(helm: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _render(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:
     values = _values(helm, request)
     release = _install(helm, request, values)
     manifest = release.get("manifest", "")
@@ -93,7 +100,7 @@ def _render(helm: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {"manifest": manifest, "notes": release.get("notes") or ""}
 
 
-def _answer(helm: Any, request: dict[str, Any]) -> dict[str, Any]:
+def _answer(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:
     if request["op"] == "read":
         return {"values": helm.values_from_yaml(request["text"])}
     return _render(helm, request)

@@ -1,6 +1,6 @@
 """Judge Kubernetes, Ray and GKE objects by their schemas, offline.
 
-The schemas are the strict ones in schemas/kinds/: an unknown field is a violation, because the API server would drop it.
+The schemas are the strict ones in schemas/kinds/: an unknown field is a violation, for the API server would drop it.
 Messages say what was expected and never what was found, because that may be a secret.
 """
 
@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 from postrender import paths
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import jsonschema_rs
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    import jsonschema_rs  # noqa: TID251 (parts of files are compiled here; postrender.schema compiles whole files)
 
 FILES = ("kubernetes.json", "custom.json")
 TYPE_NAMES: Mapping[type, str] = {
@@ -37,25 +38,38 @@ LIMITS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True)
 class Violation:
-    """One thing that is wrong with an object: the path of the field from the top of the object, and what was expected."""
+    """Hold one thing that is wrong: the path of the field from the top of the object, and what was expected there."""
 
-    path: tuple[str | int, ...]
-    message: str
+    __slots__ = ("message", "path")
+
+    def __init__(self, path: tuple[str | int, ...], message: str) -> None:
+        self.path = path
+        self.message = message
 
     def __str__(self) -> str:
         where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path).lstrip(".")
         return f"{where}: {self.message}" if where else self.message
 
+    def __repr__(self) -> str:
+        return f"Violation({str(self)!r})"
 
-@dataclass(frozen=True)
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Violation) and (self.path, self.message) == (other.path, other.message)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.message))
+
+
 class Library:
-    """The schemas: the entry of each `apiVersion/kind`, the definitions, and words for their patterns."""
+    """Hold the schemas: the entry of each `apiVersion/kind`, the definitions, and words for their patterns."""
 
-    kinds: Mapping[str, Mapping[str, Any]]
-    definitions: Mapping[str, Mapping[str, Any]]
-    words: Mapping[str, str]
+    __slots__ = ("definitions", "kinds", "words")
+
+    def __init__(self, kinds: dict[str, Any], definitions: dict[str, Any]) -> None:
+        self.kinds = kinds
+        self.definitions = definitions
+        self.words = dict(_words(definitions))
 
 
 @cache
@@ -68,14 +82,15 @@ def library() -> Library:
             content = json.load(file)
         kinds.update(content["kinds"])
         definitions.update(content["$defs"])
-    return Library(kinds, definitions, dict(_words(definitions)))
+    return Library(kinds, definitions)
 
 
-def _words(node: Any) -> Iterator[tuple[str, str]]:
+def _words(node: object) -> Iterator[tuple[str, str]]:
     """Yield each pattern that has a description; beside a pattern, a description can only be ours."""
     if isinstance(node, dict):
-        if isinstance(node.get("pattern"), str) and isinstance(node.get("description"), str):
-            yield node["pattern"], node["description"]
+        pattern, description = node.get("pattern"), node.get("description")
+        if isinstance(pattern, str) and isinstance(description, str):
+            yield pattern, description
         for inner in node.values():
             yield from _words(inner)
 
@@ -91,7 +106,7 @@ def kind_of(obj: Mapping[str, Any]) -> str:
 
 
 def validate(obj: Mapping[str, Any]) -> list[Violation]:
-    """Return what is wrong with an object, sorted by path; an empty list when nothing is.
+    """Return what is wrong with an object of plain JSON types, sorted by path; an empty list when nothing is.
 
     An object of a kind that has no schema here gets one violation that says so: it is never passed in silence.
     """
@@ -146,7 +161,10 @@ def references(node: object) -> Iterator[str]:
 
 
 def closure(definitions: Mapping[str, Any], roots: Iterable[str]) -> dict[str, Any]:
-    """Return the definitions that the roots need, themselves included, sorted by name; raise KeyError for a missing one."""
+    """Return the definitions that the roots need, themselves included, sorted by name.
+
+    Raises KeyError for a reference to a definition that does not exist.
+    """
     todo, seen = list(roots), set[str]()
     while todo:
         name = todo.pop()
@@ -158,8 +176,7 @@ def closure(definitions: Mapping[str, Any], roots: Iterable[str]) -> dict[str, A
 
 @cache
 def _validator(name: str) -> jsonschema_rs.Draft7Validator:
-    # Imported here so that a module that only names Violation costs nothing.
-    import jsonschema_rs
+    import jsonschema_rs  # noqa: TID251 (as above; and a run without objects never pays for the import)
 
     return jsonschema_rs.Draft7Validator(schema(name))
 
@@ -181,28 +198,26 @@ def _describe(error: jsonschema_rs.ValidationError) -> Iterator[Violation]:
     yield Violation(path, _message(kind, value, error.instance))
 
 
-def _message(kind: str, value: Any, instance: object) -> str:
+def _message(kind: str, value: object, instance: object) -> str:
     """Return one sentence; of the instance it tells only the type."""
     found = TYPE_NAMES.get(type(instance), "something else")
-    match kind:
-        case "type":
-            return f"expected {_listed(value)}, got {found}"
-        case "pattern":
-            return f"expected {library().words.get(value, f'text that matches {value}')}"
-        case "enum":
-            return f"expected one of {', '.join(repr(v) for v in value if v is not None)}"
-        case "required":
-            return f"{value!r} is missing"
-        case "not":
-            return f"expected a value, got {found}"
-        case "anyOf":
-            forms = (_message(form[0].kind.name, form[0].kind.value, instance) for form in value if form)
-            return f"fits none of the allowed forms: {'; or '.join(forms)}"
-        case _ if kind in LIMITS:
-            return f"expected {LIMITS[kind].format(value)}"
+    if kind in LIMITS:
+        return f"expected {LIMITS[kind].format(value)}"
+    if kind == "type":
+        return f"expected {_types(value)}, got {found}"
+    if kind == "pattern":
+        return f"expected {library().words.get(str(value), f'text that matches {value}')}"
+    if kind == "enum" and isinstance(value, list):
+        return f"expected one of {', '.join(repr(v) for v in value if v is not None)}"
+    if kind == "required":
+        return f"{value!r} is missing"
+    if kind == "not":
+        return f"expected a value, got {found}"
+    if kind == "anyOf" and isinstance(value, list):
+        forms = (_message(form[0].kind.name, form[0].kind.value, instance) for form in value if form)
+        return f"fits none of the allowed forms: {'; or '.join(forms)}"
     return f"does not fit the schema ({kind})"
 
 
-def _listed(types: Any) -> str:
-    names = [types] if isinstance(types, str) else sorted(t for t in types if t != "null")
-    return " or ".join(names)
+def _types(value: object) -> str:
+    return " or ".join(sorted(t for t in value if t != "null")) if isinstance(value, list) else str(value)

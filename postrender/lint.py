@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from postrender import paths, tokens, values, yamlio
+from postrender import paths, textio, tokens
 from postrender.finding import Finding
 from postrender.location import Location
+from postrender.scalars import WORDS
 from postrender.schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from postrender.schema import Problem
     from postrender.values import Path, Values
@@ -25,10 +27,30 @@ def lint(files: Sequence[str]) -> list[Finding]:
 
     Raises InputError or UnreadableError for the first file that cannot be read as values.
     """
-    texts = [(file, yamlio.read_bytes(file)) for file in files]
+    texts = [(file, textio.read_bytes(file)) for file in files]
+    schema = Schema(paths.schema(_STRICTEST))
+    if _is_clean_at_first_sight([data for _, data in texts], schema):
+        return []
+    from postrender import values, yamlio
+
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
-    found = [*_tokens(texts), *_boolean_keys(merged.root), *_accelerator(merged), *_schemas(merged)]
+    found = [*_tokens(texts), *_boolean_keys(merged.root), *_accelerator(merged), *_schema(merged, schema)]
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
+
+
+def _is_clean_at_first_sight(texts: Sequence[bytes], schema: Schema) -> bool:
+    """Say whether plain files have no finding for certain; otherwise the full reader decides, which knows places."""
+    from postrender import values, yamlfast
+
+    merged: dict[str, Any] = {}
+    for data in texts:
+        tree = yamlfast.load(data)
+        if tree is None or tokens.find(data.decode("utf-8")):
+            return False
+        merged = values.overlay(merged, tree)
+    accelerator = merged.get("accelerator")
+    named = isinstance(accelerator, dict) and accelerator.get("name") is not None
+    return bool(named and schema.is_valid(merged))
 
 
 def _tokens(texts: Sequence[tuple[str, bytes]]) -> Iterator[Finding]:
@@ -46,24 +68,22 @@ def _tokens(texts: Sequence[tuple[str, bytes]]) -> Iterator[Finding]:
 
 
 def _boolean_keys(node: Node) -> Iterator[Finding]:
-    children = node.value.values() if isinstance(node.value, dict) else node.value
-    if not isinstance(node.value, (dict, list)):
-        return
-    for child in children:  # type: ignore[union-attr]
-        if child.spelled and child.spelled.isalpha():
-            became = "true" if child.spelled.lower() in ("y", "yes", "on", "true") else "false"
+    for child in node.children():
+        if child.spelled:
+            became = "true" if WORDS[child.spelled] else "false"
             yield Finding(
                 "values/boolean-key",
                 child.key_at,
                 f"Helm reads the unquoted key {child.spelled} as the boolean {became}",
-                f'The framework would get a key called "{became}" and never see {child.spelled}.',
+                f'The charts and the framework would get a key called "{became}", and never see {child.spelled}.',
                 f'write "{child.spelled}": with quotes',
             )
         yield from _boolean_keys(child)
 
 
 def _has_accelerator(merged: Values) -> bool:
-    return merged.get("accelerator.name") is not None
+    name = merged.node(("accelerator", "name"))
+    return name is not None and name.value is not None
 
 
 def _accelerator(merged: Values) -> Iterator[Finding]:
@@ -78,9 +98,8 @@ def _accelerator(merged: Values) -> Iterator[Finding]:
         )
 
 
-def _schemas(merged: Values) -> Iterator[Finding]:
+def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
     tree = merged.as_helm_merges()
-    schema = Schema(paths.schema(_STRICTEST))
     if schema.is_valid(tree):
         return
     from postrender.explain import Explainer
@@ -94,7 +113,7 @@ def _schemas(merged: Values) -> Iterator[Finding]:
 def _is_said_already(problem: Problem, merged: Values) -> bool:
     """Say whether another finding covers the problem better than the schema could."""
     if problem.keyword == "required" and not _has_accelerator(merged):
-        return (*problem.path, problem.expected)[0] == "accelerator"
+        return bool((*problem.path, problem.expected)[0] == "accelerator")
     if problem.keyword == "additionalProperties":
         problem.expected = [key for key in problem.expected if not _is_misread(merged, (*problem.path, key))]
         return not problem.expected
@@ -104,4 +123,4 @@ def _is_said_already(problem: Problem, merged: Values) -> bool:
 
 def _is_misread(merged: Values, path: Path) -> bool:
     node = merged.node(path)
-    return node is not None and node.spelled.isalpha()
+    return node is not None and bool(node.spelled)

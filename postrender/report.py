@@ -33,10 +33,7 @@ def _text(findings: Sequence[Finding]) -> str:
 
 def _block(finding: Finding) -> str:
     source = "" if finding.secret else excerpt(finding.at)
-    return (
-        f"{finding.at}: {finding.what}  [{finding.rule}]\n{source}"
-        f"  why: {finding.why}\n  fix: {finding.fix}\n"
-    )
+    return f"{finding.at}: {finding.what}  [{finding.rule}]\n{source}  why: {finding.why}\n  fix: {finding.fix}\n"
 
 
 def excerpt(at: Location) -> str:

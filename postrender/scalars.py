@@ -58,8 +58,7 @@ def number(text: str) -> int | float | None:
     """
     if text[:1] not in _FIRST:
         return None
-    # A leading point skips the step that drops underscores: .5_0 is a string, 1_0.5 is a number.
-    plain = text if text.startswith(".") else text.replace("_", "")
+    plain = text.replace("_", "")
     found = _integer(plain)
     value = _float(plain) if found is None else float(found)
     if value is None:

@@ -1,5 +1,7 @@
 """Judge values by a JSON schema. No other module knows the validator, jsonschema-rs."""
 
+# ruff: noqa: TID251 - this is the one module that may import jsonschema_rs
+
 from __future__ import annotations
 
 import sys
@@ -10,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
+
+    from postrender.plain import Foreign, Plain
 
     Path = tuple[str | int, ...]
 
@@ -25,7 +29,7 @@ class Problem:
 
     __slots__ = ("expected", "keyword", "path", "rule")
 
-    def __init__(self, keyword: str, expected: Any, path: Path, rule: Path) -> None:
+    def __init__(self, keyword: str, expected: Plain, path: Path, rule: Path) -> None:
         self.keyword = keyword
         self.expected = expected
         self.path = path
@@ -87,12 +91,12 @@ class Schema:
         except ValueError as error:
             raise InstallationError(f"{file} is no schema: {error}", fix="run: make generate") from error
 
-    def is_valid(self, tree: Any) -> bool:
+    def is_valid(self, tree: Plain) -> bool:
         """Say whether the tree fits the schema."""
         valid: bool = self._validator.is_valid(tree)
         return valid
 
-    def problems(self, tree: Any) -> list[Problem]:
+    def problems(self, tree: Plain) -> list[Problem]:
         """Return everything that is wrong with the tree; empty where it fits."""
         return [_problem(error) for error in self._validator.iter_errors(tree)]
 
@@ -106,7 +110,7 @@ class Schema:
     def _parts(self, rule: Path) -> list[dict[str, Any]]:
         """Return the parts of the schema on the way to a keyword, outermost first, references followed."""
         root = self.source()
-        part: Any = root
+        part: Plain = root
         parts = [root]
         for step in rule[:-1]:
             part = _resolve(root, part["$ref"]) if step == "$ref" else part[step]
@@ -124,13 +128,13 @@ class Schema:
         return texts[-1] if texts else ""
 
 
-def _resolve(root: Any, pointer: str) -> Any:
+def _resolve(root: Plain, pointer: str) -> Plain:
     for step in pointer.removeprefix("#/").split("/"):
         root = root[step]
     return root
 
 
-def _problem(error: Any) -> Problem:
+def _problem(error: Foreign) -> Problem:
     kind = error.kind
     expected = kind.value
     if kind.name == "propertyNames":

@@ -1,6 +1,7 @@
-"""Find secrets by their shape, and never show them. Only the standard library is imported: the post-renderer starts here.
+"""Find secrets by their shape, and never show them.
 
-The shapes are the lines of schemas/tokens.yaml: `name: 'pattern'`, one a line, which needs no YAML library to read.
+Only the standard library is imported, as the post-renderer starts here. The shapes are the lines of
+schemas/tokens.yaml: `name: 'pattern'`, one a line, which needs no YAML library to read.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postrender.location import Location
+    from postrender.plain import Plain
     from postrender.yamlio import Node
 
     Path = tuple[str | int, ...]
@@ -37,11 +38,10 @@ def _overlay_nodes(under: Node, over: Node) -> Node:
     return Node(entries, over.at, over.key_at, over.spelled)
 
 
-def _without_nulls(value: Any, path: tuple[str, ...] = ()) -> Any:
+def _without_nulls(value: Plain, path: tuple[str, ...] = ()) -> Plain:
     if path in _VERBATIM or not isinstance(value, dict):
         return value
-    kept = {key: _without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
-    return kept
+    return {key: _without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
 
 
 class Values:
@@ -76,7 +76,7 @@ class Values:
             path = path[:-1]
         return self.root.at
 
-    def get(self, path: str, default: Any = None) -> Any:
+    def get(self, path: str, default: Plain = None) -> Plain:
         """Return the plain value at a dotted path, such as `ray.workers.replicas`, or the default."""
         node = self.node(tuple(path.split(".")))
         return node.plain() if node else default

@@ -12,11 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from postrender.plain import Plain
+
 # YAML 1.1 reads these as booleans, YAML 1.2 as text.
 _DISPUTED = frozenset(("y", "n", "yes", "no", "on", "off", "<<", "="))
 # A word that starts with one of these means something to YAML: anchor, alias, tag, directive, block text, reserved.
 _INDICATORS = frozenset("&*!%|>?@`")
 _SPACED = str.maketrans("{}[],:", "      ")
+# The library does not survive block lists nested some thousand levels deep; the full reader counts levels.
+_MAX_DASHES = 10
+_MAX_INDENT = 100
 _NUMERIC = frozenset("+-.0123456789")
 # With any other letter a word is text to every reader: 250Gi, 2026-11-21T.
 _IN_NUMBERS = frozenset("0123456789+-._abcdefxoinABCDEFXOIN")
@@ -34,7 +39,7 @@ def load(data: bytes) -> dict[str, Any] | None:
     try:
         from yaml12 import parse_yaml
 
-        tree = parse_yaml(text)
+        tree: Plain = parse_yaml(text)
     except (ImportError, ValueError):
         return None
     colons = sum(line.count(": ") + line.endswith(":") for line in lines)
@@ -43,21 +48,22 @@ def load(data: bytes) -> dict[str, Any] | None:
 
 
 def _bodies(text: str) -> Iterator[str]:
-    """Yield the lines without comments and empty lines; raise ValueError where a quote might hide a comment sign."""
+    """Yield the lines without comments and empty lines; raise ValueError where a quote stays open over a line's end."""
     for line in text.split("\n"):
-        body = line.rstrip(" ")
+        body = line.partition(" #")[0].rstrip(" ")
         if not body or body.lstrip(" ")[0] == "#":
             continue
-        if " #" in body:
-            if "'" in body or '"' in body:
-                raise ValueError(body)
-            body = body.partition(" #")[0].rstrip(" ")
+        # With an open quote the comment sign above may be text, and the next line may not start where it seems to.
+        if body.count("'") % 2 or body.count('"') % 2:
+            raise ValueError(body)
         yield body
 
 
 def _is_plain(body: str) -> bool:
     # Tabs, control characters and the line ends of other scripts are not printable.
     if not body.isprintable() or "\\" in body or "':" in body or '":' in body or body[:3] in ("---", "..."):
+        return False
+    if body.count("- ") > _MAX_DASHES or body.startswith(" " * _MAX_INDENT):
         return False
     if "{" in body and not _is_plain_flow(body):
         return False
@@ -66,6 +72,9 @@ def _is_plain(body: str) -> bool:
 
 def _is_plain_flow(body: str) -> bool:
     """Say whether every map in braces ends on its line and has `key: value` entries only, no bare keys, no lists."""
+    if "${" in body:
+        # OmegaConf's ${name} is text, as long as no other bracket is on the line.
+        return body.count("${") == body.count("{") and "[" not in body
     for part in body.split("{")[1:]:
         inside, end, _ = part.partition("}")
         if not end or (inside.strip() and not all(": " in entry for entry in inside.split(","))):
@@ -84,12 +93,17 @@ def _is_plain_word(word: str) -> bool:
     whole, point, rest = word.removeprefix("-").partition(".")
     fraction, _, exponent = rest.partition("e-")
     digits = whole + (fraction + (exponent or "0") if point else "")
-    return digits.isdecimal() and len(digits) <= 15 and (whole == "0" or whole[:1] not in ("", "0")) and bool(
-        not point or fraction
+    return (
+        digits.isdecimal()
+        and len(digits) <= 15
+        and (whole == "0" or whole[:1] not in ("", "0"))
+        and bool(not point or fraction)
     )
 
 
-def _keys(tree: Any) -> int:
+def _keys(tree: Plain) -> int:
+    """Count the keys; a key that is no text makes the count fail, as Helm turns it into text in its own way."""
     if isinstance(tree, dict):
-        return len(tree) + sum(map(_keys, tree.values()))
+        texts = all(isinstance(key, str) for key in tree)
+        return len(tree) + sum(map(_keys, tree.values())) if texts else -len(tree) - 1_000_000
     return sum(map(_keys, tree)) if isinstance(tree, list) else 0

@@ -1,4 +1,6 @@
-"""Read YAML as Helm does, with the place of every key and value. No other module knows a YAML library."""
+"""Read YAML as Helm does, with the place of every key and value. No other module knows PyYAML."""
+
+# ruff: noqa: TID251 - this is the one module that may import yaml
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import os
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
-from yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceStartEvent, StreamEndEvent
+from yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, StreamEndEvent
 from yaml.reader import ReaderError
 
 from postrender import scalars
@@ -16,11 +18,10 @@ from postrender.textio import check_text, place, read_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from yaml.events import Event
-
+    from postrender.plain import Foreign, Plain
     from postrender.scalars import Scalar
 
     Value = dict[str, "Node"] | list["Node"] | Scalar
@@ -44,7 +45,13 @@ class Node:
         self.key_at = key_at or at
         self.spelled = spelled
 
-    def plain(self) -> Any:
+    def children(self) -> Iterable[Node]:
+        """Return the nodes of a map or a list; nothing for a scalar."""
+        if isinstance(self.value, dict):
+            return self.value.values()
+        return self.value if isinstance(self.value, list) else ()
+
+    def plain(self) -> Plain:
         """Return the value without places."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
@@ -77,14 +84,14 @@ class _Builder:
             yield self._node(self._next(), 0)
             self._next()
 
-    def _next(self) -> Event:
+    def _next(self) -> Foreign:
         return self._parser.get_event()
 
-    def _at(self, event: Event) -> Location:
+    def _at(self, event: Foreign) -> Location:
         mark = event.start_mark
         return Location(self._file, mark.line + 1, mark.column + 1)
 
-    def _node(self, event: Event, depth: int) -> Node:
+    def _node(self, event: Foreign, depth: int) -> Node:
         self._limit(event, depth)
         if isinstance(event, AliasEvent):
             return self._alias(event)
@@ -97,7 +104,7 @@ class _Builder:
             self._anchors[anchor] = node
         return node
 
-    def _limit(self, event: Event, depth: int) -> None:
+    def _limit(self, event: Foreign, depth: int) -> None:
         self._count += 1
         if depth > MAX_DEPTH:
             raise InputError(f"nested deeper than {MAX_DEPTH} levels", at=self._at(event), fix="flatten the values")
@@ -108,18 +115,18 @@ class _Builder:
                 fix="write the values out instead of nesting aliases",
             )
 
-    def _value(self, event: Event, depth: int) -> Value:
+    def _value(self, event: Foreign, depth: int) -> Value:
         if isinstance(event, ScalarEvent):
             return self._scalar(event)
         if event.tag not in (None, "!"):
             raise self._tagged(event)
         return self._map(depth) if isinstance(event, MappingStartEvent) else self._list(depth)
 
-    def _tagged(self, event: Event) -> InputError:
+    def _tagged(self, event: Foreign) -> InputError:
         tag = str(event.tag).replace(_TAG, "!!")
         return InputError(f"the tag {tag} is not allowed here", at=self._at(event), fix="write the plain value")
 
-    def _scalar(self, event: ScalarEvent) -> Scalar:
+    def _scalar(self, event: Foreign) -> Scalar:
         text: str = event.value
         if event.tag == f"{_TAG}str" or event.tag == "!" or (event.tag is None and not event.implicit[0]):
             return text
@@ -129,7 +136,7 @@ class _Builder:
             raise InputError(f"{text} is no finite number", at=self._at(event), fix="write a number, or quote it")
         return scalars.resolve(text)
 
-    def _alias(self, event: AliasEvent) -> Node:
+    def _alias(self, event: Foreign) -> Node:
         node = self._anchors.get(event.anchor)
         if node is None:
             known = event.anchor in self._anchors
@@ -161,11 +168,10 @@ class _Builder:
                 )
             seen[key] = at
             value = self._node(self._next(), depth + 1)
-            spelled = event.value if isinstance(event, ScalarEvent) and event.value != key else ""
-            entries[key] = Node(value.value, value.at, at, spelled)
+            entries[key] = Node(value.value, value.at, at, _spelled(event))
         return entries
 
-    def _key(self, event: Event, depth: int) -> str:
+    def _key(self, event: Foreign, depth: int) -> str:
         node = self._node(event, depth + 1)
         key = node.value
         if isinstance(key, bool):
@@ -187,16 +193,18 @@ class _Builder:
             entries.update(source.value)
 
 
+def _spelled(key: Foreign) -> str:
+    """Return an unquoted key that Helm reads as a boolean, as the file has it; empty for every other key."""
+    plain = isinstance(key, ScalarEvent) and key.implicit[0]
+    return key.value if plain and isinstance(scalars.WORDS.get(key.value), bool) else ""
+
+
 def _size(node: Node, limit: int) -> int:
     """Count a node and all below it, and stop counting at the limit."""
     count, queue = 0, [node]
     while queue and count < limit:
-        value = queue.pop().value
+        queue.extend(queue.pop().children())
         count += 1
-        if isinstance(value, dict):
-            queue.extend(value.values())
-        elif isinstance(value, list):
-            queue.extend(value)
     return count
 
 

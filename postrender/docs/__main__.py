@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import jsonschema_rs
+# At build time, for its RE2-like engine of patterns, which postrender.schema does not offer.
+import jsonschema_rs  # noqa: TID251
 
 from postrender.docs import custom, reference, sanity, schemas, sources
 from postrender.docs.files import ROOT

@@ -1,7 +1,7 @@
-"""Compile the hand-written schemas of custom resources (schemas/kinds/ray.yaml, gke.yaml) into schemas/kinds/custom.json.
+"""Compile the hand-written schemas of Ray's and GKE's own kinds into schemas/kinds/custom.json.
 
-The sources stay short: this module closes every object, allows null where a field is optional (the API server drops such
-a null), and writes the parts that all kinds share.
+The sources stay short: this module closes every object, allows null where a field is optional (the API server drops
+such a null), and writes the parts that all kinds share.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from postrender import yamlio
 from postrender.docs.files import lines_json
 from postrender.docs.sources import Schema, SourceError
 from postrender.kinds import references
@@ -24,7 +23,7 @@ def render(root: Path, kubernetes: Mapping[str, Schema]) -> str:
     kinds: Schema = {}
     defs: dict[str, Schema] = {}
     for name in SOURCES:
-        content = yaml.safe_load((root / "schemas" / "kinds" / name).read_text(encoding="utf-8"))
+        content: Schema = yamlio.load_values(root / "schemas" / "kinds" / name).plain()
         for kind, entry in content["kinds"].items():
             definition = f"{entry['spec'].split('.')[0]}.{kind.rsplit('/', 1)[-1]}"
             kinds[kind] = {"definition": definition, "name": entry["name"], "required": entry["required"]}

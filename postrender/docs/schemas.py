@@ -7,7 +7,6 @@ as a sentence where a token was given: Helm and jsonschema-rs print what was exp
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from postrender.docs.files import reference_name
 from postrender.docs.sources import CHARTS, SECTIONS, Schema, Sources
@@ -78,9 +77,9 @@ class _Bundler:
         if "$ref" not in raw or any(k not in SHOWN and not k.startswith("x-") for k in raw if k != "$ref"):
             return None
         name = reference_name(raw["$ref"])
-        key = name if whole or "required" not in str(self.sources.defs[name]) else f"{name}Partial"
-        if key not in self.used:
-            self.used[key] = self.emit(self.sources.defs[name], whole=whole)
+        entire, emitted = (self.emit(self.sources.defs[name], whole=w) for w in (True, whole))
+        key = name if emitted == entire else f"{name}Partial"
+        self.used[key] = emitted
         return key
 
     def _leaf(self, node: Schema, *, whole: bool) -> Schema:
@@ -166,13 +165,14 @@ def pod_spec(kubernetes: Mapping[str, Schema]) -> Schema:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def guarded(node: Any) -> Any:
+def guarded(node: Schema) -> Schema:
     """Return a Kubernetes schema with the token guard around each string."""
-    if isinstance(node, list):
-        return [guarded(n) for n in node]
-    if not isinstance(node, dict):
-        return node
-    out = {k: ({n: guarded(p) for n, p in v.items()} if k == "properties" else guarded(v)) for k, v in node.items()}
+    out = dict(node)
+    if "properties" in out:
+        out["properties"] = {name: guarded(inner) for name, inner in out["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(out.get(key), dict):
+            out[key] = guarded(out[key])
     kinds = out.get("type")
     if kinds != "string" and not (isinstance(kinds, list) and "string" in kinds):
         return out

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from postrender import yamlio
 from postrender.docs.files import reference_name
 from postrender.errors import InputError
 
@@ -66,7 +65,7 @@ class Sources:
 
 
 def load(root: Path) -> Sources:
-    """Read the sources below the repository root; raise SourceError for a missing file or a file that is no mapping."""
+    """Read the sources below the repository root; raise SourceError for a missing or unknown file."""
     folder = root / "schemas" / "values"
     missing = [s for s in SECTIONS if not (folder / f"{s}.yaml").is_file()]
     extra = sorted({p.stem for p in folder.glob("*.yaml")} - {*SECTIONS, "_defs"})
@@ -80,9 +79,7 @@ def load(root: Path) -> Sources:
 
 
 def _read(path: Path) -> Schema:
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict):
-        raise SourceError(f"{path.name}: expected a mapping at the top")
+    content: Schema = yamlio.load_values(path).plain()
     return content
 
 

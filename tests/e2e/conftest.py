@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_helm_charts.clusters import Cluster, ExistingCluster
+from pytest_helm_charts.clusters import Cluster
 
+from harness import pods
 from harness.controlplane import ControlPlane, Tools
 from harness.helm import Helm
 from harness.image import Image
@@ -62,18 +63,9 @@ def control_plane(work: Path, tools: Tools) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
-def kube_config(control_plane: ControlPlane) -> str:
-    """The kubeconfig for pytest-helm-charts, whose fixture would otherwise ask for one on the command line."""
-    return str(control_plane.kubeconfig)
-
-
-@pytest.fixture(scope="session")
-def kube_cluster(kube_config: str) -> Iterator[Cluster]:
-    """pytest-helm-charts' cluster for the whole session; its own fixture lives for a module."""
-    cluster = ExistingCluster(kube_config)
-    cluster.create()
-    yield cluster
-    cluster.destroy()
+def kube_cluster(kube: Kube) -> Cluster:
+    """pytest-helm-charts' cluster, for its factories; its own fixture asks for a cluster on the command line."""
+    return kube.cluster
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +74,7 @@ def kube(control_plane: ControlPlane, profiles: dict[str, Profile], work: Path) 
     machines = [gpu_node(profile, number) for profile in profiles.values() for number in range(GPU_NODES)]
     kube = control_plane.kube
     kube.apply([*machines, *(cpu_node(number) for number in range(CPU_NODES))])
-    kube.run("wait", "--for=condition=Ready", "node", "--all", "--timeout=30s")
+    until(lambda: all(map(pods.is_ready, kube.list("nodes"))), "nodes ready")
     until(lambda: kube.find("serviceaccount", "default", "default"), "the default service account")
     resolver = Resolver(kube, work / "hosts")
     resolver.start()

@@ -45,7 +45,7 @@ def owners(job: Manifest, *path: str) -> list[str]:
 
 def test_a_run_with_its_own_cluster(run: Stack, image: Image, kube: Kube) -> None:
     """The upgrades in the middle are those that the operator's first write would make fail with Helm 4."""
-    image.behave(seconds=6)
+    image.behave(hold=True)
     run.install("grpo-job")
     run.until_job("RUNNING", seconds=90)
     raw = kube.run("get", "rayjob", run.run, "-n", run.namespace, "-o", "yaml", "--show-managed-fields")
@@ -57,6 +57,7 @@ def test_a_run_with_its_own_cluster(run: Stack, image: Image, kube: Kube) -> Non
     after = kube.get("rayjob", run.run, run.namespace)
     assert after["metadata"]["uid"] == job["metadata"]["uid"]
     assert after["metadata"]["labels"]["cost-centre"] == "17"
+    image.finish()
     run.until_job("SUCCEEDED")
     assert len(image.calls()) == 1
     until(lambda: not kube.list("rayclusters", run.namespace), "the job's cluster gone")
@@ -64,7 +65,7 @@ def test_a_run_with_its_own_cluster(run: Stack, image: Image, kube: Kube) -> Non
 
 def test_a_retry_does_not_run_a_refused_spec(run: Stack, image: Image, kube: Kube) -> None:
     """Without the rollback option the refused spec stays in the RayJob, and the operator's retry takes it from there."""
-    image.behave(seconds=8, exit=[9, 0])
+    image.behave(hold=True, exit=[9, 0])
     run.install("grpo-job")
     run.until_job("RUNNING", seconds=90)
     until(image.calls, "the first trainer")
@@ -73,6 +74,7 @@ def test_a_retry_does_not_run_a_refused_spec(run: Stack, image: Image, kube: Kub
         changed.upgrade("grpo-job", safe=False)
     spec = kube.get("rayjob", run.run, run.namespace)["spec"]
     assert '"max_num_steps": 11' in spec["entrypoint"], "the refused spec did not leak: this test proves nothing"
+    image.finish()
     status = run.until_job("FAILED", seconds=120)
     assert "raise job.attempt" in status["message"]
     assert [yaml.safe_load(call.config)["grpo"]["max_num_steps"] for call in image.calls()] == [10]

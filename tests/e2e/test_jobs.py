@@ -63,7 +63,7 @@ def test_retries_start_the_trainer_again(run: Stack, image: Image) -> None:
 
 
 def test_a_changed_spec_is_refused_and_the_run_goes_on(run: Stack, image: Image, kube: Kube) -> None:
-    image.behave(seconds=12)
+    image.behave(hold=True)
     run.install("grpo-job")
     run.until_job("RUNNING")
     before = kube.get("rayjob", run.run, run.namespace)
@@ -72,13 +72,14 @@ def test_a_changed_spec_is_refused_and_the_run_goes_on(run: Stack, image: Image,
     after = kube.get("rayjob", run.run, run.namespace)
     assert after["spec"] == before["spec"]
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    image.finish()
     run.until_job("SUCCEEDED")
     (call,) = image.calls()
     assert yaml.safe_load(call.config)["grpo"]["max_num_steps"] == 10
 
 
 def test_unchanged_and_label_only_upgrades_pass(run: Stack, image: Image, kube: Kube) -> None:
-    image.behave(seconds=12)
+    image.behave(hold=True)
     run.install("grpo-job")
     run.until_job("RUNNING")
     uid = kube.get("rayjob", run.run, run.namespace)["metadata"]["uid"]
@@ -87,17 +88,18 @@ def test_unchanged_and_label_only_upgrades_pass(run: Stack, image: Image, kube: 
     job = kube.get("rayjob", run.run, run.namespace)
     assert job["metadata"]["labels"]["cost-centre"] == "17"
     assert job["metadata"]["uid"] == uid
+    image.finish()
     run.until_job("SUCCEEDED")
     assert len(image.calls()) == 1
 
 
 def test_a_higher_attempt_replaces_the_run(run: Stack, image: Image) -> None:
     """The old trainer needs longer to save than Ray waits: it is killed, and the new one must not start before that."""
-    image.behave(seconds=90, save_seconds=30)
+    image.behave(hold=True, save_seconds=30)
     run.install("grpo-job")
     run.until_job("RUNNING")
     until(image.calls, "the first trainer")
-    image.set(seconds=2)
+    image.set(seconds=0.5)
     second = steps(run, 11).with_values(job={"attempt": 2})
     second.upgrade("grpo-job")
     second.until_job("SUCCEEDED", seconds=90)
@@ -134,7 +136,7 @@ def test_layers_that_disagree_fail_within_seconds(run: Stack, image: Image) -> N
 
 def test_two_runs_of_one_stack_have_their_own_directories(run: Stack, image: Image) -> None:
     other = run.with_values(job={"name": f"other-{run.helm.program.name}"})
-    image.behave(seconds=1)
+    image.behave(seconds=0.5)
     run.install("grpo-job")
     other.install("grpo-job")
     run.until_job("SUCCEEDED")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import itertools
 import json
 import os
 import signal
@@ -12,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-import itertools
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "jobs" / "launch.py"
@@ -25,6 +26,16 @@ def entrypoint(plan: dict[str, Any]) -> str:
     text = json.dumps(plan, indent=2, ensure_ascii=False)
     program = PROGRAM.read_text(encoding="utf-8")
     return f"exec python3 - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'\n{text}\nGRPO_PLAN\n{program}GRPO_PROGRAM\n"
+
+
+def load_program() -> Any:
+    """Return the program as a module of its own, for what one process can show."""
+    spec = importlib.util.spec_from_file_location("launch", PROGRAM)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def until(condition: Callable[[], object], what: str, limit: float = 15) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import math
 import subprocess
@@ -18,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from .harness import PROGRAM, Site
+from .harness import PROGRAM, Site, load_program
 
 SOURCE = PROGRAM.read_text(encoding="utf-8")
 HOSTILE = {
@@ -34,7 +33,8 @@ HOSTILE = {
     "flag": False,
     "lists": [[1, [2.0, None]], [], {}, [{}]],
     "time": "12:30:00:00",
-    "prompt": 'It\'s "quoted" `id` $HOME ${x} $(id) \\ \\n # no, comment\n\tGRPO_PLAN\nGRPO_PROGRAM\n: - ? & * ! | > % @',
+    "prompt": 'It\'s "quoted" `id` $HOME ${x} $(id) \\ \\n # no, comment\n\tGRPO_PLAN\nGRPO_PROGRAM\n',
+    "marks": ": - ? & * ! | > % @",
     "float text": '1e-07, "3e-08" \\"4e-09',
     "letters": "é 語 \U0001f600 \x85 \u2028 \u2029 \ufeff \x7f \u00a0 \x00 \x1b \ud7ff \ue000 \uffff",
     "<<": {"=": "merge"},
@@ -55,15 +55,7 @@ VALUES = st.recursive(SCALARS, nested, max_leaves=12)
 CONFIGS = st.dictionaries(TEXTS, VALUES, max_size=5)
 
 
-def program() -> Any:
-    spec = importlib.util.spec_from_file_location("launch", PROGRAM)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TO_YAML: Callable[[Any], str] = program().to_yaml
+TO_YAML: Callable[[Any], str] = load_program().to_yaml
 
 
 def exactly(value: Any) -> Any:

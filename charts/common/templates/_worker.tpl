@@ -30,7 +30,7 @@ spec:
       operator: Exists
       effect: NoSchedule
   initContainers:
-    # BASH_ENV only warns about a missing script, and NCCL would then run without its settings.
+    # bash says nothing when the script that BASH_ENV names is missing, and NCCL would then run without its settings.
     - name: check-node
       image: {{ include "common.image" .root | quote }}
       imagePullPolicy: IfNotPresent

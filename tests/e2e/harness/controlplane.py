@@ -67,6 +67,7 @@ class ControlPlane:
 
     def stop(self) -> None:
         """Stop every program, etcd last."""
+        self.kube.close()
         self.programs.stop()
 
     def _start_api_server(self) -> None:

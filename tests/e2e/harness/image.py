@@ -52,16 +52,20 @@ class Image:
     def behave(self, **settings: Any) -> None:
         """Say what the next trainer does, and forget the calls so far.
 
-        seconds: how long it trains; exit: its code (a list gives one for each start); save_seconds: how long it goes
-        on writing after SIGTERM.
+        seconds: how long it trains; hold: it trains until `finish`; exit: its code (a list gives one for each start);
+        save_seconds: how long it goes on writing after SIGTERM.
         """
-        for name in ("calls.jsonl", "beats.jsonl"):
+        for name in ("calls.jsonl", "beats.jsonl", "finish"):
             (self.state / name).unlink(missing_ok=True)
         self.set(**settings)
 
     def set(self, **settings: Any) -> None:
         """Change what the next trainer does; the calls so far are kept, and a trainer that runs is not affected."""
         (self.state / "control.json").write_text(json.dumps(settings))
+
+    def finish(self) -> None:
+        """Let a trainer that is held come to its end."""
+        (self.state / "finish").touch()
 
     def calls(self) -> list[Call]:
         """Return the starts of the trainer since `behave`."""

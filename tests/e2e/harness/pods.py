@@ -95,6 +95,6 @@ def host_path(volume: Manifest, host: Path) -> Path:
 
 
 def is_ready(pod: Manifest) -> bool:
-    """Tell whether a pod runs, is ready and is not being deleted."""
+    """Tell whether a pod (or a node) is ready and is not being deleted."""
     conditions = {entry["type"]: entry["status"] for entry in pod.get("status", {}).get("conditions", [])}
     return conditions.get("Ready") == "True" and "deletionTimestamp" not in pod["metadata"]

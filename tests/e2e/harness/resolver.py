@@ -62,6 +62,5 @@ class Resolver:
 
 def head_services(kube: Kube) -> list[str]:
     """List the DNS names of the head services that exist."""
-    template = "{range .items[*]}{.metadata.name}.{.metadata.namespace}{'\\n'}{end}"
-    found = kube.run("get", "services", "--all-namespaces", "-o", f"jsonpath={template}").split()
-    return [f"{name}.{DOMAIN}" for name in found if name.split(".")[0].endswith(SUFFIX)]
+    found = [service["metadata"] for service in kube.list("services")]
+    return [f"{item['name']}.{item['namespace']}.{DOMAIN}" for item in found if item["name"].endswith(SUFFIX)]

@@ -29,7 +29,7 @@ def config_text(arguments: list[str]) -> str:
 
 
 def main() -> int:
-    """Write a sign of life every 50 ms until the time is over or SIGTERM and the save after it are."""
+    """Write a sign of life every 50 ms until the time is over, or the test lets go, or SIGTERM and the save after it are."""
     control = json.loads((STATE / "control.json").read_text())
     calls = STATE / "calls.jsonl"
     earlier = len(calls.read_text().splitlines()) if calls.exists() else 0
@@ -44,7 +44,8 @@ def main() -> int:
         if asked and not saving:
             saving, end = True, time.time() + control.get("save_seconds", 0)
             print("trainer: SIGTERM, saving", flush=True)
-        if time.time() >= end:
+        held = control.get("hold") and not asked and not (STATE / "finish").exists()
+        if time.time() >= end and not held:
             break
         time.sleep(0.05)
     codes = control.get("exit", 0)

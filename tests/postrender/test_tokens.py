@@ -1,0 +1,76 @@
+"""Secrets are found by shape, reported by place, and never kept or shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender import paths, tokens, yamlio
+from postrender.errors import InstallationError
+
+# One example of each shape, put together here so that no scanner mistakes this file for a leak.
+EXAMPLES = {
+    "huggingface": "hf" + "_" + "a1B2" * 8,
+    "nvidia": "nvapi" + "-" + "a1B2_-" * 8,
+    "wandb": "wandb" + "_v1_" + "a1B2" * 8,
+    "github": "ghp" + "_" + "a1B2" * 9,
+    "githubFineGrained": "github" + "_pat_" + "a1B2" * 12,
+    "gitlab": "glpat" + "-" + "a1B2" * 5,
+    "openai": "sk" + "-" + "a1B2" * 10,
+    "google": "AIza" + "a1B2c" * 7,
+    "googleOauth": "ya29" + "." + "a1B2" * 10,
+    "aws": "AKIA" + "A1B2" * 4,
+    "slack": "xoxb" + "-" + "1234567890",
+    "privateKey": "-----BEGIN" + " RSA PRIVATE KEY-----",
+}
+
+
+def test_every_shape_has_an_example_and_the_list_is_read_as_yaml_reads_it() -> None:
+    assert {*EXAMPLES} == {*tokens.shapes()}
+    assert tokens.shapes() == yamlio.load_values(paths.tokens()).plain()
+
+
+@pytest.mark.parametrize("shape", EXAMPLES)
+def test_every_shape_is_found_at_its_place(shape: str) -> None:
+    (token,) = tokens.find(f"a: 1\nb: x {EXAMPLES[shape]}\n")
+    assert (token.shape, token.line, token.col) == (shape, 2, 6)
+    assert tokens.shape_of(EXAMPLES[shape]) == shape
+    assert EXAMPLES[shape] not in repr(vars(type(token)))
+
+
+@pytest.mark.parametrize("shape", EXAMPLES)
+def test_masking_leaves_the_shape_only(shape: str) -> None:
+    masked = tokens.mask(f"a {EXAMPLES[shape]} b {EXAMPLES[shape]}")
+    assert masked == f"a <{shape} token> b <{shape} token>"
+
+
+@pytest.mark.parametrize("text", ["hf-secret", "hf_api_token", "sk-learn", "task-runner", "nvapi", "", "my-sk-bucket"])
+def test_names_that_only_look_similar_are_no_secrets(text: str) -> None:
+    assert tokens.find(text) == []
+    assert tokens.mask(text) == text
+
+
+@given(before=st.text(max_size=20), shape=st.sampled_from([*EXAMPLES]))
+def test_no_text_around_it_hides_a_secret(before: str, shape: str) -> None:
+    text = f"{before} {EXAMPLES[shape]}\n"
+    assert shape in [token.shape for token in tokens.find(text)]
+    assert EXAMPLES[shape] not in tokens.mask(text)
+
+
+@pytest.mark.parametrize("line", ["a: b", "a: 'x' # why", "a:\n  b: 'x'", "a: ''"])
+def test_a_list_of_another_form_is_refused(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tokens.yaml").write_text(f"# shapes\n\n{line}\n")
+    monkeypatch.setattr(paths, "tokens", lambda: str(tmp_path / "tokens.yaml"))
+    monkeypatch.setattr(tokens, "_shapes", {})
+    with pytest.raises(InstallationError, match=r"tokens\.yaml:3: expected a line of the form"):
+        tokens.shapes()
+
+
+def test_a_missing_list_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "tokens", lambda: str(tmp_path / "none.yaml"))
+    monkeypatch.setattr(tokens, "_shapes", {})
+    with pytest.raises(InstallationError, match=r"missing: .*none\.yaml"):
+        tokens.shapes()

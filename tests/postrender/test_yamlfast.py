@@ -1,0 +1,89 @@
+"""The fast reader gives the values that the full reader gives, or nothing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender import yamlfast, yamlio
+from postrender.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+WORDS = st.sampled_from(
+    "a b-c key_1 yes n on 'on' \"x y\" 1 08 0x1F 1_0 1e3 1.0 0.5 3.0e-7 -1 -0 + - 2.55.1 12:30 250Gi ~ null true False"
+    " ${a.b} [1,2] {a: 1} {a} {a: 1, a: 2} &x *x !t |- # #c a:b a: 'a:b' \\n \u2028 \t .inf = << ? -- --- ... 'it''s' o's"
+    .split(" ")
+)  # fmt: skip
+LINES = st.builds(
+    lambda indent, dash, key, value, comment: " " * indent + dash + key + ": " + value + comment,
+    st.integers(0, 3).map(lambda level: 2 * level),
+    st.sampled_from(["", "", "- "]),
+    st.sampled_from(["a", "b", "c", "d", "n", "1", "'q'", "true"]),
+    st.lists(WORDS, max_size=2).map(" ".join),
+    st.sampled_from(["", "", " # it's", " # no", "# x"]),
+)
+
+
+@given(lines=st.lists(LINES, max_size=6))
+def test_it_agrees_with_the_full_reader(lines: list[str]) -> None:
+    agree("\n".join(lines))
+
+
+@given(text=st.text(alphabet="ab1y:-# \n[]{},'\"$.~", max_size=30))
+def test_it_agrees_on_any_text(text: str) -> None:
+    agree(text)
+
+
+def agree(text: str) -> None:
+    """Check that what the fast reader accepts is what the full reader accepts, with the same values."""
+    fast = yamlfast.load(text.encode("utf-8"))
+    if fast is not None:
+        assert fast == yamlio.values_from_bytes(text.encode("utf-8"), "f").plain()
+
+
+PLAIN = ["a: 1", "a: {b: 1, c: [x, y]}\n".replace("[x, y]", "z"), "a: ${b}", "a: [1, 2]", "a: 'x' # it's", "a:\n- b\n"]
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_files_are_read(text: str) -> None:
+    assert yamlfast.load(text.encode()) == yamlio.values_from_bytes(text.encode(), "f").plain()
+
+
+@pytest.mark.parametrize("name", ["accelerators", "recipes", "examples"])
+def test_the_files_of_this_project_are_plain(name: str) -> None:
+    """The fast way is of use only if real values files may take it."""
+    for file in (ROOT / "values" / name).glob("*.yaml"):
+        assert yamlfast.load(file.read_bytes()) == yamlio.load_values(file).plain(), file
+
+
+DISPUTED = [
+    "a: 1\na: 2", "a: {b: 1, b: 2}", "a: {b, c: 1}\nd: 2\nd: 3", "n: 1", "a: yes", "a: 0777", "a: 08", "a: 1_000", "1: a",
+    "true: a", "a: 1e3", "a: .5", "a: &x 1\nb: *x", "a: !!str 1", "a: |\n  x\n", "a: 1\n---\nb: 2", "\ufeffa: 1", "<<: {}",
+    "a: \u2028b", "a: 'x\n  y'", "%YAML 1.1\n---\na: 1", "a: \x00", "- a", "text",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DISPUTED)
+def test_everything_else_is_left_to_the_full_reader(text: str) -> None:
+    assert yamlfast.load(text.encode()) is None
+
+
+def test_bytes_that_are_no_text_are_left_to_the_full_reader() -> None:
+    assert yamlfast.load(b"a: \xff") is None
+    with pytest.raises(InputError):
+        yamlio.values_from_bytes(b"a: \xff", "f")
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 100_000 + "]" * 100_000, "a:\n" + "- " * 100_000 + "x"])
+def test_deep_nesting_breaks_nothing(text: str) -> None:
+    assert yamlfast.load(text.encode()) is None
+
+
+def test_without_the_library_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml12", None)
+    assert yamlfast.load(b"a: 1") is None

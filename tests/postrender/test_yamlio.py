@@ -1,0 +1,238 @@
+"""The reader agrees with Helm's own reader on everything that it accepts, and refuses the rest with a place."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender import scalars, yamlio
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError, RenderError, UnreadableError
+from postrender.helm import Embedded
+from postrender.textio import MAX_BYTES
+
+# What Go's library makes of plain scalars; every row is also put to Helm's reader below.
+PLAIN = {
+    "y": True, "Y": True, "yes": True, "On": True, "TRUE": True, "n": False, "No": False, "off": False,
+    "yEs": "yEs", "tRue": "tRue", "": None, "~": None, "Null": None, "nULL": "nULL",
+    "0777": 511, "0o777": 511, "0O17": 15, "0x1F": 31, "0X1f": 31, "0b11": 3, "-0b11": -3, "08": 8, "0_8": 8,
+    "1_000": 1000, "1_": 1, "0x_1F": 31, "+1": 1, "-0": 0, "00": 0,
+    "1e3": 1000, "1E3": 1000, "1e+3": 1000, ".5": 0.5, "-.5": -0.5, "+.5": 0.5, "5.": 5, "1.e5": 100000,
+    "12e03": 12000, "4e2_0": 400000000000000000000, "3.0e-7": 3e-7, ".5_0": 0.5, "1_0.5": 10.5, "0x1p4": "0x1p4",
+    "1e400": "1e400", "123e4567": "123e4567", "9007199254740993": 9007199254740992,
+    "18446744073709551615": 18446744073709551616, "123456789012345678901234567890": 1.2345678901234568e29,
+    "12:30:45": "12:30:45", "1:20": "1:20", "2024-01-02": "2024-01-02", "=": "=", "<<": "<<", "+": "+", ".": ".",
+    "250Gi": "250Gi", "2.55.1": "2.55.1", "0x": "0x", "0b2": "0b2", "_1": "_1", "-_1": -1, "1e": "1e",
+}  # fmt: skip
+
+
+def read(text: str | bytes) -> Any:
+    """Read one document as this package does."""
+    data = text.encode("utf-8") if isinstance(text, str) else text
+    return yamlio.values_from_bytes(data, "f.yaml").plain()
+
+
+def floats(tree: Any) -> Any:
+    """Make every number the 64-bit float that it is in Helm: beyond 2**53 one float has many spellings."""
+    return json.loads(json.dumps(tree), parse_int=float)
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_scalars_mean_what_helm_makes_of_them(text: str, helm: Embedded) -> None:
+    assert read(f"a: {text}\n") == {"a": PLAIN[text]}
+    assert type(read(f"a: {text}\n")["a"]) is type(PLAIN[text])
+    assert floats(helm.read_values(f"a: {text}\n")) == floats({"a": PLAIN[text]})
+
+
+@given(text=st.text(alphabet="0123456789+-._eExXoObByYnNfFaA:~", max_size=8))
+def test_any_plain_scalar_is_read_as_helm_reads_it(text: str, helm: Embedded) -> None:
+    agree(f"a: {text}\n", helm, exact=True)
+
+
+KEYS = st.sampled_from(["a", "b", "n", "yes", "on", "1", "0x10", "1_000", "'n'", '"1"', "true", "<<", "k-1", "null"])
+LEAVES = st.one_of(
+    st.sampled_from([*PLAIN]), st.text(max_size=6).map(json.dumps), st.text("ab '", max_size=4).map(lambda t: f"'{t}'")
+)
+
+
+def flow(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Write a map or a list in brackets."""
+    entries = st.lists(st.tuples(KEYS, children).map(": ".join), max_size=4)
+    return entries.map(lambda es: f"{{{', '.join(es)}}}") | st.lists(children, max_size=4).map(
+        lambda items: f"[{', '.join(items)}]"
+    )
+
+
+@given(lines=st.lists(st.tuples(KEYS, st.recursive(LEAVES, flow, max_leaves=8)).map(": ".join), max_size=6))
+def test_any_tree_is_read_as_helm_reads_it(lines: list[str], helm: Embedded) -> None:
+    agree("\n".join(lines), helm)
+
+
+@given(text=st.text(alphabet="ab1y:-# \n[]{},'\"|>&*!?%.~<\t\\\ufeff\x85", max_size=24))
+def test_any_text_is_read_as_helm_reads_it_or_refused(text: str, helm: Embedded) -> None:
+    agree(text, helm)
+
+
+# What this package refuses although Helm takes it, each for a reason that its message gives.
+STRICTER = (
+    "stands twice", "is not allowed here", "a key must be text", "a second YAML document", "this is not YAML",
+    "top, found a", "is not understood by Helm",
+)  # fmt: skip
+
+
+def agree(text: str, helm: Embedded, *, exact: bool = False) -> None:
+    """Check that what is accepted here is read by Helm to the same values."""
+    try:
+        ours = read(text)
+    except InputError as error:
+        assert error.exit_code == EXIT_USAGE
+        assert "\n" not in error.message
+        if exact:
+            with pytest.raises(RenderError):
+                helm.read_values(text)
+        assert exact or any(reason in error.message for reason in (*STRICTER, "finite", "alias", "<<", "NUL"))
+        return
+    assert floats(ours) == floats(helm.read_values(text))
+
+
+@pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "null\n", "a: 1\n---\n"])
+def test_a_file_without_values_is_accepted_as_helm_accepts_it(text: str, helm: Embedded) -> None:
+    assert read(text) == helm.read_values(text)
+
+
+REFUSED = {
+    "binary": (b"a: 1\nb: \0x", "f.yaml:2:4: this is not a text file: it contains a NUL byte"),
+    "not UTF-8": (b"a: \xff", "f.yaml:1:4: this is not UTF-8: byte 0xff"),
+    "UTF-16": ("a: 1".encode("utf-16"), "f.yaml:1:4: this is not a text file"),
+    "control character": (b"a: 1\nb: \x07", "f.yaml:2:4: this is not YAML: control characters are not allowed"),
+    "tab": (b"a:\n\tb: 1", "f.yaml:2:1: this is not YAML: found character that cannot start any token"),
+    "two colons": (b"a: b: c", "f.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
+    "open bracket": (b"a: [1,\n", "f.yaml:2:1: this is not YAML: did not find expected node content"),
+    "key twice": (b"a: 1\nb: 2\na: 3", "f.yaml:3:1: the key 'a' stands twice: the first is at f.yaml:1:1"),
+    "key twice for Helm": (b"yes: 1\non: 2", "f.yaml:2:1: the key 'true' stands twice: the first is at f.yaml:1:1"),
+    "list": (b"- a\n", "f.yaml:1:1: expected `key: value` lines at the top, found a list"),
+    "one word": (b"text\n", "f.yaml:1:1: expected `key: value` lines at the top, found a single value"),
+    "two documents": (b"a: 1\n---\nb: 2\n", "f.yaml:3:1: a second YAML document starts here: Helm 3 would ignore it"),
+    "infinity": (b"a: -.inf", "f.yaml:1:4: -.inf is no finite number"),
+    "null key": (b"a: {~: 1}", "f.yaml:1:5: a key must be text, this one is null"),
+    "float key": (b"1.5: 1", "f.yaml:1:1: a key must be text, this one is a number that is no plain integer"),
+    "list as key": (b"? [1]\n: 2", "f.yaml:1:3: a key must be text, this one is a list"),
+    "map as key": (b"? {a: 1}\n: 2", "f.yaml:1:3: a key must be text, this one is a map"),
+    "tag": (b"a: !!binary aGk=", "f.yaml:1:4: the tag !!binary is not allowed here"),
+    "tag on a list": (b"a: !x [1]", "f.yaml:1:4: the tag !x is not allowed here"),
+    "unknown alias": (b"a: *x", "f.yaml:1:4: the alias *x is not defined above this line"),
+    "alias of itself": (b"a: &x {b: *x}", "f.yaml:1:11: the alias *x contains itself"),
+    "merge of a number": (b"b: {<<: 3}", "f.yaml:1:5: << merges maps only"),
+    "YAML 1.2": (b"%YAML 1.2\n---\na: 1", "f.yaml:1:1: the directive %YAML 1.2 is not understood by Helm"),
+    "deep flow": (b"a: " + b"[" * 100_000, "f.yaml:1:104: nested deeper than 100 levels"),
+    "deep block": (b"".join(b" " * i + b"a:\n" for i in range(300)), "f.yaml:101:101: nested deeper than 100 levels"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_values_file_is_refused_with_place_and_remedy(case: str) -> None:
+    data, message = REFUSED[case]
+    with pytest.raises(InputError) as caught:
+        read(data)
+    assert str(caught.value).startswith(message)
+    assert caught.value.fix
+
+
+def test_an_alias_bomb_is_refused_at_once() -> None:
+    names = [f"k{i}" for i in range(20)]
+    bomb = f"{names[0]}: &{names[0]} [x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in zip(names, names[1:], strict=False)
+    )
+    start = time.perf_counter()
+    with pytest.raises(InputError, match="counting what aliases repeat"):
+        read(bomb)
+    assert time.perf_counter() - start < 5
+
+
+def test_a_huge_file_is_refused_without_being_read_whole(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.yaml"
+    with huge.open("wb") as file:
+        file.truncate(50 * 1024 * 1024)
+    start = time.perf_counter()
+    with pytest.raises(InputError, match="larger than 8 MiB"):
+        yamlio.load_values(huge)
+    assert time.perf_counter() - start < 1
+    assert MAX_BYTES == 8 * 1024 * 1024
+
+
+def test_an_endless_file_is_refused() -> None:
+    with pytest.raises(InputError, match="larger than 8 MiB"):
+        yamlio.load_values("/dev/zero")
+
+
+def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
+    cases = {"none.yaml": "no such file", ".": "this is a directory", "a\0b": "cannot be read"}
+    for name, reason in cases.items():
+        with pytest.raises(UnreadableError, match=reason) as caught:
+            yamlio.load_values(os.path.join(tmp_path, name))
+        assert caught.value.exit_code == EXIT_CANNOT_RUN
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_without_permission_says_so(tmp_path: Path) -> None:
+    closed = tmp_path / "closed.yaml"
+    closed.touch(mode=0)
+    with pytest.raises(UnreadableError, match="no permission"):
+        yamlio.load_values(closed)
+
+
+def test_a_url_is_explained() -> None:
+    with pytest.raises(UnreadableError) as caught:
+        yamlio.load_values("https://example.com/values.yaml")
+    assert "local files only" in caught.value.fix
+
+
+@given(data=st.binary(max_size=200))
+def test_any_bytes_give_values_or_one_clear_error(data: bytes) -> None:
+    try:
+        assert isinstance(read(data), dict)
+    except GrpoError as error:
+        assert error.exit_code == EXIT_USAGE
+
+
+def test_every_key_and_value_knows_its_place() -> None:
+    root = yamlio.values_from_bytes("\ufeff# ü\nä: {b: [1, 'two']}\nn: 3\n".encode(), "f.yaml")
+    assert isinstance(root.value, dict)
+    first, odd = root.value["ä"], root.value["false"]
+    assert [str(first.key_at), str(first.at)] == ["f.yaml:2:1", "f.yaml:2:4"]
+    (inner,) = first.children()
+    assert [str(node.at) for node in inner.children()] == ["f.yaml:2:9", "f.yaml:2:12"]
+    assert (odd.spelled, first.spelled) == ("n", "")
+
+
+@pytest.mark.parametrize("key", ["n", "on", "True", "false"])
+def test_only_unquoted_keys_are_marked_as_misread(key: str) -> None:
+    def spelled(text: str) -> list[str]:
+        return [node.spelled for node in yamlio.values_from_bytes(text.encode(), "f").children()]
+
+    assert spelled(f"{key}: 1") == [key]
+    assert spelled(f'"{key}": 1') == [""]
+
+
+def test_merge_keys_replace_what_stands_before_and_give_way_to_what_follows(helm: Embedded) -> None:
+    text = "x: &x {c: 1, d: 1}\na: {c: 2, <<: *x}\nb: {<<: *x, c: 2}\nd: {<<: [{e: 1}, {e: 2, f: 3}]}\n"
+    expected = {"x": {"c": 1, "d": 1}, "a": {"c": 1, "d": 1}, "b": {"c": 2, "d": 1}, "d": {"e": 1, "f": 3}}
+    assert read(text) == expected == helm.read_values(text)
+
+
+def test_objects_of_a_manifest_are_read_document_by_document() -> None:
+    objects = yamlio.load_objects("# none\n---\nkind: A\nx: on\n---\n---\nkind: B\n", "<x>")
+    assert objects == [{"kind": "A", "x": True}, {"kind": "B"}]
+    with pytest.raises(InputError, match="expected a Kubernetes object"):
+        yamlio.load_objects("- a\n", "<x>")
+
+
+def test_numbers_beyond_every_range_stay_text() -> None:
+    assert scalars.resolve("-9223372036854775809") == -9223372036854775808
+    assert scalars.resolve("0x" + "f" * 17) == "0x" + "f" * 17
