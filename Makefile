@@ -11,7 +11,7 @@ SITE := values/examples/site.yaml
 STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
 LAYERS := network storage raycluster grpo-job
 
-.PHONY: help demo test check lint verify generate goldens bench tools e2e dist clean
+.PHONY: help demo test check lowest lint verify generate goldens bench tools e2e dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,12 @@ demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, a
 test: $(STAMP) ## Run the test suite: offline, no cluster, no Docker, no helm binary
 	$(BIN)/python -m pytest -n 2
 
-check: lint verify test ## Everything that CI asks of a commit, but e2e
+check: lint verify test lowest ## Everything that CI asks of a commit, but e2e
+
+lowest: ## Run the toolkit's tests with the lowest versions that pyproject.toml allows
+	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[render,dev]'
+	$(VENV)-lowest/bin/python -m pytest -q -n 2 tests/postrender tests/cli
 
 lint: $(STAMP) ## Format, lint, types, layers, charts
 	$(BIN)/ruff format --check .
@@ -75,4 +80,4 @@ dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
 	@ls dist
 
 clean: ## Remove what was built, but not .tools/
-	rm -rf $(VENV) build dist e2e-logs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest build dist e2e-logs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -6,8 +6,6 @@ machine hits all of them alike. The target is a ratio of at most 0.15.
     python bench/lint.py [ROUNDS]
 """
 
-# ruff: noqa: TID251 - whole processes are what is measured
-
 from __future__ import annotations
 
 import os

@@ -102,7 +102,7 @@ def highest(directory: Path) -> int:
 
 
 def flat(facts: Record) -> Record:
-    mounts = {f"mounts.{name}": path for name, path in (facts.get("mounts") or {}).items()}
+    mounts = {f"mounts.{path}": claim for path, claim in (facts.get("mounts") or {}).items()}
     return {key: value for key, value in facts.items() if key != "mounts"} | mounts
 
 
@@ -146,10 +146,11 @@ def prepare_command(plan: Record, config: Path) -> list[str]:
 
 def prepare_directory(plan: Record, directory: Path) -> None:
     """Make the run directory on its volume, which must be mounted already."""
-    mounts = [(p, name) for name, p in (plan["facts"].get("mounts") or {}).items() if Path(p) in directory.parents]
-    mount, name = max(mounts, default=(str(directory.parent), "job.volume"))
+    claims = plan["facts"].get("mounts") or {}
+    mount = max((path for path in claims if Path(path) in directory.parents), key=len, default=str(directory.parent))
+    claim = claims.get(mount, "of job.volume")
     if not os.path.isdir(mount):
-        raise Refused(f"{mount} does not exist: mount volume {name} (storage.{name}): upgrade the raycluster release")
+        raise Refused(f"{mount} does not exist: this pod does not mount claim {claim}; upgrade the raycluster release")
     try:
         for part in ("owners", f"attempts/{plan['attempt']}", "checkpoints", "logs"):
             (directory / part).mkdir(parents=True, exist_ok=True)
@@ -157,7 +158,7 @@ def prepare_directory(plan: Record, directory: Path) -> None:
             raise PermissionError(errno.EACCES, "not writable")
     except OSError as error:
         advice = "it must be mounted read-write, have space left, and let this pod's user or service account write"
-        raise Refused(f"cannot write to {directory} on volume {name}: {error.strerror}; {advice}") from None
+        raise Refused(f"cannot write to {directory} on claim {claim}: {error.strerror}; {advice}") from None
 
 
 def check_attempt(plan: Record, directory: Path) -> None:
@@ -288,7 +289,7 @@ class Owner:
         """Stop beating and let a successor go on at once, if the run is still ours and no write hangs."""
         self.done.set()
         if self.heart.is_alive():
-            self.heart.join(BEAT)
+            self.heart.join(FENCE)
         if self.term and not self.heart.is_alive():
             try:
                 self.check()

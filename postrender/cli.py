@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from postrender import __version__
-from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, UsageError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, GrpoError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ usage: grpo COMMAND …
 `grpo COMMAND --help` shows the options of a command.
 Exit codes: 0 clean, 1 findings, 2 wrong command line or input, 3 could not run.
 """
+
+# What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
+_INTERRUPTED = 130
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -197,6 +200,13 @@ def _complain(error: GrpoError) -> None:
     sys.stderr.write(tokens.mask(f"{place}{error.message}\n{source}{fix}"))
 
 
+def _give_up_stdout() -> None:
+    """Send what is still buffered nowhere: at exit Python would try to write it again, and complain."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run `grpo`; return the exit code of the command, or of the error that ended it."""
     for stream in (sys.stdout, sys.stderr):
@@ -209,11 +219,15 @@ def main(argv: list[str] | None = None) -> int:
         _complain(error)
         return error.exit_code
     except BrokenPipeError:
-        # The reader has gone, as with `grpo render | head`; what is still buffered would raise again at exit.
-        import os
-
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has enough, as with `grpo render | head`.
+        _give_up_stdout()
         return EXIT_CLEAN
+    except OSError as error:
+        _give_up_stdout()
+        sys.stderr.write(f"grpo: the output cannot be written: {error.strerror}\n")
+        return EXIT_CANNOT_RUN
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     return code
 
 

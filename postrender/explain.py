@@ -112,7 +112,7 @@ class Explainer:
         return self._finding(
             "unknown-key",
             here,
-            f"{dotted(path)} has no key called {key}{form}",
+            f"{dotted(path)} has no key called {key}{form}" if path else f"there is no section called {key}",
             "Helm would refuse it, or without the schema ignore it silently.",
             self._suggestion(key, known),
         )

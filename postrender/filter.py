@@ -60,8 +60,9 @@ def _copy() -> int:
     found = refusals(data)
     if found:
         return _refuse(found)
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    # A stream of our own: under PYTHONUNBUFFERED sys.stdout may write a part only and say nothing.
+    with open(sys.stdout.fileno(), "wb", closefd=False) as out:
+        out.write(data)
     return EXIT_CLEAN
 
 

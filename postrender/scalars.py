@@ -26,6 +26,8 @@ _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _BASES = (16, 2, 8, 10)
+# Behind a leading point Go wants an underscore to stand between two digits; elsewhere it drops every one.
+_LOOSE_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _FIRST = frozenset("+-.0123456789")
 # From here on Go writes a float with an exponent, and a reader of that JSON sees a float again.
 _EXPONENT_FROM = 1e21
@@ -57,6 +59,8 @@ def number(text: str) -> int | float | None:
     Helm keeps every number as a 64-bit float, so an integer beyond 2**53 loses digits here as it does there.
     """
     if text[:1] not in _FIRST:
+        return None
+    if text[0] == "." and _LOOSE_UNDERSCORE.search(text):
         return None
     plain = text.replace("_", "")
     found = _integer(plain)

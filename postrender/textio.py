@@ -5,6 +5,7 @@ from __future__ import annotations
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_BYTES = 8 * 1024 * 1024
 
 
@@ -34,7 +35,7 @@ def place(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def check_text(data: bytes, file: str) -> None:
-    """Raise InputError for bytes that are no text: binary, not UTF-8."""
+    """Raise InputError for bytes that are no text: binary, not UTF-8, two texts glued together."""
     nul = data.find(b"\0")
     if nul >= 0:
         raise InputError(
@@ -50,3 +51,10 @@ def check_text(data: bytes, file: str) -> None:
             at=Location(file, *place(data, error.start)),
             fix="save the file as UTF-8",
         ) from error
+    mark = data.find(_BYTE_ORDER_MARK, 1)
+    if mark >= 0:
+        raise InputError(
+            "a byte order mark stands inside the text: YAML readers disagree on what it means",
+            at=Location(file, *place(data, mark)),
+            fix="delete the invisible character U+FEFF",
+        )

@@ -34,7 +34,8 @@ def load(data: bytes) -> dict[str, Any] | None:
         lines = list(_bodies(text))
     except ValueError:
         return None
-    if not all(map(_is_plain, lines)):
+    # The library does not mind what follows a map in braces that is the whole file.
+    if not lines or lines[0][0] in "{[" or not all(map(_is_plain, lines)):
         return None
     try:
         from yaml12 import parse_yaml
@@ -62,6 +63,8 @@ def _bodies(text: str) -> Iterator[str]:
 def _is_plain(body: str) -> bool:
     # Tabs, control characters and the line ends of other scripts are not printable.
     if not body.isprintable() or "\\" in body or "':" in body or '":' in body or body[:3] in ("---", "..."):
+        return False
+    if "?" in body and ("[" in body or "{" in body):
         return False
     if body.count("- ") > _MAX_DASHES or body.startswith(" " * _MAX_INDENT):
         return False

@@ -68,6 +68,7 @@ class _Builder:
         self._file = file
         self._anchors: dict[str, Node | None] = {}
         self._count = 0
+        self._brackets = 0
 
     def documents(self) -> Iterator[Node]:
         """Yield the root node of every document."""
@@ -120,7 +121,10 @@ class _Builder:
             return self._scalar(event)
         if event.tag not in (None, "!"):
             raise self._tagged(event)
-        return self._map(depth) if isinstance(event, MappingStartEvent) else self._list(depth)
+        self._brackets += bool(event.flow_style)
+        value = self._map(depth) if isinstance(event, MappingStartEvent) else self._list(depth)
+        self._brackets -= bool(event.flow_style)
+        return value
 
     def _tagged(self, event: Foreign) -> InputError:
         tag = str(event.tag).replace(_TAG, "!!")
@@ -132,6 +136,9 @@ class _Builder:
             return text
         if event.tag is not None:
             raise self._tagged(event)
+        if self._brackets and "?" in text:
+            reason = "Helm does not read a question mark between brackets"
+            raise InputError(reason, at=self._at(event), fix="put the text in quotes")
         if scalars.is_not_finite(text):
             raise InputError(f"{text} is no finite number", at=self._at(event), fix="write a number, or quote it")
         return scalars.resolve(text)

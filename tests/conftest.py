@@ -78,7 +78,9 @@ def render_text(helm: Engine) -> Callable[..., Rendered]:
         chart: Path | None = None,
     ) -> Rendered:
         chosen = stack_files(accelerator, recipe) if files is None else files
-        return helm.render(str(chart or ROOT / "charts" / layer), chosen, values=values, release=layer, namespace="team-a")
+        return helm.render(
+            str(chart or ROOT / "charts" / layer), chosen, values=values, release=layer, namespace="team-a"
+        )
 
     return render
 

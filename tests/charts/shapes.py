@@ -46,7 +46,9 @@ def child(schema: Schema, node: Schema, key: str) -> Schema:
     return resolve(schema, node.get("additionalProperties"))
 
 
-def leaves(schema: Schema, values: Mapping[str, Any], node: Schema | None = None, path: Path_ = ()) -> Iterator[tuple[Path_, Schema, Any]]:
+def leaves(
+    schema: Schema, values: Mapping[str, Any], node: Schema | None = None, path: Path_ = ()
+) -> Iterator[tuple[Path_, Schema, Any]]:
     """Yield path, schema and value of each leaf that the schema judges; open maps are leaves."""
     node = resolve(schema, node or schema)
     for key, value in values.items():
@@ -85,7 +87,7 @@ def lookup(values: Any, path: Path_) -> Any:
 
 
 def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay one tree over another as Helm merges values files; the tests' own copy, so that they do not test a function by itself."""
+    """Lay one tree over another as Helm merges values files: the tests' own copy, to test no function by itself."""
     merged = dict(base)
     for key, value in over.items():
         before = merged.get(key)

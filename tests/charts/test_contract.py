@@ -26,11 +26,15 @@ EVERYTHING: dict[str, Any] = {
     "network": {"rdma": {"subnets": {"rdma-3": "special"}}},
     "storage": {
         "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc"}},
-        "scratch": {"mountPath": "/scratch", "pvc": {"storageClassName": "fast", "size": "100Gi", "accessMode": "ReadWriteMany"}},
+        "scratch": {
+            "mountPath": "/scratch",
+            "pvc": {"storageClassName": "fast", "size": "100Gi", "accessMode": "ReadWriteMany"},
+        },
         "data": {"gcsfuse": {"mountOptions": {"uid": "1000"}}},
     },
     "ray": {
-        part: {"labels": {"a": "b"}, "annotations": {"c": "d"}, "podSpec": {"priorityClassName": "high"}} for part in ("head", "workers")
+        part: {"labels": {"a": "b"}, "annotations": {"c": "d"}, "podSpec": {"priorityClassName": "high"}}
+        for part in ("head", "workers")
     },
     "job": {"configFor": {"b200": {"grpo": {"seed": 7}}}},
     "checks": {"ignore": {"some/rule": "canary"}},
@@ -109,14 +113,18 @@ def differs(render_text: RenderText, before: list[tuple[str, str | None]], value
     try:
         return outputs(render_text, values) != before
     except RenderError:
-        return False  # The value broke another rule (a volume of that name is missing); another one must show the effect.
+        return (
+            False  # The value broke another rule (a volume of that name is missing); another one must show the effect.
+        )
 
 
 def object_paths() -> list[tuple[str, shapes.Path_]]:
     return [(layer, path) for layer in LAYERS for path in sorted(set(shapes.objects(schema_of(layer), everything())))]
 
 
-@pytest.mark.parametrize(("layer", "path"), object_paths(), ids=lambda part: part if isinstance(part, str) else ".".join(part))
+@pytest.mark.parametrize(
+    ("layer", "path"), object_paths(), ids=lambda part: part if isinstance(part, str) else ".".join(part)
+)
 def test_a_misspelt_key_is_refused_at_every_level(layer: str, path: shapes.Path_, render_text: RenderText) -> None:
     """Every chart refuses an unknown key of every section and names it."""
     values = shapes.merge(everything(), shapes.nested((*path, "mispelt"), "x"))
@@ -140,7 +148,15 @@ def test_no_chart_renders_without_a_profile(layer: str, render_text: RenderText)
 
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize(
-    "path", [("huggingface", "secret", "name"), ("stack", "name"), ("job", "config", "logger", "key"), ("images", "training", "tag"), ("ray", "head", "annotations", "x")], ids=".".join
+    "path",
+    [
+        ("huggingface", "secret", "name"),
+        ("stack", "name"),
+        ("job", "config", "logger", "key"),
+        ("images", "training", "tag"),
+        ("ray", "head", "annotations", "x"),
+    ],
+    ids=".".join,
 )
 def test_a_token_is_refused_and_never_printed(layer: str, path: shapes.Path_, render_text: RenderText) -> None:
     """Helm's message has the place of a token and not one part of it."""
@@ -156,7 +172,7 @@ def test_an_unquoted_boolean_key_fails_loudly(key: str, render_text: RenderText,
     """Helm reads verl's `n` as false; the chart says so instead of rendering it."""
     file = tmp_path / "n.yaml"
     file.write_text(f"job:\n  config:\n    rollout:\n      {key}: 8\n", encoding="utf-8")
-    with pytest.raises(RenderError, match=r'job\.config\.rollout\.(true|false).*in quotes'):
+    with pytest.raises(RenderError, match=r"job\.config\.rollout\.(true|false).*in quotes"):
         render_text("grpo-job", files=[*stack_files(), file])
 
 
@@ -178,7 +194,9 @@ def test_a_quoted_n_arrives(render: Render, tmp_path: Path) -> None:
         ("raycluster", {"storage": {"scratch": None}}, "/scratch"),
     ],
 )
-def test_null_deletes_a_map_entry(layer: str, values: dict[str, Any], gone: str, render_text: RenderText, tmp_path: Path) -> None:
+def test_null_deletes_a_map_entry(
+    layer: str, values: dict[str, Any], gone: str, render_text: RenderText, tmp_path: Path
+) -> None:
     """A later file takes one entry of a map away."""
     extra = {"storage": {"scratch": {"mountPath": "/scratch", "existingClaim": {"name": "scratch"}}}}
     first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
@@ -206,7 +224,9 @@ def test_a_chart_bump_recreates_nothing(layer: str, mode: str, render: Render, t
         file.write_text(file.read_text(encoding="utf-8").replace("version: 0.1.0", "version: 9.9.9"), encoding="utf-8")
     values = {"job": {"cluster": {"mode": mode}}}
     before, after = render(layer, values), render(layer, values, chart=bumped)
-    assert [item.get("spec", item.get("data")) for item in before] == [item.get("spec", item.get("data")) for item in after]
+    assert [item.get("spec", item.get("data")) for item in before] == [
+        item.get("spec", item.get("data")) for item in after
+    ]
     assert json.dumps(pod_templates(before)) == json.dumps(pod_templates(after))
     assert all("9.9.9" in item["metadata"]["labels"]["helm.sh/chart"] for item in after)
 
@@ -215,7 +235,9 @@ def test_a_chart_bump_recreates_nothing(layer: str, mode: str, render: Render, t
 def test_a_label_of_the_stack_touches_metadata_only(layer: str, render: Render) -> None:
     """stack.labels moves no spec and no pod template."""
     before, after = render(layer), render(layer, {"stack": {"labels": {"team": "rl"}}})
-    assert [item.get("spec", item.get("data")) for item in before] == [item.get("spec", item.get("data")) for item in after]
+    assert [item.get("spec", item.get("data")) for item in before] == [
+        item.get("spec", item.get("data")) for item in after
+    ]
     assert all(item["metadata"]["labels"]["team"] == "rl" for item in after)
 
 
@@ -235,7 +257,10 @@ def test_profiles_and_recipes_commute(accelerator: str, recipe: str, render_text
     profile_leaves, recipe_leaves = ({path for path, _, _ in shapes.leaves(schema, tree)} for tree in trees)
     assert not profile_leaves & recipe_leaves
     for layer in LAYERS:
-        assert render_text(layer, files=[profile, chosen, site]).manifest == render_text(layer, files=[chosen, profile, site]).manifest
+        assert (
+            render_text(layer, files=[profile, chosen, site]).manifest
+            == render_text(layer, files=[chosen, profile, site]).manifest
+        )
 
 
 def defaults_of(schema: shapes.Schema, node: shapes.Schema, path: shapes.Path_ = ()) -> dict[shapes.Path_, Any]:
@@ -257,7 +282,17 @@ def resolve_keep_default(schema: shapes.Schema, raw: Any) -> shapes.Schema:
 READS = {
     "network": {"stack", "platform", "accelerator", "network"},
     "storage": {"stack", "platform", "storage"},
-    "raycluster": {"stack", "platform", "accelerator", "network", "storage", "huggingface", "tracking", "images", "ray"},
+    "raycluster": {
+        "stack",
+        "platform",
+        "accelerator",
+        "network",
+        "storage",
+        "huggingface",
+        "tracking",
+        "images",
+        "ray",
+    },
 }
 
 
@@ -282,7 +317,10 @@ def test_names_stay_within_their_limits(render: Render) -> None:
     assert len(job) == 47
 
 
-@pytest.mark.parametrize("values", [{"stack": {"name": "s" * 41}}, {"job": {"name": "j" * 41}}, {"job": {"name": "Upper"}}, {"job": {"name": "1st"}}])
+@pytest.mark.parametrize(
+    "values",
+    [{"stack": {"name": "s" * 41}}, {"job": {"name": "j" * 41}}, {"job": {"name": "Upper"}}, {"job": {"name": "1st"}}],
+)
 def test_names_beyond_their_limits_are_refused(values: dict[str, Any], render_text: RenderText) -> None:
     """A name that KubeRay would refuse after the install is refused before it."""
     with pytest.raises(RenderError, match="name"):

@@ -17,7 +17,9 @@ MEND = "run `make goldens` and review the difference"
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_golden(accelerator: str, recipe: str, layer: str, render_text: Callable[..., Rendered], write_goldens: bool) -> None:
+def test_golden(
+    accelerator: str, recipe: str, layer: str, render_text: Callable[..., Rendered], write_goldens: bool
+) -> None:
     """Every object of every layer is what was reviewed."""
     rendered = render_text(layer, accelerator=accelerator, recipe=recipe)
     checked(rendered)
@@ -33,8 +35,12 @@ def test_golden(accelerator: str, recipe: str, layer: str, render_text: Callable
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_the_helm_binaries_render_the_golden(accelerator: str, layer: str, tool: str) -> None:
     """Helm 3, Helm 4 and the embedded Helm give the same objects."""
-    golden = Rendered(layer, (GOLDENS / f"gemma3-27b-gsm8k-{accelerator}/{layer}.yaml").read_text(encoding="utf-8"), None, "golden")
-    rendered = Binary(require_tool(tool)).render(str(ROOT / "charts" / layer), stack_files(accelerator), release=layer, namespace="team-a")
+    golden = Rendered(
+        layer, (GOLDENS / f"gemma3-27b-gsm8k-{accelerator}/{layer}.yaml").read_text(encoding="utf-8"), None, "golden"
+    )
+    rendered = Binary(require_tool(tool)).render(
+        str(ROOT / "charts" / layer), stack_files(accelerator), release=layer, namespace="team-a"
+    )
     assert [*rendered.documents] == [*golden.documents]
 
 

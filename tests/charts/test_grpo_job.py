@@ -12,7 +12,7 @@ from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests.conftest import Object, Render
 
-HOSTILE = "it's \"$HOME\" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_PROGRAM"
+HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_PROGRAM'
 
 
 def rayjob(objects: list[Object]) -> Object:
@@ -43,7 +43,11 @@ def test_the_lock_changes_with_the_spec_and_with_nothing_else(render: Render) ->
     """Any change of the spec is refused until the attempt is raised; labels pass."""
     before = lock(render("grpo-job"))["data"]
     assert lock(render("grpo-job", {"stack": {"labels": {"a": "b"}}}))["data"] == before
-    for values in ({"job": {"config": {"grpo": {"seed": 1}}}}, {"stack": {"names": {"cluster": "other"}}}, {"job": {"retries": 1}}):
+    for values in (
+        {"job": {"config": {"grpo": {"seed": 1}}}},
+        {"stack": {"names": {"cluster": "other"}}},
+        {"job": {"retries": 1}},
+    ):
         after = lock(render("grpo-job", values))["data"]
         assert after["digest"] != before["digest"]
         assert after["spec.yaml"] != before["spec.yaml"]
@@ -94,7 +98,9 @@ def test_two_jobs_of_one_stack_share_nothing_but_the_cluster(render: Render) -> 
     assert plan(first)["runDirectory"] != plan(second)["runDirectory"]
 
 
-def test_a_derived_key_may_be_repeated_but_not_contradicted(render: Render, render_text: Callable[..., Rendered]) -> None:
+def test_a_derived_key_may_be_repeated_but_not_contradicted(
+    render: Render, render_text: Callable[..., Rendered]
+) -> None:
     """Equal is allowed; different names the key and both values."""
     assert plan(render("grpo-job", {"job": {"config": {"cluster": {"num_nodes": 2}}}})) == plan(render("grpo-job"))
     with pytest.raises(RenderError, match=r"job\.config\.cluster\.num_nodes is 4, and the chart derives 2"):
@@ -106,14 +112,21 @@ def test_an_overlay_counts_for_its_accelerator_only(render: Render) -> None:
     values = {"job": {"configFor": {"h200": {"policy": {"max_total_sequence_length": 2048, "precision": None}}}}}
     assert plan(render("grpo-job", values))["config"]["policy"]["max_total_sequence_length"] == 4096
     policy = plan(render("grpo-job", values, accelerator="h200"))["config"]["policy"]
-    assert (policy["max_total_sequence_length"], policy["precision"], policy["train_micro_batch_size"]) == (2048, None, 1)
+    assert (policy["max_total_sequence_length"], policy["precision"], policy["train_micro_batch_size"]) == (
+        2048,
+        None,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
         ({"nodes": 3}, r"job\.nodes is 3, and the cluster has 2 GPU nodes"),
-        ({"nodes": 1, "cluster": {"mode": "ephemeral"}}, r"job\.nodes is 1 of 2 GPU nodes, and job\.cluster\.mode is ephemeral"),
+        (
+            {"nodes": 1, "cluster": {"mode": "ephemeral"}},
+            r"job\.nodes is 1 of 2 GPU nodes, and job\.cluster\.mode is ephemeral",
+        ),
         ({"volume": "lustre"}, r'job\.volume is "lustre", and storage has no volume of that name'),
         ({"config": {"x": "y" * 100000}}, r"the entrypoint has \d+ bytes"),
     ],
@@ -130,7 +143,9 @@ def test_fewer_nodes_on_an_existing_cluster(render: Render) -> None:
     assert (found["config"]["cluster"]["num_nodes"], found["facts"]["gpuNodes"]) == (1, 2)
 
 
-@pytest.mark.parametrize(("version", "script"), [("v0.4.0", "run_grpo_math.py"), ("v0.5.0", "run_grpo.py"), ("v0.7.0", "run_grpo.py")])
+@pytest.mark.parametrize(
+    ("version", "script"), [("v0.4.0", "run_grpo_math.py"), ("v0.5.0", "run_grpo.py"), ("v0.7.0", "run_grpo.py")]
+)
 def test_the_version_chooses_the_script(version: str, script: str, render: Render) -> None:
     """run_grpo_math.py is gone from v0.6.0 on."""
     assert plan(render("grpo-job", {"job": {"version": version}}))["command"][1] == f"examples/{script}"
@@ -138,5 +153,13 @@ def test_the_version_chooses_the_script(version: str, script: str, render: Rende
 
 def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:
     """Quotes, dollars, newlines, the delimiters themselves, control characters, tiny and large numbers."""
-    config = {"text": HOSTILE, HOSTILE: 1, "tiny": 3e-07, "large": 10000000000, "flag": False, "none": None, "list": [1, [None, "n"]]}
+    config = {
+        "text": HOSTILE,
+        HOSTILE: 1,
+        "tiny": 3e-07,
+        "large": 10000000000,
+        "flag": False,
+        "none": None,
+        "list": [1, [None, "n"]],
+    }
     assert {key: plan(render("grpo-job", {"job": {"config": config}}))["config"][key] for key in config} == config

@@ -23,7 +23,10 @@ def test_each_interface_has_its_network_and_parameters(accelerator: str, render:
     objects = render("network", accelerator=accelerator)
     assert sorted(by_kind(objects, "Network")) == NETWORKS
     for name, spec in by_kind(objects, "Network").items():
-        assert spec == {"type": "Device", "parametersRef": {"group": "networking.gke.io", "kind": "GKENetworkParamSet", "name": name}}
+        assert spec == {
+            "type": "Device",
+            "parametersRef": {"group": "networking.gke.io", "kind": "GKENetworkParamSet", "name": name},
+        }
 
 
 def test_vpc_and_subnets_follow_from_the_two_prefixes(render: Render) -> None:
@@ -35,7 +38,13 @@ def test_vpc_and_subnets_follow_from_the_two_prefixes(render: Render) -> None:
 
 def test_each_derived_name_can_be_overridden(render: Render) -> None:
     """A VPC and a single subnet that follow no prefix."""
-    sets = by_kind(render("network", {"network": {"rdma": {"vpc": "shared", "subnets": {"rdma-3": "odd"}}, "gvnic": {"subnet": "other"}}}), "GKENetworkParamSet")
+    sets = by_kind(
+        render(
+            "network",
+            {"network": {"rdma": {"vpc": "shared", "subnets": {"rdma-3": "odd"}}, "gvnic": {"subnet": "other"}}},
+        ),
+        "GKENetworkParamSet",
+    )
     assert sets["rdma-3"] == {"vpc": "shared", "vpcSubnet": "odd", "deviceMode": "RDMA"}
     assert sets["rdma-4"]["vpcSubnet"] == "my-rdma-sub-4"
     assert sets["gvnic-1"]["vpcSubnet"] == "other"

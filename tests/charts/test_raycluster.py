@@ -23,7 +23,9 @@ def parts(objects: list[Object]) -> tuple[Object, Object]:
 
 
 def environment(template: Object) -> dict[str, Any]:
-    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in template["spec"]["containers"][0]["env"]}
+    return {
+        entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in template["spec"]["containers"][0]["env"]
+    }
 
 
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
@@ -47,8 +49,13 @@ def test_the_tuner_and_the_nodes_are_the_machines_own(accelerator: str, render: 
 
 def test_interfaces_are_ordered_by_number(render: Render) -> None:
     """eth10 comes after eth9."""
-    _, worker = parts(render("raycluster", {"accelerator": {"interfaces": {"eth10": {"network": "rdma-8", "deviceMode": "RDMA"}}}}))
-    names = [entry["interfaceName"] for entry in json.loads(worker["metadata"]["annotations"]["networking.gke.io/interfaces"])]
+    _, worker = parts(
+        render("raycluster", {"accelerator": {"interfaces": {"eth10": {"network": "rdma-8", "deviceMode": "RDMA"}}}})
+    )
+    names = [
+        entry["interfaceName"]
+        for entry in json.loads(worker["metadata"]["annotations"]["networking.gke.io/interfaces"])
+    ]
     assert names == [f"eth{i}" for i in range(11)]
 
 
@@ -76,12 +83,14 @@ def test_host_folders_must_exist_and_are_read_only(render: Render) -> None:
 def test_shared_memory_is_in_memory_and_bounded(render: Render) -> None:
     """The default of 64 MiB ends NCCL with «no space left on device»."""
     _, worker = parts(render("raycluster"))
-    assert {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "250Gi"}} in worker["spec"]["volumes"]
+    assert {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "250Gi"}} in worker["spec"][
+        "volumes"
+    ]
     assert {"name": "shared-memory", "mountPath": "/dev/shm"} in worker["spec"]["containers"][0]["volumeMounts"]
 
 
 def test_nccl_fails_closed_and_reads_the_nodes_script(render: Render) -> None:
-    """NCCL_NET names the plugin; BASH_ENV gives its settings to the bash that starts Ray; a CPU container tests the file."""
+    """NCCL_NET names the plugin; BASH_ENV gives its settings to the bash that starts Ray."""
     _, worker = parts(render("raycluster"))
     env = environment(worker)
     assert env["NCCL_NET"] == "gIB"
@@ -106,7 +115,9 @@ def test_the_head_has_no_gpu_and_keeps_off_gpu_nodes(render: Render) -> None:
     """A GPU count of zero would still earn the toleration, so the key is absent."""
     head, _ = parts(render("raycluster"))
     assert "nvidia.com/gpu" not in head["spec"]["containers"][0]["resources"]["limits"]
-    terms = head["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    terms = head["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+        "nodeSelectorTerms"
+    ]
     assert terms == [{"matchExpressions": [{"key": "cloud.google.com/gke-accelerator", "operator": "DoesNotExist"}]}]
     assert "tolerations" not in head["spec"]
 
@@ -128,7 +139,9 @@ def test_ray_version_and_image_come_from_one_place(render: Render) -> None:
 
 
 @pytest.mark.parametrize(("upgrade", "expected"), [("recreate", {"type": "Recreate"}), ("manual", None)])
-def test_the_upgrade_strategy_is_written_only_where_kuberay_knows_it(upgrade: str, expected: Any, render: Render) -> None:
+def test_the_upgrade_strategy_is_written_only_where_kuberay_knows_it(
+    upgrade: str, expected: Any, render: Render
+) -> None:
     """KubeRay 1.5 has no such field."""
     assert render("raycluster", {"ray": {"upgrade": upgrade}})[0]["spec"].get("upgradeStrategy") == expected
 
@@ -176,11 +189,16 @@ def test_a_pod_spec_overlay_is_strict(field: str, render_text: Callable[..., Ren
 
 def test_a_cache_on_a_missing_volume_is_named(render_text: Callable[..., Rendered]) -> None:
     """The message says which key names which volume, and what there is."""
-    with pytest.raises(RenderError, match=r'huggingface\.cache\.volume is "lustre", and storage has no volume of that name \(it has: data\)'):
+    with pytest.raises(
+        RenderError,
+        match=r'huggingface\.cache\.volume is "lustre", and storage has no volume of that name \(it has: data\)',
+    ):
         render_text("raycluster", {"huggingface": {"cache": {"volume": "lustre"}}})
 
 
-@pytest.mark.parametrize(("size", "written"), [("1024Gi", "1Ti"), ("921600Mi", "900Gi"), ("1000Gi", "1000Gi"), ("1048576Mi", "1Ti")])
+@pytest.mark.parametrize(
+    ("size", "written"), [("1024Gi", "1Ti"), ("921600Mi", "900Gi"), ("1000Gi", "1000Gi"), ("1048576Mi", "1Ti")]
+)
 def test_quantities_are_written_as_kubernetes_writes_them(size: str, written: str, render: Render) -> None:
     """The operator rewrites other forms, and the next upgrade conflicts with it."""
     head, _ = parts(render("raycluster", {"ray": {"head": {"memory": size}}}))

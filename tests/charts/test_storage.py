@@ -11,7 +11,9 @@ from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests.conftest import Object, Render
 
-PVC: dict[str, Any] = {"storage": {"scratch": {"mountPath": "/scratch", "pvc": {"storageClassName": "fast", "size": "2048Gi"}}}}
+PVC: dict[str, Any] = {
+    "storage": {"scratch": {"mountPath": "/scratch", "pvc": {"storageClassName": "fast", "size": "2048Gi"}}}
+}
 
 
 def find(objects: list[Object], kind: str, name: str) -> Object:
@@ -21,13 +23,27 @@ def find(objects: list[Object], kind: str, name: str) -> Object:
 def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render) -> None:
     """PV and PVC name each other, and the PV outlives both releases."""
     objects = render("storage")
-    volume, claim = find(objects, "PersistentVolume", "team-a-gemma-data"), find(objects, "PersistentVolumeClaim", "gemma-data")
+    volume, claim = (
+        find(objects, "PersistentVolume", "team-a-gemma-data"),
+        find(objects, "PersistentVolumeClaim", "gemma-data"),
+    )
     assert volume["spec"]["claimRef"] == {"namespace": "team-a", "name": "gemma-data"}
     assert volume["spec"]["csi"] == {"driver": "gcsfuse.csi.storage.gke.io", "volumeHandle": "my-bucket"}
-    assert volume["spec"]["mountOptions"] == ["implicit-dirs"]
+    assert volume["spec"]["mountOptions"] == ["implicit-dirs", "metadata-cache:ttl-secs:0"]
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert claim["spec"]["volumeName"] == "team-a-gemma-data"
     assert "annotations" not in claim["metadata"]
+
+
+def test_mount_options_are_written_as_the_driver_reads_them(render: Render) -> None:
+    """A bare option, a flag with its value, and a key of the driver's configuration file."""
+    options = {"implicit-dirs": "", "uid": "1000", "file-cache:max-size-mb": "-1", "metadata-cache:ttl-secs": None}
+    objects = render("storage", {"storage": {"data": {"gcsfuse": {"mountOptions": options}}}})
+    assert find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]["mountOptions"] == [
+        "file-cache:max-size-mb:-1",
+        "implicit-dirs",
+        "uid=1000",
+    ]
 
 
 def test_a_dynamic_claim_is_kept_on_uninstall(render: Render) -> None:
@@ -48,10 +64,15 @@ def test_an_existing_claim_makes_no_object(render: Render) -> None:
     ("volume", "message"),
     [
         ({"mountPath": "/x"}, r"storage\.bad has 0 sources"),
-        ({"mountPath": "/x", "existingClaim": {"name": "a"}, "gcsfuse": {"bucket": "bbb"}}, r"storage\.bad has 2 sources \(existingClaim, gcsfuse\)"),
+        (
+            {"mountPath": "/x", "existingClaim": {"name": "a"}, "gcsfuse": {"bucket": "bbb"}},
+            r"storage\.bad has 2 sources \(existingClaim, gcsfuse\)",
+        ),
     ],
 )
-def test_a_volume_has_exactly_one_source(volume: dict[str, Any], message: str, render_text: Callable[..., Rendered]) -> None:
+def test_a_volume_has_exactly_one_source(
+    volume: dict[str, Any], message: str, render_text: Callable[..., Rendered]
+) -> None:
     """The message names the volume and the sources that it found."""
     with pytest.raises(RenderError, match=message):
         render_text("storage", {"storage": {"bad": volume}})
@@ -68,4 +89,8 @@ def test_the_service_account_carries_its_principal(render: Render) -> None:
 
 def test_a_brought_service_account_is_not_created(render: Render) -> None:
     """stack.names.serviceAccount says that it exists."""
-    assert not [item for item in render("storage", {"stack": {"names": {"serviceAccount": "mine"}}}) if item["kind"] == "ServiceAccount"]
+    assert not [
+        item
+        for item in render("storage", {"stack": {"names": {"serviceAccount": "mine"}}})
+        if item["kind"] == "ServiceAccount"
+    ]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pytest_helm_charts.clusters import Cluster
+from pytest_helm_charts.clusters import Cluster  # type: ignore[import-untyped]
 
 from harness import pods
 from harness.controlplane import ControlPlane, Tools
@@ -118,7 +117,7 @@ def new_stack(kube: Kube, helms: dict[str, Helm], work: Path) -> NewStack:
     """Make stacks, each in a new namespace unless one is named: new_stack("b200", "helm4", namespace="", **values)."""
     numbers = itertools.count(1)
 
-    def make(accelerator: str = "b200", helm: str = "helm4", namespace: str = "", **values: Any) -> Stack:
+    def make(accelerator: str = "b200", helm: str = "helm4", namespace: str = "", **values: object) -> Stack:
         stack = Stack(REPOSITORY, work, kube, helms[helm], namespace or f"team-{next(numbers)}", accelerator, values)
         if not namespace:
             stack.prepare_namespace()
@@ -130,12 +129,11 @@ def new_stack(kube: Kube, helms: dict[str, Helm], work: Path) -> NewStack:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Keep the state of the cluster beside the logs when a test fails."""
-    report = yield
-    plane = getattr(item, "funcargs", {}).get("control_plane") or getattr(item, "funcargs", {}).get("kube")
-    kube = getattr(plane, "kube", plane)
-    if report.failed and kube is not None:
+    report: pytest.TestReport = yield
+    kube = getattr(item, "funcargs", {}).get("kube")
+    if report.failed and isinstance(kube, Kube):
         folder = Path(os.environ[INSIDE]) / "logs"
         name = "".join(letter if letter.isalnum() else "-" for letter in item.name)
         try:

@@ -3,7 +3,8 @@
 usage: python tests/e2e/run.py [pytest arguments]
 
 Only the loopback interface exists inside, so nothing that the tests start can be reached from outside or reach out.
-Needs root, util-linux' `unshare`, the programs of `make tools` and Ray (`tools/ray.sh`); anything missing is exit code 3.
+Needs root, util-linux' `unshare`, the programs of `tools/build.sh` and Ray (`tools/ray.sh`); anything missing is exit
+code 3.
 """
 
 from __future__ import annotations
@@ -16,15 +17,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from harness import leftovers, sandbox  # noqa: E402  (the path is set one line above)
+from harness import leftovers, sandbox
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 INSIDE = "GRPO_E2E_INSIDE"
 CANNOT_RUN = 3
 PROGRAMS = (
-    "etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok ray-operator helm3 helm4".split()
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+    "ray-operator",
+    "helm3",
+    "helm4",
 )
 
 

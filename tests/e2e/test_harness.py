@@ -11,7 +11,8 @@ from harness.kube import Kube, KubectlError
 from harness.nodes import Profile
 from harness.waiting import until
 
-SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x-head-svc"}, "spec": {"ports": [{"port": 8265}]}}
+PORTS = {"ports": [{"port": 8265}]}
+SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x-head-svc"}, "spec": PORTS}
 
 
 def resolves(name: str) -> bool:
@@ -44,7 +45,7 @@ def test_a_gpu_node_has_what_its_profile_says(kube: Kube, profiles: dict[str, Pr
 
 
 def test_unknown_fields_are_refused(kube: Kube) -> None:
-    service = {**SERVICE, "spec": {**SERVICE["spec"], "prots": []}}
+    service = {**SERVICE, "spec": {**PORTS, "prots": []}}
     with pytest.raises(KubectlError, match="unknown field"):
         kube.create([service], "default", dry_run=True)
 

@@ -18,7 +18,7 @@ from harness.rayhead import RayHeads
 from harness.stack import LAYERS, Stack
 from harness.waiting import until
 
-COMBINATIONS = [f"{helm}-{accelerator}" for helm, accelerator in itertools.product(("helm3", "helm4"), ("b200", "h200"))]
+COMBINATIONS = list(map("-".join, itertools.product(("helm3", "helm4"), ("b200", "h200"))))
 
 
 @dataclass(frozen=True)
@@ -177,4 +177,3 @@ def test_uninstall_leaves_nothing_behind(installed: Installed, kube: Kube) -> No
     owned = "app.kubernetes.io/instance"
     for kind in ("networks.networking.gke.io", "gkenetworkparamsets.networking.gke.io", "persistentvolumes"):
         assert kube.list(kind, selector=owned) == []
-

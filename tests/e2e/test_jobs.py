@@ -67,7 +67,7 @@ def test_a_changed_spec_is_refused_and_the_run_goes_on(run: Stack, image: Image,
     run.install("grpo-job")
     run.until_job("RUNNING")
     before = kube.get("rayjob", run.run, run.namespace)
-    with pytest.raises(HelmError, match="locked-raise-job.attempt"):
+    with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
         steps(run, 11).upgrade("grpo-job")
     after = kube.get("rayjob", run.run, run.namespace)
     assert after["spec"] == before["spec"]

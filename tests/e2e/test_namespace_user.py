@@ -32,8 +32,8 @@ def bind(name: str, kind: str, subject: Manifest) -> Manifest:
     """Bind a role to a subject."""
     api = "rbac.authorization.k8s.io"
     reference = {"apiGroup": api, "kind": kind, "name": name}
-    metadata = {"name": name}
-    return {"apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": metadata, "roleRef": reference, "subjects": [subject]}
+    binding = {"apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": {"name": name}}
+    return {**binding, "roleRef": reference, "subjects": [subject]}
 
 
 @pytest.fixture

@@ -23,7 +23,10 @@ OVERLAYS: dict[str, dict[str, Any]] = {
             "head": {"podSpec": {"priorityClassName": "system-cluster-critical"}},
             "workers": {
                 "annotations": {"team": "a"},
-                "podSpec": {"tolerations": [{"key": "reserved", "operator": "Exists"}], "schedulerName": "kai-scheduler"},
+                "podSpec": {
+                    "tolerations": [{"key": "reserved", "operator": "Exists"}],
+                    "schedulerName": "kai-scheduler",
+                },
             },
         }
     },

@@ -45,7 +45,7 @@ def test_a_label_recreates_no_pod_and_an_image_recreates_all(stack: Stack) -> No
 
 
 def test_manual_upgrades_leave_the_pods_alone(stack: Stack) -> None:
-    """No rollback option here: Helm 4 then waits for an observed generation that KubeRay 1.6 writes only with other news."""
+    """No rollback option: Helm 4 would wait for an observed generation that KubeRay 1.6 writes only with other news."""
     manual = stack.with_values(ray={"upgrade": "manual"})
     before = uids(stack)
     manual.upgrade("raycluster", safe=False)

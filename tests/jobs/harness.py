@@ -93,7 +93,7 @@ class Site:
             "gpusPerNode": 8,
             "image": "example/nemo-rl:v0.6.0",
             "rayVersion": "2.54.0",
-            "mounts": {"data": str(self.tmp / "data")},
+            "mounts": {str(self.tmp / "data"): "gemma-data"},
         }
         self.environment = {
             "PATH": f"{self.tmp / 'bin'}:{os.environ['PATH']}",

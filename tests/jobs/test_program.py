@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -77,11 +77,13 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("loader", [yaml.SafeLoader, yaml.CSafeLoader])
+@settings(deadline=None)
 @given(config=CONFIGS)
 def test_pyyaml_reads_the_same_configuration(loader: Any, config: dict[str, Any]) -> None:
     assert exactly(yaml.load(TO_YAML(config), Loader=loader)) == exactly(config)
 
 
+@settings(deadline=None)
 @given(config=CONFIGS.map(plain))
 def test_omegaconf_reads_the_same_configuration(
     tmp_path_factory: pytest.TempPathFactory, config: dict[str, Any]

@@ -45,7 +45,7 @@ def test_facts_that_differ_are_named_with_both_values(site: Site) -> None:
         launch,
         "accelerator: the cluster has b200, this job was rendered for h200",
         "gpuNodes: the cluster has 4, this job was rendered for 2",
-        f"mounts.data: the cluster has nothing, this job was rendered for {site.tmp / 'data'}",
+        f"mounts.{site.tmp / 'data'}: the cluster has nothing, this job was rendered for gemma-data",
         "same values files",
     )
     assert "gpusPerNode" not in launch.output
@@ -82,10 +82,10 @@ def test_unreadable_facts_are_refused_and_not_printed(site: Site, text: str) -> 
         ),
         (lambda site: {"requiredFiles": ["/opt/nemo-rl/none.yaml"]}, ["/opt/nemo-rl/none.yaml", "job.version"]),
         (lambda site: {"command": ["no-such-uv", "run"]}, ["no-such-uv", "PATH"]),
-        (lambda site: {"runDirectory": "/scratch-of-nobody/run"}, ["/scratch-of-nobody does not exist", "volume"]),
+        (lambda site: {"runDirectory": "/scratch-of-nobody/run"}, ["/scratch-of-nobody does not exist", "job.volume"]),
         (
-            lambda site: {"runDirectory": "/proc/run/x", "facts": {"mounts": {"proc": "/proc"}}},
-            ["/proc/run/x", "volume proc"],
+            lambda site: {"runDirectory": "/proc/run/x", "facts": {"mounts": {"/proc": "proc-claim"}}},
+            ["/proc/run/x", "claim proc-claim"],
         ),
     ],
     ids=["directory", "required-file", "program", "mount", "read-only"],
@@ -97,7 +97,7 @@ def test_what_is_missing_is_named(site: Site, change: Change, texts: list[str]) 
 
 def test_a_volume_that_is_not_mounted_is_named(site: Site) -> None:
     (site.tmp / "data").rmdir()
-    refused(site.start(), f"{site.tmp / 'data'} does not exist", "storage.data")
+    refused(site.start(), f"{site.tmp / 'data'} does not exist", "claim gemma-data")
 
 
 def test_required_files_that_exist_are_fine(site: Site) -> None:

@@ -49,7 +49,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("log")
     parser.add_argument("--name", default="trainer")
-    parser.add_argument("--run", type=float, default=0.1, help="seconds to live")
+    parser.add_argument("--run", type=float, default=0.05, help="seconds to live")
     parser.add_argument("--save", type=float, default=0.0, help="seconds that saving takes after a signal")
     parser.add_argument("--code", type=int, default=0)
     parser.add_argument("--kill", type=int, default=0, help="signal to die of")

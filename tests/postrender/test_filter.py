@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess  # noqa: TID251 (the filter is a program: its streams and its exit code are what is tested)
+import subprocess
 import sys
 from pathlib import Path
 
@@ -42,7 +42,9 @@ def run(data: bytes, *arguments: str, **environment: str) -> subprocess.Complete
     )
 
 
-@pytest.mark.parametrize("data", [b"", b"---\na: 1\n", b"\xff\x00 no yaml\r\n", "a: ü\u2028".encode(), b"x" * 5_000_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"---\na: 1\n", b"\xff\x00 no yaml\r\n", "a: ü\u2028".encode(), b"x" * 5_000_000]
+)
 def test_a_stream_without_secrets_is_copied_byte_for_byte(data: bytes) -> None:
     done = run(data)
     assert (done.returncode, done.stdout, done.stderr) == (0, data, b"")
@@ -90,7 +92,9 @@ def test_an_argument_is_refused() -> None:
 
 
 def test_a_reader_that_has_gone_ends_it_without_a_traceback() -> None:
-    command = f"head -c 5000000 /dev/zero | {sys.executable} -c '{START}' | head -c 1 >/dev/null; echo ${{PIPESTATUS[1]}}"
+    command = (
+        f"head -c 5000000 /dev/zero | {sys.executable} -c '{START}' | head -c 1 >/dev/null; echo ${{PIPESTATUS[1]}}"
+    )
     done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "3\n"
     assert done.stderr == "grpo-post-render: [Errno 32] Broken pipe\n"
@@ -114,7 +118,9 @@ def chart(tmp_path: Path) -> Path:
     return chart
 
 
-def template(program: Path, chart: Path, renderer: str, value: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def template(
+    program: Path, chart: Path, renderer: str, value: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run `helm template` with the post-renderer."""
     return subprocess.run(
         [program, "template", "r", chart, "--set", f"a={value}", "--post-renderer", renderer],

@@ -24,7 +24,8 @@ CHART = {
     "app/templates/NOTES.txt": "Installed {{ .Release.Name }}.\n",
     "app/templates/map.yaml": (
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}, namespace: {{ .Release.Namespace }}}\n"
-        'data: {word: {{ include "lib.word" . }}, size: {{ .Values.size | quote }}, kube: {{ .Capabilities.KubeVersion }}}\n'
+        'data: {word: {{ include "lib.word" . }}, size: {{ .Values.size | quote }}, '
+        "kube: {{ .Capabilities.KubeVersion }}}\n"
         "---\napiVersion: v1\nkind: Pod\nmetadata: {name: check, annotations: {helm.sh/hook: test}}\n"
         "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: first}\n"
     ),
@@ -112,7 +113,9 @@ def test_renders_do_not_touch_one_another(helm: Embedded, chart: str) -> None:
     assert helm.render(chart).manifest == before.manifest
 
 
-def test_a_module_in_the_users_folder_is_not_imported(chart: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_in_the_users_folder_is_not_imported(
+    chart: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('the wrong json')\n")
     monkeypatch.chdir(tmp_path)
     with Embedded() as engine:
@@ -159,7 +162,7 @@ def test_an_engine_outside_its_context_says_so(chart: str) -> None:
 
 
 def test_an_executable_that_is_none_is_named(tmp_path: Path, chart: str) -> None:
-    with pytest.raises(EngineError, match="cannot run .*: No such file") as caught:
+    with pytest.raises(EngineError, match=r"cannot run .*: No such file") as caught:
         Binary(tmp_path / "helm").render(chart)
     assert "--helm PATH" in caught.value.fix
     silent = tmp_path / "silent"

@@ -19,7 +19,9 @@ KEYS = st.sampled_from(["a", "b", "c"])
 TREES = st.dictionaries(
     KEYS,
     st.recursive(
-        st.one_of(st.none(), st.integers(-3, 3), st.sampled_from(["", "x", "on"]), st.lists(st.integers(0, 2), max_size=2)),
+        st.one_of(
+            st.none(), st.integers(-3, 3), st.sampled_from(["", "x", "on"]), st.lists(st.integers(0, 2), max_size=2)
+        ),
         lambda children: st.dictionaries(KEYS, children, max_size=3),
         max_leaves=8,
     ),
@@ -32,7 +34,9 @@ def echo(tmp_path: Path) -> Path:
     """Make a chart without defaults that prints the values it gets."""
     (tmp_path / "echo/templates").mkdir(parents=True)
     (tmp_path / "echo/Chart.yaml").write_text("apiVersion: v2\nname: echo\nversion: 0.1.0\n")
-    template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: echo}\ndata: {values: {{ .Values | toJson | quote }}}\n"
+    template = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: echo}\ndata: {values: {{ .Values | toJson | quote }}}\n"
+    )
     (tmp_path / "echo/templates/echo.yaml").write_text(template)
     return tmp_path / "echo"
 
@@ -89,8 +93,7 @@ def test_a_leaf_has_the_place_of_the_file_that_set_it_last(tmp_path: Path) -> No
 def test_a_null_deletes_an_entry_but_is_a_value_of_the_framework(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(
-        "storage: {a: null, b: {c: null, d: [null]}}\n"
-        "job: {config: {x: null}, configFor: {b200: {v: null}}, z: null}\n"
+        "storage: {a: null, b: {c: null, d: [null]}}\njob: {config: {x: null}, configFor: {b200: {v: null}}, z: null}\n"
     )
     merged = values.load([str(file)])
     assert merged.effective() == {

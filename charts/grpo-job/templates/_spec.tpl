@@ -13,6 +13,7 @@
 {{- define "grpo.plan" -}}
 {{- $root := index . 0 -}}
 {{- $job := $root.Values.job -}}
+{{- $config := include "grpo.config" $root | fromJson -}}
 {{- dict
   "run" $job.name
   "attempt" (int64 $job.attempt)
@@ -22,7 +23,8 @@
   "workingDirectory" (include "grpo.workingDirectory" $root)
   "command" (list "python3" (include "grpo.script" $root) "--config" "{config}")
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
-  "config" (include "grpo.config" $root | fromJson) | toPrettyJson | include "grpo.printable" -}}
+  "requiredFiles" (list $config.defaults)
+  "config" $config | toPrettyJson | include "grpo.printable" -}}
 {{- end }}
 
 {{/* grpo.printable: control characters that YAML does not allow, as JSON escapes.

@@ -83,15 +83,26 @@ class ControlPlane:
         self._await("API server", lambda: self.kube.raw("/readyz") == "ok")
 
     def _start_controllers(self) -> None:
-        flags = ["--kubeconfig", self.kubeconfig, "--leader-elect=false", "--bind-address=127.0.0.1"]
+        flags: list[str | Path] = ["--kubeconfig", self.kubeconfig, "--leader-elect=false", "--bind-address=127.0.0.1"]
         key = self.work / "pki/sa.key"
-        manager = [self.tools.bin / "kube-controller-manager", *flags, f"--service-account-private-key-file={key}"]
+        manager: list[str | Path] = [
+            self.tools.bin / "kube-controller-manager",
+            *flags,
+            f"--service-account-private-key-file={key}",
+        ]
         # The defaults of 20 queries a second make the deletion of a namespace take ten seconds.
         self.programs.start("kube-controller-manager", [*manager, "--kube-api-qps=200", "--kube-api-burst=200"])
         self.programs.start("kube-scheduler", [self.tools.bin / "kube-scheduler", *flags])
         stages = self.work / "stages.yaml"
         stages.write_text(yaml.safe_dump_all(read_stages(self.tools.share / "kwok-stages")))
-        kwok = [self.tools.bin / "kwok", "--kubeconfig", self.kubeconfig, "--config", stages, *KWOK_FLAGS]
+        kwok: list[str | Path] = [
+            self.tools.bin / "kwok",
+            "--kubeconfig",
+            self.kubeconfig,
+            "--config",
+            stages,
+            *KWOK_FLAGS,
+        ]
         self.programs.start("kwok", kwok)
 
     def _apply_crds(self) -> None:
@@ -102,7 +113,7 @@ class ControlPlane:
 
     def _start_operator(self) -> None:
         flags = ["--metrics-addr=127.0.0.1:18080", "--health-probe-bind-address=127.0.0.1:18082"]
-        operator = [self.tools.bin / "ray-operator", "--enable-leader-election=false", *flags]
+        operator: list[str | Path] = [self.tools.bin / "ray-operator", "--enable-leader-election=false", *flags]
         self.programs.start("ray-operator", operator, KUBECONFIG=str(self.kubeconfig), ENABLE_WEBHOOKS="false")
         self._await("operator", lambda: answers("http://127.0.0.1:18082/readyz"))
 
@@ -115,9 +126,12 @@ class ControlPlane:
 
 
 KWOK_FLAGS = (
-    "--manage-all-nodes=true --cidr=10.244.0.0/16 --node-ip=10.0.0.1 --node-lease-duration-seconds=40 "
-    "--server-address=127.0.0.1:10247"
-).split()
+    "--manage-all-nodes=true",
+    "--cidr=10.244.0.0/16",
+    "--node-ip=10.0.0.1",
+    "--node-lease-duration-seconds=40",
+    "--server-address=127.0.0.1:10247",
+)
 
 
 def etcd_flags(data: Path) -> list[str]:

@@ -44,7 +44,7 @@ class Helm:
         command = [str(self.program), *arguments, *(identity if self.user else [])]
         folders = {f"HELM_{name}_HOME": str(self.home / name.lower()) for name in ("CACHE", "CONFIG", "DATA")}
         environment = {**os.environ, **folders, "KUBECONFIG": str(self.kubeconfig)}
-        result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=180)
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=180, check=False)
         if result.returncode != 0:
             raise HelmError(f"{self.program.name} {' '.join(arguments)}: {result.stderr.strip()}")
         return result.stdout

@@ -49,7 +49,7 @@ class Image:
         for name in ("run_grpo.py", "run_grpo_math.py"):
             shutil.copy(standins / "run_grpo.py", CODE / "examples" / name)
 
-    def behave(self, **settings: Any) -> None:
+    def behave(self, **settings: object) -> None:
         """Say what the next trainer does, and forget the calls so far.
 
         seconds: how long it trains; hold: it trains until `finish`; exit: its code (a list gives one for each start);
@@ -59,7 +59,7 @@ class Image:
             (self.state / name).unlink(missing_ok=True)
         self.set(**settings)
 
-    def set(self, **settings: Any) -> None:
+    def set(self, **settings: object) -> None:
         """Change what the next trainer does; the calls so far are kept, and a trainer that runs is not affected."""
         (self.state / "control.json").write_text(json.dumps(settings))
 

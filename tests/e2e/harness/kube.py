@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 import yaml
-from pytest_helm_charts.clusters import Cluster, ExistingCluster
+from pytest_helm_charts.clusters import Cluster, ExistingCluster  # type: ignore[import-untyped]
 
 from harness.waiting import until
 
@@ -66,7 +66,7 @@ class Kube:
         Raises KubectlError when the exit code is not one of `ok`.
         """
         command = [str(self.program), "--kubeconfig", str(self.kubeconfig), *arguments]
-        result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120, check=False)
         if result.returncode not in ok:
             raise KubectlError(f"kubectl {' '.join(arguments)}: {result.stderr.strip()}")
         return result.stdout

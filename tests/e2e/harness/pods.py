@@ -69,8 +69,8 @@ def field(pod: Manifest, path: str) -> str:
 def mounts(pod: Manifest, container: Manifest, host: Path, volumes: Path) -> dict[str, Path]:
     """Map each mount path of a container to the folder that stands for its volume.
 
-    hostPath volumes come from below `host`, a made-up machine; claims have a folder each below `volumes`, which outlives
-    pods; emptyDir volumes are left out.
+    hostPath volumes come from below `host`, a made-up machine; claims have a folder each below `volumes`, which
+    outlives pods; emptyDir volumes are left out.
     Raises AssertionError where a kubelet would refuse the mount.
     """
     named: dict[str, Path] = {}
@@ -87,7 +87,7 @@ def mounts(pod: Manifest, container: Manifest, host: Path, volumes: Path) -> dic
 
 def host_path(volume: Manifest, host: Path) -> Path:
     """Find a hostPath volume on the made-up machine; its type says whether it may be missing."""
-    folder = host / volume["path"].lstrip("/")
+    folder = host / str(volume["path"]).lstrip("/")
     if volume.get("type") == "Directory":
         assert folder.is_dir(), f"hostPath type check failed: {volume['path']} is not a directory"
     folder.mkdir(parents=True, exist_ok=True)

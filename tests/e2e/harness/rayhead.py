@@ -1,7 +1,7 @@
 """Running the head pods of Ray clusters for real, one at a time.
 
-A kubelet for one kind of pod: in the namespaces that a test names it takes a head pod that kwok calls ready, and runs the
-command of its first container with the environment that the API server holds, on the loopback interface.
+A kubelet for one kind of pod: in the namespaces that a test names it takes a head pod that kwok calls ready, and runs
+the command of its first container with the environment that the API server holds, on the loopback interface.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from harness.processes import Program
 from harness.waiting import until
 
 DASHBOARD = "http://127.0.0.1:8265/api/version"
-# For the sake of this machine: no pool of idle workers as large as the node. And for the sake of time: an owner of a run
-# that was killed counts as gone after 8 seconds instead of 30.
+# For the sake of this machine: no pool of idle workers as large as the node. And for the sake of time: an owner of a
+# run that was killed counts as gone after 8 seconds instead of 30.
 EXTRA = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_METRICS_COLLECTION": "0",

@@ -78,4 +78,3 @@ def mount(*arguments: str | Path) -> None:
     Raises subprocess.CalledProcessError.
     """
     subprocess.run(["mount", *map(str, arguments)], check=True)
-

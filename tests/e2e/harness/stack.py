@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -40,7 +39,7 @@ class Stack:
     accelerator: str
     site: Values = field(default_factory=dict)
 
-    def with_values(self, **over: Any) -> Stack:
+    def with_values(self, **over: object) -> Stack:
         """Return the same stack with other values."""
         return replace(self, site=merge(self.site, over))
 
@@ -84,18 +83,15 @@ class Stack:
         """Render a layer without installing it."""
         return self.helm.template(self.release(layer), self.chart(layer), self.namespace, self.options())
 
-    def value(self, *path: str) -> Any:
-        """Return a value of the site file with this stack's changes."""
-        site = yaml.safe_load((self.repository / "values/examples/site.yaml").read_text())
-        found: Any = merge(site, self.site)
-        for part in path:
-            found = found[part]
-        return found
+    @property
+    def values(self) -> Values:
+        """The site file with this stack's changes."""
+        return merge(yaml.safe_load((self.repository / "values/examples/site.yaml").read_text()), self.site)
 
     @property
     def name(self) -> str:
         """stack.name."""
-        return str(self.value("stack", "name"))
+        return str(self.values["stack"]["name"])
 
     @property
     def cluster(self) -> str:
@@ -105,17 +101,17 @@ class Stack:
     @property
     def job(self) -> str:
         """job.name."""
-        return str(self.value("job", "name"))
+        return str(self.values["job"]["name"])
 
     @property
     def run(self) -> str:
         """The name of the RayJob of this attempt."""
-        return f"{self.job}-{self.value('job').get('attempt', 1)}"
+        return f"{self.job}-{self.values['job'].get('attempt', 1)}"
 
     def prepare_namespace(self) -> None:
         """Make the namespace and the secret that a stack needs."""
-        token = base64.b64encode(b"not-a-real-one").decode()
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf-secret"}, "data": {"hf_api_token": token}}
+        data = {"hf_api_token": "not-a-real-one"}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf-secret"}, "stringData": data}
         self.kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}}])
         self.kube.create([secret], self.namespace)
 

@@ -29,7 +29,7 @@ def config_text(arguments: list[str]) -> str:
 
 
 def main() -> int:
-    """Write a sign of life every 50 ms until the time is over, or the test lets go, or SIGTERM and the save after it are."""
+    """Write a sign of life every 50 ms until the time is over, the test lets go, or a save after SIGTERM has ended."""
     control = json.loads((STATE / "control.json").read_text())
     calls = STATE / "calls.jsonl"
     earlier = len(calls.read_text().splitlines()) if calls.exists() else 0

@@ -1,0 +1,242 @@
+"""Every command with its exit code, what it prints and where."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender import __version__, cli
+from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files
+from tests.postrender.test_tokens import EXAMPLES
+
+Run = Callable[..., tuple[int, str, str]]
+PROFILE, RECIPE, _ = map(str, stack_files())
+REST = ["-f", RECIPE, "-f", str(SITE)]
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in-process, without a helm executable on PATH; return exit code, stdout, stderr."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def process(*words: str, redirect: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command line as a process of its own, in a shell where it is redirected."""
+    line = f"{sys.executable} -m postrender.cli {' '.join(words)} {redirect}"
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "LC_ALL": "C", "PYTHONWARNINGS": "error"},
+    )
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_alone_it_prints_help(grpo: Run, words: list[str]) -> None:
+    code, out, err = grpo(*words)
+    assert (code, err) == (0, "")
+    for command in ("lint", "render", "diff", "version"):
+        assert f"\n  {command} " in out
+
+
+@pytest.mark.parametrize("words", [["version"], ["--version"]])
+def test_version(grpo: Run, words: list[str]) -> None:
+    assert grpo(*words) == (0, f"grpo {__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", ["lint", "render", "diff"])
+def test_every_command_explains_its_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main([command, "--help"])
+    assert caught.value.code == 0
+    assert "-f FILE" in capsys.readouterr().out
+
+
+# A command line, and how the message starts.
+USAGE = {
+    "no file": ("lint", "grpo lint: no values file is given\n  fix: grpo lint -f values/accelerators/b200.yaml -f"),
+    "no file to render": ("render", "grpo render: no values file is given"),
+    "misspelt command": ("lnt", "grpo: no command is called 'lnt'\n  fix: did you mean grpo lint?\n"),
+    "no such command": (
+        "xyz",
+        "grpo: no command is called 'xyz'\n  fix: the commands are lint, render, diff, version\n",
+    ),
+    "unknown option": ("lint --fast", "grpo lint: unrecognized arguments: --fast\n  fix: see grpo lint --help\n"),
+    "shortened option": ("lint --form json", "grpo lint: unrecognized arguments: --form json"),
+    "format": ("lint -f x --format xml", "grpo lint: argument --format: invalid choice: 'xml'"),
+    "no argument": ("lint -f", "grpo lint: argument -f/--values: expected one argument"),
+    "comma": (
+        "lint -f a.yaml,b.yaml",
+        "grpo lint: 'a.yaml,b.yaml' has a comma in it\n  fix: give each file its own -f",
+    ),
+    "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, h200"),
+    "layer": ("render job -f x", "grpo render: argument layer: invalid choice: 'job'"),
+    "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
+    "one side": ("diff --accelerator b200 -f x", "grpo diff: two accelerators are needed\n  fix: grpo diff --acc"),
+    "same side": ("diff --accelerator b200 --accelerator b200", "grpo diff: two accelerators are needed"),
+    "version with words": ("version x", "grpo version: no argument was expected, found 'x'"),
+}
+
+
+@pytest.mark.parametrize("case", USAGE)
+def test_a_wrong_command_line_says_what_to_write(grpo: Run, case: str) -> None:
+    words, message = USAGE[case]
+    code, out, err = grpo(*words.split())
+    assert (code, out) == (2, "")
+    assert err.startswith(message)
+
+
+def test_a_clean_stack(grpo: Run) -> None:
+    assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", "clean: 3 values files\n")
+    assert grpo("lint", "-f", PROFILE, *REST, "--format", "json") == (
+        0,
+        '{\n  "findings": []\n}\n',
+        "clean: 3 values files\n",
+    )
+
+
+def test_findings_go_to_stdout_with_exit_code_1(grpo: Run, tmp_path: Path) -> None:
+    file = tmp_path / "bad.yaml"
+    file.write_text("ray:\n  workers:\n    replicsa: 3\n")
+    code, out, err = grpo("lint", "--accelerator", "b200", *REST, "-f", str(file))
+    assert (code, err) == (1, "")
+    assert out == (
+        f"{file}:3:5: ray.workers has no key called replicsa  [values/unknown-key]\n"
+        "  3 |     replicsa: 3\n"
+        "    |     ^\n"
+        "  why: Helm would refuse it, or without the schema ignore it silently.\n"
+        "  fix: did you mean replicas?\n\n1 finding\n"
+    )
+    code, out, err = grpo("lint", "--accelerator", "b200", *REST, "-f", str(file), "--format", "json")
+    assert (code, json.loads(out)["findings"][0]["line"]) == (1, 3)
+    code, out, err = grpo("lint", "--accelerator", "b200", *REST, "-f", str(file), "--format", "github")
+    assert out.startswith(f"::error file={file},line=3,col=5,title=values/unknown-key::")
+
+
+def test_an_empty_file_alone_leads_to_the_missing_profile(grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty.yaml").touch()
+    code, out, _ = grpo("lint", "-f", str(tmp_path / "empty.yaml"))
+    assert code == 1
+    assert out.startswith(f"{tmp_path / 'empty.yaml'}: no accelerator profile: ")
+
+
+@pytest.mark.parametrize("command", [["lint"], ["render"]])
+def test_input_that_is_no_values_file_ends_with_one_error_and_its_line(
+    grpo: Run, tmp_path: Path, command: list[str]
+) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text("a: 1\nb: 2\na: 3\n")
+    assert grpo(*command, "-f", str(file)) == (
+        2,
+        "",
+        f"{file}:3:1: the key 'a' stands twice: the first is at {file}:1:1; Helm would silently use this one\n"
+        "  3 | a: 3\n    | ^\n  fix: delete one of the two\n",
+    )
+
+
+def test_a_file_that_cannot_be_read_is_exit_code_3(grpo: Run, tmp_path: Path) -> None:
+    assert grpo("lint", "-f", str(tmp_path)) == (
+        3,
+        "",
+        f"{tmp_path}: this is a directory\n  fix: name one file after each -f\n",
+    )
+    assert grpo("lint", "-f", "none.yaml") == (
+        3,
+        "",
+        "none.yaml: there is no such file\n  fix: check the path after -f\n",
+    )
+
+
+def test_a_secret_is_in_no_message_whatever_goes_wrong(grpo: Run, tmp_path: Path) -> None:
+    secret = EXAMPLES["huggingface"]
+    file = tmp_path / "f.yaml"
+    texts = [f"a: {secret}\n", f"{secret}: 1\n{secret}: 2\n", f"a: [{secret}\n", f"a: *{secret}\n", f"a: !{secret} x\n",
+             f"stack: {{name: {secret}}}\n", f"{secret}\n", f"job: {{version: {secret}}}\n"]  # fmt: skip
+    for text in texts:
+        file.write_text(text)
+        for words in (["lint"], ["lint", "--format", "json"], ["lint", "--format", "github"], ["render"]):
+            code, out, err = grpo(*words, "--accelerator", "b200", *REST, "-f", str(file))
+            assert code in (1, 2), (text, words)
+            assert secret not in out + err, (text, words)
+
+
+def test_render_prints_manifests_on_stdout_and_the_engine_on_stderr(grpo: Run) -> None:
+    code, out, err = grpo("render", "network", "--accelerator", "b200", *REST, "--release", "net", "--namespace", "ns")
+    assert code == 0
+    assert out.startswith("---\n# Source: network/templates/")
+    assert err.startswith("rendered with helm v4.2.3 (embedded, helm-python-sdk 0.2.2)")
+    code, everything, err = grpo("render", "--accelerator", "b200", *REST, "--notes")
+    assert code == 0
+    found = [everything.index(f"# Source: {layer}/templates/") for layer in LAYERS]
+    assert found == sorted(found)
+    assert all(f"notes of {layer}:\n" in err for layer in LAYERS)
+    assert grpo("render", "all", "-f", PROFILE, *REST)[1] == everything
+
+
+def test_render_with_an_executable_gives_the_same(grpo: Run) -> None:
+    helm = str(require_tool("helm4"))
+    words = ["render", "storage", "--accelerator", "b200", *REST, "--kube-version", "1.34.0"]
+    code, out, err = grpo(*words, "--helm", helm)
+    assert (code, err.startswith(f"rendered with helm v4.3.1 ({helm})")) == (0, True)
+    assert out.split() == grpo(*words)[1].split()
+
+
+def test_what_helm_refuses_is_helms_message(grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("zork: 1\n")
+    code, out, err = grpo("render", "network", "--accelerator", "b200", *REST, "-f", str(tmp_path / "f.yaml"))
+    assert (code, out) == (2, "")
+    assert "additional properties 'zork' not allowed" in err
+    assert "symbolic link" not in err
+
+
+def test_an_executable_that_is_none(grpo: Run, tmp_path: Path) -> None:
+    code, out, err = grpo("render", "--accelerator", "b200", *REST, "--helm", str(tmp_path / "none"))
+    assert (code, out) == (3, "")
+    assert err.endswith("No such file or directory\n  fix: give the helm executable with --helm PATH\n")
+
+
+def test_diff_shows_what_the_accelerator_changes(grpo: Run) -> None:
+    sides = ["--accelerator", "b200", "--accelerator", "h200"]
+    code, out, err = grpo("diff", *sides, *REST)
+    assert code == 0
+    assert err.startswith("rendered with helm ")
+    assert [line.split(":")[0] for line in out.splitlines() if not line.startswith(" ")] == [*LAYERS]
+    assert 'nodeSelector["cloud.google.com/gke-accelerator"]\n      b200  nvidia-b200\n      h200  nvidia-h200' in out
+    code, out, _ = grpo("diff", *sides, *REST, "--format", "json")
+    assert {*json.loads(out)["layers"]} == {*LAYERS}
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    done = process("render", "--accelerator", "b200", *REST, redirect="| head -c 1 >/dev/null; echo ${PIPESTATUS[0]}")
+    assert done.stdout == "0\n"
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no full device to write to")
+def test_a_full_disk_is_said() -> None:
+    done = process("version", redirect="> /dev/full")
+    assert (done.returncode, done.stderr) == (3, "grpo: the output cannot be written: No space left on device\n")
+
+
+def test_any_locale_is_fine(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text("ü: 1\n", encoding="utf-8")
+    done = process("lint", "-f", str(file))
+    assert done.returncode == 1
+    assert "there is no section called ü" in done.stdout

@@ -1,0 +1,66 @@
+"""The README says what is: its commands run, its example is real output, its tables list what there is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender import cli
+from postrender.helm import Rendered
+from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, SITE
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LINES = README.splitlines()
+
+
+def test_the_first_result_comes_early_and_all_of_it_is_short() -> None:
+    """A newcomer reads one screen."""
+    assert len(LINES) <= 120
+    assert LINES.index("make demo") < 25
+
+
+def test_the_example_is_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The finding at the top is what grpo lint prints for such a file."""
+    shown = README.split("```text\n")[1].split("```")[0]
+    found = re.search(r"my-site\.yaml:(\d+):", shown)
+    assert found
+    text = SITE.read_text(encoding="utf-8") + "\nray:\n  workers:\n    replica: 4\n"
+    (tmp_path / "my-site.yaml").write_text(text, encoding="utf-8")
+    shutil.copytree(ROOT / "values", tmp_path / "values")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["lint", *files_of_the_install_block()]) == 1
+    line = text.splitlines().index("    replica: 4") + 1
+    assert capsys.readouterr().out.split("\n\n")[0].replace(str(line), found[1]) == shown.rstrip("\n")
+
+
+def files_of_the_install_block() -> list[str]:
+    """Return the -f options of the block that installs the stack."""
+    found = re.search(r'\$ F="(.*)"', README)
+    assert found
+    return found[1].split()
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_the_install_block_renders(layer: str, render_text: Callable[..., Rendered]) -> None:
+    """The four commands name charts and files that exist and that render together."""
+    assert f"charts/{layer} " in README
+    names = [name for name in files_of_the_install_block() if name != "-f"]
+    files = [SITE if name == "my-site.yaml" else ROOT / name for name in names]
+    assert render_text(layer, files=files).manifest
+
+
+def test_the_tables_list_what_there_is() -> None:
+    """Each profile, recipe, chart and command has its row, and no row is left over."""
+    rows = set(re.findall(r"^\| `([^` ]+)", README, re.MULTILINE))
+    commands = {"grpo", "grpo-post-render"}
+    assert rows == {*ACCELERATORS, *RECIPES, *LAYERS, *commands}
+
+
+def test_every_link_leads_somewhere() -> None:
+    """Relative links and named files exist."""
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target

@@ -1,0 +1,123 @@
+"""Each kind of mistake in a values file gives one finding at the line to edit, with what, why and fix."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender import lint, report, yamlfast, yamlio
+from postrender.errors import InputError
+from postrender.finding import Finding
+from tests.conftest import ACCELERATORS, RECIPES, SITE, stack_files
+from tests.postrender.test_tokens import EXAMPLES
+
+_FILE = Path(__file__).with_name("lint_cases.yaml")
+CASES: dict[str, dict[str, Any]] = yamlio.load_values(_FILE).plain()
+
+
+def text_of(case: str) -> str:
+    """Return the file of a case, with the secrets put in."""
+    text: str = CASES[case]["file"]
+    for shape, secret in EXAMPLES.items():
+        text = text.replace(f"<{shape}>", secret)
+    return text
+
+
+def check(tmp_path: Path, text: str, *, stack: bool = True) -> list[Finding]:
+    """Lint the stack of the project, with one more file over it."""
+    file = tmp_path / "more.yaml"
+    file.write_text(text, encoding="utf-8")
+    return lint.lint([*(map(str, stack_files()) if stack else ()), str(file)])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_mistake_gives_a_finding_at_its_line(case: str, tmp_path: Path) -> None:
+    expected = CASES[case]["findings"]
+    found = check(tmp_path, text_of(case))
+    assert [f"{one.at.line}:{one.at.col} {one.rule}" for one in found] == [
+        f"{line.split(' | ')[0].replace(' ', ' values/')}" for line in expected
+    ]
+    page = report.write(found, "text")
+    for one, line in zip(found, expected, strict=True):
+        _, what, fix = line.split(" | ")
+        assert one.at.file == str(tmp_path / "more.yaml")
+        assert what in report.write([one], "text")
+        assert fix in one.fix
+        assert one.why
+    assert not any(
+        secret in page + report.write(found, "json") + report.write(found, "github") for secret in EXAMPLES.values()
+    )
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_every_profile_with_every_recipe_is_clean(accelerator: str, recipe: str) -> None:
+    assert lint.lint(list(map(str, stack_files(accelerator, recipe)))) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nothing\n", "stack: {name: a}\n", "accelerator: {}\n", "accelerator: {name: null}\n"]
+)
+def test_a_missing_profile_is_one_sentence_and_comes_first(text: str, tmp_path: Path) -> None:
+    found = check(tmp_path, text, stack=False)
+    assert found[0].rule == "values/no-accelerator"
+    assert "none of the values files says which machines" in found[0].what
+    assert "--accelerator NAME (there are: b200, h200)" in found[0].fix
+    assert str(found[0].at) == str(tmp_path / "more.yaml")
+    assert not any("accelerator." in one.what for one in found if one.rule == "values/missing-key")
+
+
+def test_a_required_key_that_no_file_sets_is_named_with_its_meaning(tmp_path: Path) -> None:
+    found = lint.lint([str(file) for file in stack_files()[:2]])
+    missing = {one.what.split(" ")[0]: one for one in found}
+    assert {"job.name", "stack"} <= {*missing}
+    assert missing["job.name"].at.line > 1
+    assert missing["job.name"].why.startswith("Name of the run.")
+
+
+def test_a_later_file_that_mends_a_mistake_leaves_nothing_to_say(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("ray: {workers: {replicas: many}}\n")
+    assert check(tmp_path, "ray: {workers: {replicas: 2}}\n") == []
+    (one,) = lint.lint([*map(str, stack_files()), str(broken)])
+    assert one.at.file == str(broken)
+    files = [*map(str, stack_files()), str(broken), str(tmp_path / "more.yaml")]
+    assert lint.lint(files) == []
+
+
+def test_null_in_a_collection_is_fine_and_below_the_configuration_too(tmp_path: Path) -> None:
+    text = "storage: {data: null}\njob:\n  config: {grpo: null}\n  configFor: {b200: {x: null}}\n"
+    assert check(tmp_path, text) == []
+
+
+def test_the_same_file_twice_gives_each_finding_once(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text("zork: 1\n")
+    assert len(lint.lint([*map(str, stack_files()), str(file), str(file)])) == 1
+
+
+def test_the_quick_way_and_the_full_way_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in map(text_of, CASES):
+        quick = [one.key() for one in check(tmp_path, text)]
+        with monkeypatch.context() as patch:
+            patch.setattr(yamlfast, "load", lambda data: None)
+            assert [one.key() for one in check(tmp_path, text)] == quick
+            assert check(tmp_path, "") == []
+
+
+def test_a_clean_run_loads_no_large_library() -> None:
+    code = (
+        "import sys; from postrender import lint; "
+        f"assert lint.lint({[str(file) for file in stack_files()]!r}) == []; print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=SITE.parents[2])
+    assert not {"yaml", "json", "typing", "email.utils", "difflib", "dataclasses"} & {*done.stdout.split()}
+
+
+def test_a_file_that_is_no_values_file_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="stands twice"):
+        check(tmp_path, "a: 1\na: 2\n")

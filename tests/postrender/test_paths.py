@@ -1,0 +1,49 @@
+"""Charts, profiles and schemas are found in a checkout and in an installed package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postrender import paths
+from postrender.errors import InstallationError, UsageError
+from tests.conftest import ACCELERATORS, LAYERS, ROOT
+
+
+def test_a_checkout_is_its_own_data() -> None:
+    assert Path(paths.data_root()) == ROOT
+    assert tuple(paths.LAYERS) == LAYERS
+    assert paths.accelerators() == [*ACCELERATORS]
+    for layer in LAYERS:
+        assert Path(paths.chart(layer), "Chart.yaml").is_file()
+        assert Path(paths.schema(layer)).is_file()
+    for name in ACCELERATORS:
+        assert Path(paths.accelerator(name)).is_file()
+    assert Path(paths.tokens()).is_file()
+
+
+def test_an_installed_package_has_its_data_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "postrender/_data/charts").mkdir(parents=True)
+    monkeypatch.setattr(paths, "_PACKAGE", str(tmp_path / "postrender"))
+    assert paths.data_root() == str(tmp_path / "postrender/_data")
+    assert paths.accelerators() == []
+    with pytest.raises(UsageError, match="none are installed"):
+        paths.accelerator("b200")
+
+
+def test_without_charts_the_installation_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "_PACKAGE", str(tmp_path / "postrender"))
+    with pytest.raises(InstallationError, match="the charts are missing: expected"):
+        paths.data_root()
+
+
+@pytest.mark.parametrize("name", ["b100", "../recipes/gemma3-27b-gsm8k", "", "b200.yaml"])
+def test_a_profile_that_does_not_exist_is_answered_with_those_that_do(name: str) -> None:
+    with pytest.raises(UsageError, match="the profiles are: b200, h200"):
+        paths.accelerator(name)
+
+
+def test_a_word_that_is_no_layer_is_answered_with_the_layers() -> None:
+    with pytest.raises(UsageError, match="the layers are network, storage, raycluster, grpo-job"):
+        paths.chart("jobs")

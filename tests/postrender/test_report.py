@@ -1,0 +1,70 @@
+"""Reports have four parts and a caret for people, and a stable form for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from postrender import report
+from postrender.finding import Finding
+from postrender.location import Location
+from tests.postrender.test_tokens import EXAMPLES
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Write a values file with a tab and a line that is too long for a terminal."""
+    path = tmp_path / "site.yaml"
+    path.write_text("a: 1\n  b:\tx\n" + "c: " + "y" * 500 + "\n")
+    return str(path)
+
+
+def test_text_has_place_what_source_why_and_fix(file: str) -> None:
+    one = Finding("values/rule", Location(file, 1, 4), "a is 1", "It hurts.", "write 2")
+    assert report.write([one], "text") == (
+        f"{file}:1:4: a is 1  [values/rule]\n  1 | a: 1\n    |    ^\n  why: It hurts.\n  fix: write 2\n\n1 finding\n"
+    )
+    assert report.write([one, one], "text").endswith("\n2 findings\n")
+    assert report.write([], "text") == ""
+
+
+def test_the_caret_stands_below_the_character_whatever_a_tab_is(file: str) -> None:
+    assert report.excerpt(Location(file, 2, 6)) == "  2 |   b:\tx\n    |     \t^\n"
+    assert len(report.excerpt(Location(file, 3, 1)).splitlines()[0]) < 220
+
+
+@pytest.mark.parametrize("at", [Location("none.yaml", 1, 1), Location("none.yaml"), Location(__file__, 99999, 1)])
+def test_a_place_without_a_line_shows_none(at: Location) -> None:
+    assert report.excerpt(at) == ""
+
+
+def test_a_secret_is_never_shown(tmp_path: Path) -> None:
+    secret = EXAMPLES["gitlab"]
+    path = tmp_path / "f.yaml"
+    path.write_text(f"a: {secret}\n")
+    for hidden in (True, False):
+        one = Finding("values/x", Location(str(path), 1, 4), f"a is {secret}", "w", f"drop {secret}", secret=hidden)
+        for form in report.FORMATS:
+            assert secret not in report.write([one], form)
+            assert "<gitlab token>" in report.write([one], form)
+
+
+def test_json_has_every_part(file: str) -> None:
+    one = Finding("values/rule", Location(file, 1, 4), "what ü", "why", "fix")
+    assert json.loads(report.write([one], "json")) == {
+        "findings": [
+            {"rule": "values/rule", "file": file, "line": 1, "col": 4, "what": "what ü", "why": "why", "fix": "fix"}
+        ]
+    }
+    assert json.loads(report.write([], "json")) == {"findings": []}
+
+
+def test_github_annotations_are_escaped() -> None:
+    one = Finding("values/rule", Location("a,b:c%.yaml", 2, 3), "50% of\nit", "w", "f")
+    whole = Finding("values/rule", Location("f.yaml"), "x", "w", "f")
+    assert report.write([one, whole], "github") == (
+        "::error file=a%2Cb%3Ac%25.yaml,line=2,col=3,title=values/rule::50%25 of%0Ait%0Awhy: w%0Afix: f\n"
+        "::error file=f.yaml,title=values/rule::x%0Awhy: w%0Afix: f\n"
+    )

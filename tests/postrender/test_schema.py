@@ -1,0 +1,127 @@
+"""The one schema that lint compiles is the strictest of the four, and the fast way to the validator changes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender import paths
+from postrender.errors import InstallationError
+from postrender.schema import Schema
+from tests.conftest import LAYERS, ROOT
+
+# Keywords that say nothing about which values fit.
+PROSE = {"description", "title", "$comment", "default", "examples"}
+
+
+def narrower(loose: Any, strict: Any, path: str, whole: dict[str, Any]) -> list[str]:
+    """Return the places where `strict` accepts something that `loose` refuses, compared keyword by keyword."""
+    if not isinstance(loose, dict) or not isinstance(strict, dict):
+        return [] if loose == strict else [path]
+    reference = strict.get("$ref")
+    if reference and "$ref" not in loose:
+        target = whole["$defs"][reference.removeprefix("#/$defs/")]
+        strict = {**target, **{key: value for key, value in strict.items() if key != "$ref"}}
+    found = []
+    for key, value in loose.items():
+        inside = f"{path}/{key}"
+        if key in PROSE and not isinstance(value, dict):
+            continue
+        if key not in strict:
+            found.append(inside)
+        elif key == "required":
+            found += [] if {*value} <= {*strict[key]} else [inside]
+        else:
+            found += narrower(value, strict[key], inside, whole)
+    return found
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_one_chart_refuses_the_job_chart_refuses_too(layer: str) -> None:
+    """Lint compiles the schema of grpo-job only, and this is why it may."""
+    loose, strict = Schema(paths.schema(layer)).source(), Schema(paths.schema("grpo-job")).source()
+    assert narrower(loose, strict, "", strict) == []
+
+
+def test_the_comparison_itself_sees_a_looser_schema() -> None:
+    loose: dict[str, Any] = {"type": "object", "required": ["a"], "properties": {"a": {"minimum": 3}}}
+    whole: dict[str, Any] = {"$defs": {"d": {"minimum": 3}}}
+    assert narrower(loose, {**loose, "required": ["a", "b"]}, "", whole) == []
+    assert narrower(loose, {**loose, "required": []}, "", whole) == ["/required"]
+    assert narrower(loose, {**loose, "properties": {"a": {"minimum": 2}}}, "", whole) == ["/properties/a/minimum"]
+    assert narrower(loose, {**loose, "properties": {"a": {"$ref": "#/$defs/d"}}}, "", whole) == []
+    assert narrower(loose, {**loose, "properties": {"a": {}}}, "", whole) == ["/properties/a/minimum"]
+
+
+LEAVES = st.sampled_from([0, 1, -1, 1.0, 2.5, "", "a", "v0.7.0", True, None, "4", 41])
+SECTIONS = json.loads((ROOT / "charts/grpo-job/values.schema.json").read_text())["properties"]
+KEYS = st.sampled_from(sorted({*SECTIONS, *(key for part in SECTIONS.values() if isinstance(part, dict) for key in part.get("properties", {}))}))  # fmt: skip  # noqa: E501
+TREES = st.recursive(LEAVES, lambda below: st.dictionaries(KEYS, below, max_size=4), max_leaves=12)
+
+
+@given(tree=st.dictionaries(KEYS, TREES, max_size=5))
+def test_the_validator_agrees_with_jsonschema(tree: dict[str, Any]) -> None:
+    schema = Schema(paths.schema("grpo-job"))
+    oracle = jsonschema.Draft7Validator(schema.source())
+    expected = sorted(
+        (tuple(map(str, error.absolute_path)), str(error.validator)) for error in oracle.iter_errors(tree)
+    )
+    # jsonschema calls a `false` schema None; both give an error for each missing key, and one for all keys in excess.
+    ours = sorted((tuple(map(str, problem.path)), problem.keyword.replace("falseSchema", "None")) for problem in schema.problems(tree))  # fmt: skip  # noqa: E501
+    assert ours == expected
+    assert schema.is_valid(tree) == (not expected)
+
+
+PROBE = """
+import sys
+sys.path.insert(0, {root!r})
+{before}
+from postrender.schema import Schema
+schema = Schema({file!r})
+problems = schema.problems({{"size": "x", "more": 1}})
+print(sorted((p.keyword, p.path) for p in problems), "email.utils" in sys.modules)
+import email.utils, jsonschema_rs
+print(email.utils.parsedate_to_datetime("Tue, 27 Oct 2026 10:17:51 +0000").year, jsonschema_rs.is_valid({{}}, 1))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "slow"), [("", False), ("import jsonschema_rs", True), ("import email.utils", True)], ids=str
+)
+def test_the_fast_way_and_the_ordinary_way_to_the_validator_agree(before: str, slow: bool, tmp_path: Path) -> None:
+    """The stand-in for a date parser is gone afterwards: e-mail and the validator's own package work as ever."""
+    file = tmp_path / "s.json"
+    file.write_text('{"properties": {"size": {"type": "integer"}}, "additionalProperties": false}')
+    code = PROBE.format(root=str(ROOT), file=str(file), before=before)
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == f"[('additionalProperties', ()), ('type', ('size',))] {slow}\n2026 True\n"
+
+
+def test_a_missing_or_broken_schema_is_a_broken_installation(tmp_path: Path) -> None:
+    with pytest.raises(InstallationError, match=r"a schema is missing: .*none\.json"):
+        Schema(str(tmp_path / "none.json"))
+    for text in ("{", '{"type": 3}'):
+        (tmp_path / "s.json").write_text(text)
+        with pytest.raises(InstallationError, match="is no schema"):
+            Schema(str(tmp_path / "s.json"))
+
+
+def test_a_keyword_leads_to_its_part_through_references(tmp_path: Path) -> None:
+    source = {
+        "properties": {"a": {"description": "Outer.", "$ref": "#/$defs/n"}},
+        "$defs": {"n": {"if": {"type": "string"}, "then": {"maxLength": 2}}},
+    }
+    (tmp_path / "s.json").write_text(json.dumps(source))
+    schema = Schema(str(tmp_path / "s.json"))
+    (problem,) = schema.problems({"a": "long"})
+    assert (problem.keyword, problem.expected, problem.path) == ("maxLength", 2, ("a",))
+    assert schema.part(problem.rule) == {"maxLength": 2}
+    assert schema.description(problem.rule) == "Outer."
