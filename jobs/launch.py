@@ -185,7 +185,7 @@ def describe(record: Record) -> str:
 
 
 class Owner:
-    """This attempt's claim on the run directory; `term` is 0 while it has none."""
+    """The claim of this attempt on the run directory; `term` is 0 while it has none."""
 
     def __init__(self, plan: Record, directory: Path) -> None:
         self.path, self.claims = directory / "owner.json", directory / "owners"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from postrender import __version__
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, GrpoError, UsageError
+from postrender.options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Never
+    from collections.abc import Callable
 
 _HELP = """\
 usage: grpo COMMAND …
@@ -25,95 +24,119 @@ usage: grpo COMMAND …
 Exit codes: 0 clean, 1 findings, 2 wrong command line or input, 3 could not run.
 """
 
+_FILES_HELP = """\
+  -f, --values FILE       a values file; once a file, later ones win, as with helm
+  --accelerator NAME      put the profile of this accelerator before the files
+"""
+_RENDERING_HELP = """\
+  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
+  --namespace NAME        namespace of the releases (default: default)
+  --kube-version VERSION  Kubernetes version that the charts see
+"""
+_LINT_HELP = f"""\
+usage: grpo lint -f FILE … [options]
+
+Judge values files without rendering them.
+
+{_FILES_HELP}  --format FORM           text (default), json or github
+"""
+_RENDER_HELP = f"""\
+usage: grpo render [LAYER] -f FILE … [options]
+
+Print the manifests of one layer (network, storage, raycluster, grpo-job), or of all in the order of installation.
+
+{_FILES_HELP}{_RENDERING_HELP}  --release NAME          name of the release (default: the name of the layer)
+  --notes                 print the notes of the charts on stderr (Helm 3 cannot)
+"""
+_DIFF_HELP = f"""\
+usage: grpo diff --accelerator NAME --accelerator NAME -f FILE … [options]
+
+Show how the rendered stack differs between accelerators. Differences are no findings: the exit code is 0.
+
+{_FILES_HELP}{_RENDERING_HELP}  --format FORM           text (default) or json
+"""
+_RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 # What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
 _INTERRUPTED = 130
 
 
-def _formatter(prog: str) -> argparse.HelpFormatter:
-    """Format help to a fixed width: asking for the terminal's width imports compression libraries on every start."""
-    return argparse.HelpFormatter(prog, width=100)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Never:
-        raise UsageError(f"{self.prog}: {message}", fix=f"see {self.prog} --help")
-
-
-def _parser(command: str, about: str) -> _Parser:
-    parser = _Parser(prog=f"grpo {command}", description=about, allow_abbrev=False, formatter_class=_formatter)
-    parser.add_argument(
-        "-f",
-        "--values",
-        action="append",
-        default=[],
-        metavar="FILE",
-        dest="files",
-        help="a values file; give it once a file, later ones win, as with helm",
-    )
-    return parser
-
-
-def _add_rendering(parser: _Parser) -> None:
-    parser.add_argument("--helm", metavar="PATH", help="helm executable; else helm on PATH, else the embedded one")
-    parser.add_argument("--namespace", default="default", help="namespace of the releases (default: default)")
-    parser.add_argument("--kube-version", metavar="VERSION", help="Kubernetes version that the charts see")
-
-
-def _files(files: list[str], accelerators: Sequence[str | None], command: str) -> None:
-    if not files and not any(accelerators):
+def _files(options: Options) -> list[str]:
+    """Return the values files as given; raise UsageError where there is none or one cannot be meant."""
+    files = options.all("values")
+    if not files and not options.has("accelerator"):
         raise UsageError(
-            f"grpo {command}: no values file is given",
-            fix=f"grpo {command} -f values/accelerators/b200.yaml -f RECIPE.yaml -f SITE.yaml",
+            f"{options.command}: no values file is given",
+            fix=f"{options.command} -f values/accelerators/b200.yaml -f RECIPE.yaml -f SITE.yaml",
         )
     for name in files:
         if "," in name:
-            raise UsageError(f"grpo {command}: {name!r} has a comma in it", fix="give each file its own -f")
+            raise UsageError(f"{options.command}: {name!r} has a comma in it", fix="give each file its own -f")
+    return files
+
+
+def _no_words(options: Options, words: list[str]) -> None:
+    if words:
+        fix = f"give a values file with -f {words[0]}"
+        raise UsageError(f"{options.command}: {words[0]!r} was not expected", fix=fix)
 
 
 def _lint(argv: list[str]) -> int:
     from postrender import lint, paths, report
 
-    parser = _parser("lint", "Judge values files without rendering them.")
-    parser.add_argument("--accelerator", metavar="NAME", help="put the profile of this accelerator before the files")
-    parser.add_argument("--format", choices=report.FORMATS, default="text", help="form of the report (default: text)")
-    options = parser.parse_args(argv)
-    _files(options.files, [options.accelerator], "lint")
-    profile = [paths.accelerator(options.accelerator)] if options.accelerator else []
-    files = [*profile, *options.files]
+    options = Options("lint", argv, with_value=("accelerator", "format"))
+    if options.has("help"):
+        sys.stdout.write(_LINT_HELP)
+        return EXIT_CLEAN
+    _no_words(options, options.words)
+    form = options.choice("format", report.FORMATS)
+    files = _files(options)
+    accelerator = options.last("accelerator")
+    if accelerator is not None:
+        files = [paths.accelerator(accelerator), *files]
     findings = lint.lint(files)
-    sys.stdout.write(report.write(findings, options.format))
+    sys.stdout.write(report.write(findings, form))
     if findings:
         return EXIT_FINDINGS
     sys.stderr.write(f"clean: {len(files)} values file{'s' if len(files) > 1 else ''}\n")
     return EXIT_CLEAN
 
 
+def _layers(options: Options) -> tuple[str, ...]:
+    from postrender import paths
+
+    layer, *more = options.words or ["all"]
+    _no_words(options, more)
+    if layer == "all":
+        if options.has("release"):
+            raise UsageError(
+                f"{options.command}: --release names one release", fix="name the layer: grpo render LAYER …"
+            )
+        return paths.LAYERS
+    if layer not in paths.LAYERS:
+        listed = ", ".join(paths.LAYERS)
+        raise options.wrong(f"no layer is called {layer!r}, expected one of {listed}", near=layer, known=paths.LAYERS)
+    return (layer,)
+
+
 def _render(argv: list[str]) -> int:
-    from postrender import helm, paths
+    options = Options("render", argv, with_value=(*_RENDERING, "release"), flags=("notes",))
+    if options.has("help"):
+        sys.stdout.write(_RENDER_HELP)
+        return EXIT_CLEAN
+    from postrender import helm
     from postrender.stack import Stack
 
-    parser = _parser("render", "Print the manifests of one layer, or of all in the order of installation.")
-    parser.add_argument("layer", nargs="?", choices=[*paths.LAYERS, "all"], default="all", help="default: all")
-    parser.add_argument("--accelerator", metavar="NAME", help="put the profile of this accelerator before the files")
-    parser.add_argument("--release", metavar="NAME", help="name of the release (default: the layer's name)")
-    parser.add_argument(
-        "--notes", action="store_true", help="print the notes of the charts on stderr (not with Helm 3)"
-    )
-    _add_rendering(parser)
-    options = parser.parse_args(argv)
-    _files(options.files, [options.accelerator], "render")
-    if options.release and options.layer == "all":
-        raise UsageError("grpo render: --release names one release", fix="name the layer: grpo render LAYER …")
-    stack = Stack.load(options.files, accelerator=options.accelerator)
-    with helm.choose(options.helm) as engine:
-        for layer in paths.LAYERS if options.layer == "all" else (options.layer,):
+    layers = _layers(options)
+    stack = Stack.load(_files(options), accelerator=options.last("accelerator"))
+    with helm.choose(options.last("helm")) as engine:
+        for layer in layers:
             rendered = stack.render(
                 engine,
                 layer,
-                release=options.release,
-                namespace=options.namespace,
-                kube_version=options.kube_version,
-                notes=options.notes,
+                release=options.last("release"),
+                namespace=options.last("namespace") or "default",
+                kube_version=options.last("kube-version"),
+                notes=options.has("notes"),
             )
             sys.stdout.write(rendered.manifest)
             if rendered.notes:
@@ -122,36 +145,41 @@ def _render(argv: list[str]) -> int:
     return EXIT_CLEAN
 
 
+def _sides(options: Options) -> list[str]:
+    sides = list(dict.fromkeys(options.all("accelerator")))
+    if len(sides) < 2:
+        from postrender import paths
+
+        raise UsageError(
+            f"{options.command}: two accelerators are needed",
+            fix=f"grpo diff --accelerator A --accelerator B -f …, of {', '.join(paths.accelerators())}",
+        )
+    return sides
+
+
 def _diff(argv: list[str]) -> int:
+    options = Options("diff", argv, with_value=(*_RENDERING, "format"))
+    if options.has("help"):
+        sys.stdout.write(_DIFF_HELP)
+        return EXIT_CLEAN
     from postrender import diff, helm, paths
     from postrender.stack import Stack
 
-    parser = _parser("diff", "Show how the rendered stack differs between accelerators; exit code 0 either way.")
-    parser.add_argument("--accelerator", metavar="NAME", action="append", default=[], help="give it twice or more")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="form of the report (default: text)")
-    _add_rendering(parser)
-    options = parser.parse_args(argv)
-    sides = list(dict.fromkeys(options.accelerator))
-    if len(sides) < 2:
-        raise UsageError(
-            "grpo diff: two accelerators are needed",
-            fix=f"grpo diff --accelerator A --accelerator B -f …, of {', '.join(paths.accelerators())}",
-        )
-    _files(options.files, sides, "diff")
-    stacks = {side: Stack.load(options.files, accelerator=side) for side in sides}
+    _no_words(options, options.words)
+    form = options.choice("format", ("text", "json"))
+    sides = _sides(options)
+    stacks = {side: Stack.load(_files(options), accelerator=side) for side in sides}
+    namespace, version = options.last("namespace") or "default", options.last("kube-version")
     layers = {}
-    with helm.choose(options.helm) as engine:
+    with helm.choose(options.last("helm")) as engine:
         for layer in paths.LAYERS:
-            layers[layer] = diff.compare(
-                {
-                    side: stack.render(
-                        engine, layer, namespace=options.namespace, kube_version=options.kube_version
-                    ).documents
-                    for side, stack in stacks.items()
-                }
-            )
+            sides_of_layer = {
+                side: stack.render(engine, layer, namespace=namespace, kube_version=version).documents
+                for side, stack in stacks.items()
+            }
+            layers[layer] = diff.compare(sides_of_layer)
         sys.stderr.write(f"rendered with {engine.name}\n")
-    sys.stdout.write(diff.as_json(layers) if options.format == "json" else diff.as_text(layers, sides))
+    sys.stdout.write(diff.as_json(layers) if form == "json" else diff.as_text(layers, sides))
     return EXIT_CLEAN
 
 

@@ -263,6 +263,13 @@ class Embedded:
         values: dict[str, Any] = self.ask({"op": "read", "text": text})["values"]
         return values
 
+    def package(self, chart: str, destination: str) -> str:
+        """Write a chart as .tgz into a folder and return its path; linked folders become real files."""
+        archive: str = self.ask({"op": "package", "chart": os.path.abspath(chart), "destination": destination})[
+            "archive"
+        ]
+        return archive
+
     def render(
         self,
         chart: str,

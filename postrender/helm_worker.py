@@ -103,6 +103,8 @@ def _render(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:
 def _answer(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:
     if request["op"] == "read":
         return {"values": helm.values_from_yaml(request["text"])}
+    if request["op"] == "package":
+        return {"archive": helm.package(request["chart"], destination=request["destination"])}
     return _render(helm, request)
 
 

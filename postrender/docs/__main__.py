@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # At build time, for its RE2-like engine of patterns, which postrender.schema does not offer.
-import jsonschema_rs  # noqa: TID251
+import jsonschema_rs
 
 from postrender.docs import custom, reference, sanity, schemas, sources
 from postrender.docs.files import ROOT

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema_rs  # noqa: TID251 (its own messages are tested: they must not echo a token)
+import jsonschema_rs
 import pytest
-import yaml  # noqa: TID251 (a second reader, as an oracle for what the generator writes)
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 

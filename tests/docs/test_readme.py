@@ -23,7 +23,9 @@ def test_the_first_result_comes_early_and_all_of_it_is_short() -> None:
     assert LINES.index("make demo") < 25
 
 
-def test_the_example_is_real_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_is_real_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The finding at the top is what grpo lint prints for such a file."""
     shown = README.split("```text\n")[1].split("```")[0]
     found = re.search(r"my-site\.yaml:(\d+):", shown)

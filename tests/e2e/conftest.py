@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pytest_helm_charts.clusters import Cluster  # type: ignore[import-untyped]
 
-from harness import pods
+from harness import leftovers, pods
 from harness.controlplane import ControlPlane, Tools
 from harness.helm import Helm
 from harness.image import Image
@@ -26,10 +26,14 @@ GPU_NODES, CPU_NODES = 4, 2
 INSIDE = "GRPO_E2E_INSIDE"
 SHOWN = "rayclusters,rayjobs,pods,services,events,persistentvolumeclaims,configmaps"
 
-# Outside its namespace nothing here can run; `python tests/e2e/run.py` is the way in.
-collect_ignore_glob = [] if INSIDE in os.environ else ["test_*.py"]
-
 NewStack = Callable[..., Stack]
+
+
+def pytest_configure() -> None:
+    """Refuse to run outside the namespace, where the control plane would listen on the machine's own interfaces."""
+    if INSIDE not in os.environ:
+        pytest.exit("start these tests by `python tests/e2e/run.py [pytest arguments]`", returncode=3)
+    leftovers.end_with_parent()
 
 
 @pytest.fixture(scope="session")

@@ -67,6 +67,7 @@ def main(arguments: list[str]) -> int:
 
 def run_inside(arguments: list[str]) -> int:
     """Prepare the sandbox, run pytest, then make sure that no process outlives it."""
+    leftovers.end_with_parent()
     work = Path(os.environ[INSIDE])
     try:
         sandbox.enter(work)

@@ -267,7 +267,7 @@ def test_a_stop_while_taking_over_releases_the_run(site: Site) -> None:
     site.environment["GRPO_OWNER_BEAT_SECONDS"] = "4"
     site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "16"
     launch = site.start()
-    until(lambda: (site.directory / "owner.json").exists(), "the record")
+    until((site.directory / "owner.json").exists, "the record")
     launch.signal(signal.SIGINT)
     assert launch.wait(1) == 128 + signal.SIGINT
     assert site.record()["state"] == "released"

@@ -146,7 +146,8 @@ def test_the_program_fits_into_an_entrypoint() -> None:
     assert SOURCE.isascii()
     assert SOURCE.endswith("\n")
     assert "\t" not in SOURCE
-    assert "{{" not in SOURCE and "}}" not in SOURCE
+    assert "{{" not in SOURCE
+    assert "}}" not in SOURCE
     assert not {"GRPO_PLAN", "GRPO_PROGRAM"} & set(SOURCE.splitlines())
 
 

@@ -76,34 +76,21 @@ class ControlPlane:
         subprocess.run(["openssl", "genrsa", "-out", pki / "sa.key", "2048"], check=True, capture_output=True)
         token = secrets.token_hex(16)
         (pki / "tokens.csv").write_text(f"{token},admin,1,system:masters\n")
-        self.programs.start("etcd", [self.tools.bin / "etcd", *etcd_flags(data)])
-        self.programs.start("kube-apiserver", [self.tools.bin / "kube-apiserver", *api_server_flags(pki)])
+        self._start_tool("etcd", *etcd_flags(data))
+        self._start_tool("kube-apiserver", *api_server_flags(pki))
         self.kubeconfig.write_text(json.dumps(kubeconfig(pki / "apiserver.crt", token)))
         self.kubeconfig.chmod(0o600)
         self._await("API server", lambda: self.kube.raw("/readyz") == "ok")
 
     def _start_controllers(self) -> None:
         flags: list[str | Path] = ["--kubeconfig", self.kubeconfig, "--leader-elect=false", "--bind-address=127.0.0.1"]
-        key = self.work / "pki/sa.key"
-        manager: list[str | Path] = [
-            self.tools.bin / "kube-controller-manager",
-            *flags,
-            f"--service-account-private-key-file={key}",
-        ]
-        # The defaults of 20 queries a second make the deletion of a namespace take ten seconds.
-        self.programs.start("kube-controller-manager", [*manager, "--kube-api-qps=200", "--kube-api-burst=200"])
-        self.programs.start("kube-scheduler", [self.tools.bin / "kube-scheduler", *flags])
+        # The default of 20 queries a second makes the deletion of a namespace take ten seconds.
+        tokens = [f"--service-account-private-key-file={self.work / 'pki/sa.key'}", "--kube-api-qps=200"]
+        self._start_tool("kube-controller-manager", *flags, *tokens, "--kube-api-burst=200")
+        self._start_tool("kube-scheduler", *flags)
         stages = self.work / "stages.yaml"
         stages.write_text(yaml.safe_dump_all(read_stages(self.tools.share / "kwok-stages")))
-        kwok: list[str | Path] = [
-            self.tools.bin / "kwok",
-            "--kubeconfig",
-            self.kubeconfig,
-            "--config",
-            stages,
-            *KWOK_FLAGS,
-        ]
-        self.programs.start("kwok", kwok)
+        self._start_tool("kwok", "--kubeconfig", self.kubeconfig, "--config", stages, *KWOK_FLAGS)
 
     def _apply_crds(self) -> None:
         for folder in ("kuberay-crds", "gke-crds"):
@@ -113,9 +100,12 @@ class ControlPlane:
 
     def _start_operator(self) -> None:
         flags = ["--metrics-addr=127.0.0.1:18080", "--health-probe-bind-address=127.0.0.1:18082"]
-        operator: list[str | Path] = [self.tools.bin / "ray-operator", "--enable-leader-election=false", *flags]
-        self.programs.start("ray-operator", operator, KUBECONFIG=str(self.kubeconfig), ENABLE_WEBHOOKS="false")
+        environment = {"KUBECONFIG": str(self.kubeconfig), "ENABLE_WEBHOOKS": "false"}
+        self._start_tool("ray-operator", "--enable-leader-election=false", *flags, **environment)
         self._await("operator", lambda: answers("http://127.0.0.1:18082/readyz"))
+
+    def _start_tool(self, name: str, *flags: str | Path, **env: str) -> None:
+        self.programs.start(name, [self.tools.bin / name, *flags], **env)
 
     def _await(self, name: str, probe: Callable[[], bool]) -> None:
         def ready() -> bool:

@@ -45,6 +45,9 @@ class Image:
         mount("--bind", ray, VENV)
         (CODE / "examples").mkdir(parents=True, exist_ok=True)
         self.state.mkdir(exist_ok=True)
+        # The base configuration, on which the run's own one rests by `defaults`; the stand-in trainer does not read it.
+        (CODE / "examples/configs").mkdir(exist_ok=True)
+        (CODE / "examples/configs/grpo_math_1B.yaml").write_text("{}\n")
         # v0.4.0 has the older name, v0.5.0 both.
         for name in ("run_grpo.py", "run_grpo_math.py"):
             shutil.copy(standins / "run_grpo.py", CODE / "examples" / name)

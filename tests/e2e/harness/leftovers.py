@@ -9,13 +9,19 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
-PR_SET_CHILD_SUBREAPER = 36
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
     """Make this process the parent of every orphan below it, so that none can hide from `sweep`."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    if LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def end_with_parent() -> None:
+    """Ask the kernel for a SIGINT when this process' parent ends, even by SIGKILL."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGINT, 0, 0, 0)
 
 
 def descendants(ancestor: int) -> list[int]:
