@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -117,12 +118,21 @@ def helm(request: pytest.FixtureRequest, helms: dict[str, Helm]) -> Helm:
 
 
 @pytest.fixture(scope="session")
-def new_stack(kube: Kube, helms: dict[str, Helm], work: Path) -> NewStack:
+def checkout(work: Path) -> Path:
+    """A copy of charts and values: an edit during the run would make an unchanged upgrade a changed one."""
+    folder = work / "checkout"
+    for name in ("charts", "jobs", "values"):
+        shutil.copytree(REPOSITORY / name, folder / name, symlinks=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def new_stack(kube: Kube, helms: dict[str, Helm], work: Path, checkout: Path) -> NewStack:
     """Make stacks, each in a new namespace unless one is named: new_stack("b200", "helm4", namespace="", **values)."""
     numbers = itertools.count(1)
 
     def make(accelerator: str = "b200", helm: str = "helm4", namespace: str = "", **values: object) -> Stack:
-        stack = Stack(REPOSITORY, work, kube, helms[helm], namespace or f"team-{next(numbers)}", accelerator, values)
+        stack = Stack(checkout, work, kube, helms[helm], namespace or f"team-{next(numbers)}", accelerator, values)
         if not namespace:
             stack.prepare_namespace()
         return stack
