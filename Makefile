@@ -70,6 +70,7 @@ tools: ## Build pinned Helm 3, Helm 4, kubeconform and a control plane into .too
 	tools/build.sh
 
 e2e: $(STAMP) tools ## Install the stack on a real control plane with the real KubeRay operator (needs root on Linux)
+	tools/ray.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 	$(BIN)/python tests/e2e/run.py
 
