@@ -8,9 +8,11 @@ An owner that cannot beat stops its trainer before that: SIGTERM FENCE seconds a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import queue
 import re
 import shlex
 import shutil
@@ -20,6 +22,7 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +75,9 @@ def create_once(path: Path, text: str) -> bool:
         # Object-store mounts notice the second writer when the file is flushed or closed, as ESTALE.
         if error.errno in (errno.EEXIST, errno.ESTALE):
             return False
+        # A full disk leaves an empty file, which would be taken for somebody else's.
+        with contextlib.suppress(OSError):
+            path.unlink()
         raise
     return True
 
@@ -93,12 +99,15 @@ def read_record(path: Path) -> Record:
         return {}
     except ValueError:
         record = None
-    return record if isinstance(record, dict) else {"state": "unreadable"}
+    # Somebody may have edited it: then it counts as a sign of life that nobody renews.
+    sound = isinstance(record, dict) and type(record.get("term")) is int and type(record.get("lapse")) in (int, float)
+    return record if sound else {"state": "unreadable", "term": 0, "lapse": LAPSE}
 
 
 def highest(directory: Path) -> int:
     """Return the highest number that names an entry, 0 when there is none."""
-    return max((int(stem) for name in os.listdir(directory) if (stem := name.split(".")[0]).isdigit()), default=0)
+    stems = (name.split(".")[0] for name in os.listdir(directory))
+    return max((int(stem) for stem in stems if re.fullmatch("[0-9]{1,9}", stem)), default=0)
 
 
 def flat(facts: Record) -> Record:
@@ -180,6 +189,15 @@ def term_of(record: Record) -> int:
     return int(record.get("term", 0))
 
 
+def ray_job() -> str | None:
+    """Return the name under which Ray runs this program, if it does."""
+    try:
+        metadata = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")["metadata"]
+        return str(metadata["job_submission_id"])
+    except (ValueError, TypeError, KeyError):
+        return os.environ.get("RAY_JOB_ID")
+
+
 def describe(record: Record) -> str:
     return f"attempt {record.get('attempt', '?')} (host {record.get('host', '?')}, job {record.get('job') or '?'})"
 
@@ -190,10 +208,8 @@ class Owner:
     def __init__(self, plan: Record, directory: Path) -> None:
         self.path, self.claims = directory / "owner.json", directory / "owners"
         self.term, self.beats, self.written, self.lost = 0, 0, now(), ""
-        ray = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}").get("metadata") or {}
-        job = ray.get("job_submission_id") or os.environ.get("RAY_JOB_ID")
         self.about = {"run": plan["run"], "attempt": plan["attempt"], "host": socket.gethostname(), "pid": os.getpid()}
-        self.about |= {"job": job, "token": str(uuid.uuid4()), "lapse": LAPSE}
+        self.about |= {"job": ray_job(), "token": str(uuid.uuid4()), "lapse": LAPSE}
         self.done = threading.Event()
         # A thread, because a write may hang with the storage and the trainer must be stopped nevertheless.
         self.heart = threading.Thread(target=self.keep, daemon=True)
@@ -285,6 +301,21 @@ class Owner:
         silent = now() - self.written
         return self.lost or (f"the owner record could not be written for {silent:.0f} s" if silent > FENCE else "")
 
+    def confirm(self) -> None:
+        """Return when the trainer may start: at once, or when the storage is back and nobody else took the run.
+
+        Raises Refused when the run is lost, or the storage stays away for WAIT seconds.
+        """
+        deadline, silent = now() + WAIT, False
+        while reason := self.trouble():
+            if self.lost or now() > deadline:
+                raise Refused(reason)
+            silent = True
+            pause(BEAT)
+        # A successor that waited may have seen the silence: time for its claim to appear.
+        pause(BEAT * 2 if silent else 0)
+        self.check()
+
     def release(self) -> None:
         """Stop beating and let a successor go on at once, if the run is still ours and no write hangs."""
         self.done.set()
@@ -296,6 +327,49 @@ class Owner:
                 self.write("released")
             except (Refused, OSError) as error:
                 say(f"the owner record was not released: {error}")
+
+
+def forward_output(reader: int, output: int, chunks: queue.Queue[bytes]) -> None:
+    """Copy a pipe to this program's own output and to a queue, until every process has closed the pipe."""
+    while chunk := os.read(reader, 1 << 16):
+        with contextlib.suppress(OSError):
+            os.write(output, chunk)
+        # A volume that hangs costs lines of its copy, and never makes the trainer or this program stand still.
+        with contextlib.suppress(queue.Full):
+            chunks.put_nowait(chunk)
+
+
+def keep_output(path: Path, chunks: queue.Queue[bytes]) -> None:
+    try:
+        with path.open("ab", buffering=0) as file:
+            while chunk := chunks.get():
+                file.write(chunk)
+    except OSError as error:
+        say(f"warning: {path} is not written: {error.strerror}")
+
+
+@contextlib.contextmanager
+def copied(path: Path) -> Iterator[None]:
+    """Send the output of this program and of its trainer to a file on the volume too, where it outlives the cluster."""
+    reader, writer = os.pipe()
+    kept, chunks = [os.dup(1), os.dup(2)], queue.Queue[bytes](256)
+    forwarder = threading.Thread(target=forward_output, args=[reader, kept[0], chunks], daemon=True)
+    keeper = threading.Thread(target=keep_output, args=[path, chunks], daemon=True)
+    forwarder.start()
+    keeper.start()
+    for number in (1, 2):
+        os.dup2(writer, number)
+    os.close(writer)
+    try:
+        yield
+    finally:
+        for number, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, number)
+        # A process that has left the trainer's group may hold the pipe open. The file is uploaded when it is closed.
+        forwarder.join(GRACE)
+        with contextlib.suppress(queue.Full):
+            chunks.put(b"", timeout=GRACE)
+        keeper.join(FENCE)
 
 
 class Trainer:
@@ -341,42 +415,41 @@ class Trainer:
             pass
 
 
-def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool]:
-    """Run the trainer to its end; return its exit code and whether it was asked to stop."""
+def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool, bool]:
+    """Run the trainer to its end; return its exit code, whether it was asked to stop, and whether the run was lost."""
     trainer, told, kill_at = Trainer(words, mask), set[int](), NEVER
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
     while (code := trainer.poll()) is None:
         info = signal.sigtimedwait(WATCHED, BEAT / 5)
         if info and info.si_signo in STOPS and info.si_signo not in told:
-            say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
             told.add(info.si_signo)
             trainer.forward(info)
+            say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
         if now() > kill_at:
             os.killpg(trainer.group, signal.SIGKILL)
             os.kill(trainer.pid, signal.SIGKILL)
         elif kill_at == NEVER and (reason := owner.trouble()):
-            say(f"{reason}; stopping the trainer")
             os.kill(trainer.pid, signal.SIGTERM)
             kill_at = now() + GRACE
+            say(f"{reason}; stopping the trainer")
     trainer.end(GRACE if kill_at == NEVER else 0)
     say(f"the trainer ended with exit code {code}")
-    if kill_at != NEVER:
-        raise Refused("the trainer was stopped because this attempt does not own the run any longer")
-    return code, bool(told)
+    return code, bool(told), kill_at != NEVER
 
 
 def train(words: list[str], retries: int, owner: Owner, mask: set[int]) -> int:
     """Run the trainer, and again after a failure up to `retries` times; return its last exit code."""
     for retry in range(retries + 1):
         pause(BEAT if retry else 0)
-        owner.check()
-        if reason := owner.trouble():
-            raise Refused(reason)
-        code, stopped = supervise(words, owner, mask)
-        if code == 0 or stopped or retry == retries:
+        owner.confirm()
+        code, stopped, lost = supervise(words, owner, mask)
+        if stopped or retry == retries or (code == 0 and not lost):
             break
         say(f"starting the trainer again: retry {retry + 1} of {retries}")
-    return code
+    if lost:
+        raise Refused("the trainer was stopped because this attempt could not prove that it owns the run")
+    # A trainer that saves and ends well after a signal has not reached its last step.
+    return 128 + signal.SIGTERM if stopped and code == 0 else code
 
 
 def to_yaml(config: Record) -> str:
@@ -396,7 +469,7 @@ def read_plan() -> Record:
     return plan
 
 
-def launch(plan: Record, mask: set[int]) -> int:
+def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     directory = Path(plan["runDirectory"])
     config = directory / "attempts" / str(plan["attempt"]) / "config.yaml"
     if not 0 < 4 * BEAT <= LAPSE < WAIT:
@@ -412,6 +485,7 @@ def launch(plan: Record, mask: set[int]) -> int:
         # A newer attempt may have come while this one waited.
         check_attempt(plan, directory)
         owner.heart.start()
+        outputs.enter_context(copied(config.with_name("output.log")))
         replace(config, to_yaml(plan["config"]), "draft")
         return train(words, plan.get("retries", 0), owner, mask)
     finally:
@@ -420,15 +494,16 @@ def launch(plan: Record, mask: set[int]) -> int:
 
 def main() -> int:
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
-    try:
-        return launch(read_plan(), {int(number) for number in mask})
-    except Refused as error:
-        say(str(error))
-    except Stopped as stop:
-        say(f"stopped by {signal.Signals(stop.args[0]).name}")
-        return 128 + int(stop.args[0])
-    except OSError as error:
-        say(f"cannot go on: {error.filename or 'input or output'}: {error.strerror}")
+    with contextlib.ExitStack() as outputs:
+        try:
+            return launch(read_plan(), {int(number) for number in mask}, outputs)
+        except Refused as error:
+            say(str(error))
+        except Stopped as stop:
+            say(f"stopped by {signal.Signals(stop.args[0]).name}")
+            return 128 + int(stop.args[0])
+        except OSError as error:
+            say(f"cannot go on: {error.filename or 'input or output'}: {error.strerror}")
     return 1
 
 

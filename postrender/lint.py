@@ -38,11 +38,25 @@ def lint(files: Sequence[str]) -> list[Finding]:
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
+def _defaults() -> dict[str, Any]:
+    """Return the chart's own values, over which Helm lays the files: a key that has a default is required as well."""
+    from postrender import yamlfast
+
+    file = paths.defaults(_STRICTEST)
+    data = textio.read_bytes(file)
+    tree = yamlfast.load(data)
+    if tree is None:
+        from postrender import yamlio
+
+        tree = yamlio.values_from_bytes(data, file).plain()
+    return tree
+
+
 def _is_clean_at_first_sight(texts: Sequence[bytes], schema: Schema) -> bool:
     """Say whether plain files have no finding for certain; otherwise the full reader decides, which knows places."""
     from postrender import values, yamlfast
 
-    merged: dict[str, Any] = {}
+    merged = _defaults()
     for data in texts:
         tree = yamlfast.load(data)
         if tree is None or tokens.find(data.decode("utf-8")):
@@ -99,7 +113,9 @@ def _accelerator(merged: Values) -> Iterator[Finding]:
 
 
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
-    tree = merged.as_helm_merges()
+    from postrender import values
+
+    tree = values.overlay(_defaults(), merged.as_helm_merges())
     if schema.is_valid(tree):
         return
     from postrender.explain import Explainer

@@ -32,11 +32,17 @@ def outputs(root: Path) -> dict[str, str]:
     for chart in CHARTS:
         schema = schemas.bundle(tree, chart, kubernetes)
         check_defaults(chart, schema, reference.defaults(tree, chart))
-        out[f"charts/{chart}/values.schema.json"] = json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+        out[f"charts/{chart}/values.schema.json"] = text(schema)
         out[f"charts/{chart}/values.yaml"] = reference.values_yaml(tree, chart)
+    out["schemas/values.schema.json"] = text(schemas.for_editors(schemas.bundle(tree, "grpo-job", kubernetes)))
     out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)
     out["docs/values.md"] = reference.markdown(tree)
     return out
+
+
+def text(schema: Schema) -> str:
+    """Return a schema as it is committed."""
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_defaults(chart: str, schema: Schema, defaults: Schema) -> None:

@@ -20,6 +20,11 @@ from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, stack_fi
 
 RenderText = Callable[..., Rendered]
 
+POD: dict[str, Any] = {
+    "labels": {"a": "b"},
+    "annotations": {"c": "d"},
+    "podSpec": {"priorityClassName": "high"},
+}
 # Every optional part of the contract in use, so that the walk below meets each leaf.
 EVERYTHING: dict[str, Any] = {
     "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}},
@@ -32,10 +37,8 @@ EVERYTHING: dict[str, Any] = {
         },
         "data": {"gcsfuse": {"mountOptions": {"uid": "1000"}}},
     },
-    "ray": {
-        part: {"labels": {"a": "b"}, "annotations": {"c": "d"}, "podSpec": {"priorityClassName": "high"}}
-        for part in ("head", "workers")
-    },
+    # Versions before v0.7.0 need a CPU on the head.
+    "ray": {"head": {"numCpus": 1, **POD}, "workers": POD},
     "job": {"configFor": {"b200": {"grpo": {"seed": 7}}}},
     "checks": {"ignore": {"some/rule": "canary"}},
 }
@@ -90,6 +93,9 @@ def baseline() -> dict[str, Any]:
 def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText, baseline: dict[str, Any]) -> None:
     """Changing a leaf changes what at least one chart renders or says."""
     values = everything()
+    if path[:2] == ("accelerator", "interfaces"):
+        # A subnet that is named for this network would be refused without it.
+        values["network"]["rdma"]["subnets"] = {}
     if path[:3] == ("storage", "lustre", "existingClaim") or path == ("job", "nodes"):
         values = shapes.merge(values, {"ray": {"workers": {"replicas": 3}}})
     validator = jsonschema_rs.validator_for(schema_of("grpo-job"))
@@ -206,6 +212,38 @@ def test_null_deletes_a_map_entry(
     assert gone not in render_text(layer, files=[*stack_files(), first, second]).manifest
 
 
+@pytest.mark.parametrize("layer", LAYERS)
+def test_null_takes_no_default_away(layer: str, render_text: RenderText, tmp_path: Path) -> None:
+    """A template would read the gap as 0, as false or as nothing; the schema names the key instead."""
+    schema = schema_of(layer)
+    accepted = []
+    file = tmp_path / "null.yaml"
+    leaves_ = defaults_of(schema, schema)
+    for path in sorted({leaf[:depth] for leaf in leaves_ for depth in range(1, len(leaf) + 1)}):
+        file.write_text(yaml.safe_dump(shapes.nested(path, None)), encoding="utf-8")
+        try:
+            render_text(layer, files=[*stack_files(), file])
+            accepted.append(".".join(path))
+        except RenderError as error:
+            assert path[-1] in str(error), path
+    assert not accepted
+
+
+def test_overlays_are_keyed_by_the_profiles_that_exist(render_text: RenderText) -> None:
+    """A misspelt accelerator would lose its overlay silently."""
+    (pattern,) = schema_of("grpo-job")["properties"]["job"]["properties"]["configFor"]["patternProperties"]
+    assert pattern == f"^({'|'.join(ACCELERATORS)})$"
+    with pytest.raises(RenderError, match="h20'"):
+        render_text("grpo-job", {"job": {"configFor": {"h20": {"grpo": {"seed": 1}}}}})
+
+
+def test_a_token_as_a_key_of_the_configuration_is_not_printed(render_text: RenderText) -> None:
+    """Below job.config every key is allowed, and would be stored in the release."""
+    with pytest.raises(RenderError, match=r"a key below job\.config\.env looks like a token") as caught:
+        render_text("grpo-job", {"job": {"config": {"env": {"hf_" + "Zq9" * 12: 1}}}})
+    assert "Zq9" not in str(caught.value)
+
+
 def pod_templates(item: Any) -> list[Any]:
     """Return every pod template below an object."""
     if isinstance(item, dict):
@@ -319,7 +357,13 @@ def test_names_stay_within_their_limits(render: Render) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [{"stack": {"name": "s" * 41}}, {"job": {"name": "j" * 41}}, {"job": {"name": "Upper"}}, {"job": {"name": "1st"}}],
+    [
+        {"stack": {"name": "s" * 41}},
+        {"stack": {"names": {"cluster": "1.2x"}}},
+        {"job": {"name": "j" * 41}},
+        {"job": {"name": "Upper"}},
+        {"job": {"name": "1st"}},
+    ],
 )
 def test_names_beyond_their_limits_are_refused(values: dict[str, Any], render_text: RenderText) -> None:
     """A name that KubeRay would refuse after the install is refused before it."""

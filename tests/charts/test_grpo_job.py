@@ -147,8 +147,17 @@ def test_fewer_nodes_on_an_existing_cluster(render: Render) -> None:
     ("version", "script"), [("v0.4.0", "run_grpo_math.py"), ("v0.5.0", "run_grpo.py"), ("v0.7.0", "run_grpo.py")]
 )
 def test_the_version_chooses_the_script(version: str, script: str, render: Render) -> None:
-    """run_grpo_math.py is gone from v0.6.0 on."""
-    assert plan(render("grpo-job", {"job": {"version": version}}))["command"][1] == f"examples/{script}"
+    """run_grpo_math.py is gone from v0.6.0 on. An image of another version is refused by what it lacks."""
+    found = plan(render("grpo-job", {"job": {"version": version}, "ray": {"head": {"numCpus": 1}}}))
+    assert found["command"][1] == f"examples/{script}"
+    assert found["requiredFiles"] == [f"examples/{script}", "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"]
+
+
+@pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0"])
+def test_an_older_version_needs_a_cpu_on_the_head(version: str, render_text: Callable[..., Rendered]) -> None:
+    """It reserves one on every node and waits for ever, with all GPUs idle."""
+    with pytest.raises(RenderError, match=f"job.version {version} waits for ever .* set ray.head.numCpus to 1"):
+        render_text("grpo-job", {"job": {"version": version}})
 
 
 def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:

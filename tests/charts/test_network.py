@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,35 @@ def test_a_missing_prefix_is_named(render_text: Callable[..., Rendered]) -> None
     """The message says which key to set."""
     with pytest.raises(RenderError, match=r"network rdma-0 needs a VPC and a subnet: set network\.rdma\.prefix"):
         render_text("network", {"network": {"rdma": {"prefix": ""}}})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"network": {"rdma": {"subnets": {"rmda-3": "odd"}}}}, "rmda-3"),
+        ({"network": {"rdma": {"subnets": {"rdma-9": "odd"}}}}, r"network\.rdma\.subnets\.rdma-9: the machine has no"),
+        (
+            {"accelerator": {"interfaces": {"eth3": {"network": "rdma-0", "deviceMode": "RDMA"}}}},
+            r"eth2 and eth3 both join network rdma-0",
+        ),
+        (
+            {"accelerator": {"interfaces": {"eth3": {"network": "fast", "deviceMode": "RDMA"}}}},
+            r"network fast of eth3 has no number at its end",
+        ),
+    ],
+)
+def test_networks_that_cannot_be_are_refused(
+    values: dict[str, Any], message: str, render_text: Callable[..., Rendered]
+) -> None:
+    """The message names the key."""
+    with pytest.raises(RenderError, match=message):
+        render_text("network", values)
+
+
+def test_the_notes_do_not_buy_nodes_by_default(render_text: Callable[..., Rendered]) -> None:
+    """Without a number gcloud makes three nodes, in each zone of a regional cluster."""
+    notes = render_text("network").notes or ""
+    assert "--num-nodes=NODES --node-locations=ZONE" in notes
 
 
 def test_the_notes_list_the_subnets_in_the_order_of_the_interfaces(render_text: Callable[..., Rendered]) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -122,6 +125,62 @@ def test_the_head_has_no_gpu_and_keeps_off_gpu_nodes(render: Render) -> None:
     assert "tolerations" not in head["spec"]
 
 
+def test_ray_puts_nothing_on_the_head_unless_told(render: Render) -> None:
+    """The monitor has removed workers with autoscaling off, so it does not run."""
+    for values, cpus in (({}, "0"), ({"ray": {"head": {"numCpus": 1}}}, "1")):
+        parameters = render("raycluster", values)[0]["spec"]["headGroupSpec"]["rayStartParams"]
+        assert parameters == {"dashboard-host": ANY, "num-cpus": cpus, "num-gpus": "0", "no-monitor": "true"}
+
+
+def test_the_images_own_libraries_stay_in_front(render: Render) -> None:
+    """The variable replaces the image's, which puts its own cuDNN before the system's."""
+    for part in parts(render("raycluster", {"images": {"training": {"libraryPath": "/opt/cudnn/lib:/opt/more"}}})):
+        assert environment(part)["LD_LIBRARY_PATH"] == (
+            "/opt/cudnn/lib:/opt/more:/usr/local/nvidia/lib64:/usr/local/gib/lib64"
+        )
+    for part in parts(render("raycluster", {"images": {"training": {"libraryPath": ""}}})):
+        assert environment(part)["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib64:/usr/local/gib/lib64"
+
+
+@pytest.mark.parametrize(
+    ("version", "code", "words"),
+    [
+        (
+            "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023",
+            1,
+            "driver 535.129",
+        ),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build", 0, "in place"),
+        ("", 0, "cannot be read here"),
+    ],
+)
+def test_the_node_check_refuses_an_old_driver(
+    version: str, code: int, words: str, render: Render, tmp_path: Path
+) -> None:
+    """The image's CUDA would fail on it after minutes."""
+    _, worker = parts(render("raycluster"))
+    script = worker["spec"]["initContainers"][0]["args"][0]
+    (tmp_path / "version").write_text(f"{version}\nGCC version:  12.2.0\n")
+    (tmp_path / "file").touch()
+    for path, instead in (
+        ("/proc/driver/nvidia/version", "version"),
+        ("/usr/local/gib/scripts/set_nccl_env.sh", "file"),
+        ("/usr/local/gib/configs/tuner_config_a4.txtpb", "file"),
+    ):
+        assert path in script
+        script = script.replace(path, str(tmp_path / instead))
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == code
+    assert words in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("label", ["ray.io/cluster", "grpo-charts/part"])
+def test_labels_that_others_own_cannot_be_set(label: str, render_text: Callable[..., Rendered]) -> None:
+    """KubeRay finds its pods by them."""
+    with pytest.raises(RenderError, match=f"pod label {label} belongs to"):
+        render_text("raycluster", {"ray": {"workers": {"labels": {label: "x"}}}})
+
+
 def test_the_size_is_fixed(render: Render) -> None:
     """KubeRay clamps replicas silently and its autoscaler kills idle workers; equal numbers prevent both."""
     spec = render("raycluster", {"ray": {"workers": {"replicas": 4}}})[0]["spec"]
@@ -155,6 +214,7 @@ def test_the_head_says_what_the_cluster_is(render: Render) -> None:
         "gpusPerNode": 8,
         "image": "nvcr.io/nvidia/nemo-rl:v0.7.0",
         "rayVersion": "2.55.1",
+        "headCpus": 0,
         "mounts": {"/data": "gemma-data"},
     }
 

@@ -94,3 +94,32 @@ def test_a_brought_service_account_is_not_created(render: Render) -> None:
         for item in render("storage", {"stack": {"names": {"serviceAccount": "mine"}}})
         if item["kind"] == "ServiceAccount"
     ]
+
+
+@pytest.mark.parametrize(
+    ("storage", "message"),
+    [
+        ({"other": {"mountPath": "/data"}}, r"mountPath is /data, where storage\.\w+ is mounted already"),
+        ({"other": {"mountPath": "/dev/shm"}}, r"where the chart's shared memory is mounted already"),
+        ({"other": {"mountPath": "/usr/local/gib"}}, r"where accelerator\.hostPaths\.gib is mounted already"),
+        ({"shared-memory": {"mountPath": "/x"}}, r"storage\.shared-memory: the pods have a volume of that name"),
+        ({"host-gib": {"mountPath": "/x"}}, r"storage\.host-gib: the pods have a volume of that name"),
+        ({"other": {"mountPath": "/data/"}}, "mountPath"),
+    ],
+)
+def test_volumes_that_make_no_valid_pod_are_refused(
+    storage: dict[str, Any], message: str, render_text: Callable[..., Rendered]
+) -> None:
+    """KubeRay would only write an event that the pod could not be made."""
+    volumes = {name: volume | {"existingClaim": {"name": "claim"}} for name, volume in storage.items()}
+    with pytest.raises(RenderError, match=message):
+        render_text("storage", {"storage": volumes})
+
+
+def test_the_notes_name_the_role_for_each_bucket(render_text: Callable[..., Rendered]) -> None:
+    """Also where the project is not known; and only where there is a bucket."""
+    unknown = render_text("storage", {"platform": {"projectId": "", "projectNumber": ""}}).notes or ""
+    assert "gs://my-bucket" in unknown
+    assert "projects/PROJECT_NUMBER/locations/global/workloadIdentityPools/PROJECT_ID.svc.id.goog" in unknown
+    claim = {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}}}
+    assert "role" not in (render_text("storage", claim).notes or "")

@@ -50,7 +50,7 @@ def leaves(raw: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         for key, inner in node["properties"].items():
             yield from leaves(inner, (*path, key))
     elif isinstance(node.get("additionalProperties"), dict):
-        key = "eth1" if path[-1] == "interfaces" else "data"
+        key = {"interfaces": "eth1", "subnets": "rdma-0", "configFor": "b200"}.get(path[-1], "data")
         yield from leaves(node["additionalProperties"], (*path, key))
     else:
         yield path, node
@@ -116,12 +116,12 @@ def test_sections_of_other_charts_require_nothing(chart: str) -> None:
 
 
 def test_what_is_required_is_required_by_the_readers_only() -> None:
-    missing = {c: {e.kind.value for e in errors(c, {"job": {}, "stack": {}, "images": {}})} for c in CHARTS}
+    missing = {c: {e.kind.value for e in errors(c, reference.defaults(TREE, c))} for c in CHARTS}
     assert missing == {
         "network": {"name"},
         "storage": {"name"},
-        "raycluster": {"name", "training"},
-        "grpo-job": {"name", "version", "training"},
+        "raycluster": {"name", "repository", "tag", "rayVersion"},
+        "grpo-job": {"name", "version", "repository", "tag", "rayVersion"},
     }
 
 
@@ -311,7 +311,24 @@ def test_a_shared_object_requires_nothing_where_its_section_is_not_read() -> Non
     section = {"type": "object", "description": "S.", "properties": {"x": {"$ref": "#/$defs/shared"}}}
     tree = Sources({**TREE.sections, "platform": section, "ray": section}, {**TREE.defs, "shared": shared}, TREE.tokens)
     validator = jsonschema_rs.Draft7Validator(schemas.bundle(tree, "network", {}))
-    found = [tuple(e.instance_path) for e in validator.iter_errors({"stack": {"name": "a"}, "platform": {"x": {}}})]
+    values = reference.defaults(tree, "network")
+    values["stack"]["name"] = "a"
+    found = [tuple(e.instance_path) for e in validator.iter_errors({**values, "platform": {"x": {}}})]
     assert found == [("platform", "x")]
-    assert validator.is_valid({"stack": {"name": "a"}, "ray": {"x": {}}})
-    assert not validator.is_valid({"stack": {"name": "a"}, "ray": {"x": {"b": 1}}})
+    assert validator.is_valid({**values, "ray": {"x": {}}})
+    assert not validator.is_valid({**values, "ray": {"x": {"b": 1}}})
+
+
+def test_an_editor_misses_nothing_in_a_single_file() -> None:
+    """The schema of the modelines is as strict as the charts' about what stands in a file."""
+    content = json.loads((ROOT / "schemas/values.schema.json").read_text("utf-8"))
+    validator = jsonschema_rs.Draft7Validator(content)
+    files = [
+        file for folder in ("accelerators", "recipes", "examples") for file in (ROOT / "values" / folder).iterdir()
+    ]
+    for file in files:
+        text = file.read_text("utf-8")
+        assert text.startswith("# yaml-language-server: $schema=../../schemas/values.schema.json\n")
+        assert validator.is_valid(yaml.safe_load(text)), file
+    assert not validator.is_valid({"ray": {"workers": {"replicsa": 3}}})
+    assert not validator.is_valid({"storage": {"data": {"mountPath": "data"}}})

@@ -25,7 +25,7 @@ def entrypoint(plan: dict[str, Any]) -> str:
     """Return the entrypoint that the grpo-job chart renders for this plan."""
     text = json.dumps(plan, indent=2, ensure_ascii=False)
     program = PROGRAM.read_text(encoding="utf-8")
-    return f"exec python3 - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'\n{text}\nGRPO_PLAN\n{program}GRPO_PROGRAM\n"
+    return f"exec python3 -I - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'\n{text}\nGRPO_PLAN\n{program}GRPO_PROGRAM\n"
 
 
 def load_program() -> Any:

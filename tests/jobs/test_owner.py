@@ -87,7 +87,7 @@ def test_a_successor_waits_while_the_trainer_saves(site: Site) -> None:
     second = site.start(attempt=2)
     second.says("owns the run")
     first.signal(signal.SIGTERM)
-    assert first.wait() == 0
+    assert first.wait() == 128 + signal.SIGTERM
     assert second.wait() == 0
     site.never_two()
     (start, end, _), _ = site.intervals()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from .harness import Launch, Site
+from .harness import Launch, Site, load_program
 
 Change = Callable[[Site], dict[str, Any]]
 
@@ -149,3 +152,53 @@ def test_no_environment_value_is_printed(site: Site) -> None:
     assert launch.wait() == 0
     assert "hf_shhh" not in launch.output
     assert "quiet" not in launch.output
+
+
+def test_a_full_disk_does_not_use_up_the_attempt(site: Site) -> None:
+    module = load_program()
+    directory = site.tmp / "full"
+    directory.mkdir()
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    module.os.fsync = full
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            module.create_once(directory / "spec.sha256", "abc")
+    finally:
+        module.os.fsync = real
+    assert list(directory.iterdir()) == []
+    assert module.create_once(directory / "spec.sha256", "abc")
+
+
+@pytest.mark.parametrize("change", [{"term": None}, {"term": "x"}, {"lapse": "60"}, {"lapse": None}, {"term": True}])
+def test_a_damaged_record_is_taken_over_after_a_while(site: Site, change: dict[str, Any]) -> None:
+    assert site.start().wait() == 0
+    path = site.directory / "owner.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    launch = site.start(attempt=2)
+    assert launch.wait() == 0, launch.output
+    assert "taken over" in launch.output
+
+
+def test_names_that_are_no_numbers_are_passed_over(site: Site) -> None:
+    assert site.start().wait() == 0
+    (site.directory / "attempts/²").mkdir()
+    (site.directory / "owners/x.json").touch()
+    assert site.start(attempt=2).wait() == 0
+
+
+def test_a_module_in_the_folder_of_the_job_replaces_none_of_pythons(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/uuid.py").write_text("raise SystemExit('replaced')")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert site.start().wait() == 0
+
+
+def test_a_job_configuration_that_is_no_json_does_not_matter(site: Site) -> None:
+    assert site.start_plan(site.plan(), RAY_JOB_CONFIG_JSON_ENV_VAR="{").wait() == 0
+    assert site.record()["job"] is None

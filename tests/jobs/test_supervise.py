@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .harness import LAPSE, Site, until
+from .harness import BEAT, LAPSE, Site, until
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 255])
@@ -42,7 +43,7 @@ def test_a_signal_that_ray_has_sent_to_the_trainer_too_is_not_doubled(site: Site
     site.trains(1)
     launch.signal(signal.SIGTERM)
     os.kill(site.trainer_pid(1), signal.SIGTERM)
-    assert launch.wait() == 0
+    assert launch.wait() == 128 + signal.SIGTERM
     assert site.count("SIGTERM") == 1
 
 
@@ -94,7 +95,7 @@ def test_the_trainer_inherits_neither_plan_nor_program(site: Site, tmp_path: Pat
     assert launch.wait() == 0
     opened = json.loads(listing.read_text())
     assert opened.pop("0") == "/dev/null"
-    assert {Path(opened.pop(fd)).name for fd in "12"} == {"output-0"}
+    assert opened.pop("1") == opened.pop("2")
     # The trainer's own: its log, and the listing that it writes.
     assert {Path(target).name for target in opened.values()} <= {"stamps", "descriptors"}
 
@@ -133,5 +134,124 @@ def test_a_stop_does_not_wait_for_a_beat(site: Site) -> None:
     site.trains(1)
     asked = time.monotonic()
     launch.signal(signal.SIGTERM)
-    assert launch.wait() == 0
+    assert launch.wait() == 128 + signal.SIGTERM
     assert time.monotonic() - asked < 1
+
+
+def test_the_output_is_kept_on_the_volume_too(site: Site) -> None:
+    """A cluster of the job's own ends with it, and Ray's logs with the cluster."""
+    launch = site.start("--say", "loss is nan", "--code", 5, retries=1)
+    assert launch.wait() == 5
+    log = (site.directory / "attempts/1/output.log").read_text(encoding="utf-8")
+    assert log.count("loss is nan\n") == 2
+    assert "retry 1 of 1" in log
+    assert log.endswith("grpo: the trainer ended with exit code 5\n")
+    assert launch.output.endswith(log)
+
+
+def test_a_second_launch_of_an_attempt_adds_to_its_output(site: Site) -> None:
+    """A retry on a cluster of its own is another launch."""
+    for text in ("heads", "tails"):
+        assert site.start("--say", text).wait() == 0
+    log = (site.directory / "attempts/1/output.log").read_text(encoding="utf-8")
+    assert log.index("\nheads\n") < log.index("\ntails\n")
+
+
+def test_output_that_cannot_be_kept_does_not_stop_the_run(site: Site) -> None:
+    (site.directory / "attempts/1").mkdir(parents=True)
+    (site.directory / "attempts/1/output.log").symlink_to("/dev/full")
+    launch = site.start("--say", "still here")
+    assert launch.wait() == 0
+    assert "output.log is not written" in launch.output
+    assert "still here" in launch.output
+
+
+def test_a_process_that_keeps_the_output_open_does_not_hold_the_launch(site: Site) -> None:
+    started = time.monotonic()
+    assert site.start("--away").wait() == 0
+    assert time.monotonic() - started < 3
+
+
+CHATTY = """
+import os, signal, sys, time
+log, end = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT), time.monotonic() + 30
+def note(word): os.write(log, f"1 {os.getpid()} {word} {time.monotonic()}\\n".encode())
+signal.signal(signal.SIGTERM, lambda *_: (note("SIGTERM"), os._exit(0)))
+while time.monotonic() < end:
+    note("alive")
+    print("x" * 9999, flush=True)
+    time.sleep(0.002)
+"""
+
+
+@pytest.fixture
+def chatty(site: Site) -> Iterator[list[str]]:
+    """A trainer that prints a lot, on a volume on which output.log takes 64 KiB and then hangs."""
+    script = site.tmp / "chatty.py"
+    script.write_text(CHATTY)
+    log = site.directory / "attempts/1/output.log"
+    log.parent.mkdir(parents=True)
+    os.mkfifo(log)
+    # Held open by the test, so that opening it does not hang already.
+    held = os.open(log, os.O_RDWR)
+    yield ["python3", str(script), str(site.stamps)]
+    os.close(held)
+
+
+def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site, chatty: list[str]) -> None:
+    launch = site.start_plan(site.plan(command=chatty))
+    site.trains(1)
+    time.sleep(0.5)
+    asked = time.monotonic()
+    launch.signal(signal.SIGTERM)
+    assert launch.wait() == 128 + signal.SIGTERM
+    assert site.count("SIGTERM") == 1
+    assert time.monotonic() - asked < LAPSE + 2
+
+
+def test_a_volume_that_hangs_stops_the_trainer_in_time(site: Site, chatty: list[str]) -> None:
+    launch = site.start_plan(site.plan(command=chatty))
+    site.trains(1)
+    record, trap = site.directory / "owner.json", site.directory / "trap"
+    while not record.is_fifo():
+        os.mkfifo(trap)
+        trap.replace(record)
+        time.sleep(3 * BEAT)
+    hung = time.monotonic()
+    until(lambda: site.count("SIGTERM"), "the trainer is stopped")
+    assert time.monotonic() - hung < LAPSE
+    launch.process.kill()
+
+
+def test_a_volume_that_comes_back_costs_a_retry_and_not_the_run(site: Site) -> None:
+    launch = site.start("--run", 2, "--deaf", retries=1)
+    site.trains(1)
+    hidden = site.directory.with_name("hidden")
+    site.directory.rename(hidden)
+    launch.says("stopping the trainer")
+    until(lambda: site.count("SIGTERM"), "the trainer is stopped")
+    hidden.rename(site.directory)
+    assert launch.wait() == 0
+    assert "retry 1 of 1" in launch.output
+    assert len(site.intervals()) == 2
+    site.never_two()
+
+
+def test_a_volume_that_comes_back_to_a_taken_run_starts_nothing(site: Site) -> None:
+    launch = site.start("--run", 30, "--deaf", retries=1)
+    site.trains(1)
+    hidden = site.directory.with_name("hidden")
+    site.directory.rename(hidden)
+    launch.says("stopping the trainer")
+    (hidden / "owners/2.json").write_text("{}")
+    hidden.rename(site.directory)
+    assert launch.wait() == 1
+    assert "taken over" in launch.output
+    assert len(site.intervals()) == 1
+
+
+def test_a_trainer_that_saved_after_a_signal_has_not_ended_well(site: Site) -> None:
+    launch = site.start("--run", 30, "--save", 0.1)
+    site.trains(1)
+    launch.signal(signal.SIGTERM)
+    assert launch.wait() == 128 + signal.SIGTERM

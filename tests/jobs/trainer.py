@@ -30,6 +30,10 @@ def main() -> int:
     if options.descriptors:
         with open(options.descriptors, "w", encoding="utf-8") as file:
             json.dump({fd: os.readlink(f"/proc/self/fd/{fd}") for fd in open_descriptors()}, file)
+    if options.say:
+        print(options.say, file=sys.stderr, flush=True)
+    if options.away:
+        subprocess.Popen(["sleep", "3"], start_new_session=True)
     if options.leave:
         subprocess.Popen([sys.executable, __file__, options.log, "--name", "left", "--run", "30", "--deaf"])
     end = time.monotonic() + options.run
@@ -55,6 +59,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kill", type=int, default=0, help="signal to die of")
     parser.add_argument("--deaf", action="store_true", help="ignore signals")
     parser.add_argument("--leave", action="store_true", help="leave a process behind")
+    parser.add_argument("--say", help="text for the standard error")
+    parser.add_argument(
+        "--away", action="store_true", help="start a process that leaves the group and keeps the output open"
+    )
     parser.add_argument("--descriptors", help="file for what is open at the start")
     parser.add_argument("--config")
     return parser.parse_args()

@@ -74,7 +74,7 @@ def test_a_missing_profile_is_one_sentence_and_comes_first(text: str, tmp_path: 
 def test_a_required_key_that_no_file_sets_is_named_with_its_meaning(tmp_path: Path) -> None:
     found = lint.lint([str(file) for file in stack_files()[:2]])
     missing = {one.what.split(" ")[0]: one for one in found}
-    assert {"job.name", "stack"} <= {*missing}
+    assert {"job.name", "stack.name"} <= {*missing}
     assert missing["job.name"].at.line > 1
     assert missing["job.name"].why.startswith("Name of the run.")
 

@@ -2,10 +2,15 @@
      {interface, network, deviceMode}.                            include "common.interfaces" $ | fromJsonArray */}}
 {{- define "common.interfaces" -}}
 {{- $interfaces := include "common.entries" .Values.accelerator.interfaces | fromJson -}}
-{{- $sorted := list -}}
+{{- $sorted := list -}}{{- $joined := dict -}}
 {{- range $i := until 100 -}}
 {{- $name := printf "eth%d" $i -}}
 {{- if hasKey $interfaces $name -}}
+{{- $network := (get $interfaces $name).network -}}
+{{- if hasKey $joined $network -}}
+{{- fail (printf "accelerator.interfaces: %s and %s both join network %s. Each interface has a network of its own" (get $joined $network) $name $network) -}}
+{{- end -}}
+{{- $_ := set $joined $network $name -}}
 {{- $sorted = append $sorted (include "common.merge" (list (get $interfaces $name) (dict "interface" $name)) | fromJson) -}}
 {{- end -}}
 {{- end -}}

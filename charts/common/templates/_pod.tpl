@@ -16,6 +16,7 @@
   "gpusPerNode" (int64 .Values.accelerator.gpusPerNode)
   "image" (include "common.image" .)
   "rayVersion" .Values.images.training.rayVersion
+  "headCpus" (int64 .Values.ray.head.numCpus)
   "mounts" $mounts | toJson -}}
 {{- end }}
 
@@ -26,7 +27,7 @@
 {{- $secret := .Values.huggingface.secret -}}
 {{- $cache := .Values.huggingface.cache -}}
 {{- $environment := list
-  (dict "name" "LD_LIBRARY_PATH" "value" .Values.accelerator.libraryPath)
+  (dict "name" "LD_LIBRARY_PATH" "value" (list .Values.images.training.libraryPath .Values.accelerator.libraryPath | compact | join ":"))
   (dict "name" "HF_TOKEN" "valueFrom" (dict "secretKeyRef" (dict "name" $secret.name "key" $secret.key))) -}}
 {{- if $cache.volume -}}
 {{- $mount := include "common.mountPath" (list . "huggingface.cache.volume" $cache.volume) -}}
@@ -40,6 +41,11 @@
                                                                   include "common.overlay" (list $template .Values.ray.head) | fromJson */}}
 {{- define "common.overlay" -}}
 {{- $template := index . 0 -}}{{- $user := index . 1 -}}
+{{- range $key, $_ := $user.labels -}}
+{{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
+{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.head.labels or ray.workers.labels" $key) -}}
+{{- end -}}
+{{- end -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" (get $template "Error")) }}{{ end -}}
 {{- $spec := include "common.entries" $user.podSpec | fromJson -}}
 {{- if $spec.tolerations -}}

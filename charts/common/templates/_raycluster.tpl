@@ -9,8 +9,10 @@ enableInTreeAutoscaling: false
 headGroupSpec:
   rayStartParams:
     dashboard-host: 0.0.0.0
-    # No actor may land on the head: it has neither the GPUs nor the network of the workers.
-    num-cpus: "0"
+    # The head has neither the GPUs nor the network of the workers: by default no actor may land on it.
+    num-cpus: {{ int64 .Values.ray.head.numCpus | quote }}
+    # The monitor has removed workers that it found too many, with autoscaling off.
+    no-monitor: "true"
     num-gpus: "0"
   template:
     {{- include "common.pod.head" . | fromJson | toYaml | nindent 4 }}

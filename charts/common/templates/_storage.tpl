@@ -9,9 +9,28 @@
 {{- if ne (len $sources) 1 -}}
 {{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, pvc, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
 {{- end -}}
+{{- if or (eq $name "shared-memory") (hasPrefix "host-" $name) -}}
+{{- fail (printf "storage.%s: the pods have a volume of that name already (shared-memory and host-… are the chart's). Choose another name" $name) -}}
+{{- end -}}
 {{- $_ := set $volumes $name $entry -}}
 {{- end -}}
+{{- include "common.checkMountPaths" (list . $volumes) -}}
 {{- toJson $volumes -}}
+{{- end }}
+
+{{/* common.checkMountPaths: fail where two mounts of a worker have the same path; the API server says so only when KubeRay makes the pod.
+                                                                  include "common.checkMountPaths" (list $ $volumes) */}}
+{{- define "common.checkMountPaths" -}}
+{{- $taken := dict "/dev/shm" "the chart's shared memory" -}}
+{{- range $name, $path := include "common.entries" ((index . 0).Values.accelerator).hostPaths | fromJson -}}
+{{- $_ := set $taken $path.mountPath (printf "accelerator.hostPaths.%s" $name) -}}
+{{- end -}}
+{{- range $name, $volume := index . 1 -}}
+{{- if hasKey $taken $volume.mountPath -}}
+{{- fail (printf "storage.%s.mountPath is %s, where %s is mounted already. Choose another folder" $name $volume.mountPath (get $taken $volume.mountPath)) -}}
+{{- end -}}
+{{- $_ := set $taken $volume.mountPath (printf "storage.%s" $name) -}}
+{{- end -}}
 {{- end }}
 
 {{/* common.mountPath: where a volume that another key names is mounted; fails with the key's name where there is none.

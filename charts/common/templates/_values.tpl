@@ -51,7 +51,12 @@
 {{- define "common.refuseTokens" -}}
 {{- $root := index . 0 -}}{{- $path := index . 1 -}}{{- $value := index . 2 -}}
 {{- if kindIs "map" $value -}}
-{{- range $key, $inner := $value }}{{ include "common.refuseTokens" (list $root (printf "%s.%s" $path $key) $inner) }}{{ end -}}
+{{- range $key, $inner := $value -}}
+{{- if regexMatch (include "common.tokenPattern" $root) $key -}}
+{{- fail (printf "a key below %s looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" $path) -}}
+{{- end -}}
+{{- include "common.refuseTokens" (list $root (printf "%s.%s" $path $key) $inner) -}}
+{{- end -}}
 {{- else if kindIs "slice" $value -}}
 {{- range $i, $inner := $value }}{{ include "common.refuseTokens" (list $root (printf "%s[%d]" $path $i) $inner) }}{{ end -}}
 {{- else if kindIs "string" $value -}}

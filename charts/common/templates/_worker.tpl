@@ -36,7 +36,7 @@ spec:
       imagePullPolicy: IfNotPresent
       command: [/bin/bash, -c]
       args:
-        - {{ include "common.checkNode" .accelerator | toJson }}
+        - {{ include "common.checkNode" (dict "nccl" .accelerator.nccl "minimumDriver" .root.Values.images.training.minimumDriver) | toJson }}
       resources:
         {{- include "common.resources" (dict "cpu" "1" "memory" "1Gi" "ephemeralStorage" "1Gi") | nindent 8 }}
       volumeMounts: {{ toJson .hostMounts }}
@@ -54,8 +54,8 @@ spec:
   volumes: {{ toJson .volumes }}
 {{- end }}
 
-{{/* common.checkNode: the init container's script. It fails with a sentence where the node lacks what NCCL needs.
-                                                                  include "common.checkNode" .Values.accelerator */}}
+{{/* common.checkNode: the init container's script. It fails with a sentence where the node lacks what NCCL or the image's CUDA needs.
+                                                                  include "common.checkNode" (dict "nccl" $accelerator.nccl "minimumDriver" 580) */}}
 {{- define "common.checkNode" -}}
 for file in {{ .nccl.environmentScript }} {{ .nccl.tunerConfig }}; do
   if [ ! -r "$file" ]; then
@@ -67,5 +67,14 @@ if ! bash -n {{ .nccl.environmentScript }}; then
   echo "check-node: {{ .nccl.environmentScript }} is not a script that bash can read: the installer was interrupted" >&2
   exit 1
 fi
+{{- if int64 .minimumDriver }}
+driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)
+if [ -z "$driver" ]; then
+  echo "check-node: the version of the NVIDIA driver cannot be read here; the image needs {{ int64 .minimumDriver }} or newer"
+elif [ "${driver%%.*}" -lt {{ int64 .minimumDriver }} ]; then
+  echo "check-node: the node has NVIDIA driver $driver, and the image's CUDA needs {{ int64 .minimumDriver }} or newer: make the node pool with gpu-driver-version=latest" >&2
+  exit 1
+fi
+{{- end }}
 echo "check-node: driver folders and NCCL settings are in place"
 {{- end }}

@@ -8,11 +8,20 @@
 {{- ternary "examples/run_grpo_math.py" "examples/run_grpo.py" (eq .Values.job.version "v0.4.0") -}}
 {{- end }}
 
+{{/* grpo.checkHead: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever where
+     there is none.                                               include "grpo.checkHead" $ */}}
+{{- define "grpo.checkHead" -}}
+{{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (int64 .Values.ray.head.numCpus) 1) -}}
+{{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
+{{- end -}}
+{{- end }}
+
 {{/* grpo.plan: what the entrypoint's program has to do, as JSON.
                                                                   include "grpo.plan" (list $ "DIGEST") */}}
 {{- define "grpo.plan" -}}
 {{- $root := index . 0 -}}
 {{- $job := $root.Values.job -}}
+{{- include "grpo.checkHead" $root -}}
 {{- $config := include "grpo.config" $root | fromJson -}}
 {{- dict
   "run" $job.name
@@ -23,7 +32,7 @@
   "workingDirectory" (include "grpo.workingDirectory" $root)
   "command" (list "python3" (include "grpo.script" $root) "--config" "{config}")
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
-  "requiredFiles" (list $config.defaults)
+  "requiredFiles" (list (include "grpo.script" $root) $config.defaults)
   "config" $config | toPrettyJson | include "grpo.printable" -}}
 {{- end }}
 
@@ -36,11 +45,12 @@
 {{- end }}
 
 {{/* grpo.entrypoint: shell command of the Ray job. Ray gives it to sh; the quoted here-documents keep sh from reading anything in
-     them, and nothing needs to be mounted, because a cluster that runs cannot be given a mount.
+     them, and nothing needs to be mounted, because a cluster that runs cannot be given a mount. -I: no module of the folder in which
+     the job starts stands in for one of Python's.
                                                                   include "grpo.entrypoint" (list $ "DIGEST") */}}
 {{- define "grpo.entrypoint" -}}
 {{- $root := index . 0 -}}
-exec python3 - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'
+exec python3 -I - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'
 {{ include "grpo.plan" . }}
 GRPO_PLAN
 {{ $root.Files.Get "files/jobs/launch.py" | required "files/jobs/launch.py is missing from the chart" | trim }}

@@ -11,8 +11,23 @@
 {{- else -}}
 {{- $subnet = $settings.subnet -}}
 {{- end -}}
+{{- if and (eq $suffix "sub-") (not $subnet) -}}
+{{- fail (printf "network %s of %s has no number at its end, from which a subnet could be named: call it rdma-N in accelerator.interfaces" $interface.network $interface.interface) -}}
+{{- end -}}
 {{- if and (not $settings.prefix) (or (not $settings.vpc) (not $subnet)) -}}
 {{- fail (printf "network %s needs a VPC and a subnet: set network.%s.prefix in your site file (VPC <prefix>-net, subnet <prefix>-%s), or name them one by one" $interface.network $section $suffix) -}}
 {{- end -}}
 {{- dict "vpc" ($settings.vpc | default (printf "%s-net" $settings.prefix)) "subnet" ($subnet | default (printf "%s-%s" $settings.prefix $suffix)) | toJson -}}
+{{- end }}
+
+{{/* network.checkSubnets: fail where a subnet is named for a network that the machine does not have.
+                                                                  include "network.checkSubnets" $ */}}
+{{- define "network.checkSubnets" -}}
+{{- $networks := list -}}
+{{- range include "common.interfaces" . | fromJsonArray }}{{ if eq .deviceMode "RDMA" }}{{ $networks = append $networks .network }}{{ end }}{{ end -}}
+{{- range $network, $_ := include "common.entries" .Values.network.rdma.subnets | fromJson -}}
+{{- if not (has $network $networks) -}}
+{{- fail (printf "network.rdma.subnets.%s: the machine has no RDMA network of that name (it has: %s)" $network (join ", " $networks)) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
