@@ -5,12 +5,21 @@ from __future__ import annotations
 import sys
 
 from postrender import __version__
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, GrpoError, UsageError
+from postrender.errors import (
+    EXIT_CANNOT_RUN,
+    EXIT_CLEAN,
+    EXIT_FINDINGS,
+    EXIT_INTERRUPTED,
+    GrpoError,
+    InstallationError,
+    UsageError,
+)
 from postrender.options import Options
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
 _HELP = """\
 usage: grpo COMMAND …
@@ -56,8 +65,6 @@ Show how the rendered stack differs between accelerators. Differences are no fin
 {_FILES_HELP}{_RENDERING_HELP}  --format FORM           text (default) or json
 """
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
-# What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
-_INTERRUPTED = 130
 
 
 def _files(options: Options) -> list[str]:
@@ -223,20 +230,43 @@ def _complain(error: GrpoError) -> None:
     from postrender import report, tokens
 
     place = f"{error.at}: " if error.at else ""
-    source = report.excerpt(error.at) if error.at else ""
     fix = f"  fix: {error.fix}\n" if error.fix else ""
-    sys.stderr.write(tokens.mask(f"{place}{error.message}\n{source}{fix}"))
+    try:
+        source = report.excerpt(error.at) if error.at else ""
+        text = tokens.mask(f"{place}{error.message}\n{source}{fix}")
+    except InstallationError as damage:
+        # Without the list of shapes nothing that came from a file may be shown.
+        text = f"{damage.message}\n  fix: {damage.fix}\n"
+    sys.stderr.write(report.visible(text))
 
 
-def _give_up_stdout() -> None:
+def _give_up(stream: TextIO) -> None:
     """Send what is still buffered nowhere: at exit Python would try to write it again, and complain."""
     import os
 
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _say_broken(error: OSError) -> int:
+    import errno
+
+    _give_up(sys.stdout)
+    of_output = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+    try:
+        sys.stderr.write(
+            f"grpo: {'the output cannot be written' if of_output else 'could not run'}: {error.strerror}\n"
+        )
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr)
+    return EXIT_CANNOT_RUN
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run `grpo`; return the exit code of the command, or of the error that ended it."""
+    # Python has no stream where the shell has closed one (>&-).
+    if sys.stdout is None or sys.stderr is None:
+        return EXIT_CANNOT_RUN
     for stream in (sys.stdout, sys.stderr):
         # Manifests are UTF-8 whatever the locale is.
         getattr(stream, "reconfigure", lambda **_: None)(encoding="utf-8", errors="backslashreplace")
@@ -248,14 +278,12 @@ def main(argv: list[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:
         # The reader has enough, as with `grpo render | head`.
-        _give_up_stdout()
+        _give_up(sys.stdout)
         return EXIT_CLEAN
     except OSError as error:
-        _give_up_stdout()
-        sys.stderr.write(f"grpo: the output cannot be written: {error.strerror}\n")
-        return EXIT_CANNOT_RUN
+        return _say_broken(error)
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return EXIT_INTERRUPTED
     return code
 
 

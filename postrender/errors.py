@@ -13,6 +13,8 @@ EXIT_CLEAN = 0
 EXIT_FINDINGS = 1
 EXIT_USAGE = 2
 EXIT_CANNOT_RUN = 3
+# What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
+EXIT_INTERRUPTED = 130
 
 
 class GrpoError(Exception):

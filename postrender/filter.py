@@ -9,7 +9,7 @@ import os
 import sys
 
 from postrender import tokens
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, EXIT_USAGE, GrpoError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_USAGE, GrpoError
 
 _HELP = """\
 usage: helm install … --post-renderer grpo-post-render      (Helm 3; Helm 4 takes the name of a plugin)
@@ -72,14 +72,20 @@ def main(argv: list[str] | None = None) -> int:
     if arguments and arguments[0] in ("-h", "--help"):
         sys.stdout.write(_HELP)
         return EXIT_CLEAN
-    if arguments:
-        sys.stderr.write(f"grpo-post-render: no argument was expected, found {arguments[0]!r}; see --help\n")
-        return EXIT_USAGE
+    # Python has no stream where the shell has closed one (<&-).
+    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+        return EXIT_CANNOT_RUN
     try:
+        if arguments:
+            found = tokens.mask(repr(arguments[0]))
+            sys.stderr.write(f"grpo-post-render: no argument was expected, found {found}; see --help\n")
+            return EXIT_USAGE
         return _copy()
     except (GrpoError, OSError) as error:
         sys.stderr.write(f"grpo-post-render: {error}\n")
         return EXIT_CANNOT_RUN
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
 
 
 if __name__ == "__main__":

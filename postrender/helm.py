@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import IO, Any, Protocol, Self
 
-from postrender.errors import EngineError, RenderError, UnreadableError
+from postrender import textio
+from postrender.errors import EngineError, RenderError
 
 # What Helm logs on stderr or puts around a message, and no reader needs: the library chart is a link in a checkout.
 _NOISE = re.compile(r"found symbolic link in path|^level=INFO|^Use --debug flag|^\s*$")
@@ -109,6 +110,9 @@ class Binary:
         """Return the version that the executable reports, such as `v4.3.1`."""
         if self._version is None:
             self._version = self._run("version", "--template", "{{.Version}}").strip()
+            if not re.match(r"v[0-9]", self._version):
+                fix = "give the helm executable with --helm PATH"
+                raise EngineError(f"{self._path} is no helm: it reports no version", fix=fix)
         return self._version
 
     @property
@@ -123,6 +127,8 @@ class Binary:
                 check=False,
                 capture_output=True,
                 text=True,
+                encoding="utf-8",
+                errors="replace",
                 env=_environment(),
                 timeout=_TIMEOUT_SECONDS,
             )
@@ -157,8 +163,8 @@ class Binary:
         """Render with `helm template`; see Engine."""
         with tempfile.TemporaryDirectory(prefix="grpo-") as folder:
             args = [release, os.path.abspath(chart), "--namespace", namespace]
-            for file in files:
-                args += ["--values", os.path.abspath(file)]
+            for number, file in enumerate(files):
+                args += ["--values", _readable(os.fspath(file), os.path.join(folder, f"{number}.yaml"))]
             if values is not None:
                 over = os.path.join(folder, "values.json")
                 with open(over, "w", encoding="utf-8") as stream:
@@ -297,12 +303,18 @@ class Embedded:
         return Rendered(os.path.basename(chart), answer["manifest"], answer["notes"] if notes else None, self.name)
 
 
+def _readable(file: str, copy: str) -> str:
+    """Return the path at which another program can read the file: a copy of what came through a pipe."""
+    if not textio.is_stream(file):
+        return os.path.abspath(file)
+    with open(copy, "wb") as stream:
+        stream.write(textio.read_bytes(file))
+    return copy
+
+
 def _text(file: str | os.PathLike[str]) -> str:
     try:
-        with open(file, encoding="utf-8") as stream:
-            return stream.read()
-    except OSError as error:
-        raise UnreadableError(f"cannot read {os.fspath(file)}: {error.strerror}") from error
+        return textio.read_bytes(os.fspath(file)).decode("utf-8")
     except UnicodeDecodeError as error:
         raise RenderError(f"{os.fspath(file)} is not UTF-8") from error
 

@@ -34,7 +34,7 @@ def lint(files: Sequence[str]) -> list[Finding]:
     from postrender import values, yamlio
 
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
-    found = [*_tokens(texts), *_boolean_keys(merged.root), *_accelerator(merged), *_schema(merged, schema)]
+    found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_schema(merged, schema)]
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
@@ -67,22 +67,59 @@ def _is_clean_at_first_sight(texts: Sequence[bytes], schema: Schema) -> bool:
     return bool(named and schema.is_valid(merged))
 
 
-def _tokens(texts: Sequence[tuple[str, bytes]]) -> Iterator[Finding]:
+def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]:
     """Look at the whole text: a secret in a comment is in the repository as well."""
+    seen = set()
     for file, data in texts:
         for token in tokens.find(data.decode("utf-8")):
-            yield Finding(
-                "values/token",
-                Location(file, token.line, token.col),
-                f"this looks like a secret of the kind {token.shape}",
-                "Values end up in Git, in the release's Secret and in logs; whoever reads one of them has the secret.",
-                "revoke it, put the new one into a Kubernetes Secret and name that (huggingface.secret.name)",
-                secret=True,
-            )
+            seen.add((file, token.line))
+            yield _token(Location(file, token.line, token.col), token.shape)
+    # Escapes and line breaks hide a secret from the text, not from Helm.
+    for at, shape in _secret_values(root):
+        if (at.file, at.line) not in seen:
+            yield _token(at, shape)
 
 
-def _boolean_keys(node: Node) -> Iterator[Finding]:
+def _secret_values(node: Node) -> Iterator[tuple[Location, str]]:
+    shape = tokens.shape_of(node.value) if isinstance(node.value, str) else None
+    if shape:
+        yield node.at, shape
     for child in node.children():
+        yield from _secret_values(child)
+
+
+def _token(at: Location, shape: str) -> Finding:
+    return Finding(
+        "values/token",
+        at,
+        f"this looks like a secret of the kind {shape}",
+        "Values end up in Git, in the release's Secret and in logs; whoever reads one of them has the secret.",
+        "revoke it, put the new one into a Kubernetes Secret and name that (huggingface.secret.name)",
+        secret=True,
+    )
+
+
+def _misread(node: Node) -> Iterator[Finding]:
+    """Find what Helm, or a chart behind it, takes for something else than what the file says."""
+    for word in ("true", "false"):
+        quoted = node.value.get(word) if isinstance(node.value, dict) else None
+        if quoted and not quoted.spelled:
+            yield Finding(
+                "values/boolean-key",
+                quoted.key_at,
+                f'a key called "{word}" cannot be given',
+                "Helm makes it of the unquoted words y, yes, on, n, no and off too, so the charts refuse it.",
+                "use another name",
+            )
+    for child in node.children():
+        if child.written:
+            yield Finding(
+                "values/inexact-number",
+                child.at,
+                f"Helm makes {child.value} of {child.written}",
+                "It keeps every number as a 64-bit float, which has 53 bits for digits.",
+                "choose a smaller number, or put it in quotes where a text is as good",
+            )
         if child.spelled:
             became = "true" if WORDS[child.spelled] else "false"
             yield Finding(
@@ -92,7 +129,7 @@ def _boolean_keys(node: Node) -> Iterator[Finding]:
                 f'The charts and the framework would get a key called "{became}", and never see {child.spelled}.',
                 f'write "{child.spelled}": with quotes',
             )
-        yield from _boolean_keys(child)
+        yield from _misread(child)
 
 
 def _has_accelerator(merged: Values) -> bool:
@@ -131,12 +168,12 @@ def _is_said_already(problem: Problem, merged: Values) -> bool:
     if problem.keyword == "required" and not _has_accelerator(merged):
         return bool((*problem.path, problem.expected)[0] == "accelerator")
     if problem.keyword == "additionalProperties":
-        problem.expected = [key for key in problem.expected if not _is_misread(merged, (*problem.path, key))]
+        problem.expected = [key for key in problem.expected if not _is_boolean_key(merged, (*problem.path, key))]
         return not problem.expected
     node = merged.node(problem.path)
     return node is not None and isinstance(node.value, str) and tokens.shape_of(node.value) is not None
 
 
-def _is_misread(merged: Values, path: Path) -> bool:
+def _is_boolean_key(merged: Values, path: Path) -> bool:
     node = merged.node(path)
     return node is not None and bool(node.spelled)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postrender import tokens
+from postrender import textio, tokens
+from postrender.errors import GrpoError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from postrender.location import Location
 
 FORMATS = ("text", "json", "github")
+_lines: dict[str, list[str]] = {}
 
 
 def write(findings: Sequence[Finding], form: str) -> str:
@@ -28,7 +30,7 @@ def _text(findings: Sequence[Finding]) -> str:
     if not blocks:
         return ""
     count = f"{len(blocks)} finding" + ("s" if len(blocks) > 1 else "")
-    return tokens.mask("\n".join(blocks) + f"\n{count}\n")
+    return visible(tokens.mask("\n".join(blocks) + f"\n{count}\n"))
 
 
 def _block(finding: Finding) -> str:
@@ -50,12 +52,20 @@ def excerpt(at: Location) -> str:
 def _line(at: Location) -> str:
     if not at.line:
         return ""
-    try:
-        with open(at.file, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
-    except OSError:
-        return ""
+    if at.file not in _lines:
+        try:
+            _lines[at.file] = textio.read_bytes(at.file).decode("utf-8", "replace").splitlines()
+        except GrpoError:
+            _lines[at.file] = []
+    lines = _lines[at.file]
     return tokens.mask(lines[at.line - 1])[:200] if at.line <= len(lines) else ""
+
+
+def visible(text: str) -> str:
+    """Replace control characters, which a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)
 
 
 def _json(findings: Sequence[Finding]) -> str:
@@ -64,7 +74,7 @@ def _json(findings: Sequence[Finding]) -> str:
     entries = [
         {
             "rule": finding.rule,
-            "file": finding.at.file,
+            "file": tokens.mask(finding.at.file),
             "line": finding.at.line,
             "col": finding.at.col,
             "what": tokens.mask(finding.what),

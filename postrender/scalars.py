@@ -70,6 +70,14 @@ def number(text: str) -> int | float | None:
     return int(value) if value.is_integer() and abs(value) < _EXPONENT_FROM else value
 
 
+def loses_digits(text: str) -> bool:
+    """Say whether a plain scalar is an integer that a 64-bit float, which Helm keeps, cannot hold."""
+    if text[:1] not in _FIRST:
+        return False
+    found = _integer(text.replace("_", ""))
+    return found is not None and int(float(found)) != found
+
+
 def is_not_finite(text: str) -> bool:
     """Say whether a plain scalar is an infinity or not-a-number, which Helm refuses."""
     return _NOT_FINITE.fullmatch(text) is not None

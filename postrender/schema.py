@@ -84,8 +84,8 @@ class Schema:
         try:
             with open(file, encoding="utf-8") as stream:
                 self._text = stream.read()
-        except OSError as error:
-            raise InstallationError(f"a schema is missing: {file}", fix="install grpo-charts again") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InstallationError(f"a schema cannot be read: {file}", fix="install grpo-charts again") from error
         try:
             self._validator = _validator_module().Draft7Validator(self._text)
         except ValueError as error:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_BYTES = 8 * 1024 * 1024
+# Pipes can be read once, and a command needs its files several times: to judge, to render, to show a line.
+_streams: dict[str, bytes] = {}
 
 
 def read_bytes(path: str) -> bytes:
     """Read a whole file of at most MAX_BYTES; raise UnreadableError or InputError that says what to do."""
+    if path in _streams:
+        return _streams[path]
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
+            is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except FileNotFoundError as error:
         fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
         raise UnreadableError(f"{path}: there is no such file", fix=fix) from error
@@ -26,7 +34,14 @@ def read_bytes(path: str) -> bytes:
     if len(data) > MAX_BYTES:
         limit = MAX_BYTES // (1024 * 1024)
         raise InputError(f"{path}: larger than {limit} MiB, expected a values file", fix="check the path after -f")
+    if not is_regular:
+        _streams[path] = data
     return data
+
+
+def is_stream(path: str) -> bool:
+    """Say whether the file was a pipe, whose content only this module still has."""
+    return path in _streams
 
 
 def place(data: bytes, offset: int) -> tuple[int, int]:

@@ -40,8 +40,9 @@ def shapes() -> dict[str, str]:
         try:
             with open(file, encoding="utf-8") as stream:
                 lines = stream.read().splitlines()
-        except OSError as error:
-            raise InstallationError(f"the list of token shapes is missing: {file}") from error
+        except (OSError, ValueError) as error:
+            fix = "install grpo-charts again"
+            raise InstallationError(f"the list of token shapes cannot be read: {file}", fix=fix) from error
         _shapes.update(_entry(file, at, line) for at, line in enumerate(lines, 1) if line and line[0] != "#")
     return _shapes
 
@@ -49,7 +50,8 @@ def shapes() -> dict[str, str]:
 def _entry(file: str, at: int, line: str) -> tuple[str, str]:
     match = _ENTRY.match(line)
     if not match:
-        raise InstallationError(f"{file}:{at}: expected a line of the form name: 'pattern'")
+        fix = "install grpo-charts again"
+        raise InstallationError(f"{file}:{at}: expected a line of the form name: 'pattern'", fix=fix)
     return match[1], match[2].replace("''", "'")
 
 

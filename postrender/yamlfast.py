@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # YAML 1.1 reads these as booleans, YAML 1.2 as text.
 _DISPUTED = frozenset(("y", "n", "yes", "no", "on", "off", "<<", "="))
+_OTHER_LINE_ENDS = frozenset("\r\x85\u2028\u2029")
 # A word that starts with one of these means something to YAML: anchor, alias, tag, directive, block text, reserved.
 _INDICATORS = frozenset("&*!%|>?@`")
 _SPACED = str.maketrans("{}[],:", "      ")
@@ -31,6 +32,9 @@ def load(data: bytes) -> dict[str, Any] | None:
     """Return the values of a plain file, or None where it is not plain enough or the library is missing."""
     try:
         text = data.decode("utf-8")
+        # Line ends of other scripts end a comment too, and what follows is read.
+        if not _OTHER_LINE_ENDS.isdisjoint(text):
+            return None
         lines = list(_bodies(text))
     except ValueError:
         return None
@@ -64,7 +68,8 @@ def _is_plain(body: str) -> bool:
     # Tabs, control characters and the line ends of other scripts are not printable.
     if not body.isprintable() or "\\" in body or "':" in body or '":' in body or body[:3] in ("---", "..."):
         return False
-    if "?" in body and ("[" in body or "{" in body):
+    # Between brackets Helm reads neither a question mark nor a word that starts with a colon.
+    if ("[" in body or "{" in body) and ("?" in body or any(f"{mark}:" in body for mark in " [{,")):
         return False
     if body.count("- ") > _MAX_DASHES or body.startswith(" " * _MAX_INDENT):
         return False

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
@@ -29,21 +30,28 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 MAX_NODES = 1_000_000
 _TAG = "tag:yaml.org,2002:"
+_GO_REFUSES = re.compile(r"(?<!\\)(?:\\\\)*\\/")
+# Helm 4 cuts a file at every line that starts so, wherever the line stands.
+_CUT = re.compile(rb"^---(?![ \t]*(?:#.*)?\r?$)", re.MULTILINE)
 
 
 class Node:
     """Hold one value: a map of nodes, a list of nodes, or a scalar; with the places of the value and of its key.
 
-    `spelled` is the key as the file has it where Helm reads the unquoted key as a boolean (`n` becomes "false").
+    `spelled` is the key as the file has it where Helm reads the unquoted key as a boolean (`n` becomes "false"),
+    `written` the value as the file has it where it is an integer of more digits than Helm keeps.
     """
 
-    __slots__ = ("at", "key_at", "spelled", "value")
+    __slots__ = ("at", "key_at", "spelled", "value", "written")
 
-    def __init__(self, value: Value, at: Location, key_at: Location | None = None, spelled: str = "") -> None:
+    def __init__(
+        self, value: Value, at: Location, key_at: Location | None = None, spelled: str = "", written: str = ""
+    ) -> None:
         self.value = value
         self.at = at
         self.key_at = key_at or at
         self.spelled = spelled
+        self.written = written
 
     def children(self) -> Iterable[Node]:
         """Return the nodes of a map or a list; nothing for a scalar."""
@@ -65,6 +73,7 @@ class _Builder:
 
     def __init__(self, data: bytes, file: str) -> None:
         self._parser = CParser(data)
+        self._slashes = data.decode("utf-8") if b"\\/" in data else ""
         self._file = file
         self._anchors: dict[str, Node | None] = {}
         self._count = 0
@@ -74,10 +83,9 @@ class _Builder:
         """Yield the root node of every document."""
         self._next()
         while not isinstance(event := self._next(), StreamEndEvent):
-            version = event.version
-            if version and version != (1, 1):
+            if event.version:
                 raise InputError(
-                    f"the directive %YAML {version[0]}.{version[1]} is not understood by Helm",
+                    "a directive %YAML is not understood by Helm",
                     at=self._at(event),
                     fix="delete the line: Helm reads YAML 1.1",
                 )
@@ -100,7 +108,7 @@ class _Builder:
         if anchor is not None:
             # None marks an anchor whose value is still being read: an alias to it would contain itself.
             self._anchors[anchor] = None
-        node = Node(self._value(event, depth), self._at(event))
+        node = Node(self._value(event, depth), self._at(event), written=_written(event))
         if anchor is not None:
             self._anchors[anchor] = node
         return node
@@ -132,6 +140,9 @@ class _Builder:
 
     def _scalar(self, event: Foreign) -> Scalar:
         text: str = event.value
+        if event.style == '"' and _GO_REFUSES.search(self._source(event)):
+            reason = "Helm does not know the escape \\/ in double quotes"
+            raise InputError(reason, at=self._at(event), fix="write / without the backslash")
         if event.tag == f"{_TAG}str" or event.tag == "!" or (event.tag is None and not event.implicit[0]):
             return text
         if event.tag is not None:
@@ -142,6 +153,12 @@ class _Builder:
         if scalars.is_not_finite(text):
             raise InputError(f"{text} is no finite number", at=self._at(event), fix="write a number, or quote it")
         return scalars.resolve(text)
+
+    def _source(self, event: Foreign) -> str:
+        """Return a scalar as the file has it; only where the file has a backslash before a slash at all."""
+        if not self._slashes:
+            return ""
+        return self._slashes[event.start_mark.index : event.end_mark.index]
 
     def _alias(self, event: Foreign) -> Node:
         node = self._anchors.get(event.anchor)
@@ -175,7 +192,7 @@ class _Builder:
                 )
             seen[key] = at
             value = self._node(self._next(), depth + 1)
-            entries[key] = Node(value.value, value.at, at, _spelled(event))
+            entries[key] = Node(value.value, value.at, at, _spelled(event), value.written)
         return entries
 
     def _key(self, event: Foreign, depth: int) -> str:
@@ -204,6 +221,11 @@ def _spelled(key: Foreign) -> str:
     """Return an unquoted key that Helm reads as a boolean, as the file has it; empty for every other key."""
     plain = isinstance(key, ScalarEvent) and key.implicit[0]
     return key.value if plain and isinstance(scalars.WORDS.get(key.value), bool) else ""
+
+
+def _written(event: Foreign) -> str:
+    plain = isinstance(event, ScalarEvent) and event.implicit[0] and event.tag is None
+    return event.value if plain and scalars.loses_digits(event.value) else ""
 
 
 def _size(node: Node, limit: int) -> int:
@@ -248,16 +270,23 @@ def load_values(path: str | os.PathLike[str]) -> Node:
 
 def values_from_bytes(data: bytes, file: str) -> Node:
     """Read a values document that is in memory; `file` is the name for messages."""
-    documents = [node for node in parse(data, file) if node.value is not None]
-    if not documents:
-        return Node({}, Location(file, 1, 1))
-    root = documents[0]
-    if len(documents) > 1:
+    documents = parse(data, file)
+    second = next((node for node in documents[1:] if node.value is not None), None)
+    if second:
         raise InputError(
             "a second YAML document starts here: Helm 3 would ignore it and Helm 4 would merge it",
-            at=documents[1].at,
+            at=second.at,
             fix="delete the --- line, or put the second part into a file of its own",
         )
+    if cut := _CUT.search(data):
+        raise InputError(
+            "Helm 4 cuts the file at a line that starts with ---",
+            at=Location(file, *place(data, cut.start())),
+            fix="leave --- alone on its line, or indent the text",
+        )
+    root = documents[0] if documents else Node(None, Location(file, 1, 1))
+    if root.value is None:
+        return Node({}, Location(file, 1, 1))
     if not isinstance(root.value, dict):
         found = "a list" if isinstance(root.value, list) else "a single value"
         raise InputError(f"expected `key: value` lines at the top, found {found}", at=root.at, fix="start with a key")

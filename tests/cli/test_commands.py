@@ -252,3 +252,54 @@ def test_any_locale_is_fine(tmp_path: Path) -> None:
     done = process("lint", "-f", str(file))
     assert done.returncode == 1
     assert "there is no section called ü" in done.stdout
+
+
+def test_a_pipe_is_read_once_and_counts_everywhere(tmp_path: Path) -> None:
+    """As a file behind -f: it is judged, shown and rendered from one reading."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for command, text, words in (
+        ("render grpo-job --accelerator b200", "job: {attempt: 2}", "gemma3-gsm8k-2"),
+        ("lint --accelerator b200", "jbo: 1", "  1 | jbo: 1"),
+        ("diff --accelerator b200 --accelerator h200", "job: {attempt: 2}", "nodeSelector"),
+    ):
+        with subprocess.Popen(["sh", "-c", f"echo '{text}' > {pipe}"]):
+            done = process(*command.split(), *REST, "-f", str(pipe))
+        assert words in done.stdout, command
+
+
+def test_a_pipe_reaches_an_executable_too(tmp_path: Path) -> None:
+    helm = require_tool("helm4")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["sh", "-c", f"echo 'job: {{attempt: 2}}' > {pipe}"]):
+        files = [word for file in stack_files() for word in ("-f", str(file))]
+        done = process("render", "grpo-job", "--helm", str(helm), *files, "-f", str(pipe))
+    assert "name: gemma3-gsm8k-2" in done.stdout
+
+
+@pytest.mark.parametrize("stream", [">&-", "2>&-"])
+@pytest.mark.parametrize("command", [["version"], ["lint", "-f", os.devnull], ["nonsense"]])
+def test_a_closed_stream_is_exit_code_3_without_a_traceback(command: list[str], stream: str) -> None:
+    done = process(*command, redirect=stream)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_behind_stderr_is_no_finding() -> None:
+    done = process("lint", *(word for file in stack_files() for word in ("-f", str(file))), redirect="2> /dev/full")
+    assert done.returncode == 3
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text('"\\e[31mred": 1\nblue: "\x1b[34m"\n', encoding="utf-8")
+    done = process("lint", "-f", str(file))
+    assert done.returncode in (1, 2)
+    assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_an_executable_that_is_no_helm_is_said() -> None:
+    done = process("render", "--helm", "/bin/true", "--accelerator", "b200", *REST)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "/bin/true is no helm" in done.stderr

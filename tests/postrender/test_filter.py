@@ -169,4 +169,6 @@ def test_a_missing_list_of_shapes_ends_it_without_a_traceback(
     monkeypatch.setattr("sys.stdin", open(os.devnull))  # noqa: SIM115 (pytest closes nothing here, the next line does)
     with sys.stdin:
         assert post_render.main([]) == 3
-    assert capsys.readouterr().err == "grpo-post-render: the list of token shapes is missing: /none/tokens.yaml\n"
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "grpo-post-render: the list of token shapes cannot be read: /none/tokens.yaml"
+    assert len(said) == 2

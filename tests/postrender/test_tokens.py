@@ -16,6 +16,8 @@ EXAMPLES = {
     "huggingface": "hf" + "_" + "a1B2" * 8,
     "nvidia": "nvapi" + "-" + "a1B2_-" * 8,
     "wandb": "wandb" + "_v1_" + "a1B2" * 8,
+    "wandbKey": "wandb" + "_key: " + "a1b2" * 10,
+    "wandbEnvironment": "WANDB" + '_API_KEY", "value": "' + "a1b2" * 10,
     "github": "ghp" + "_" + "a1B2" * 9,
     "githubFineGrained": "github" + "_pat_" + "a1B2" * 12,
     "gitlab": "glpat" + "-" + "a1B2" * 5,
@@ -72,5 +74,5 @@ def test_a_list_of_another_form_is_refused(line: str, tmp_path: Path, monkeypatc
 def test_a_missing_list_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "tokens", lambda: str(tmp_path / "none.yaml"))
     monkeypatch.setattr(tokens, "_shapes", {})
-    with pytest.raises(InstallationError, match=r"missing: .*none\.yaml"):
+    with pytest.raises(InstallationError, match=r"cannot be read: .*none\.yaml"):
         tokens.shapes()

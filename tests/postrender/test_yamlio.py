@@ -136,7 +136,12 @@ REFUSED = {
     "merge of a number": (b"b: {<<: 3}", "f.yaml:1:5: << merges maps only"),
     "mark inside": ("a: 1\n\ufeffb: 1".encode(), "f.yaml:2:1: a byte order mark stands inside the text"),
     "question": (b"a: {q: why?}", "f.yaml:1:8: Helm does not read a question mark between brackets"),
-    "YAML 1.2": (b"%YAML 1.2\n---\na: 1", "f.yaml:1:1: the directive %YAML 1.2 is not understood by Helm"),
+    "YAML 1.2": (b"%YAML 1.2\n---\na: 1", "f.yaml:1:1: a directive %YAML is not understood by Helm"),
+    "YAML 1.1": (b"%YAML 1.1\n---\na: 1", "f.yaml:1:1: a directive %YAML is not understood by Helm"),
+    "empty document first": (b"# c\n---\n# c\n---\na: 1", "f.yaml:5:1: a second YAML document starts here"),
+    "text behind the mark": (b"--- {a: 1}", "f.yaml:1:1: Helm 4 cuts the file at a line that starts with ---"),
+    "mark in a text": (b'a: "x\n---y"', "f.yaml:2:1: Helm 4 cuts the file at a line that starts with ---"),
+    "escaped slash": (rb'a: "b\\\/c"', "f.yaml:1:4: Helm does not know the escape \\/ in double quotes"),
     "deep flow": (b"a: " + b"[" * 100_000, "f.yaml:1:104: nested deeper than 100 levels"),
     "deep block": (b"".join(b" " * i + b"a:\n" for i in range(300)), "f.yaml:101:101: nested deeper than 100 levels"),
 }

@@ -43,6 +43,7 @@
 {{- end -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}
+{{- fail "the values hold what looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" -}}
 {{- end -}}
 {{- end }}
 
@@ -60,7 +61,7 @@
 {{- else if kindIs "slice" $value -}}
 {{- range $i, $inner := $value }}{{ include "common.refuseTokens" (list $root (printf "%s[%d]" $path $i) $inner) }}{{ end -}}
 {{- else if kindIs "string" $value -}}
-{{- if regexMatch (include "common.tokenPattern" $root) $value -}}
+{{- if regexMatch (include "common.tokenPattern" $root) (printf "%s: %s" $path $value) -}}
 {{- fail (printf "%s holds what looks like a token. Values are stored in the release and shown by helm get values: put it in a Secret and name the Secret (huggingface.secret)" $path) -}}
 {{- end -}}
 {{- end -}}

@@ -63,7 +63,7 @@
 {{- $path := index . 0 -}}
 {{- range $key, $value := index . 1 -}}
 {{- if has $key (list "true" "false") -}}
-{{- fail (printf "%s.%s: Helm reads an unquoted %s as this key. Write it in quotes, for instance \"n\": 8" $path $key (ternary "y, yes or on" "n, no or off" (eq $key "true"))) -}}
+{{- fail (printf "%s.%s: Helm reads an unquoted %s as this key. Write it in quotes, for instance \"n\": 8 (a key that is really called %s cannot be given)" $path $key (ternary "y, yes or on" "n, no or off" (eq $key "true")) $key) -}}
 {{- end -}}
 {{- include "grpo.refuseBooleanKeysIn" (list (printf "%s.%s" $path $key) $value) -}}
 {{- end -}}
