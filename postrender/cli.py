@@ -45,7 +45,8 @@ _RENDERING_HELP = """\
 _LINT_HELP = f"""\
 usage: grpo lint -f FILE … [options]
 
-Judge values files without rendering them.
+Judge values files without rendering them: spelling, types and forms by the charts' schemas, what Helm misreads,
+and secrets. What several values say together is judged when a chart renders.
 
 {_FILES_HELP}  --format FORM           text (default), json or github
 """
@@ -83,7 +84,7 @@ def _files(options: Options) -> list[str]:
 
 def _no_words(options: Options, words: list[str]) -> None:
     if words:
-        fix = f"give a values file with -f {words[0]}"
+        fix = f"give a values file with -f {words[0]}" if "." in words[0] else f"see {options.command} --help"
         raise UsageError(f"{options.command}: {words[0]!r} was not expected", fix=fix)
 
 
@@ -125,6 +126,16 @@ def _layers(options: Options) -> tuple[str, ...]:
     return (layer,)
 
 
+def _name(options: Options, option: str) -> str | None:
+    """Return a name that Kubernetes or Helm takes; the embedded Helm would render any text."""
+    import re
+
+    name = options.last(option)
+    if name is not None and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+        raise options.wrong(f"--{option} is {name!r}, expected lower-case letters, digits and -, at most 63")
+    return name
+
+
 def _render(argv: list[str]) -> int:
     options = Options("render", argv, with_value=(*_RENDERING, "release"), flags=("notes",))
     if options.has("help"):
@@ -136,18 +147,22 @@ def _render(argv: list[str]) -> int:
     layers = _layers(options)
     stack = Stack.load(_files(options), accelerator=options.last("accelerator"))
     with helm.choose(options.last("helm")) as engine:
-        for layer in layers:
-            rendered = stack.render(
+        rendered = {
+            layer: stack.render(
                 engine,
                 layer,
-                release=options.last("release"),
-                namespace=options.last("namespace") or "default",
+                release=_name(options, "release"),
+                namespace=_name(options, "namespace") or "default",
                 kube_version=options.last("kube-version"),
                 notes=options.has("notes"),
             )
-            sys.stdout.write(rendered.manifest)
-            if rendered.notes:
-                sys.stderr.write(f"notes of {layer}:\n{rendered.notes}\n")
+            for layer in layers
+        }
+        # All or nothing: half a stream must not reach the program behind a pipe.
+        sys.stdout.write("".join(each.manifest for each in rendered.values()))
+        for layer, each in rendered.items():
+            if each.notes:
+                sys.stderr.write(f"notes of {layer}:\n{each.notes}\n")
         sys.stderr.write(f"rendered with {engine.name}\n")
     return EXIT_CLEAN
 
@@ -176,7 +191,7 @@ def _diff(argv: list[str]) -> int:
     form = options.choice("format", ("text", "json"))
     sides = _sides(options)
     stacks = {side: Stack.load(_files(options), accelerator=side) for side in sides}
-    namespace, version = options.last("namespace") or "default", options.last("kube-version")
+    namespace, version = _name(options, "namespace") or "default", options.last("kube-version")
     layers = {}
     with helm.choose(options.last("helm")) as engine:
         for layer in paths.LAYERS:
@@ -193,7 +208,15 @@ def _diff(argv: list[str]) -> int:
 def _version(argv: list[str]) -> int:
     if argv:
         raise UsageError(f"grpo version: no argument was expected, found {argv[0]!r}")
-    print(f"grpo {__version__}")
+    from postrender import helm
+
+    try:
+        with helm.choose() as engine:
+            rendering = engine.name
+    except GrpoError as error:
+        rendering = f"nothing: {error.message}"
+    python = ".".join(map(str, sys.version_info[:3]))
+    print(f"grpo {__version__}\npython {python}\nrenders with {rendering}")
     return EXIT_CLEAN
 
 

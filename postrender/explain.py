@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from typing import TYPE_CHECKING, Any
 
 from postrender import tokens
@@ -114,19 +115,22 @@ class Explainer:
             here,
             f"{dotted(path)} has no key called {key}{form}" if path else f"there is no section called {key}",
             "Helm would refuse it, or without the schema ignore it silently.",
-            self._suggestion(key, known),
+            self._suggestion(key, known, patterns),
         )
 
-    def _suggestion(self, key: str, known: list[str]) -> str:
+    def _suggestion(self, key: str, known: list[str], patterns: list[str]) -> str:
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
         if not close:
             folded = {name.lower(): name for name in known}
             close = [folded[key.lower()]] if key.lower() in folded else []
         if close:
             return f"did you mean {close[0]}?"
-        elsewhere = [path for path in _paths(self._schema.source()) if path[-1] == key]
+        elsewhere = [dotted(path) for path in _paths(self._schema.source()) if path[-1] == key]
         if elsewhere:
-            return f"did you mean {dotted(elsewhere[0])}?"
+            return f"did you mean {' or '.join(elsewhere)}?"
+        fitting = [key.lower() for pattern in patterns if key.lower() != key and re.search(pattern, key.lower())]
+        if fitting:
+            return f"did you mean {fitting[0]}?"
         return f"the keys here are {', '.join(known)}" if known else "delete the line"
 
     def _missing(self, problem: Problem, part: dict[str, Any]) -> Finding:
@@ -167,7 +171,8 @@ class Explainer:
             return f"exactly one of {listed or 'the alternatives'}", f"keep one of {listed or 'them'}"
         if keyword in _BOUNDS:
             bound = _BOUNDS[keyword].format(expected)
-            return bound, f"write {bound}"
+            example = part.get("examples") if keyword == "pattern" else None
+            return bound, f"write something like {example[0]}" if example else f"write {bound}"
         if keyword in ("falseSchema", "not"):
             return "something else here", _meaning(self._schema.description(problem.rule))
         return f"{keyword} {shown(expected)}", "see the description of the key in values.yaml"

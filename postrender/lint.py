@@ -34,7 +34,8 @@ def lint(files: Sequence[str]) -> list[Finding]:
     from postrender import values, yamlio
 
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
-    found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_schema(merged, schema)]
+    found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
+    found += _schema(merged, schema)
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
@@ -57,14 +58,14 @@ def _is_clean_at_first_sight(texts: Sequence[bytes], schema: Schema) -> bool:
     from postrender import values, yamlfast
 
     merged = _defaults()
+    profiles = set()
     for data in texts:
         tree = yamlfast.load(data)
         if tree is None or tokens.find(data.decode("utf-8")):
             return False
+        profiles.add(values.profile_name(tree))
         merged = values.overlay(merged, tree)
-    accelerator = merged.get("accelerator")
-    named = isinstance(accelerator, dict) and accelerator.get("name") is not None
-    return bool(named and schema.is_valid(merged))
+    return len(profiles - {""}) == 1 and schema.is_valid(merged)
 
 
 def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]:
@@ -149,6 +150,21 @@ def _accelerator(merged: Values) -> Iterator[Finding]:
         )
 
 
+def _has_recipe(merged: Values) -> bool:
+    return merged.node(("images", "training")) is not None
+
+
+def _recipe(merged: Values) -> Iterator[Finding]:
+    if not _has_recipe(merged):
+        yield Finding(
+            "values/no-recipe",
+            Location(merged.files[0]),
+            "no recipe: none of the values files says what is trained, in which image",
+            "Image, framework version and configuration belong together and come from one file.",
+            f"add -f RECIPE.yaml after the profile, one of: {', '.join(paths.recipes()) or 'none are installed'}",
+        )
+
+
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
     from postrender import values
 
@@ -165,8 +181,10 @@ def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
 
 def _is_said_already(problem: Problem, merged: Values) -> bool:
     """Say whether another finding covers the problem better than the schema could."""
-    if problem.keyword == "required" and not _has_accelerator(merged):
-        return bool((*problem.path, problem.expected)[0] == "accelerator")
+    if problem.keyword == "required":
+        section, *rest = (*problem.path, problem.expected)
+        of_recipe = section == "images" or (section, *rest) == ("job", "version")
+        return (section == "accelerator" and not _has_accelerator(merged)) or (of_recipe and not _has_recipe(merged))
     if problem.keyword == "additionalProperties":
         problem.expected = [key for key in problem.expected if not _is_boolean_key(merged, (*problem.path, key))]
         return not problem.expected

@@ -35,6 +35,10 @@ class Options:
         """Take full names only: an abbreviation stops to work on the day when a second option starts like it."""
         for word in argv:
             name = word[2:].partition("=")[0]
+            if name == "set":
+                raise UsageError(
+                    f"{self.command}: there is no --set", fix="write it into a file, and give that with -f"
+                )
             if word.startswith("--") and name and name not in self._known:
                 raise self.wrong(f"no option is called --{name}", near=name, known=self._known, prefix="--")
 

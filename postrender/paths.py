@@ -56,6 +56,14 @@ def accelerators() -> list[str]:
     return sorted(name[: -len(".yaml")] for name in os.listdir(folder) if name.endswith(".yaml"))
 
 
+def recipes() -> list[str]:
+    """Return the paths of the recipes, sorted; relative to the working directory where they are below it."""
+    folder = os.path.join(data_root(), "values", "recipes")
+    here = os.getcwd() + os.sep
+    found = (os.path.join(folder, name) for name in os.listdir(folder)) if os.path.isdir(folder) else ()
+    return sorted(path.removeprefix(here) for path in found if path.endswith(".yaml"))
+
+
 def accelerator(name: str) -> str:
     """Return the path of one accelerator profile; raise UsageError when there is none of that name."""
     known = accelerators()

@@ -104,4 +104,26 @@ def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
     merged = roots[0]
     for root in roots[1:]:
         merged = _overlay_nodes(merged, root)
+    _refuse_two_profiles([Values(root, [file]) for root, file in zip(roots, files, strict=True)])
     return Values(merged, files)
+
+
+def profile_name(tree: Mapping[str, Any]) -> str:
+    """Return accelerator.name of a tree, or an empty text."""
+    accelerator = tree.get("accelerator")
+    return str(accelerator.get("name") or "") if isinstance(accelerator, dict) else ""
+
+
+def _refuse_two_profiles(each: Sequence[Values]) -> None:
+    """Raise InputError where two files name different accelerators: the merge would be a mixture of two machines."""
+    named = [one for one in each if profile_name(one.as_helm_merges())]
+    for other in named[1:]:
+        first, name = profile_name(named[0].as_helm_merges()), profile_name(other.as_helm_merges())
+        if first != name:
+            from postrender.errors import InputError
+
+            raise InputError(
+                f"a second accelerator profile: {named[0].files[0]} is for {first}, this file for {name}",
+                at=other.at(("accelerator", "name")),
+                fix="give one profile only, by -f or by --accelerator",
+            )

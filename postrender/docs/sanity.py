@@ -23,7 +23,7 @@ KEYWORDS = frozenset(
         ),
         *("items", "minItems", "maxItems", "uniqueItems"),
         *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
-        *("dependencies", "description", "default"),
+        *("dependencies", "description", "default", "examples"),
         *("x-unit", "x-source", "x-requiredIn", "x-verbatim", "x-podSpec", "x-nullable"),
     )
 )

@@ -56,7 +56,10 @@ def test_alone_it_prints_help(grpo: Run, words: list[str]) -> None:
 
 @pytest.mark.parametrize("words", [["version"], ["--version"]])
 def test_version(grpo: Run, words: list[str]) -> None:
-    assert grpo(*words) == (0, f"grpo {__version__}\n", "")
+    code, out, err = grpo(*words)
+    assert (code, err) == (0, "")
+    assert out.startswith(f"grpo {__version__}\npython 3.")
+    assert "\nrenders with helm v" in out
 
 
 @pytest.mark.parametrize("command", ["lint", "render", "diff"])
@@ -303,3 +306,31 @@ def test_an_executable_that_is_no_helm_is_said() -> None:
     done = process("render", "--helm", "/bin/true", "--accelerator", "b200", *REST)
     assert (done.returncode, done.stdout) == (3, "")
     assert "/bin/true is no helm" in done.stderr
+
+
+def test_a_profile_among_the_files_of_a_diff_is_refused(grpo: Run) -> None:
+    """It would replace both sides, and nothing would differ."""
+    code, out, err = grpo("diff", "--accelerator", "b200", "--accelerator", "h200", "-f", PROFILE, *REST)
+    assert (code, out) == (2, "")
+    assert "a second accelerator profile" in err
+
+
+def test_render_prints_all_or_nothing(grpo: Run, tmp_path: Path) -> None:
+    """Half a stream must not reach a program behind a pipe."""
+    file = tmp_path / "f.yaml"
+    file.write_text("job: {volume: dta}\n")
+    code, out, err = grpo("render", "all", "--accelerator", "b200", *REST, "-f", str(file))
+    assert (code, out) == (2, "")
+    assert "job.volume is" in err
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--release"])
+def test_names_that_kubernetes_refuses_are_refused(grpo: Run, option: str) -> None:
+    code, _, err = grpo("render", "storage", "--accelerator", "b200", *REST, option, "My NS")
+    assert code == 2
+    assert f"{option} is 'My NS', expected lower-case letters" in err
+
+
+def test_set_is_explained(grpo: Run) -> None:
+    code, _, err = grpo("lint", "--set", "job.attempt=2")
+    assert (code, "write it into a file" in err) == (2, True)

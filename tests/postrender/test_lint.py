@@ -71,6 +71,22 @@ def test_a_missing_profile_is_one_sentence_and_comes_first(text: str, tmp_path: 
     assert not any("accelerator." in one.what for one in found if one.rule == "values/missing-key")
 
 
+def test_a_missing_recipe_is_one_sentence_too(tmp_path: Path) -> None:
+    profile, recipe, site = map(str, stack_files())
+    (one,) = lint.lint([profile, site])
+    assert one.rule == "values/no-recipe"
+    assert Path(recipe).name in one.fix
+
+
+def test_two_profiles_are_a_mixture_of_two_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [str(stack_files(name)[0]) for name in ACCELERATORS[:2]]
+    for load in (yamlfast.load, lambda data: None):
+        monkeypatch.setattr(yamlfast, "load", load)
+        with pytest.raises(InputError, match=r"a second accelerator profile: .*b200\.yaml is for b200, this .* h200"):
+            lint.lint([*files, *map(str, stack_files()[1:])])
+        assert lint.lint([files[0], *map(str, stack_files())]) == []
+
+
 def test_a_required_key_that_no_file_sets_is_named_with_its_meaning(tmp_path: Path) -> None:
     found = lint.lint([str(file) for file in stack_files()[:2]])
     missing = {one.what.split(" ")[0]: one for one in found}

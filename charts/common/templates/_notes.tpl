@@ -1,0 +1,16 @@
+{{/* common.notes.needs: what must be there before the pods of a Ray cluster start, as lines of NOTES.
+                                                                  include "common.notes.needs" $ */}}
+{{- define "common.notes.needs" -}}
+Needs, before the pods start:
+  the KubeRay operator{{ if eq .Values.ray.upgrade "recreate" }} 1.6 or newer (with 1.5: ray.upgrade: manual){{ end }}:
+    helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ --version 1.6.2 --namespace ray-system --create-namespace
+  the network release; a pod that names a missing Network is refused when KubeRay makes it
+  the storage release in this namespace, with the claims and service account {{ include "common.name" (list . "serviceAccount") }}
+  a node without GPUs with more than {{ .Values.ray.head.cpu }} cores, {{ .Values.ray.head.memory }} and {{ .Values.ray.head.ephemeralStorage }} of local disk, for the head
+  {{ int64 .Values.ray.workers.replicas }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }} and the GPUDirect RDMA installer
+    (GoogleCloudPlatform/container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml); the init container check-node says what is missing
+  Secret {{ .Values.huggingface.secret.name }}, made from a file, so that the token stands in no shell history:
+    kubectl create secret generic {{ .Values.huggingface.secret.name }} --namespace {{ .Release.Namespace }} --from-file={{ .Values.huggingface.secret.key }}=TOKEN_FILE
+  a namespace that allows hostPath volumes and IPC_LOCK, which Pod Security baseline refuses:
+    kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
+{{- end }}
