@@ -111,8 +111,9 @@ def highest(directory: Path) -> int:
 
 
 def flat(facts: Record) -> Record:
-    mounts = {f"mounts.{path}": claim for path, claim in (facts.get("mounts") or {}).items()}
-    return {key: value for key, value in facts.items() if key != "mounts"} | mounts
+    """Return facts with the entries of their maps side by side: mounts./data, environment.HF_HOME."""
+    parts = {key: value if isinstance(value, dict) else {"": value} for key, value in facts.items()}
+    return {f"{key}.{name}" if name else key: value for key, part in parts.items() for name, value in part.items()}
 
 
 def compare_facts(expected: Record) -> None:
@@ -487,6 +488,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         owner.heart.start()
         outputs.enter_context(copied(config.with_name("output.log")))
         replace(config, to_yaml(plan["config"]), "draft")
+        os.environ.update(plan.get("environment") or {})
         return train(words, plan.get("retries", 0), owner, mask)
     finally:
         owner.release()

@@ -25,12 +25,35 @@ POD: dict[str, Any] = {
     "annotations": {"c": "d"},
     "podSpec": {"priorityClassName": "high"},
 }
+VARIABLES: dict[str, dict[str, Any]] = {
+    part: {f"{part}_PLAIN": {"value": "1"}, f"{part}_HIDDEN": {"secret": {"name": "keys", "key": "one"}}}
+    for part in ("ALL", "HEAD", "WORKERS")
+}
 # Every optional part of the contract in use, so that the walk below meets each leaf.
 EVERYTHING: dict[str, Any] = {
     "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}},
     "network": {"rdma": {"subnets": {"rdma-3": "special"}}},
     "storage": {
         "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc"}},
+        "instance": {
+            "mountPath": "/instance",
+            "lustre": {
+                "project": "other-one",
+                "location": "us-central1-a",
+                "instance": "fast",
+                "ip": "10.1.2.3",
+                "filesystem": "lfs",
+                "size": "18000Gi",
+            },
+        },
+        "class": {
+            "mountPath": "/class",
+            "pvc": {
+                "storageClassName": "lustre",
+                "size": "72000Gi",
+                "lustre": {"perUnitStorageThroughput": "500", "network": "projects/p/global/networks/v"},
+            },
+        },
         "scratch": {
             "mountPath": "/scratch",
             "pvc": {"storageClassName": "fast", "size": "100Gi", "accessMode": "ReadWriteMany"},
@@ -38,15 +61,36 @@ EVERYTHING: dict[str, Any] = {
         "data": {"gcsfuse": {"mountOptions": {"uid": "1000"}}},
     },
     # Versions before v0.7.0 need a CPU on the head.
-    "ray": {"head": {"numCpus": 1, **POD}, "workers": POD},
-    "job": {"configFor": {"b200": {"grpo": {"seed": 7}}}},
+    "ray": {
+        "env": VARIABLES["ALL"],
+        "head": {"numCpus": 1, "env": VARIABLES["HEAD"], **POD},
+        "workers": {"env": VARIABLES["WORKERS"], **POD},
+    },
+    "tracking": {"wandb": {"enabled": True}},
+    "job": {"configFor": {"b200": {"grpo": {"seed": 7}}}, "env": {"SAME": {"value": "1"}}},
     "checks": {"ignore": {"some/rule": "canary"}},
 }
 
 # Keys with a single value so far: they name the choice that later values will join.
-ONE_VALUE = {("platform", "kind"), ("network", "mode"), ("job", "framework")}
+ONE_VALUE = {("platform", "kind"), ("job", "framework")}
 
-CANDIDATES = ["scratch", "17", "65Gi", "101Gi", "sha256:" + "a" * 64, "2.55.2", "/other", "eth7", "rdma-5", "a-b", "1"]
+CANDIDATES = [
+    "scratch",
+    "17",
+    "65Gi",
+    "101Gi",
+    "144000Gi",
+    "10.1.2.4",
+    "europe-west4-b",
+    "projects/p/global/networks/w",
+    "sha256:" + "a" * 64,
+    "2.55.2",
+    "/other",
+    "eth7",
+    "rdma-5",
+    "a-b",
+    "1",
+]
 
 
 def everything() -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from postrender.errors import RenderError
 from postrender.helm import Rendered
@@ -172,3 +173,41 @@ def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:
         "list": [1, [None, "n"]],
     }
     assert {key: plan(render("grpo-job", {"job": {"config": config}}))["config"][key] for key in config} == config
+
+
+def test_wandb_is_switched_on_in_the_framework_too(render: Render, render_text: Callable[..., Rendered]) -> None:
+    """One switch for the secret and for the logger; the configuration must not say otherwise."""
+    logger = plan(render("grpo-job", {"tracking": {"wandb": {"enabled": True, "project": "rl"}}}))["config"]["logger"]
+    assert (logger["wandb_enabled"], logger["wandb"]) == (True, {"project": "rl", "name": "gemma3-gsm8k"})
+    assert plan(render("grpo-job"))["config"]["logger"]["wandb_enabled"] is False
+    with pytest.raises(RenderError, match=r"job\.config\.logger\.wandb_enabled is true, and the chart derives false"):
+        render_text("grpo-job", {"job": {"config": {"logger": {"wandb_enabled": True}}}})
+
+
+def test_variables_of_the_driver_are_part_of_the_plan(render: Render) -> None:
+    """They travel in the entrypoint, because a cluster that runs cannot be given any."""
+    values = {"job": {"env": {"NRL_X": {"value": "it's $HOME"}}}}
+    assert plan(render("grpo-job", values))["environment"] == {"NRL_X": "it's $HOME"}
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        ({"env": {"K": {"secret": {"name": "a", "key": "b"}}}}, r"job\.env\.K: .* Write it under ray\.env"),
+        ({"env": {"NCCL_NET": {"value": "x"}}}, r"job\.env\.NCCL_NET: the charts set NCCL_NET themselves"),
+        ({"runtimeEnv": {"env_vars": {"A": "b"}}}, r"Write the variables under job\.env"),
+    ],
+)
+def test_an_environment_that_would_break_the_job_is_refused(
+    job: dict[str, Any], message: str, render_text: Callable[..., Rendered]
+) -> None:
+    """Before a GPU is taken."""
+    with pytest.raises(RenderError, match=message):
+        render_text("grpo-job", {"job": job})
+
+
+def test_the_runtime_environment_is_rays_own(render: Render) -> None:
+    """As YAML text, as KubeRay takes it; absent where there is none."""
+    spec = rayjob(render("grpo-job", {"job": {"runtimeEnv": {"working_dir": "/data/x"}}}))["spec"]
+    assert yaml.safe_load(spec["runtimeEnvYAML"]) == {"working_dir": "/data/x"}
+    assert "runtimeEnvYAML" not in rayjob(render("grpo-job"))["spec"]

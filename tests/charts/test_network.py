@@ -93,3 +93,23 @@ def test_the_notes_list_the_subnets_in_the_order_of_the_interfaces(render_text: 
     assert len(attached) == 9
     assert "my-gvnic-sub" in attached[0]
     assert "my-rdma-sub-7" in attached[-1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        (
+            "dranet",
+            ["--accelerator-network-profile=auto", "gke-networking-dra-driver=true", "kubectl get resourceslices"],
+        ),
+        ("none", ["NCCL uses TCP"]),
+    ],
+)
+def test_other_modes_have_no_network_objects(
+    mode: str, words: list[str], render: Render, render_text: Callable[..., Rendered]
+) -> None:
+    """GKE makes the networks, or there are none; the notes say what the node pool needs instead."""
+    assert render("network", {"network": {"mode": mode}}) == []
+    notes = render_text("network", {"network": {"mode": mode}}).notes or ""
+    assert all(word in notes for word in words)
+    assert "--additional-node-network" not in notes

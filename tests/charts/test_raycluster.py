@@ -215,6 +215,11 @@ def test_the_head_says_what_the_cluster_is(render: Render) -> None:
         "image": "nvcr.io/nvidia/nemo-rl:v0.7.0",
         "rayVersion": "2.55.1",
         "headCpus": 0,
+        "environment": {
+            "HF_HOME": "/data/huggingface",
+            "HF_TOKEN": "key hf_api_token of Secret hf-secret",
+            "LD_LIBRARY_PATH": environment(head)["LD_LIBRARY_PATH"],
+        },
         "mounts": {"/data": "gemma-data"},
     }
 
@@ -263,3 +268,113 @@ def test_quantities_are_written_as_kubernetes_writes_them(size: str, written: st
     """The operator rewrites other forms, and the next upgrade conflicts with it."""
     head, _ = parts(render("raycluster", {"ray": {"head": {"memory": size}}}))
     assert head["spec"]["containers"][0]["resources"]["limits"]["memory"] == written
+
+
+def test_variables_reach_the_parts_that_they_are_for(render: Render) -> None:
+    """The part's own value wins over the common one, and each name stands once."""
+    secret = {"secret": {"name": "keys", "key": "one"}}
+    values = {
+        "env": {"DEBUG": {"value": "INFO"}, "KEY": secret},
+        "head": {"env": {"DEBUG": {"value": "WARN"}}},
+        "workers": {"env": {"ONLY": {"value": "1"}}},
+    }
+    head, worker = parts(render("raycluster", {"ray": values}))
+    assert environment(head)["DEBUG"] == "WARN"
+    assert (environment(worker)["DEBUG"], environment(worker)["ONLY"]) == ("INFO", "1")
+    assert "ONLY" not in environment(head)
+    for part in (head, worker):
+        assert environment(part)["KEY"] == {"secretKeyRef": {"name": "keys", "key": "one"}}
+        names = [entry["name"] for entry in part["spec"]["containers"][0]["env"]]
+        assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"env": {"NCCL_NET": {"value": "Socket"}}}, r"ray\.env\.NCCL_NET: the charts set NCCL_NET themselves"),
+        ({"head": {"env": {"BASH_ENV": {"value": "x"}}}}, r"ray\.head\.env\.BASH_ENV: the charts set"),
+        ({"workers": {"env": {"HF_TOKEN": {"value": "x"}}}}, r"ray\.workers\.env\.HF_TOKEN: the charts set"),
+        ({"env": {"X": {}}}, r"ray\.env\.X: give exactly one of value and secret"),
+        (
+            {"env": {"X": {"value": "1", "secret": {"name": "a", "key": "b"}}}},
+            r"ray\.env\.X: give exactly one of value and secret",
+        ),
+        ({"env": {"not-a-name": {"value": "1"}}}, "not-a-name"),
+        ({"env": {"X": {"value": 1}}}, "got number, want"),
+    ],
+)
+def test_variables_that_cannot_be_are_refused(
+    values: dict[str, Any], message: str, render_text: Callable[..., Rendered]
+) -> None:
+    """What the charts derive is not settable a second time."""
+    with pytest.raises(RenderError, match=message):
+        render_text("raycluster", {"ray": values})
+
+
+def test_a_later_file_turns_a_value_into_a_secret(render: Render) -> None:
+    """By setting the other to null."""
+    entry = {"value": None, "secret": {"name": "keys", "key": "one"}}
+    head, _ = parts(render("raycluster", {"ray": {"env": {"X": entry}}}))
+    assert environment(head)["X"] == {"secretKeyRef": {"name": "keys", "key": "one"}}
+
+
+def test_offline_work_needs_no_token(render: Render, render_text: Callable[..., Rendered]) -> None:
+    """Nothing is downloaded, so the Secret is not needed; the cache is."""
+    for part in parts(render("raycluster", {"huggingface": {"offline": {"enabled": True}}})):
+        assert environment(part)["HF_HUB_OFFLINE"] == "1"
+        assert "HF_TOKEN" not in environment(part)
+    with pytest.raises(RenderError, match=r"set huggingface\.cache\.volume"):
+        render_text("raycluster", {"huggingface": {"offline": {"enabled": True}, "cache": {"volume": ""}}})
+
+
+def test_the_key_of_wandb_comes_by_reference(render: Render) -> None:
+    """On head and workers, and only where W&B is used."""
+    for part in parts(render("raycluster", {"tracking": {"wandb": {"enabled": True}}})):
+        assert environment(part)["WANDB_API_KEY"] == {"secretKeyRef": {"name": "wandb-secret", "key": "api_key"}}
+    for part in parts(render("raycluster")):
+        assert "WANDB_API_KEY" not in environment(part)
+
+
+def by_kind(objects: list[Object], kind: str) -> Object:
+    return next(item for item in objects if item["kind"] == kind)
+
+
+@pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
+def test_dranet_claims_every_rdma_device_of_the_node(chart: str, render: Render) -> None:
+    """Both halves of the claim, the template beside the pods, and no annotation of the other mode."""
+    values = {"network": {"mode": "dranet"}, "job": {"cluster": {"mode": "ephemeral"}}}
+    objects = render(chart, values)
+    template = by_kind(objects, "ResourceClaimTemplate")
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"] == {"deviceClassName": "mrdma.google.com", "allocationMode": "ExactCount", "count": 8}
+    owner = by_kind(objects, "RayCluster" if chart == "raycluster" else "RayJob")["spec"]
+    worker = owner.get("rayClusterSpec", owner)["workerGroupSpecs"][0]["template"]
+    (claim,) = worker["spec"]["resourceClaims"]
+    assert claim["resourceClaimTemplateName"] == template["metadata"]["name"]
+    assert worker["spec"]["containers"][0]["resources"]["claims"] == [{"name": claim["name"]}]
+    assert not [name for name in worker["metadata"]["annotations"] if name.startswith("networking.gke.io/")]
+    assert environment(worker)["NCCL_NET"] == "gIB"
+
+
+def test_a_job_on_a_cluster_that_exists_brings_no_claim(render: Render) -> None:
+    """The pods are the cluster's."""
+    kinds = {item["kind"] for item in render("grpo-job", {"network": {"mode": "dranet"}})}
+    assert "ResourceClaimTemplate" not in kinds
+
+
+def test_own_claims_are_added_to_the_charts(render: Render) -> None:
+    """A list that replaced it would take the RDMA devices away."""
+    own = [{"name": "gpu", "resourceClaimTemplateName": "gpus"}]
+    values = {"network": {"mode": "dranet"}, "ray": {"workers": {"podSpec": {"resourceClaims": own}}}}
+    _, worker = parts([by_kind(render("raycluster", values), "RayCluster")])
+    assert [claim["name"] for claim in worker["spec"]["resourceClaims"]] == ["rdma", "gpu"]
+
+
+def test_without_rdma_nothing_of_its_plugin_is_needed(render: Render) -> None:
+    """NCCL uses TCP; the driver's folder stays."""
+    _, worker = parts(render("raycluster", {"network": {"mode": "none"}}))
+    assert not {"BASH_ENV", "NCCL_NET", "NCCL_TUNER_CONFIG_PATH"} & set(environment(worker))
+    assert environment(worker)["NCCL_SOCKET_IFNAME"] == "eth0"
+    assert {volume["name"] for volume in worker["spec"]["volumes"]} == {"host-nvidia", "shared-memory", "data"}
+    assert "gib" not in worker["spec"]["initContainers"][0]["args"][0]
+    assert not [name for name in worker["metadata"]["annotations"] if name.startswith("networking.gke.io/")]

@@ -123,3 +123,72 @@ def test_the_notes_name_the_role_for_each_bucket(render_text: Callable[..., Rend
     assert "projects/PROJECT_NUMBER/locations/global/workloadIdentityPools/PROJECT_ID.svc.id.goog" in unknown
     claim = {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}}}
     assert "role" not in (render_text("storage", claim).notes or "")
+
+
+LUSTRE = {"location": "us-central1-a", "instance": "fast", "ip": "10.1.2.3", "filesystem": "lfs", "size": "18000Gi"}
+TIER = {"perUnitStorageThroughput": "500", "network": "projects/p/global/networks/vpc"}
+
+
+def lustre_class(size: str, **changes: str) -> dict[str, Any]:
+    pvc = {"storageClassName": "team-a-lustre", "size": size, "lustre": TIER | changes}
+    return {"storage": {"data": {"gcsfuse": None, "pvc": pvc}}}
+
+
+def test_an_instance_of_lustre_is_a_static_volume(render: Render) -> None:
+    """By the three parts of its handle, and kept as a bucket is."""
+    objects = render("storage", {"storage": {"data": {"gcsfuse": None, "lustre": LUSTRE}}})
+    volume = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
+    assert volume["csi"] == {
+        "driver": "lustre.csi.storage.gke.io",
+        "volumeHandle": "my-project/us-central1-a/fast",
+        "volumeAttributes": {"ip": "10.1.2.3", "filesystem": "lfs"},
+    }
+    assert (volume["capacity"], volume["persistentVolumeReclaimPolicy"]) == ({"storage": "18000Gi"}, "Retain")
+    claim = find(objects, "PersistentVolumeClaim", "gemma-data")["spec"]
+    assert (claim["volumeName"], claim["resources"]) == ("team-a-gemma-data", {"requests": {"storage": "18000Gi"}})
+
+
+def test_the_project_of_an_instance_may_be_another(render: Render, render_text: Callable[..., Rendered]) -> None:
+    """And without any there is a sentence."""
+    objects = render("storage", {"storage": {"data": {"gcsfuse": None, "lustre": {**LUSTRE, "project": "other-one"}}}})
+    handle = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]["csi"]["volumeHandle"]
+    assert handle == "other-one/us-central1-a/fast"
+    values = {"platform": {"projectId": ""}, "storage": {"data": {"gcsfuse": None, "lustre": LUSTRE}}}
+    with pytest.raises(RenderError, match=r"storage\.data\.lustre needs the project of the instance"):
+        render_text("storage", values)
+
+
+def test_a_class_of_lustre_outlives_its_claims(render: Render) -> None:
+    """Its parameters are the two that the driver needs."""
+    objects = render("storage", lustre_class("36000Gi"))
+    found = find(objects, "StorageClass", "team-a-lustre")
+    assert (found["provisioner"], found["parameters"]) == ("lustre.csi.storage.gke.io", TIER)
+    assert found["reclaimPolicy"] == "Retain"
+    claim = find(objects, "PersistentVolumeClaim", "gemma-data")
+    assert claim["spec"]["storageClassName"] == "team-a-lustre"
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+@pytest.mark.parametrize(
+    ("size", "changes", "message"),
+    [
+        ("20000Gi", {}, r"sizes in steps of 18000Gi; the next one is 36000Gi"),
+        ("9000Gi", {"perUnitStorageThroughput": "125"}, r"steps of 72000Gi; the next one is 72000Gi"),
+        ("18Ti", {}, r"measured in GiB, write it so \(for instance 18000Gi\)"),
+        ("18000Gi", {"network": "my-vpc"}, "network"),
+        ("18000Gi", {"perUnitStorageThroughput": "300"}, "perUnitStorageThroughput"),
+    ],
+)
+def test_an_instance_that_lustre_has_not_is_refused(
+    size: str, changes: dict[str, str], message: str, render_text: Callable[..., Rendered]
+) -> None:
+    """The driver would say so only when a pod waits for it; another form of network silently means another VPC."""
+    with pytest.raises(RenderError, match=message):
+        render_text("storage", lustre_class(size, **changes))
+
+
+def test_the_notes_of_lustre_have_its_commands(render_text: Callable[..., Rendered]) -> None:
+    """With the names filled in."""
+    notes = render_text("storage", {"storage": {"data": {"gcsfuse": None, "lustre": LUSTRE}}}).notes or ""
+    assert "gcloud lustre instances describe fast --project=my-project --location=us-central1-a" in notes
+    assert "billed until you delete it" in (render_text("storage", lustre_class("18000Gi")).notes or "")

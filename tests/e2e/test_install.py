@@ -18,6 +18,12 @@ from harness.rayhead import RayHeads
 from harness.stack import LAYERS, Stack
 from harness.waiting import until
 
+SECRET = {"secret": {"name": "hf-secret", "key": "hf_api_token"}}
+RAY = {
+    "env": {"E2E_ALL": {"value": "all"}, "E2E_SECRET": SECRET},
+    "head": {"env": {"E2E_ALL": {"value": "head"}}},
+    "workers": {"env": {"E2E_WORKERS": {"value": "1"}}},
+}
 COMBINATIONS = list(map("-".join, itertools.product(("helm3", "helm4"), ("b200", "h200"))))
 
 
@@ -41,7 +47,7 @@ def installed(
 ) -> Iterator[Installed]:
     """Install the four layers and wait for the job."""
     helm, accelerator = request.param.split("-")
-    stack = new_stack(accelerator, helm)
+    stack = new_stack(accelerator, helm, ray=RAY, job={"env": {"E2E_JOB": {"value": "it's $HOME"}}})
     ray_heads.namespaces.add(stack.namespace)
     image.behave(seconds=0.5)
     try:
@@ -118,6 +124,12 @@ def test_the_driver_has_the_environment_of_the_head(installed: Installed) -> Non
         assert "PATH" not in literal or call.environ["PATH"] == literal["PATH"]
         own = {name for name in literal if name.startswith("NCCL_")}
         assert not own & set(call.environ)
+
+
+def test_variables_of_the_values_reach_the_driver(installed: Installed) -> None:
+    (call,) = installed.calls
+    found = {name: value for name, value in call.environ.items() if name.startswith("E2E_")}
+    assert found == {"E2E_ALL": "head", "E2E_SECRET": "not-a-real-one", "E2E_JOB": "it's $HOME"}
 
 
 def test_the_configuration_reaches_the_trainer(installed: Installed) -> None:

@@ -14,10 +14,30 @@ STORAGES: dict[str, dict[str, Any]] = {
     "gcsfuse": {},
     "claim": {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}}},
     "pvc": {"storage": {"data": {"gcsfuse": None, "pvc": {"storageClassName": "lustre", "size": "18Ti"}}}},
+    "lustre": {
+        "storage": {
+            "data": {
+                "gcsfuse": None,
+                "lustre": {
+                    "location": "us-central1-a",
+                    "instance": "fast",
+                    "ip": "10.1.2.3",
+                    "filesystem": "lfs",
+                    "size": "18000Gi",
+                },
+            }
+        }
+    },
     "two": {"storage": {"scratch": {"mountPath": "/scratch", "gcsfuse": {"bucket": "scratch-bucket"}}}},
 }
 OVERLAYS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "dranet": {"network": {"mode": "dranet"}},
+    "none": {"network": {"mode": "none"}, "huggingface": {"offline": {"enabled": True}}},
+    "variables": {
+        "tracking": {"wandb": {"enabled": True}},
+        "ray": {"env": {"A": {"value": "1"}}, "workers": {"env": {"B": {"secret": {"name": "s", "key": "k"}}}}},
+    },
     "overlay": {
         "ray": {
             "head": {"podSpec": {"priorityClassName": "system-cluster-critical"}},

@@ -202,3 +202,16 @@ def test_a_module_in_the_folder_of_the_job_replaces_none_of_pythons(
 def test_a_job_configuration_that_is_no_json_does_not_matter(site: Site) -> None:
     assert site.start_plan(site.plan(), RAY_JOB_CONFIG_JSON_ENV_VAR="{").wait() == 0
     assert site.record()["job"] is None
+
+
+def test_the_drivers_variables_reach_the_trainer(site: Site) -> None:
+    command = ["sh", "-c", 'echo "X is $X"']
+    launch = site.start_plan(site.plan(command=command, environment={"X": "it's $HOME"}))
+    assert launch.wait() == 0
+    assert "X is it's $HOME\n" in launch.output
+
+
+def test_a_variable_that_differs_is_named(site: Site) -> None:
+    facts = {**site.facts, "environment": {"HF_HOME": "/data/other"}}
+    site.environment["GRPO_CLUSTER_FACTS"] = json.dumps({**site.facts, "environment": {"HF_HOME": "/data/hf"}})
+    refused(site.start(facts=facts), "environment.HF_HOME: the cluster has /data/hf, this job was rendered for")

@@ -20,11 +20,59 @@
 {{/* common.wiring.annotations: what GKE reads to attach the interfaces, as JSON map. The list itself is JSON in a string.
                                                                   include "common.wiring.annotations" $ | fromJson */}}
 {{- define "common.wiring.annotations" -}}
+{{- $annotations := dict -}}
+{{- if eq .Values.network.mode "multiNetwork" -}}
 {{- $list := list (dict "interfaceName" "eth0" "network" "default") -}}
 {{- range include "common.interfaces" . | fromJsonArray -}}
 {{- $list = append $list (dict "interfaceName" .interface "network" .network) -}}
 {{- end -}}
-{{- dict "networking.gke.io/default-interface" "eth0" "networking.gke.io/interfaces" (toJson $list) | toJson -}}
+{{- $annotations = dict "networking.gke.io/default-interface" "eth0" "networking.gke.io/interfaces" (toJson $list) -}}
+{{- end -}}
+{{- toJson $annotations -}}
+{{- end }}
+
+{{/* common.rdmaInterfaces: the interfaces with RDMA, as JSON list.  include "common.rdmaInterfaces" $ | fromJsonArray */}}
+{{- define "common.rdmaInterfaces" -}}
+{{- $rdma := list -}}
+{{- range include "common.interfaces" . | fromJsonArray }}{{ if eq .deviceMode "RDMA" }}{{ $rdma = append $rdma . }}{{ end }}{{ end -}}
+{{- toJson $rdma -}}
+{{- end }}
+
+{{/* common.wiring.claims: the claim on all RDMA devices of a node, as JSON list for spec.resourceClaims; empty where the interfaces come
+     another way.                                                 include "common.wiring.claims" $ | fromJsonArray */}}
+{{- define "common.wiring.claims" -}}
+{{- $claims := list -}}
+{{- if eq .Values.network.mode "dranet" -}}
+{{- $claims = list (dict "name" "rdma" "resourceClaimTemplateName" (include "common.claimTemplateName" .)) -}}
+{{- end -}}
+{{- toJson $claims -}}
+{{- end }}
+
+{{/* common.claimTemplateName: name of the ResourceClaimTemplate beside the pods: of the cluster, or of the job that brings its own.
+                                                                  include "common.claimTemplateName" $ */}}
+{{- define "common.claimTemplateName" -}}
+{{- printf "%s-rdma" (ternary .Values.job.name (include "common.name" (list . "cluster")) (eq .Chart.Name "grpo-job")) -}}
+{{- end }}
+
+{{/* common.claimTemplate: the ResourceClaimTemplate as a document, for the chart that owns the pods.
+                                                                  include "common.claimTemplate" $ */}}
+{{- define "common.claimTemplate" -}}
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata:
+  name: {{ include "common.claimTemplateName" . }}
+  namespace: {{ .Release.Namespace }}
+  labels:
+    {{- include "common.labels" . | nindent 4 }}
+spec:
+  spec:
+    devices:
+      requests:
+        - name: rdma
+          exactly:
+            deviceClassName: mrdma.google.com
+            allocationMode: ExactCount
+            count: {{ include "common.rdmaInterfaces" . | fromJsonArray | len }}
 {{- end }}
 
 {{/* common.wiring.environment: NCCL's settings on a worker, as JSON list. The script comes by BASH_ENV, because KubeRay starts Ray by
@@ -32,16 +80,21 @@
                                                                   include "common.wiring.environment" $ | fromJsonArray */}}
 {{- define "common.wiring.environment" -}}
 {{- $nccl := .Values.accelerator.nccl -}}
-{{- list
+{{- $environment := list
+  (dict "name" "NCCL_SOCKET_IFNAME" "value" $nccl.socketInterface)
+  (dict "name" "GLOO_SOCKET_IFNAME" "value" $nccl.socketInterface) -}}
+{{- if ne .Values.network.mode "none" -}}
+{{- $environment = concat (list
   (dict "name" "BASH_ENV" "value" $nccl.environmentScript)
   (dict "name" "NCCL_NET" "value" $nccl.net)
-  (dict "name" "NCCL_TUNER_CONFIG_PATH" "value" $nccl.tunerConfig)
-  (dict "name" "NCCL_SOCKET_IFNAME" "value" $nccl.socketInterface)
-  (dict "name" "GLOO_SOCKET_IFNAME" "value" $nccl.socketInterface) | toJson -}}
+  (dict "name" "NCCL_TUNER_CONFIG_PATH" "value" $nccl.tunerConfig)) $environment -}}
+{{- end -}}
+{{- toJson $environment -}}
 {{- end }}
 
 {{/* common.wiring.volumes: driver folders of the node and /dev/shm, as JSON {volumes, mounts, hostMounts}. type Directory: without it a
-     missing folder is created empty and hides the driver.        include "common.wiring.volumes" $ | fromJson */}}
+     missing folder is created empty and hides the driver. The folder of the RDMA plugin, which holds its script, is left out where there
+     is no RDMA.                                                  include "common.wiring.volumes" $ | fromJson */}}
 {{- define "common.wiring.volumes" -}}
 {{- $accelerator := .Values.accelerator -}}
 {{- $volumes := list (dict "name" "shared-memory" "emptyDir" (dict "medium" "Memory" "sizeLimit" (include "common.quantity" $accelerator.sharedMemory))) -}}
@@ -49,8 +102,11 @@
 {{- $paths := include "common.entries" $accelerator.hostPaths | fromJson -}}
 {{- range $name := keys $paths | sortAlpha -}}
 {{- $path := get $paths $name -}}
+{{- $ofPlugin := hasPrefix (printf "%s/" $path.mountPath) $accelerator.nccl.environmentScript -}}
+{{- if not (and $ofPlugin (eq $.Values.network.mode "none")) -}}
 {{- $volumes = append $volumes (dict "name" (printf "host-%s" $name) "hostPath" (dict "path" $path.hostPath "type" "Directory")) -}}
 {{- $mounts = append $mounts (dict "name" (printf "host-%s" $name) "mountPath" $path.mountPath "readOnly" true) -}}
+{{- end -}}
 {{- end -}}
 {{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (append $mounts (dict "name" "shared-memory" "mountPath" "/dev/shm")) | toJson -}}
 {{- end }}

@@ -2,7 +2,8 @@
      of a worker.                                                 include "common.pod.head" $ | fromJson */}}
 {{- define "common.pod.head" -}}
 {{- $storage := include "common.podVolumes" . | fromJson -}}
-{{- $environment := append (include "common.environment" . | fromJsonArray) (dict "name" "GRPO_CLUSTER_FACTS" "value" (include "common.facts" .)) -}}
+{{- $environment := concat (include "common.environment" . | fromJsonArray) (include "common.userEnvironment" (list . "head") | fromJsonArray) -}}
+{{- $environment = append $environment (dict "name" "GRPO_CLUSTER_FACTS" "value" (include "common.facts" .)) -}}
 {{- $head := .Values.ray.head -}}
 {{- $template := include "common.pod.headText" (dict "root" . "storage" $storage "environment" $environment "head" $head) | fromYaml -}}
 {{- include "common.overlay" (list $template $head) -}}

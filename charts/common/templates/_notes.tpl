@@ -4,11 +4,14 @@
 Needs, before the pods start:
   the KubeRay operator{{ if eq .Values.ray.upgrade "recreate" }} 1.6 or newer (with 1.5: ray.upgrade: manual){{ end }}:
     helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ --version 1.6.2 --namespace ray-system --create-namespace
+  {{- if eq .Values.network.mode "multiNetwork" }}
   the network release; a pod that names a missing Network is refused when KubeRay makes it
+  {{- end }}
   the storage release in this namespace, with the claims and service account {{ include "common.name" (list . "serviceAccount") }}
   a node without GPUs with more than {{ .Values.ray.head.cpu }} cores, {{ .Values.ray.head.memory }} and {{ .Values.ray.head.ephemeralStorage }} of local disk, for the head
-  {{ int64 .Values.ray.workers.replicas }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }} and the GPUDirect RDMA installer
-    (GoogleCloudPlatform/container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml); the init container check-node says what is missing
+  {{ int64 .Values.ray.workers.replicas }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
+  {{- if ne .Values.network.mode "none" }} and the GPUDirect RDMA installer
+    (GoogleCloudPlatform/container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml){{ end }}; the init container check-node says what is missing
   Secret {{ .Values.huggingface.secret.name }}, made from a file, so that the token stands in no shell history:
     kubectl create secret generic {{ .Values.huggingface.secret.name }} --namespace {{ .Release.Namespace }} --from-file={{ .Values.huggingface.secret.key }}=TOKEN_FILE
   a namespace that allows hostPath volumes and IPC_LOCK, which Pod Security baseline refuses:

@@ -17,27 +17,23 @@
   "image" (include "common.image" .)
   "rayVersion" .Values.images.training.rayVersion
   "headCpus" (int64 .Values.ray.head.numCpus)
+  "environment" (include "common.environmentFacts" . | fromJson)
   "mounts" $mounts | toJson -}}
 {{- end }}
 
-{{/* common.environment: variables of head and workers alike, as JSON list. The driver runs on the head, and NeMo RL gives the driver's
-     environment to every worker: what differs here would overwrite the workers' own. PATH is the image's on both.
-                                                                  include "common.environment" $ | fromJsonArray */}}
-{{- define "common.environment" -}}
-{{- $secret := .Values.huggingface.secret -}}
-{{- $cache := .Values.huggingface.cache -}}
-{{- $environment := list
-  (dict "name" "LD_LIBRARY_PATH" "value" (list .Values.images.training.libraryPath .Values.accelerator.libraryPath | compact | join ":"))
-  (dict "name" "HF_TOKEN" "valueFrom" (dict "secretKeyRef" (dict "name" $secret.name "key" $secret.key))) -}}
-{{- if $cache.volume -}}
-{{- $mount := include "common.mountPath" (list . "huggingface.cache.volume" $cache.volume) -}}
-{{- $environment = append $environment (dict "name" "HF_HOME" "value" (printf "%s/%s" $mount $cache.path)) -}}
+{{/* common.environmentFacts: the head's variables from the values, as JSON map; a secret by its name and key.
+                                                                  include "common.environmentFacts" $ | fromJson */}}
+{{- define "common.environmentFacts" -}}
+{{- $facts := dict -}}
+{{- range concat (include "common.environment" . | fromJsonArray) (include "common.userEnvironment" (list . "head") | fromJsonArray) -}}
+{{- $secret := dig "valueFrom" "secretKeyRef" dict . -}}
+{{- $_ := set $facts .name (ternary .value (printf "key %s of Secret %s" $secret.key $secret.name) (hasKey . "value")) -}}
 {{- end -}}
-{{- toJson $environment -}}
+{{- toJson $facts -}}
 {{- end }}
 
-{{/* common.overlay: a pod template with the user's labels, annotations and podSpec laid over it, as JSON. Tolerations are added to
-     ours, because a list that replaced ours would lose the GPU toleration.
+{{/* common.overlay: a pod template with the user's labels, annotations and podSpec laid over it, as JSON. Tolerations and claims are
+     added to ours, because a list that replaced ours would lose the GPU toleration and the RDMA devices.
                                                                   include "common.overlay" (list $template .Values.ray.head) | fromJson */}}
 {{- define "common.overlay" -}}
 {{- $template := index . 0 -}}{{- $user := index . 1 -}}
@@ -48,8 +44,8 @@
 {{- end -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" (get $template "Error")) }}{{ end -}}
 {{- $spec := include "common.entries" $user.podSpec | fromJson -}}
-{{- if $spec.tolerations -}}
-{{- $spec = set $spec "tolerations" (concat ($template.spec.tolerations | default list) $spec.tolerations) -}}
+{{- range $key := list "tolerations" "resourceClaims" -}}
+{{- if get $spec $key }}{{ $_ := set $spec $key (concat (get $template.spec $key | default list) (get $spec $key)) }}{{ end -}}
 {{- end -}}
 {{- $metadata := dict "labels" (include "common.entries" $user.labels | fromJson) "annotations" (include "common.entries" $user.annotations | fromJson) -}}
 {{- $merged := include "common.merge" (list $template (dict "metadata" $metadata "spec" $spec)) | fromJson -}}
@@ -57,10 +53,13 @@
 {{- toJson $merged -}}
 {{- end }}
 
-{{/* common.resources: equal requests and limits, as YAML; GPUs only where there are any, because a zero still earns the GPU toleration.
+{{/* common.resources: equal requests and limits, as YAML; GPUs only where there are any, because a zero still earns the GPU toleration;
+     claims of devices by name.
                                                                   include "common.resources" (dict "cpu" "16" "memory" "64Gi" "ephemeralStorage" "50Gi" "gpus" 0) */}}
 {{- define "common.resources" -}}
 {{- $amounts := dict "cpu" .cpu "memory" (include "common.quantity" .memory) "ephemeral-storage" (include "common.quantity" .ephemeralStorage) -}}
 {{- if .gpus }}{{ $_ := set $amounts "nvidia.com/gpu" (toString .gpus) }}{{ end -}}
-{{- dict "requests" $amounts "limits" $amounts | toYaml -}}
+{{- $resources := dict "requests" $amounts "limits" $amounts -}}
+{{- range .claims }}{{ $_ := set $resources "claims" (append ($resources.claims | default list) (dict "name" .name)) }}{{ end -}}
+{{- toYaml $resources -}}
 {{- end }}

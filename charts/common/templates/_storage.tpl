@@ -5,9 +5,9 @@
 {{- range $name, $volume := include "common.entries" .Values.storage | fromJson -}}
 {{- $entry := include "common.entries" $volume | fromJson -}}
 {{- $sources := list -}}
-{{- range $source := list "existingClaim" "gcsfuse" "pvc" }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
+{{- range $source := list "existingClaim" "gcsfuse" "lustre" "pvc" }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
 {{- if ne (len $sources) 1 -}}
-{{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, pvc, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
+{{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, lustre, pvc, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
 {{- end -}}
 {{- if or (eq $name "shared-memory") (hasPrefix "host-" $name) -}}
 {{- fail (printf "storage.%s: the pods have a volume of that name already (shared-memory and host-… are the chart's). Choose another name" $name) -}}

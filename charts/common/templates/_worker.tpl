@@ -8,9 +8,10 @@
   "root" .
   "accelerator" .Values.accelerator
   "annotations" (include "common.merge" (list (include "common.wiring.annotations" . | fromJson) $storage.annotations) | fromJson)
-  "environment" (concat (include "common.environment" . | fromJsonArray) (include "common.wiring.environment" . | fromJsonArray))
+  "environment" (concat (include "common.environment" . | fromJsonArray) (include "common.wiring.environment" . | fromJsonArray) (include "common.userEnvironment" (list . "workers") | fromJsonArray))
   "volumes" (concat $wiring.volumes $storage.volumes)
   "mounts" (concat $wiring.mounts $storage.mounts)
+  "claims" (include "common.wiring.claims" . | fromJsonArray)
   "hostMounts" $wiring.hostMounts) | fromYaml -}}
 {{- include "common.overlay" (list $template .Values.ray.workers) -}}
 {{- end }}
@@ -36,7 +37,7 @@ spec:
       imagePullPolicy: IfNotPresent
       command: [/bin/bash, -c]
       args:
-        - {{ include "common.checkNode" (dict "nccl" .accelerator.nccl "minimumDriver" .root.Values.images.training.minimumDriver) | toJson }}
+        - {{ include "common.checkNode" (dict "nccl" .accelerator.nccl "mode" .root.Values.network.mode "minimumDriver" .root.Values.images.training.minimumDriver) | toJson }}
       resources:
         {{- include "common.resources" (dict "cpu" "1" "memory" "1Gi" "ephemeralStorage" "1Gi") | nindent 8 }}
       volumeMounts: {{ toJson .hostMounts }}
@@ -46,17 +47,21 @@ spec:
       imagePullPolicy: IfNotPresent
       env: {{ toJson .environment }}
       resources:
-        {{- include "common.resources" (merge (dict "gpus" (int64 .accelerator.gpusPerNode)) .accelerator.worker) | nindent 8 }}
+        {{- include "common.resources" (merge (dict "gpus" (int64 .accelerator.gpusPerNode) "claims" .claims) .accelerator.worker) | nindent 8 }}
       securityContext:
         capabilities:
           add: [IPC_LOCK]
       volumeMounts: {{ toJson .mounts }}
+  {{- with .claims }}
+  resourceClaims: {{ toJson . }}
+  {{- end }}
   volumes: {{ toJson .volumes }}
 {{- end }}
 
 {{/* common.checkNode: the init container's script. It fails with a sentence where the node lacks what NCCL or the image's CUDA needs.
-                                                                  include "common.checkNode" (dict "nccl" $accelerator.nccl "minimumDriver" 580) */}}
+                                                                  include "common.checkNode" (dict "nccl" $accelerator.nccl "mode" "dranet" "minimumDriver" 580) */}}
 {{- define "common.checkNode" -}}
+{{- if ne .mode "none" -}}
 for file in {{ .nccl.environmentScript }} {{ .nccl.tunerConfig }}; do
   if [ ! -r "$file" ]; then
     echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this node, or is for another machine family" >&2
@@ -67,6 +72,7 @@ if ! bash -n {{ .nccl.environmentScript }}; then
   echo "check-node: {{ .nccl.environmentScript }} is not a script that bash can read: the installer was interrupted" >&2
   exit 1
 fi
+{{ end -}}
 {{- if int64 .minimumDriver }}
 driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)
 if [ -z "$driver" ]; then

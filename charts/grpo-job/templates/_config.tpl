@@ -26,7 +26,16 @@
   "defaults" (printf "%s/%s" (include "grpo.workingDirectory" .) "examples/configs/grpo_math_1B.yaml")
   "cluster" (dict "num_nodes" (include "grpo.nodes" . | int64) "gpus_per_node" (int64 .Values.accelerator.gpusPerNode))
   "checkpointing" (dict "checkpoint_dir" (printf "%s/checkpoints" $directory))
-  "logger" (dict "log_dir" (printf "%s/logs" $directory) "tensorboard_enabled" .Values.tracking.tensorboard.enabled) | toJson -}}
+  "logger" (include "grpo.logger" (list . (printf "%s/logs" $directory)) | fromJson) | toJson -}}
+{{- end }}
+
+{{/* grpo.logger: where and how a run logs, as JSON.              include "grpo.logger" (list $ "/data/runs/x/logs") | fromJson */}}
+{{- define "grpo.logger" -}}
+{{- $root := index . 0 -}}
+{{- $wandb := $root.Values.tracking.wandb -}}
+{{- $logger := dict "log_dir" (index . 1) "tensorboard_enabled" $root.Values.tracking.tensorboard.enabled "wandb_enabled" $wandb.enabled -}}
+{{- if $wandb.enabled }}{{ $_ := set $logger "wandb" (dict "project" $wandb.project "name" ($wandb.name | default $root.Values.job.name)) }}{{ end -}}
+{{- toJson $logger -}}
 {{- end }}
 
 {{/* grpo.config: job.config with the accelerator's overlay and what the chart derives, as JSON. A derived key that job.config sets

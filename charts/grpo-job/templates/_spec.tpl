@@ -16,6 +16,22 @@
 {{- end -}}
 {{- end }}
 
+{{/* grpo.environment: variables of the driver, as JSON map from name to text.
+                                                                  include "grpo.environment" $ | fromJson */}}
+{{- define "grpo.environment" -}}
+{{- $environment := dict -}}
+{{- range $name, $entry := include "common.variables" (list "job.env" .Values.job.env) | fromJson -}}
+{{- if has $name (include "common.ownVariables" $ | fromJsonArray) -}}
+{{- fail (printf "job.env.%s: the charts set %s themselves. Remove it, and change the value it follows from" $name $name) -}}
+{{- end -}}
+{{- if not (hasKey $entry "value") -}}
+{{- fail (printf "job.env.%s: a driver on a cluster that runs cannot be given a secret. Write it under ray.env" $name) -}}
+{{- end -}}
+{{- $_ := set $environment $name $entry.value -}}
+{{- end -}}
+{{- toJson $environment -}}
+{{- end }}
+
 {{/* grpo.plan: what the entrypoint's program has to do, as JSON.
                                                                   include "grpo.plan" (list $ "DIGEST") */}}
 {{- define "grpo.plan" -}}
@@ -29,6 +45,7 @@
   "digest" (index . 1)
   "runDirectory" (include "grpo.runDirectory" $root)
   "facts" (include "common.facts" $root | fromJson)
+  "environment" (include "grpo.environment" $root | fromJson)
   "workingDirectory" (include "grpo.workingDirectory" $root)
   "command" (list "python3" (include "grpo.script" $root) "--config" "{config}")
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
@@ -67,6 +84,10 @@ GRPO_PROGRAM
 entrypoint: |-
   {{- $entrypoint | nindent 2 }}
 submissionMode: HTTPMode
+{{- with $root.Values.job.runtimeEnv }}
+{{- if .env_vars }}{{ fail "job.runtimeEnv.env_vars: NeMo RL makes a runtime environment of its own, and Ray refuses to merge the two. Write the variables under job.env" }}{{ end }}
+runtimeEnvYAML: {{ toYaml . | quote }}
+{{- end }}
 {{- if eq $root.Values.job.cluster.mode "existing" }}
 clusterSelector:
   ray.io/cluster: {{ include "common.name" (list $root "cluster") }}

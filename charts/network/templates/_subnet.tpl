@@ -24,7 +24,7 @@
                                                                   include "network.checkSubnets" $ */}}
 {{- define "network.checkSubnets" -}}
 {{- $networks := list -}}
-{{- range include "common.interfaces" . | fromJsonArray }}{{ if eq .deviceMode "RDMA" }}{{ $networks = append $networks .network }}{{ end }}{{ end -}}
+{{- range include "common.rdmaInterfaces" . | fromJsonArray }}{{ $networks = append $networks .network }}{{ end -}}
 {{- range $network, $_ := include "common.entries" .Values.network.rdma.subnets | fromJson -}}
 {{- if not (has $network $networks) -}}
 {{- fail (printf "network.rdma.subnets.%s: the machine has no RDMA network of that name (it has: %s)" $network (join ", " $networks)) -}}
