@@ -40,7 +40,9 @@ def narrower(loose: Any, strict: Any, path: str, whole: dict[str, Any], own: dic
     found = []
     for key, value in loose.items():
         inside = f"{path}/{key}"
-        if key in PROSE and not isinstance(value, dict):
+        prose = key in PROSE and not isinstance(value, dict)
+        # A definition that only one side has is followed where it is used.
+        if prose or (path == "/$defs" and key not in strict):
             continue
         if key not in strict:
             found.append(inside)
