@@ -63,6 +63,7 @@ EVERYTHING: dict[str, Any] = {
     # Versions before v0.7.0 need a CPU on the head.
     "ray": {
         "env": VARIABLES["ALL"],
+        "kueue": {"queue": "gpus", "priorityClass": "high", "topology": {"required": "a/b"}},
         "head": {"numCpus": 1, "env": VARIABLES["HEAD"], **POD},
         "workers": {"env": VARIABLES["WORKERS"], **POD},
     },
@@ -83,6 +84,7 @@ CANDIDATES = [
     "10.1.2.4",
     "europe-west4-b",
     "projects/p/global/networks/w",
+    "a/c",
     "sha256:" + "a" * 64,
     "2.55.2",
     "/other",
@@ -140,6 +142,8 @@ def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText,
     if path[:2] == ("accelerator", "interfaces"):
         # A subnet that is named for this network would be refused without it.
         values["network"]["rdma"]["subnets"] = {}
+    if path == ("ray", "kueue", "topology", "preferred"):
+        values["ray"]["kueue"]["topology"]["required"] = ""
     if path[:3] == ("storage", "lustre", "existingClaim") or path == ("job", "nodes"):
         values = shapes.merge(values, {"ray": {"workers": {"replicas": 3}}})
     validator = jsonschema_rs.validator_for(schema_of("grpo-job"))

@@ -211,3 +211,11 @@ def test_the_runtime_environment_is_rays_own(render: Render) -> None:
     spec = rayjob(render("grpo-job", {"job": {"runtimeEnv": {"working_dir": "/data/x"}}}))["spec"]
     assert yaml.safe_load(spec["runtimeEnvYAML"]) == {"working_dir": "/data/x"}
     assert "runtimeEnvYAML" not in rayjob(render("grpo-job"))["spec"]
+
+
+def test_a_head_with_gpus_counts_as_a_node(render: Render) -> None:
+    """16 GPUs are a head and one worker."""
+    values = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}}}
+    assert plan(render("grpo-job", values))["config"]["cluster"] == {"num_nodes": 2, "gpus_per_node": 8}
+    older = {**values, "job": {"version": "v0.6.0"}}
+    assert plan(render("grpo-job", older))["facts"]["headCpus"] == 216

@@ -378,3 +378,60 @@ def test_without_rdma_nothing_of_its_plugin_is_needed(render: Render) -> None:
     assert {volume["name"] for volume in worker["spec"]["volumes"]} == {"host-nvidia", "shared-memory", "data"}
     assert "gib" not in worker["spec"]["initContainers"][0]["args"][0]
     assert not [name for name in worker["metadata"]["annotations"] if name.startswith("networking.gke.io/")]
+
+
+GPU_HEAD: dict[str, Any] = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}}}
+
+
+def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
+    """It takes a whole node: what differs is its name, and the facts that it states."""
+    objects = render("raycluster", GPU_HEAD)
+    head, worker = parts(objects)
+    facts = json.loads(environment(head)["GRPO_CLUSTER_FACTS"])
+    assert (facts["gpuNodes"], facts["headCpus"]) == (2, 216)
+    head["spec"]["containers"][0]["env"].pop()
+    head["spec"]["containers"][0]["name"] = "ray-worker"
+    head["metadata"]["labels"]["grpo-charts/part"] = "worker"
+    assert head == worker
+    parameters = objects[0]["spec"]["headGroupSpec"]["rayStartParams"]
+    assert (parameters["num-gpus"], parameters["num-cpus"]) == ("8", "216")
+
+
+def test_a_head_with_gpus_may_be_alone(render: Render, render_text: Callable[..., Rendered]) -> None:
+    """One node of 8 GPUs; without GPUs anywhere there is no cluster."""
+    alone = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 0}}}
+    assert render("raycluster", alone)[0]["spec"]["workerGroupSpecs"] == []
+    with pytest.raises(RenderError, match=r"the cluster has no GPU: set ray\.workers\.replicas"):
+        render_text("raycluster", {"ray": {"workers": {"replicas": 0}}})
+
+
+KUEUE = {"queue": "gpus", "priorityClass": "high", "topology": {"required": "cloud.google.com/gce-topology-block"}}
+
+
+def test_kueue_admits_the_object_that_owns_the_pods(render: Render) -> None:
+    """The cluster, or the job with a cluster of its own; never a job on a cluster that exists."""
+    labels = {"kueue.x-k8s.io/queue-name": "gpus", "kueue.x-k8s.io/priority-class": "high"}
+    values = {"ray": {"kueue": KUEUE}}
+    cluster = by_kind(render("raycluster", values), "RayCluster")
+    assert labels.items() <= cluster["metadata"]["labels"].items()
+    _, worker = parts([cluster])
+    assert worker["metadata"]["annotations"]["kueue.x-k8s.io/podset-required-topology"] == KUEUE["topology"]["required"]
+    ephemeral = by_kind(render("grpo-job", {**values, "job": {"cluster": {"mode": "ephemeral"}}}), "RayJob")
+    assert labels.items() <= ephemeral["metadata"]["labels"].items()
+    existing = by_kind(render("grpo-job", values), "RayJob")
+    assert not [name for name in existing["metadata"]["labels"] if "kueue" in name]
+
+
+@pytest.mark.parametrize(
+    ("kueue", "message"),
+    [
+        ({"priorityClass": "high"}, r"mean nothing without a queue\. Set ray\.kueue\.queue"),
+        ({"queue": "a", "topology": {"required": "a/b", "preferred": "a/b"}}, "give required or preferred, not both"),
+    ],
+)
+def test_kueue_settings_that_mean_nothing_are_refused(
+    kueue: dict[str, Any], message: str, render_text: Callable[..., Rendered]
+) -> None:
+    """Kueue would ignore them, or refuse the pods later."""
+    with pytest.raises(RenderError, match=message):
+        render_text("raycluster", {"ray": {"kueue": kueue}})

@@ -34,6 +34,13 @@ OVERLAYS: dict[str, dict[str, Any]] = {
     "plain": {},
     "dranet": {"network": {"mode": "dranet"}},
     "none": {"network": {"mode": "none"}, "huggingface": {"offline": {"enabled": True}}},
+    "head": {
+        "ray": {
+            "head": {"gpus": {"enabled": True}},
+            "workers": {"replicas": 1},
+            "kueue": {"queue": "gpus", "topology": {"preferred": "cloud.google.com/gce-topology-block"}},
+        }
+    },
     "variables": {
         "tracking": {"wandb": {"enabled": True}},
         "ray": {"env": {"A": {"value": "1"}}, "workers": {"env": {"B": {"secret": {"name": "s", "key": "k"}}}}},

@@ -8,8 +8,10 @@ Needs, before the pods start:
   the network release; a pod that names a missing Network is refused when KubeRay makes it
   {{- end }}
   the storage release in this namespace, with the claims and service account {{ include "common.name" (list . "serviceAccount") }}
+  {{- if not .Values.ray.head.gpus.enabled }}
   a node without GPUs with more than {{ .Values.ray.head.cpu }} cores, {{ .Values.ray.head.memory }} and {{ .Values.ray.head.ephemeralStorage }} of local disk, for the head
-  {{ int64 .Values.ray.workers.replicas }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
+  {{- end }}
+  {{ include "common.gpuNodes" . }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
   {{- if ne .Values.network.mode "none" }} and the GPUDirect RDMA installer
     (GoogleCloudPlatform/container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml){{ end }}; the init container check-node says what is missing
   Secret {{ .Values.huggingface.secret.name }}, made from a file, so that the token stands in no shell history:

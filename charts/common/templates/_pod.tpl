@@ -12,11 +12,11 @@
 {{- range $name, $volume := include "common.volumes" . | fromJson }}{{ $_ := set $mounts $volume.mountPath (include "common.claimName" (list $ $name)) }}{{ end -}}
 {{- dict
   "accelerator" .Values.accelerator.name
-  "gpuNodes" (int64 .Values.ray.workers.replicas)
+  "gpuNodes" (include "common.gpuNodes" . | int64)
   "gpusPerNode" (int64 .Values.accelerator.gpusPerNode)
   "image" (include "common.image" .)
   "rayVersion" .Values.images.training.rayVersion
-  "headCpus" (int64 .Values.ray.head.numCpus)
+  "headCpus" (include "common.headCpus" . | int64)
   "environment" (include "common.environmentFacts" . | fromJson)
   "mounts" $mounts | toJson -}}
 {{- end }}

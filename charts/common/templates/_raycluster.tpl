@@ -9,13 +9,16 @@ enableInTreeAutoscaling: false
 headGroupSpec:
   rayStartParams:
     dashboard-host: 0.0.0.0
-    # The head has neither the GPUs nor the network of the workers: by default no actor may land on it.
-    num-cpus: {{ int64 .Values.ray.head.numCpus | quote }}
+    # A head without GPUs has not the network of the workers either: by default no actor may land on it.
+    num-cpus: {{ include "common.headCpus" . | quote }}
     # The monitor has removed workers that it found too many, with autoscaling off.
     no-monitor: "true"
-    num-gpus: "0"
+    num-gpus: {{ ternary (int64 .Values.accelerator.gpusPerNode) 0 .Values.ray.head.gpus.enabled | quote }}
   template:
     {{- include "common.pod.head" . | fromJson | toYaml | nindent 4 }}
+{{- if not $replicas }}
+workerGroupSpecs: []
+{{- else }}
 workerGroupSpecs:
   - groupName: gpu
     # The size is fixed. Equal numbers keep KubeRay's autoscaler and its clamping out of it.
@@ -28,4 +31,5 @@ workerGroupSpecs:
       num-gpus: {{ int64 .Values.accelerator.gpusPerNode | quote }}
     template:
       {{- include "common.pod.worker" . | fromJson | toYaml | nindent 6 }}
+{{- end }}
 {{- end }}

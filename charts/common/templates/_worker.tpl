@@ -1,26 +1,41 @@
-{{/* common.pod.worker: pod template of the GPU workers, as JSON. The Ray container is the first one: GKE mounts the RDMA device files
-     into the first container only, and KubeRay takes the first for Ray.
+{{/* common.pod.worker: pod template of the GPU workers, as JSON.
                                                                   include "common.pod.worker" $ | fromJson */}}
 {{- define "common.pod.worker" -}}
-{{- $storage := include "common.podVolumes" . | fromJson -}}
-{{- $wiring := include "common.wiring.volumes" . | fromJson -}}
-{{- $template := include "common.pod.workerText" (dict
-  "root" .
-  "accelerator" .Values.accelerator
-  "annotations" (include "common.merge" (list (include "common.wiring.annotations" . | fromJson) $storage.annotations) | fromJson)
-  "environment" (concat (include "common.environment" . | fromJsonArray) (include "common.wiring.environment" . | fromJsonArray) (include "common.userEnvironment" (list . "workers") | fromJsonArray))
-  "volumes" (concat $wiring.volumes $storage.volumes)
-  "mounts" (concat $wiring.mounts $storage.mounts)
-  "claims" (include "common.wiring.claims" . | fromJsonArray)
-  "hostMounts" $wiring.hostMounts) | fromYaml -}}
+{{- $template := include "common.pod.gpu" (list . "worker" (include "common.userEnvironment" (list . "workers") | fromJsonArray)) | fromJson -}}
+{{- $topology := .Values.ray.kueue.topology -}}
+{{- if and $topology.required $topology.preferred }}{{ fail "ray.kueue.topology: give required or preferred, not both" }}{{ end -}}
+{{- range $kind, $level := $topology -}}
+{{- if $level }}{{ $_ := set $template.metadata.annotations (printf "kueue.x-k8s.io/podset-%s-topology" $kind) $level }}{{ end -}}
+{{- end -}}
 {{- include "common.overlay" (list $template .Values.ray.workers) -}}
 {{- end }}
 
-{{- define "common.pod.workerText" -}}
+{{/* common.pod.gpu: pod template of a pod that takes a whole GPU node, as JSON. The Ray container is the first one: GKE mounts the RDMA
+     device files into the first container only, and KubeRay takes the first for Ray.
+                                                                  include "common.pod.gpu" (list $ "worker" $environment) | fromJson */}}
+{{- define "common.pod.gpu" -}}
+{{- $root := index . 0 -}}
+{{- $storage := include "common.podVolumes" $root | fromJson -}}
+{{- $wiring := include "common.wiring.volumes" $root | fromJson -}}
+{{- $template := include "common.pod.gpuText" (dict
+  "root" $root
+  "part" (index . 1)
+  "accelerator" $root.Values.accelerator
+  "annotations" (include "common.merge" (list (include "common.wiring.annotations" $root | fromJson) $storage.annotations) | fromJson)
+  "environment" (concat (include "common.environment" $root | fromJsonArray) (include "common.wiring.environment" $root | fromJsonArray) (index . 2))
+  "volumes" (concat $wiring.volumes $storage.volumes)
+  "mounts" (concat $wiring.mounts $storage.mounts)
+  "claims" (include "common.wiring.claims" $root | fromJsonArray)
+  "hostMounts" $wiring.hostMounts) | fromYaml -}}
+{{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" $template.Error) }}{{ end -}}
+{{- toJson $template -}}
+{{- end }}
+
+{{- define "common.pod.gpuText" -}}
 metadata:
   labels:
     grpo-charts/stack: {{ .root.Values.stack.name }}
-    grpo-charts/part: worker
+    grpo-charts/part: {{ .part }}
   annotations: {{ toJson .annotations }}
 spec:
   serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
@@ -42,7 +57,7 @@ spec:
         {{- include "common.resources" (dict "cpu" "1" "memory" "1Gi" "ephemeralStorage" "1Gi") | nindent 8 }}
       volumeMounts: {{ toJson .hostMounts }}
   containers:
-    - name: ray-worker
+    - name: ray-{{ .part }}
       image: {{ include "common.image" .root | quote }}
       imagePullPolicy: IfNotPresent
       env: {{ toJson .environment }}

@@ -1,13 +1,13 @@
 {{/* grpo.nodes: GPU nodes of the job. All of the cluster by default; less only on an existing cluster, never more.
                                                                   include "grpo.nodes" $ */}}
 {{- define "grpo.nodes" -}}
-{{- $have := int64 .Values.ray.workers.replicas -}}
+{{- $have := include "common.gpuNodes" . | int64 -}}
 {{- $want := int64 (.Values.job.nodes | default $have) -}}
 {{- if gt $want $have -}}
-{{- fail (printf "job.nodes is %d, and the cluster has %d GPU nodes (ray.workers.replicas): the job would wait for nodes that never come. Lower job.nodes or raise ray.workers.replicas" $want $have) -}}
+{{- fail (printf "job.nodes is %d, and the cluster has %d GPU nodes (ray.workers.replicas, and the head where ray.head.gpus.enabled): the job would wait for nodes that never come. Lower job.nodes or raise ray.workers.replicas" $want $have) -}}
 {{- end -}}
 {{- if and (lt $want $have) (eq .Values.job.cluster.mode "ephemeral") -}}
-{{- fail (printf "job.nodes is %d of %d GPU nodes, and job.cluster.mode is ephemeral: the other nodes would be paid and not used. Set ray.workers.replicas to %d" $want $have $want) -}}
+{{- fail (printf "job.nodes is %d of %d GPU nodes, and job.cluster.mode is ephemeral: the other nodes would be paid and not used. Lower ray.workers.replicas by %d" $want $have (sub $have $want)) -}}
 {{- end -}}
 {{- $want -}}
 {{- end }}

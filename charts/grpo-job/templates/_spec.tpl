@@ -11,7 +11,7 @@
 {{/* grpo.checkHead: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever where
      there is none.                                               include "grpo.checkHead" $ */}}
 {{- define "grpo.checkHead" -}}
-{{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (int64 .Values.ray.head.numCpus) 1) -}}
+{{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (include "common.headCpus" . | int64) 1) -}}
 {{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
 {{- end -}}
 {{- end }}
