@@ -93,13 +93,13 @@ spec:
 {{- end }}
 
 {{/* common.wiring.volumes: driver folders of the node and /dev/shm, as JSON {volumes, mounts, hostMounts}. type Directory: without it a
-     missing folder is created empty and hides the driver. The folder of the RDMA plugin, which holds its script, is left out where there
+     missing folder is created empty and hides the driver. GKE's nodes alone have these folders. The folder of the RDMA plugin, which holds its script, is left out where there
      is no RDMA.                                                  include "common.wiring.volumes" $ | fromJson */}}
 {{- define "common.wiring.volumes" -}}
 {{- $accelerator := .Values.accelerator -}}
 {{- $volumes := list (dict "name" "shared-memory" "emptyDir" (dict "medium" "Memory" "sizeLimit" (include "common.quantity" $accelerator.sharedMemory))) -}}
 {{- $mounts := list -}}
-{{- $paths := include "common.entries" $accelerator.hostPaths | fromJson -}}
+{{- $paths := ternary (include "common.entries" $accelerator.hostPaths | fromJson) dict (ne (include "common.isGoogle" .) "") -}}
 {{- range $name := keys $paths | sortAlpha -}}
 {{- $path := get $paths $name -}}
 {{- $ofPlugin := hasPrefix (printf "%s/" $path.mountPath) $accelerator.nccl.environmentScript -}}

@@ -2,8 +2,12 @@
      environment to every worker: what differs here would overwrite the workers' own. PATH is the image's on both.
                                                                   include "common.environment" $ | fromJsonArray */}}
 {{- define "common.environment" -}}
+{{- $environment := list -}}
+{{- /* Elsewhere than on GKE the container toolkit brings the driver's libraries, and the image's own path stays as it is. */ -}}
+{{- if include "common.isGoogle" . -}}
 {{- $libraries := list .Values.images.training.libraryPath .Values.accelerator.libraryPath | compact | join ":" -}}
-{{- $environment := list (dict "name" "LD_LIBRARY_PATH" "value" $libraries) -}}
+{{- $environment = list (dict "name" "LD_LIBRARY_PATH" "value" $libraries) -}}
+{{- end -}}
 {{- if .Values.huggingface.offline.enabled -}}
 {{- $environment = append $environment (dict "name" "HF_HUB_OFFLINE" "value" "1") -}}
 {{- else -}}

@@ -57,7 +57,7 @@ spec:
       requiredDuringSchedulingIgnoredDuringExecution:
         nodeSelectorTerms:
           - matchExpressions:
-              - key: cloud.google.com/gke-accelerator
+              - key: {{ ternary "cloud.google.com/gke-accelerator" "nvidia.com/gpu.present" (ne (include "common.isGoogle" .root) "") }}
                 operator: DoesNotExist
   containers:
     - name: ray-head

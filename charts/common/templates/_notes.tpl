@@ -16,6 +16,6 @@ Needs, before the pods start:
     (GoogleCloudPlatform/container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml){{ end }}; the init container check-node says what is missing
   Secret {{ .Values.huggingface.secret.name }}, made from a file, so that the token stands in no shell history:
     kubectl create secret generic {{ .Values.huggingface.secret.name }} --namespace {{ .Release.Namespace }} --from-file={{ .Values.huggingface.secret.key }}=TOKEN_FILE
-  a namespace that allows hostPath volumes and IPC_LOCK, which Pod Security baseline refuses:
+  a namespace that allows {{ ternary "hostPath volumes and " "" (ne (include "common.isGoogle" .) "") }}IPC_LOCK, which Pod Security baseline refuses:
     kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
 {{- end }}

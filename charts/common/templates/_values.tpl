@@ -41,9 +41,29 @@
 {{- if not .Values.accelerator -}}
 {{- fail "no accelerator profile: add -f values/accelerators/b200.yaml (or h200.yaml) before your other -f files" -}}
 {{- end -}}
+{{- include "common.checkPlatform" . -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}
 {{- fail "the values hold what looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" -}}
+{{- end -}}
+{{- end }}
+
+{{/* common.isGoogle: not empty on GKE.                          include "common.isGoogle" $ */}}
+{{- define "common.isGoogle" -}}{{ ternary "yes" "" (hasPrefix "gke-" .Values.platform.kind) }}{{- end }}
+
+{{/* common.checkPlatform: fail where a value asks for something that only GKE has.
+                                                                  include "common.checkPlatform" $ */}}
+{{- define "common.checkPlatform" -}}
+{{- if not (include "common.isGoogle" .) -}}
+{{- $mode := (.Values.network | default dict).mode | default "none" -}}
+{{- if ne $mode "none" -}}
+{{- fail (printf "network.mode %s exists on GKE only, and platform.kind is %s: set network.mode to none (attach other networks by ray.workers.annotations)" $mode .Values.platform.kind) -}}
+{{- end -}}
+{{- range $name, $volume := include "common.entries" (.Values.storage | default dict) | fromJson -}}
+{{- range $source := list "gcsfuse" "lustre" -}}
+{{- if get $volume $source }}{{ fail (printf "storage.%s.%s needs a driver of GKE, and platform.kind is %s: use existingClaim or pvc" $name $source $.Values.platform.kind) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

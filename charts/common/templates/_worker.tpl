@@ -39,8 +39,10 @@ metadata:
   annotations: {{ toJson .annotations }}
 spec:
   serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
+  {{- if include "common.isGoogle" .root }}
   nodeSelector:
     cloud.google.com/gke-accelerator: {{ .accelerator.label }}
+  {{- end }}
   tolerations:
     - key: nvidia.com/gpu
       operator: Exists

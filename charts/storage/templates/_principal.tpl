@@ -2,7 +2,7 @@
                                                                   include "storage.principal" $ */}}
 {{- define "storage.principal" -}}
 {{- $platform := .Values.platform -}}
-{{- if and $platform.projectId $platform.projectNumber }}{{ include "storage.member" (list . $platform.projectId $platform.projectNumber) }}{{ end -}}
+{{- if and (include "common.isGoogle" .) $platform.projectId $platform.projectNumber }}{{ include "storage.member" (list . $platform.projectId $platform.projectNumber) }}{{ end -}}
 {{- end }}
 
 {{/* storage.member: the same for any project.                    include "storage.member" (list $ "my-project" "123456789012") */}}
