@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 _HELP = """\
 usage: grpo COMMAND …
 
-  lint     judge values files: what Helm would refuse, misread or ignore, with the line to edit
-  render   print what the charts render to, with a helm executable or the Helm inside helm-python-sdk
-  diff     show how the rendered stack differs between accelerators
-  version  print the version
+  lint         judge values files: what Helm would refuse, misread or ignore, with the line to edit
+  render       print what the charts render to, with a helm executable or the Helm inside helm-python-sdk
+  diff         show how the rendered stack differs between accelerators
+  dead-values  list the values of any chart that change nothing
+  version      print the versions at work
 
 `grpo COMMAND --help` shows the options of a command.
 Exit codes: 0 clean, 1 findings, 2 wrong command line or input, 3 could not run.
@@ -64,6 +65,17 @@ usage: grpo diff --accelerator NAME --accelerator NAME -f FILE … [options]
 Show how the rendered stack differs between accelerators. Differences are no findings: the exit code is 0.
 
 {_FILES_HELP}{_RENDERING_HELP}  --format FORM           text (default) or json
+"""
+_DEAD_HELP = """\
+usage: grpo dead-values CHART [-f FILE …] [options]
+
+Change every value of a chart and of the files, one by one, render again, and list those that move nothing: misspelt
+keys, keys that no template reads, keys that need another one to be set. Works on any chart, a folder or a package.
+The exit code is 1 when there are any.
+
+  -f, --values FILE       a values file; once a file, later ones win, as with helm
+  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
+  --format FORM           text (default) or json
 """
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 
@@ -205,6 +217,29 @@ def _diff(argv: list[str]) -> int:
     return EXIT_CLEAN
 
 
+def _dead_values(argv: list[str]) -> int:
+    options = Options("dead-values", argv, with_value=("helm", "format"))
+    if options.has("help"):
+        sys.stdout.write(_DEAD_HELP)
+        return EXIT_CLEAN
+    from postrender import deadvalues, helm
+
+    if len(options.words) != 1:
+        raise UsageError(f"{options.command}: one chart is needed", fix="grpo dead-values CHART -f FILE …")
+    form = options.choice("format", ("text", "json"))
+    with helm.choose(options.last("helm")) as engine:
+        result = deadvalues.find(engine, options.words[0], options.all("values"), progress=_progress)
+        sys.stderr.write(f"rendered with {engine.name}\n")
+    sys.stdout.write(deadvalues.as_json(result) if form == "json" else deadvalues.as_text(result))
+    return EXIT_FINDINGS if result.nothing else EXIT_CLEAN
+
+
+def _progress(done: int, of: int) -> None:
+    """Show on a terminal how far a long command is."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{done} of {of} values" + ("\n" if done == of else ""))
+
+
 def _version(argv: list[str]) -> int:
     if argv:
         raise UsageError(f"grpo version: no argument was expected, found {argv[0]!r}")
@@ -224,6 +259,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "lint": _lint,
     "render": _render,
     "diff": _diff,
+    "dead-values": _dead_values,
     "version": _version,
 }
 

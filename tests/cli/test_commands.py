@@ -62,7 +62,7 @@ def test_version(grpo: Run, words: list[str]) -> None:
     assert "\nrenders with helm v" in out
 
 
-@pytest.mark.parametrize("command", ["lint", "render", "diff"])
+@pytest.mark.parametrize("command", ["lint", "render", "diff", "dead-values"])
 @pytest.mark.parametrize("word", ["--help", "-h"])
 def test_every_command_explains_its_options(grpo: Run, command: str, word: str) -> None:
     code, out, err = grpo(command, "-f", "x", word)
@@ -79,7 +79,7 @@ USAGE = {
     "misspelt command": ("lnt", "grpo: no command is called 'lnt'\n  fix: did you mean grpo lint?\n"),
     "no such command": (
         "xyz",
-        "grpo: no command is called 'xyz'\n  fix: the commands are lint, render, diff, version\n",
+        "grpo: no command is called 'xyz'\n  fix: the commands are lint, render, diff, dead-values, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is no option\n  fix: see grpo lint --help\n"),
@@ -334,3 +334,22 @@ def test_names_that_kubernetes_refuses_are_refused(grpo: Run, option: str) -> No
 def test_set_is_explained(grpo: Run) -> None:
     code, _, err = grpo("lint", "--set", "job.attempt=2")
     assert (code, "write it into a file" in err) == (2, True)
+
+
+def test_dead_values_of_a_chart_are_findings(grpo: Run) -> None:
+    """The job section moves nothing in the storage chart."""
+    words = [word for file in stack_files() for word in ("-f", str(file))]
+    code, out, err = grpo("dead-values", str(ROOT / "charts/storage"), *words)
+    assert code == 1
+    assert f"{SITE}:" in out
+    assert "job.name" in out
+    assert "storage.data.gcsfuse.bucket" not in out
+    assert err.startswith("rendered with helm ")
+    code, out, _ = grpo("dead-values", str(ROOT / "charts/storage"), *words, "--format", "json")
+    assert json.loads(out)["tried"] > 50
+
+
+def test_dead_values_needs_one_chart(grpo: Run) -> None:
+    for words in ([], ["a", "b"]):
+        code, _, err = grpo("dead-values", *words)
+        assert (code, "one chart is needed" in err) == (2, True)

@@ -1,0 +1,121 @@
+"""Values that move nothing are found in any chart; those that move something never are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender import deadvalues
+from postrender.errors import InputError, RenderError, UnreadableError
+from postrender.helm import Embedded
+
+VALUES = """\
+replicas: 2
+image: {repository: app, tag: ''}
+labels: {}
+args: [one, {name: two, unused: 3}]
+size: 10Gi
+mode: fast
+enabled: false
+onlyWhenEnabled: x
+unused: {deep: {key: 1}}
+nothing: null
+"""
+TEMPLATE = """\
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: probe
+  labels: {{ toJson .Values.labels }}
+data:
+  replicas: {{ .Values.replicas | quote }}
+  image: "{{ .Values.image.repository }}:{{ .Values.image.tag | default "1" }}"
+  first: {{ index .Values.args 0 | quote }}
+  second: {{ (index .Values.args 1).name | quote }}
+  size: {{ required "a size is needed" .Values.size | quote }}
+  mode: {{ .Values.mode }}
+  {{- if .Values.enabled }}
+  more: {{ .Values.onlyWhenEnabled }}
+  {{- end }}
+"""
+SCHEMA: dict[str, Any] = {
+    "properties": {
+        "mode": {"enum": ["fast", "slow"]},
+        "size": {"type": "string", "pattern": "^[0-9]+Gi$"},
+        "unused": {"properties": {"deep": {"properties": {"key": {"enum": [1]}}}}},
+    }
+}
+
+
+@pytest.fixture
+def chart(tmp_path: Path) -> Path:
+    folder = tmp_path / "probe"
+    (folder / "templates").mkdir(parents=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: probe\nversion: 0.1.0\n")
+    (folder / "values.yaml").write_text(VALUES)
+    (folder / "templates/map.yaml").write_text(TEMPLATE)
+    (folder / "values.schema.json").write_text(json.dumps(SCHEMA))
+    return folder
+
+
+def test_what_moves_nothing_is_listed_with_its_line(chart: Path, helm: Embedded) -> None:
+    result = deadvalues.find(helm, str(chart), [])
+    found = {leaf.path: leaf.at.line for leaf in result.nothing}
+    assert found == {"args[1].unused": 4, "onlyWhenEnabled": 8, "nothing": 10}
+    assert result.tried == 13
+    text = deadvalues.as_text(result)
+    assert f'{chart}/values.yaml:8:1: onlyWhenEnabled = "x"\n' in text
+    assert text.endswith("3 of 13 values move nothing with these files\n")
+
+
+def test_a_value_of_which_no_other_is_accepted_is_not_judged(chart: Path, helm: Embedded) -> None:
+    """A text of another form than the tool can guess is no proof that the key is dead."""
+    (leaf,) = deadvalues.find(helm, str(chart), []).undecided
+    assert (leaf.path, leaf.why) == ("unused.deep.key", "no other value was accepted")
+
+
+def test_a_misspelt_key_of_a_file_is_found_in_that_file(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("enabled: true\nimages: {tag: v1}\n")
+    found = {leaf.path: str(leaf.at) for leaf in deadvalues.find(helm, str(chart), [str(file)]).nothing}
+    assert found["images.tag"] == f"{file}:2:10"
+    assert "onlyWhenEnabled" not in found
+
+
+def test_progress_is_told(chart: Path, helm: Embedded) -> None:
+    seen: list[tuple[int, int]] = []
+    deadvalues.find(helm, str(chart), [], progress=lambda done, of: seen.append((done, of)))
+    assert seen == [(number, 13) for number in range(1, 14)]
+
+
+def test_a_package_is_read_as_its_folder_is(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+    archive = helm.package(str(chart), str(tmp_path))
+    paths = [leaf.path for leaf in deadvalues.find(helm, archive, []).nothing]
+    assert paths == [leaf.path for leaf in deadvalues.find(helm, str(chart), []).nothing]
+
+
+def test_json_has_every_part_and_no_secret(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("odd: hf" + "_" + "a1B2" * 8 + "\n")
+    document = json.loads(deadvalues.as_json(deadvalues.find(helm, str(chart), [str(file)])))
+    odd = next(entry for entry in document["nothing"] if entry["path"] == "odd")
+    assert (odd["line"], odd["file"], odd["value"]) == (1, str(file), "<huggingface token>")
+    assert document["tried"] == 14
+
+
+def test_what_is_no_chart_or_does_not_render_is_said(chart: Path, helm: Embedded, tmp_path: Path) -> None:
+    with pytest.raises(UnreadableError, match="there is no such file"):
+        deadvalues.find(helm, str(tmp_path), [])
+    (tmp_path / "x.tgz").write_text("no archive")
+    with pytest.raises(UnreadableError, match=r"no chart with a values\.yaml"):
+        deadvalues.find(helm, str(tmp_path / "x.tgz"), [])
+    file = tmp_path / "bad.yaml"
+    file.write_text("mode: odd\n")
+    with pytest.raises(RenderError, match="mode"):
+        deadvalues.find(helm, str(chart), [str(file)])
+    file.write_text("- a\n")
+    with pytest.raises(InputError, match="found a list"):
+        deadvalues.find(helm, str(chart), [str(file)])
