@@ -63,6 +63,7 @@ EVERYTHING: dict[str, Any] = {
     # Versions before v0.7.0 need a CPU on the head.
     "ray": {
         "env": VARIABLES["ALL"],
+        "networkPolicy": {"enabled": True},
         "kueue": {"queue": "gpus", "priorityClass": "high", "topology": {"required": "a/b"}},
         "head": {"numCpus": 1, "env": VARIABLES["HEAD"], **POD},
         "workers": {"env": VARIABLES["WORKERS"], **POD},

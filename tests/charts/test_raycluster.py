@@ -435,3 +435,31 @@ def test_kueue_settings_that_mean_nothing_are_refused(
     """Kueue would ignore them, or refuse the pods later."""
     with pytest.raises(RenderError, match=message):
         render_text("raycluster", {"ray": {"kueue": kueue}})
+
+
+PROTECTED: dict[str, Any] = {"ray": {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}}
+
+
+@pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
+def test_the_pods_are_protected_by_the_label_of_their_owner(chart: str, owner: str, render: Render) -> None:
+    """Two clusters of one stack have their own; the operator keeps its way to the head."""
+    objects = render(chart, {**PROTECTED, "job": {"cluster": {"mode": "ephemeral"}}})
+    policy, budget = by_kind(objects, "NetworkPolicy")["spec"], by_kind(objects, "PodDisruptionBudget")["spec"]
+    label = {"matchLabels": {"grpo-charts/owner": owner}}
+    assert policy["podSelector"] == budget["selector"] == label
+    assert policy["policyTypes"] == ["Ingress"]
+    inside, operator = policy["ingress"]
+    assert inside == {"from": [{"podSelector": label}]}
+    assert operator["ports"] == [{"port": 8265, "protocol": "TCP"}]
+    assert operator["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}}]
+    assert budget["minAvailable"] == 3
+    spec = by_kind(objects, "RayCluster" if chart == "raycluster" else "RayJob")["spec"]
+    cluster = spec.get("rayClusterSpec", spec)
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        assert group["template"]["metadata"]["labels"]["grpo-charts/owner"] == owner
+
+
+def test_protection_is_the_clusters_and_off_by_default(render: Render) -> None:
+    """A job on a cluster that exists brings none."""
+    assert [item["kind"] for item in render("raycluster")] == ["RayCluster"]
+    assert {item["kind"] for item in render("grpo-job", PROTECTED)} == {"ConfigMap", "RayJob"}

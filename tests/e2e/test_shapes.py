@@ -21,9 +21,12 @@ def gpus(pod: Manifest) -> str:
 
 
 def test_a_head_with_gpus_takes_a_gpu_node(new_stack: NewStack) -> None:
-    stack = new_stack("h200", ray={"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}})
+    protected = {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}
+    stack = new_stack("h200", ray={"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}, **protected})
     stack.install("storage", "raycluster")
     stack.until_ready()
+    budget = stack.kube.get("poddisruptionbudget", stack.cluster, stack.namespace)
+    assert budget["spec"]["minAvailable"] == 2
     pods = stack.pods()
     assert [gpus(pod) for pod in pods] == ["8", "8"]
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2

@@ -48,10 +48,10 @@
 {{- toJson $claims -}}
 {{- end }}
 
-{{/* common.claimTemplateName: name of the ResourceClaimTemplate beside the pods: of the cluster, or of the job that brings its own.
+{{/* common.claimTemplateName: name of the ResourceClaimTemplate beside the pods.
                                                                   include "common.claimTemplateName" $ */}}
 {{- define "common.claimTemplateName" -}}
-{{- printf "%s-rdma" (ternary .Values.job.name (include "common.name" (list . "cluster")) (eq .Chart.Name "grpo-job")) -}}
+{{- printf "%s-rdma" (include "common.owner" .) -}}
 {{- end }}
 
 {{/* common.claimTemplate: the ResourceClaimTemplate as a document, for the chart that owns the pods.

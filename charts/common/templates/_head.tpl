@@ -48,6 +48,7 @@ kueue.x-k8s.io/priority-class: {{ . }}
 metadata:
   labels:
     grpo-charts/stack: {{ .root.Values.stack.name }}
+    grpo-charts/owner: {{ include "common.owner" .root }}
     grpo-charts/part: head
   annotations: {{ toJson .storage.annotations }}
 spec:

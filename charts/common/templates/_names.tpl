@@ -8,6 +8,12 @@
 {{- get ($stack.names | default dict) $part | default (get $derived $part) -}}
 {{- end }}
 
+{{/* common.owner: what the pods belong to, the cluster or the job that brings its own; in their label grpo-charts/owner.
+                                                                  include "common.owner" $ */}}
+{{- define "common.owner" -}}
+{{- if eq .Chart.Name "grpo-job" }}{{ .Values.job.name }}{{ else }}{{ include "common.name" (list . "cluster") }}{{ end -}}
+{{- end }}
+
 {{/* common.claimName: the claim of one volume.                   include "common.claimName" (list $ "data") */}}
 {{- define "common.claimName" -}}
 {{- if ne (len .) 2 }}{{ fail "common.claimName takes (list $ VOLUME)" }}{{ end -}}

@@ -35,6 +35,7 @@
 metadata:
   labels:
     grpo-charts/stack: {{ .root.Values.stack.name }}
+    grpo-charts/owner: {{ include "common.owner" .root }}
     grpo-charts/part: {{ .part }}
   annotations: {{ toJson .annotations }}
 spec:
