@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from postrender import __version__
+from postrender import __version__, usage
 from postrender.errors import (
     EXIT_CANNOT_RUN,
     EXIT_CLEAN,
@@ -21,62 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
-_HELP = """\
-usage: grpo COMMAND …
-
-  lint         judge values files: what Helm would refuse, misread or ignore, with the line to edit
-  render       print what the charts render to, with a helm executable or the Helm inside helm-python-sdk
-  diff         show how the rendered stack differs between accelerators
-  dead-values  list the values of any chart that change nothing
-  version      print the versions at work
-
-`grpo COMMAND --help` shows the options of a command.
-Exit codes: 0 clean, 1 findings, 2 wrong command line or input, 3 could not run.
-"""
-
-_FILES_HELP = """\
-  -f, --values FILE       a values file; once a file, later ones win, as with helm
-  --accelerator NAME      put the profile of this accelerator before the files
-"""
-_RENDERING_HELP = """\
-  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
-  --namespace NAME        namespace of the releases (default: default)
-  --kube-version VERSION  Kubernetes version that the charts see
-"""
-_LINT_HELP = f"""\
-usage: grpo lint -f FILE … [options]
-
-Judge values files without rendering them: spelling, types and forms by the charts' schemas, what Helm misreads,
-and secrets. What several values say together is judged when a chart renders.
-
-{_FILES_HELP}  --format FORM           text (default), json or github
-"""
-_RENDER_HELP = f"""\
-usage: grpo render [LAYER] -f FILE … [options]
-
-Print the manifests of one layer (network, storage, raycluster, grpo-job), or of all in the order of installation.
-
-{_FILES_HELP}{_RENDERING_HELP}  --release NAME          name of the release (default: the name of the layer)
-  --notes                 print the notes of the charts on stderr (Helm 3 cannot)
-"""
-_DIFF_HELP = f"""\
-usage: grpo diff --accelerator NAME --accelerator NAME -f FILE … [options]
-
-Show how the rendered stack differs between accelerators. Differences are no findings: the exit code is 0.
-
-{_FILES_HELP}{_RENDERING_HELP}  --format FORM           text (default) or json
-"""
-_DEAD_HELP = """\
-usage: grpo dead-values CHART [-f FILE …] [options]
-
-Change every value of a chart and of the files, one by one, render again, and list those that move nothing: misspelt
-keys, keys that no template reads, keys that need another one to be set. Works on any chart, a folder or a package.
-The exit code is 1 when there are any.
-
-  -f, --values FILE       a values file; once a file, later ones win, as with helm
-  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
-  --format FORM           text (default) or json
-"""
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 
 
@@ -105,7 +49,7 @@ def _lint(argv: list[str]) -> int:
 
     options = Options("lint", argv, with_value=("accelerator", "format"))
     if options.has("help"):
-        sys.stdout.write(_LINT_HELP)
+        sys.stdout.write(usage.LINT_HELP)
         return EXIT_CLEAN
     _no_words(options, options.words)
     form = options.choice("format", report.FORMATS)
@@ -151,7 +95,7 @@ def _name(options: Options, option: str) -> str | None:
 def _render(argv: list[str]) -> int:
     options = Options("render", argv, with_value=(*_RENDERING, "release"), flags=("notes",))
     if options.has("help"):
-        sys.stdout.write(_RENDER_HELP)
+        sys.stdout.write(usage.RENDER_HELP)
         return EXIT_CLEAN
     from postrender import helm
     from postrender.stack import Stack
@@ -194,7 +138,7 @@ def _sides(options: Options) -> list[str]:
 def _diff(argv: list[str]) -> int:
     options = Options("diff", argv, with_value=(*_RENDERING, "format"))
     if options.has("help"):
-        sys.stdout.write(_DIFF_HELP)
+        sys.stdout.write(usage.DIFF_HELP)
         return EXIT_CLEAN
     from postrender import diff, helm, paths
     from postrender.stack import Stack
@@ -220,7 +164,7 @@ def _diff(argv: list[str]) -> int:
 def _dead_values(argv: list[str]) -> int:
     options = Options("dead-values", argv, with_value=("helm", "format"))
     if options.has("help"):
-        sys.stdout.write(_DEAD_HELP)
+        sys.stdout.write(usage.DEAD_HELP)
         return EXIT_CLEAN
     from postrender import deadvalues, helm
 
@@ -238,6 +182,18 @@ def _progress(done: int, of: int) -> None:
     """Show on a terminal how far a long command is."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r{done} of {of} values" + ("\n" if done == of else ""))
+
+
+def _values(argv: list[str]) -> int:
+    options = Options("values", argv, with_value=())
+    if options.has("help"):
+        sys.stdout.write(usage.VALUES_HELP)
+        return EXIT_CLEAN
+    from postrender import manual
+
+    _no_words(options, options.words[1:])
+    sys.stdout.write(manual.reference(*options.words))
+    return EXIT_CLEAN
 
 
 def _version(argv: list[str]) -> int:
@@ -260,6 +216,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "render": _render,
     "diff": _diff,
     "dead-values": _dead_values,
+    "values": _values,
     "version": _version,
 }
 
@@ -275,7 +232,7 @@ def _unknown(word: str) -> UsageError:
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code; raise GrpoError for everything that a user can mend."""
     if not argv or argv[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_HELP)
+        sys.stdout.write(usage.HELP)
         return EXIT_CLEAN
     if argv[0] == "--version":
         return _version(argv[1:])

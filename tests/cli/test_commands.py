@@ -79,7 +79,7 @@ USAGE = {
     "misspelt command": ("lnt", "grpo: no command is called 'lnt'\n  fix: did you mean grpo lint?\n"),
     "no such command": (
         "xyz",
-        "grpo: no command is called 'xyz'\n  fix: the commands are lint, render, diff, dead-values, version\n",
+        "grpo: no command is called 'xyz'\n  fix: the commands are lint, render, diff, dead-values, values, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is no option\n  fix: see grpo lint --help\n"),
@@ -353,3 +353,26 @@ def test_dead_values_needs_one_chart(grpo: Run) -> None:
     for words in ([], ["a", "b"]):
         code, _, err = grpo("dead-values", *words)
         assert (code, "one chart is needed" in err) == (2, True)
+
+
+def test_values_prints_what_a_key_means(grpo: Run) -> None:
+    code, out, err = grpo("values", "ray.workers.replicas")
+    assert (code, err) == (0, "")
+    assert out.startswith("ray.workers.replicas  (integer, default 2)\n    GPU nodes of the cluster")
+    assert "source: KubeRay" in out
+    assert "network.mode  (string, one of multiNetwork, dranet, none, default" in grpo("values", "network")[1]
+
+
+def test_values_of_all_sections_are_those_of_the_schema(grpo: Run) -> None:
+    """Each leaf of values.yaml has its entry."""
+    code, out, _ = grpo("values")
+    assert code == 0
+    for key in ("stack.name", "storage.NAME.gcsfuse.bucket", "ray.env.NAME.secret.key", "job.configFor.NAME"):
+        assert f"\n{key}  (" in out, key
+    assert "global" not in [line.split(" ")[0] for line in out.splitlines()]
+
+
+def test_values_of_no_key_name_the_sections(grpo: Run) -> None:
+    code, _, err = grpo("values", "rya")
+    assert code == 2
+    assert "the sections are stack, platform, accelerator" in err

@@ -1,0 +1,66 @@
+"""The help of every command."""
+
+from __future__ import annotations
+
+HELP = """\
+usage: grpo COMMAND …
+
+  lint         judge values files: what Helm would refuse, misread or ignore, with the line to edit
+  render       print what the charts render to, with a helm executable or the Helm inside helm-python-sdk
+  diff         show how the rendered stack differs between accelerators
+  dead-values  list the values of any chart that change nothing
+  values       print what each value means: grpo values [SECTION]
+  version      print the versions at work
+
+`grpo COMMAND --help` shows the options of a command.
+Exit codes: 0 clean, 1 findings, 2 wrong command line or input, 3 could not run.
+"""
+
+FILES_HELP = """\
+  -f, --values FILE       a values file; once a file, later ones win, as with helm
+  --accelerator NAME      put the profile of this accelerator before the files
+"""
+RENDERING_HELP = """\
+  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
+  --namespace NAME        namespace of the releases (default: default)
+  --kube-version VERSION  Kubernetes version that the charts see
+"""
+LINT_HELP = f"""\
+usage: grpo lint -f FILE … [options]
+
+Judge values files without rendering them: spelling, types and forms by the charts' schemas, what Helm misreads,
+and secrets. What several values say together is judged when a chart renders.
+
+{FILES_HELP}  --format FORM           text (default), json or github
+"""
+RENDER_HELP = f"""\
+usage: grpo render [LAYER] -f FILE … [options]
+
+Print the manifests of one layer (network, storage, raycluster, grpo-job), or of all in the order of installation.
+
+{FILES_HELP}{RENDERING_HELP}  --release NAME          name of the release (default: the name of the layer)
+  --notes                 print the notes of the charts on stderr (Helm 3 cannot)
+"""
+DIFF_HELP = f"""\
+usage: grpo diff --accelerator NAME --accelerator NAME -f FILE … [options]
+
+Show how the rendered stack differs between accelerators. Differences are no findings: the exit code is 0.
+
+{FILES_HELP}{RENDERING_HELP}  --format FORM           text (default) or json
+"""
+DEAD_HELP = """\
+usage: grpo dead-values CHART [-f FILE …] [options]
+
+Change every value of a chart and of the files, one by one, render again, and list those that move nothing: misspelt
+keys, keys that no template reads, keys that need another one to be set. Works on any chart, a folder or a package.
+The exit code is 1 when there are any.
+
+  -f, --values FILE       a values file; once a file, later ones win, as with helm
+  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
+  --format FORM           text (default) or json
+"""
+VALUES_HELP = """\
+usage: grpo values [SECTION]
+
+Print the reference of all values, of a section or of a key: grpo values ray.workers
+"""
