@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -113,3 +114,14 @@ def test_other_modes_have_no_network_objects(
     notes = render_text("network", {"network": {"mode": mode}}).notes or ""
     assert all(word in notes for word in words)
     assert "--additional-node-network" not in notes
+
+
+def test_networks_of_two_machines_stand_side_by_side(render: Render) -> None:
+    """The objects and the pods' interfaces carry the prefix; subnets are found by the profile's names as before."""
+    values = {"network": {"names": {"prefix": "h200-"}, "rdma": {"subnets": {"rdma-3": "odd"}}}}
+    sets = by_kind(render("network", values), "GKENetworkParamSet")
+    assert sorted(sets) == [f"h200-{name}" for name in NETWORKS]
+    assert (sets["h200-rdma-3"]["vpcSubnet"], sets["h200-rdma-4"]["vpcSubnet"]) == ("odd", "my-rdma-sub-4")
+    spec = render("raycluster", values)[0]["spec"]["workerGroupSpecs"][0]["template"]
+    interfaces = json.loads(spec["metadata"]["annotations"]["networking.gke.io/interfaces"])
+    assert [entry["network"] for entry in interfaces[1:]] == [f"h200-{name}" for name in NETWORKS]

@@ -1,5 +1,6 @@
 {{/* common.interfaces: interfaces of a worker pod besides eth0, in the order of their numbers (eth10 after eth9), as JSON list of
-     {interface, network, deviceMode}.                            include "common.interfaces" $ | fromJsonArray */}}
+     {interface, base, network, deviceMode}; base is the profile's name of the network, network the object's.
+                                                                  include "common.interfaces" $ | fromJsonArray */}}
 {{- define "common.interfaces" -}}
 {{- $interfaces := include "common.entries" .Values.accelerator.interfaces | fromJson -}}
 {{- $sorted := list -}}{{- $joined := dict -}}
@@ -11,7 +12,8 @@
 {{- fail (printf "accelerator.interfaces: %s and %s both join network %s. Each interface has a network of its own" (get $joined $network) $name $network) -}}
 {{- end -}}
 {{- $_ := set $joined $network $name -}}
-{{- $sorted = append $sorted (include "common.merge" (list (get $interfaces $name) (dict "interface" $name)) | fromJson) -}}
+{{- $object := printf "%s%s" $.Values.network.names.prefix $network -}}
+{{- $sorted = append $sorted (include "common.merge" (list (get $interfaces $name) (dict "interface" $name "base" $network "network" $object)) | fromJson) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $sorted -}}
