@@ -463,3 +463,15 @@ def test_protection_is_the_clusters_and_off_by_default(render: Render) -> None:
     """A job on a cluster that exists brings none."""
     assert [item["kind"] for item in render("raycluster")] == ["RayCluster"]
     assert {item["kind"] for item in render("grpo-job", PROTECTED)} == {"ConfigMap", "RayJob"}
+
+
+def test_the_notes_name_the_secrets_that_are_needed(render_text: Callable[..., Rendered]) -> None:
+    """Not the one of a hub from which nothing is downloaded; also in the job that brings its own cluster."""
+    for chart, values in (("raycluster", {}), ("grpo-job", {"job": {"cluster": {"mode": "ephemeral"}}})):
+        notes = render_text(chart, values).notes or ""
+        assert "secret generic hf-secret --namespace team-a --from-file=hf_api_token=TOKEN_FILE" in notes
+        assert "wandb" not in notes
+    both = {"huggingface": {"offline": {"enabled": True}}, "tracking": {"wandb": {"enabled": True}}}
+    notes = render_text("raycluster", both).notes or ""
+    assert "secret generic wandb-secret --namespace team-a --from-file=api_key=TOKEN_FILE" in notes
+    assert "hf-secret" not in notes

@@ -14,8 +14,13 @@ Needs, before the pods start:
   {{ include "common.gpuNodes" . }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
   {{- if ne .Values.network.mode "none" }} and the GPUDirect RDMA installer
     (GoogleCloudPlatform/container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml){{ end }}; the init container check-node says what is missing
-  Secret {{ .Values.huggingface.secret.name }}, made from a file, so that the token stands in no shell history:
-    kubectl create secret generic {{ .Values.huggingface.secret.name }} --namespace {{ .Release.Namespace }} --from-file={{ .Values.huggingface.secret.key }}=TOKEN_FILE
+  {{- $secrets := list -}}
+  {{- if not .Values.huggingface.offline.enabled }}{{ $secrets = append $secrets .Values.huggingface.secret }}{{ end -}}
+  {{- if .Values.tracking.wandb.enabled }}{{ $secrets = append $secrets .Values.tracking.wandb.secret }}{{ end -}}
+  {{- range $secrets }}
+  Secret {{ .name }}, made from a file, so that the token stands in no shell history:
+    kubectl create secret generic {{ .name }} --namespace {{ $.Release.Namespace }} --from-file={{ .key }}=TOKEN_FILE
+  {{- end }}
   a namespace that allows {{ ternary "hostPath volumes and " "" (ne (include "common.isGoogle" .) "") }}IPC_LOCK, which Pod Security baseline refuses:
     kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
 {{- end }}
