@@ -35,6 +35,7 @@ EVERYTHING: dict[str, Any] = {
     "network": {"rdma": {"subnets": {"rdma-3": "special"}}},
     "storage": {
         "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc"}},
+        "local": {"mountPath": "/local", "ephemeral": {"size": "10Gi"}},
         "instance": {
             "mountPath": "/instance",
             "lustre": {

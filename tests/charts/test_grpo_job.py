@@ -221,3 +221,10 @@ def test_a_head_with_gpus_counts_as_a_node(render: Render) -> None:
     assert plan(render("grpo-job", values))["config"]["cluster"] == {"num_nodes": 2, "gpus_per_node": 8}
     older = {**values, "job": {"version": "v0.6.0"}}
     assert plan(render("grpo-job", older))["facts"]["headCpus"] == 216
+
+
+def test_a_volume_that_a_later_file_deleted_is_named(render_text: Callable[..., Rendered]) -> None:
+    """The job's own key is the one to change."""
+    values = {"storage": {"data": None}, "huggingface": {"cache": {"volume": ""}}}
+    with pytest.raises(RenderError, match=r'job\.volume is "data", and storage has no volume of that name'):
+        render_text("grpo-job", values)

@@ -192,3 +192,29 @@ def test_the_notes_of_lustre_have_its_commands(render_text: Callable[..., Render
     notes = render_text("storage", {"storage": {"data": {"gcsfuse": None, "lustre": LUSTRE}}}).notes or ""
     assert "gcloud lustre instances describe fast --project=my-project --location=us-central1-a" in notes
     assert "billed until you delete it" in (render_text("storage", lustre_class("18000Gi")).notes or "")
+
+
+LOCAL: dict[str, Any] = {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "200Gi"}}}}
+
+
+def test_local_disk_is_each_pods_own(render: Render, render_text: Callable[..., Rendered]) -> None:
+    """No claim; head and workers have it; a cache may lie there and a run may not."""
+    assert not [item for item in render("storage", LOCAL) if "local" in item["metadata"]["name"]]
+    values = {**LOCAL, "huggingface": {"cache": {"volume": "local"}}}
+    spec = render("raycluster", values)[0]["spec"]
+    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+        pod = group["template"]["spec"]
+        assert {"name": "local", "emptyDir": {"sizeLimit": "200Gi"}} in pod["volumes"]
+        assert {"name": "HF_HOME", "value": "/local/huggingface"} in pod["containers"][0]["env"]
+    with pytest.raises(RenderError, match=r'job\.volume is "local", which is local disk'):
+        render_text("grpo-job", {**LOCAL, "job": {"volume": "local"}})
+
+
+def test_two_stacks_share_no_object(render: Render) -> None:
+    """In one namespace only the cluster-scoped network layer is common."""
+    for layer in ("storage", "raycluster", "grpo-job"):
+        both = [
+            {(item["kind"], item["metadata"]["name"]) for item in render(layer, values)}
+            for values in ({}, {"stack": {"name": "other"}, "job": {"name": "other-run"}})
+        ]
+        assert both[0].isdisjoint(both[1])

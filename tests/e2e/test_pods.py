@@ -29,6 +29,7 @@ STORAGES: dict[str, dict[str, Any]] = {
             }
         }
     },
+    "local": {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "100Gi"}}}},
     "two": {"storage": {"scratch": {"mountPath": "/scratch", "gcsfuse": {"bucket": "scratch-bucket"}}}},
 }
 OVERLAYS: dict[str, dict[str, Any]] = {

@@ -9,7 +9,9 @@
                                                                   include "common.facts" $ */}}
 {{- define "common.facts" -}}
 {{- $mounts := dict -}}
-{{- range $name, $volume := include "common.volumes" . | fromJson }}{{ $_ := set $mounts $volume.mountPath (include "common.claimName" (list $ $name)) }}{{ end -}}
+{{- range $name, $volume := include "common.volumes" . | fromJson -}}
+{{- $_ := set $mounts $volume.mountPath (ternary "local disk" (include "common.claimName" (list $ $name)) (hasKey $volume "ephemeral")) -}}
+{{- end -}}
 {{- dict
   "accelerator" .Values.accelerator.name
   "gpuNodes" (include "common.gpuNodes" . | int64)

@@ -5,9 +5,9 @@
 {{- range $name, $volume := include "common.entries" .Values.storage | fromJson -}}
 {{- $entry := include "common.entries" $volume | fromJson -}}
 {{- $sources := list -}}
-{{- range $source := list "existingClaim" "gcsfuse" "lustre" "pvc" }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
+{{- range $source := list "existingClaim" "gcsfuse" "lustre" "pvc" "ephemeral" }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
 {{- if ne (len $sources) 1 -}}
-{{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, lustre, pvc, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
+{{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, lustre, pvc, ephemeral, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
 {{- end -}}
 {{- if or (eq $name "shared-memory") (hasPrefix "host-" $name) -}}
 {{- fail (printf "storage.%s: the pods have a volume of that name already (shared-memory and host-… are the chart's). Choose another name" $name) -}}
@@ -52,7 +52,13 @@
 {{- $entries := include "common.volumes" $root | fromJson -}}
 {{- range $name := keys $entries | sortAlpha -}}
 {{- $entry := get $entries $name -}}
-{{- $volumes = append $volumes (dict "name" $name "persistentVolumeClaim" (dict "claimName" (include "common.claimName" (list $root $name)))) -}}
+{{- $volume := dict "name" $name -}}
+{{- if hasKey $entry "ephemeral" -}}
+{{- $_ := set $volume "emptyDir" (dict "sizeLimit" (include "common.quantity" $entry.ephemeral.size)) -}}
+{{- else -}}
+{{- $_ := set $volume "persistentVolumeClaim" (dict "claimName" (include "common.claimName" (list $root $name))) -}}
+{{- end -}}
+{{- $volumes = append $volumes $volume -}}
 {{- $mounts = append $mounts (dict "name" $name "mountPath" $entry.mountPath) -}}
 {{- /* Without this annotation no sidecar is injected, and the pod hangs at the mount without an error. */ -}}
 {{- if hasKey $entry "gcsfuse" }}{{ $_ := set $annotations "gke-gcsfuse/volumes" "true" }}{{ end -}}

@@ -15,6 +15,10 @@
 {{/* grpo.runDirectory: where the run keeps its checkpoints, logs and records.
                                                                   include "grpo.runDirectory" $ */}}
 {{- define "grpo.runDirectory" -}}
+{{- $volumes := include "common.volumes" . | fromJson -}}
+{{- if hasKey (get $volumes .Values.job.volume | default dict) "ephemeral" -}}
+{{- fail (printf "job.volume is %q, which is local disk: checkpoints there end with the pod. Name a volume that stays" .Values.job.volume) -}}
+{{- end -}}
 {{- printf "%s/runs/%s" (include "common.mountPath" (list . "job.volume" .Values.job.volume)) .Values.job.name -}}
 {{- end }}
 
