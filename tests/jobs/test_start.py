@@ -214,4 +214,7 @@ def test_the_drivers_variables_reach_the_trainer(site: Site) -> None:
 def test_a_variable_that_differs_is_named(site: Site) -> None:
     facts = {**site.facts, "environment": {"HF_HOME": "/data/other"}}
     site.environment["GRPO_CLUSTER_FACTS"] = json.dumps({**site.facts, "environment": {"HF_HOME": "/data/hf"}})
-    refused(site.start(facts=facts), "environment.HF_HOME: the cluster has /data/hf, this job was rendered for")
+    launch = site.start(facts=facts)
+    refused(launch, "environment.HF_HOME is another on the cluster", "upgrade the one that is behind")
+    assert "/data/hf" not in launch.output
+    assert "/data/other" not in launch.output
