@@ -28,14 +28,13 @@ def lint(files: Sequence[str]) -> list[Finding]:
     Raises InputError or UnreadableError for the first file that cannot be read as values.
     """
     texts = [(file, textio.read_bytes(file)) for file in files]
-    schema = Schema(paths.schema(_STRICTEST))
-    if _is_clean_at_first_sight([data for _, data in texts], schema):
+    if _is_clean_at_first_sight([data for _, data in texts]):
         return []
     from postrender import values, yamlio
 
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
-    found += _schema(merged, schema)
+    found += _schema(merged, Schema(paths.schema(_STRICTEST)))
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
@@ -53,8 +52,11 @@ def _defaults() -> dict[str, Any]:
     return tree
 
 
-def _is_clean_at_first_sight(texts: Sequence[bytes], schema: Schema) -> bool:
-    """Say whether plain files have no finding for certain; otherwise the full reader decides, which knows places."""
+def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
+    """Say whether plain files have no finding for certain; otherwise the full reader decides, which knows places.
+
+    Half of the chart's schema is Kubernetes' own fields, which few files use: the plain one refuses them.
+    """
     from postrender import values, yamlfast
 
     merged = _defaults()
@@ -65,7 +67,7 @@ def _is_clean_at_first_sight(texts: Sequence[bytes], schema: Schema) -> bool:
             return False
         profiles.add(values.profile_name(tree))
         merged = values.overlay(merged, tree)
-    return len(profiles - {""}) == 1 and schema.is_valid(merged)
+    return len(profiles - {""}) == 1 and Schema(paths.plain_schema()).is_valid(merged)
 
 
 def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]:

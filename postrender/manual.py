@@ -51,8 +51,13 @@ def _key(root: dict[str, Any], raw: dict[str, Any] | bool, path: str) -> Iterato
     node = {**target, **raw}
     yield path, node
     # Kubernetes' own fields are described there.
-    if not path.endswith(".podSpec"):
+    if not _is_kubernetes(raw):
         yield from _keys(root, node, path)
+
+
+def _is_kubernetes(raw: dict[str, Any]) -> bool:
+    inner = raw.get("else", raw)
+    return str(inner.get("$ref", "")).startswith("#/$defs/overlay.")
 
 
 def _entry(path: str, node: dict[str, Any]) -> str:

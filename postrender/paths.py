@@ -38,6 +38,11 @@ def schema(layer: str) -> str:
     return os.path.join(chart(layer), "values.schema.json")
 
 
+def plain_schema() -> str:
+    """Return the path of the strictest chart's schema without Kubernetes' own fields."""
+    return os.path.join(data_root(), "schemas", "plain.schema.json")
+
+
 def defaults(layer: str) -> str:
     """Return the path of the values.yaml of one layer's chart."""
     return os.path.join(chart(layer), "values.yaml")

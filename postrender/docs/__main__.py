@@ -34,7 +34,9 @@ def outputs(root: Path) -> dict[str, str]:
         check_defaults(chart, schema, reference.defaults(tree, chart))
         out[f"charts/{chart}/values.schema.json"] = text(schema)
         out[f"charts/{chart}/values.yaml"] = reference.values_yaml(tree, chart)
-    out["schemas/values.schema.json"] = text(schemas.for_editors(schemas.bundle(tree, "grpo-job", kubernetes)))
+    whole = schemas.bundle(tree, "grpo-job", kubernetes)
+    out["schemas/values.schema.json"] = text(schemas.for_editors(whole))
+    out["schemas/plain.schema.json"] = text(schemas.plain(whole))
     out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)
     out["docs/values.md"] = reference.markdown(tree)
     return out

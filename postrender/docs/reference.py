@@ -134,8 +134,8 @@ def _leaves(sources: Sources, path: str, raw: Schema, *, required: bool) -> Iter
 def _type(node: Schema) -> str:
     if "enum" in node:
         return ", ".join(f"`{option}`" for option in node["enum"])
-    if node.get("x-podSpec"):
-        return "Kubernetes PodSpec"
+    if node.get("x-kubernetes"):
+        return f"Kubernetes {node['x-kubernetes'].rpartition('.')[2]}"
     if node.get("x-verbatim"):
         return "anything"
     return "map" if node["type"] == "object" else str(node["type"])

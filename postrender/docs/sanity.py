@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from postrender.docs.files import reference_name
-from postrender.docs.sources import CHARTS, Schema, Sources, all_required
+from postrender.docs.sources import CHARTS, LEFT_TO_TEMPLATE, Schema, Sources, all_required
 
 KEYWORDS = frozenset(
     (
@@ -24,7 +24,7 @@ KEYWORDS = frozenset(
         *("items", "minItems", "maxItems", "uniqueItems"),
         *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
         *("dependencies", "description", "default", "examples"),
-        *("x-unit", "x-source", "x-requiredIn", "x-verbatim", "x-podSpec", "x-nullable"),
+        *("x-unit", "x-source", "x-requiredIn", "x-verbatim", "x-kubernetes", "x-without", "x-nullable"),
     )
 )
 # Go's RE2 has neither look-around nor back-references; Helm would refuse the whole schema.
@@ -40,7 +40,8 @@ def check(sources: Sources) -> Iterator[str]:
     for name, node in sources.defs.items():
         yield from _keywords(node, f"_defs.{name}")
     for name, node in sources.sections.items():
-        yield from _node(sources, node, name, required=False, entry=False)
+        # A chart without a profile must find no accelerator at all, so nothing there can have a default.
+        yield from _node(sources, node, name, required=False, entry=name in LEFT_TO_TEMPLATE)
 
 
 def _keywords(node: Schema, path: str) -> Iterator[str]:
@@ -71,10 +72,10 @@ def _node(sources: Sources, raw: object, path: str, *, required: bool, entry: bo
 
 def _object(sources: Sources, node: Schema, path: str, *, required: bool, entry: bool) -> Iterator[str]:
     inner = node.get("additionalProperties")
-    shapes = [k for k in ("properties", "x-verbatim", "x-podSpec") if node.get(k)]
+    shapes = [k for k in ("properties", "x-verbatim", "x-kubernetes") if node.get(k)]
     shapes += ["additionalProperties"] if isinstance(inner, dict) else []
     if len(shapes) != 1:
-        yield f"{path}: an object has one of properties, additionalProperties (a schema), x-verbatim, x-podSpec"
+        yield f"{path}: an object has one of properties, additionalProperties (a schema), x-verbatim, x-kubernetes"
     elif shapes == ["properties"]:
         yield from _properties(sources, node, path, entry=entry)
     else:
@@ -118,6 +119,6 @@ def _default(node: Schema, path: str, *, required: bool, entry: bool) -> Iterato
     elif node["default"] is None:
         yield f"{path}: a null default means nothing to Helm; give a value, or leave the default out"
     elif entry:
-        yield f"{path}: a default inside an entry of a map is never applied; say in the description what absence means"
+        yield f"{path}: a default inside an entry of a map, or a profile, is never applied; say in the description what absence means"
     elif required:
         yield f"{path}: is required and has a default; drop one of them"

@@ -9,24 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from postrender.docs.files import reference_name
-from postrender.docs.sources import CHARTS, SECTIONS, Schema, Sources
+from postrender.docs.sources import CHARTS, LEFT_TO_TEMPLATE, SECTIONS, Schema, Sources
 from postrender.kinds import closure
 
 REFUSAL = (
     "something that is not a secret: this looks like a token. Put it into a Secret, give only the name of that Secret"
     " here, and revoke the token if this file was shared"
 )
-TOKEN, REFUSED, TEXT, OPTIONAL_TEXT, POD_SPEC = (
-    {"$ref": f"#/$defs/{n}"} for n in ("token", "notASecret", "text", "optionalText", "podSpec")
+TOKEN, REFUSED, TEXT, OPTIONAL_TEXT = (
+    {"$ref": f"#/$defs/{n}"} for n in ("token", "notASecret", "text", "optionalText")
 )
 NOT_TOKEN: Schema = {"if": TOKEN, "then": REFUSED}
 # Helm adds these itself: subchart globals, the library chart's name, conditions and tags of a parent chart.
 PASSED_THROUGH = ("global", "common", "enabled", "tags")
-NOT_IN_OVERLAY = ("containers", "initContainers", "ephemeralContainers", "volumes")
 COMBINATORS = ("oneOf", "anyOf", "allOf", "not", "if", "then", "else")
 SHOWN = ("description", "default")
-# Where the template itself says what is missing, because it can say it better than a schema.
-LEFT_TO_TEMPLATE = ("accelerator",)
+# Definitions of Kubernetes objects that values lay over ours.
+OVERLAY = "overlay."
+EMPTY: Schema = {"type": ["object", "null"], "maxProperties": 0}
 
 
 def bundle(sources: Sources, chart: str, kubernetes: Mapping[str, Schema]) -> Schema:
@@ -55,6 +55,18 @@ def bundle(sources: Sources, chart: str, kubernetes: Mapping[str, Schema]) -> Sc
 def for_editors(schema: Schema) -> Schema:
     """Return a chart's schema without what it requires: one values file of several is never complete."""
     return {**_partial(schema), "title": "One values file of a stack"}
+
+
+def plain(schema: Schema) -> Schema:
+    """Return a chart's schema for values without Kubernetes fields: it refuses those, and compiles in half the time.
+
+    What fits it fits the whole schema; what does not is for the whole schema to judge.
+    """
+    defs = schema["$defs"]
+    shapes = {name for name in defs if name.startswith(OVERLAY)}
+    ours = {name: EMPTY if name in shapes else node for name, node in defs.items()}
+    needed = closure({**ours, "root": {k: v for k, v in schema.items() if k != "$defs"}}, ["root"])
+    return {**schema, "title": "Values without Kubernetes fields", "$defs": {k: needed[k] for k in ours if k in needed}}
 
 
 def _partial(node: Schema) -> Schema:
@@ -108,8 +120,8 @@ class _Bundler:
         return {"type": "string", **NOT_TOKEN, "else": rules} if rules else dict(TEXT)
 
     def _object(self, node: Schema, *, whole: bool) -> Schema:
-        if node.get("x-podSpec"):
-            return dict(POD_SPEC) if self._needs_pod_spec(whole) else {"type": "object"}
+        if node.get("x-kubernetes"):
+            return {"$ref": f"#/$defs/{self._overlay(node)}"} if whole else {"type": "object"}
         if node.get("x-verbatim"):
             return {"type": "object"}
         out: Schema = {"type": "object"}
@@ -120,11 +132,11 @@ class _Bundler:
             out.update(_entries(node, nullable(self.emit(node["additionalProperties"], whole=whole))))
         return {**out, **self._completeness(node, whole=whole)}
 
-    def _needs_pod_spec(self, whole: bool) -> bool:
-        """Only the charts that read a pod template carry the Kubernetes PodSpec, which is the largest part."""
-        if whole:
-            self.used.setdefault("podSpec", pod_spec(self.kubernetes))
-        return whole
+    def _overlay(self, node: Schema) -> str:
+        """Return the name of the definition; only the charts that read a pod template carry these, the largest part."""
+        name = OVERLAY + node["x-kubernetes"].rpartition(".")[2]
+        self.used.setdefault(name, overlay(self.kubernetes, node))
+        return name
 
     def _completeness(self, node: Schema, *, whole: bool) -> Schema:
         out: Schema = {"required": keys} if whole and (keys := self.needed(node)) else {}
@@ -149,8 +161,9 @@ class _Bundler:
             "text": {"type": "string", **NOT_TOKEN},
         }
         shared = dict(self.used)
-        if "podSpec" in shared:
-            needed = closure({**self.kubernetes, "podSpec": shared["podSpec"]}, ["podSpec"])
+        shapes = {name: node for name, node in shared.items() if name.startswith(OVERLAY)}
+        if shapes:
+            needed = closure({**self.kubernetes, **shapes}, sorted(shapes))
             guard["optionalText"] = {"type": ["string", "null"], **NOT_TOKEN}
             shared.update({name: guarded(node) for name, node in needed.items()})
         return {**guard, **shared}
@@ -181,11 +194,14 @@ def nullable(schema: Schema) -> Schema:
     return {"if": {"type": "null"}, "else": schema}
 
 
-def pod_spec(kubernetes: Mapping[str, Schema]) -> Schema:
-    """Return the PodSpec as an overlay: no containers, no volumes (the charts own those), nothing required."""
-    node = kubernetes["core.v1.PodSpec"]
-    properties = {k: v for k, v in node["properties"].items() if k not in NOT_IN_OVERLAY}
-    return {"type": "object", "additionalProperties": False, "properties": properties}
+def overlay(kubernetes: Mapping[str, Schema], node: Schema) -> Schema:
+    """Return a Kubernetes definition as values give it: without the fields that the charts own, and with the source's
+    own list of what is required.
+    """
+    definition = kubernetes[node["x-kubernetes"]]
+    properties = {k: v for k, v in definition["properties"].items() if k not in node.get("x-without", ())}
+    required = {"required": node["required"]} if "required" in node else {}
+    return {"type": "object", "additionalProperties": False, "properties": properties, **required}
 
 
 def guarded(node: Schema) -> Schema:

@@ -1,7 +1,7 @@
 """Read the hand-written schema sources: schemas/values/*.yaml and schemas/tokens.yaml.
 
 A source is draft-07 with a few keys of our own: `x-unit`, `x-source`, `x-requiredIn`, `x-verbatim`,
-`x-podSpec`, `x-nullable`.
+`x-kubernetes` (a definition of Kubernetes, without the fields of `x-without`), `x-nullable`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ CHARTS: Mapping[str, tuple[str, ...]] = {
     "raycluster": tuple(s for s in SECTIONS if s not in ("job", "checks")),
     "grpo-job": SECTIONS,
 }
+# Where the template itself says what is missing, because it can say it better than a schema.
+LEFT_TO_TEMPLATE = ("accelerator",)
 
 
 class SourceError(InputError):

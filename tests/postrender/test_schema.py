@@ -25,7 +25,11 @@ PROSE = {"description", "title", "$comment", "default", "examples"}
 def followed(node: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
     """Return a node with what its reference says."""
     target = whole["$defs"][node["$ref"].removeprefix("#/$defs/")] if "$ref" in node else {}
-    return {**target, **{key: value for key, value in node.items() if key != "$ref"}}
+    joined = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
+    if joined.get("if") == {"type": "null"}:
+        inner = followed(joined["else"], whole)
+        return {**inner, "type": [inner["type"], "null"]}
+    return joined
 
 
 def narrower(loose: Any, strict: Any, path: str, whole: dict[str, Any], own: dict[str, Any] | None = None) -> list[str]:
@@ -35,7 +39,7 @@ def narrower(loose: Any, strict: Any, path: str, whole: dict[str, Any], own: dic
     """
     if not isinstance(loose, dict) or not isinstance(strict, dict):
         return [] if loose == strict else [path]
-    if loose.get("$ref") != strict.get("$ref"):
+    if loose.get("$ref") != strict.get("$ref") or loose.get("if") != strict.get("if"):
         loose, strict = followed(loose, own or whole), followed(strict, whole)
     found = []
     for key, value in loose.items():
@@ -58,6 +62,16 @@ def test_what_one_chart_refuses_the_job_chart_refuses_too(layer: str) -> None:
     """Lint compiles the schema of grpo-job only, and this is why it may."""
     loose, strict = Schema(paths.schema(layer)).source(), Schema(paths.schema("grpo-job")).source()
     assert narrower(loose, strict, "", strict, loose) == []
+
+
+def test_the_plain_schema_is_the_whole_one_without_kubernetes_fields() -> None:
+    """What fits it fits the whole one, because it only refuses more: this is why lint may try it first."""
+    whole, plain = Schema(paths.schema("grpo-job")).source(), Schema(paths.plain_schema()).source()
+    defs = whole.pop("$defs"), plain.pop("$defs")
+    assert {**whole, "title": ""} == {**plain, "title": ""}
+    changed = {name for name, node in defs[1].items() if node != defs[0][name]}
+    assert changed == {name for name in defs[0] if name.startswith("overlay.")} != set()
+    assert all(defs[1][name] == {"type": ["object", "null"], "maxProperties": 0} for name in changed)
 
 
 def test_the_comparison_itself_sees_a_looser_schema() -> None:
