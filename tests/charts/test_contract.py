@@ -16,7 +16,7 @@ import yaml
 from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests.charts import shapes
-from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, stack_files
+from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, Render, stack_files
 
 RenderText = Callable[..., Rendered]
 
@@ -32,7 +32,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
 # Every optional part of the contract in use, so that the walk below meets each leaf.
 EVERYTHING: dict[str, Any] = {
     "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}},
-    "network": {"rdma": {"subnets": {"rdma-3": "special"}}},
+    "network": {"rdma": {"subnets": {"rdma-3": "special"}}, "rdmaInstaller": {"enabled": True}},
     "storage": {
         "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc"}},
         "local": {"mountPath": "/local", "ephemeral": {"size": "10Gi"}},
@@ -65,14 +65,33 @@ EVERYTHING: dict[str, Any] = {
     "ray": {
         "env": VARIABLES["ALL"],
         "networkPolicy": {"enabled": True},
+        "logs": {"fluentBit": {"enabled": True}},
         "kueue": {"queue": "gpus", "priorityClass": "high", "topology": {"required": "a/b"}},
         "head": {"numCpus": 1, "env": VARIABLES["HEAD"], **POD},
         "workers": {"env": VARIABLES["WORKERS"], **POD},
     },
-    "tracking": {"wandb": {"enabled": True}},
+    "tracking": {"wandb": {"enabled": True}, "tensorboard": {"server": {"enabled": True}}},
     "job": {"configFor": {"b200": {"grpo": {"seed": 7}}}, "env": {"SAME": {"value": "1"}}},
     "checks": {"ignore": {"some/rule": "canary"}},
 }
+
+# What else must be so for a key to count.
+NOT_GOOGLE = {
+    "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}, "instance": None, "class": None},
+    "network": {"mode": "none", "rdmaInstaller": {"enabled": False}},
+}
+THREE = {"ray": {"workers": {"replicas": 3}}}
+SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
+    ("platform", "kind"): NOT_GOOGLE,
+    ("platform", "capacity", "reservation"): {"platform": {"capacity": {"kind": "reservation", "reservation": "one"}}},
+    ("platform", "capacity", "maxRunDurationSeconds"): {"platform": {"capacity": {"kind": "queued"}}},
+    ("ray", "kueue", "topology", "preferred"): {"ray": {"kueue": {"topology": {"required": ""}}}},
+    ("job", "nodes"): THREE,
+    ("storage", "lustre", "existingClaim", "name"): THREE,
+}
+
+# Its only effect is a refusal: tests/charts/test_profiles.py.
+REFUSES = {("images", "training", "arm64")}
 
 # Keys with a single value so far: they name the choice that later values will join.
 ONE_VALUE = {("job", "framework")}
@@ -119,11 +138,17 @@ def mutations(node: shapes.Schema, value: Any) -> list[Any]:
     if isinstance(value, str):
         choices = node.get("enum") or node.get("else", {}).get("enum") or []
         return [choice for choice in [*choices, value + "x", value + "1", *CANDIDATES] if choice != value]
-    return [{"moved": "x"}, {"b200": {"moved": 1}}, {"rdma-5": "moved"}, {"hostNetwork": True}]
+    kubernetes = [{"hostNetwork": True}, {"emptyDir": {}}, {"name": "data", "mountPath": "/m"}, {"image": "a:1"}]
+    return [
+        *({"moved": "x"}, {"b200": {"moved": 1}}, {"rdma-5": "moved"}),
+        *({"NCCL_DEBUG": "INFO"}, {"spot": "no"}, {"privileged": True}),
+        *kubernetes,
+        *({"moved": entry} for entry in kubernetes),
+    ]
 
 
 def leaf_paths() -> list[shapes.Path_]:
-    return [path for path, _, _ in shapes.leaves(schema_of("grpo-job"), everything()) if path[0] != "checks"]
+    return [path for path, _, _ in shapes.leaves(schema_of("grpo-job"), everything()) if path[0] != "checks" and path not in REFUSES]
 
 
 def outputs(render_text: RenderText, values: dict[str, Any]) -> list[tuple[str, str | None]]:
@@ -141,18 +166,10 @@ def baseline() -> dict[str, Any]:
 def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText, baseline: dict[str, Any]) -> None:
     """Changing a leaf changes what at least one chart renders or says."""
     values = everything()
-    if path == ("platform", "kind"):
-        # Everything else here is Google's.
-        values |= {"storage": {}, "network": {**values["network"], "mode": "none"}}
-        values["huggingface"]["cache"]["volume"] = values["job"]["volume"] = "data"
-        values["storage"]["data"] = {"mountPath": "/data", "existingClaim": {"name": "nfs"}}
     if path[:2] == ("accelerator", "interfaces"):
         # A subnet that is named for this network would be refused without it.
         values["network"]["rdma"]["subnets"] = {}
-    if path == ("ray", "kueue", "topology", "preferred"):
-        values["ray"]["kueue"]["topology"]["required"] = ""
-    if path[:3] == ("storage", "lustre", "existingClaim") or path == ("job", "nodes"):
-        values = shapes.merge(values, {"ray": {"workers": {"replicas": 3}}})
+    values = shapes.merge(values, SITUATIONS.get(path, {}))
     validator = jsonschema_rs.validator_for(schema_of("grpo-job"))
     node = next(node for at, node, _ in shapes.leaves(schema_of("grpo-job"), values) if at == path)
     valid = [
@@ -287,7 +304,7 @@ def test_null_takes_no_default_away(layer: str, render_text: RenderText, tmp_pat
 def test_overlays_are_keyed_by_the_profiles_that_exist(render_text: RenderText) -> None:
     """A misspelt accelerator would lose its overlay silently."""
     (pattern,) = schema_of("grpo-job")["properties"]["job"]["properties"]["configFor"]["patternProperties"]
-    assert pattern == f"^({'|'.join(ACCELERATORS)})$"
+    assert pattern == f"^({'|'.join(PROFILES)})$"
     with pytest.raises(RenderError, match="h20'"):
         render_text("grpo-job", {"job": {"configFor": {"h20": {"grpo": {"seed": 1}}}}})
 

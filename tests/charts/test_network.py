@@ -84,7 +84,8 @@ def test_networks_that_cannot_be_are_refused(
 def test_the_notes_do_not_buy_nodes_by_default(render_text: Callable[..., Rendered]) -> None:
     """Without a number gcloud makes three nodes, in each zone of a regional cluster."""
     notes = render_text("network").notes or ""
-    assert "--num-nodes=NODES --node-locations=ZONE" in notes
+    assert "--num-nodes=NODES" in notes
+    assert "--node-locations=ZONE" in notes
 
 
 def test_the_notes_list_the_subnets_in_the_order_of_the_interfaces(render_text: Callable[..., Rendered]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from postrender.docs.package import package
 from postrender.helm import Engine
-from tests.conftest import LAYERS, ROOT, stack_files
+from tests.conftest import PROFILES, LAYERS, ROOT, stack_files
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_a_package_holds_real_files_and_what_it_needs(layer: str, unpacked: Path
     chart = unpacked / layer
     assert not [path for path in chart.rglob("*") if path.is_symlink()]
     assert (chart / "charts/common/templates/_names.tpl").is_file()
-    assert {path.name for path in (chart / "values/accelerators").iterdir()} == {"b200.yaml", "h200.yaml"}
+    assert {path.name for path in (chart / "values/accelerators").iterdir()} == {f"{name}.yaml" for name in PROFILES}
     assert (chart / "values/recipes/gemma3-27b-gsm8k.yaml").is_file()
 
 

@@ -29,7 +29,12 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
     )
     assert volume["spec"]["claimRef"] == {"namespace": "team-a", "name": "gemma-data"}
     assert volume["spec"]["csi"] == {"driver": "gcsfuse.csi.storage.gke.io", "volumeHandle": "my-bucket"}
-    assert volume["spec"]["mountOptions"] == ["implicit-dirs", "metadata-cache:ttl-secs:0"]
+    assert volume["spec"]["mountOptions"] == [
+        "implicit-dirs",
+        "metadata-cache:negative-ttl-secs:0",
+        "metadata-cache:ttl-secs:0",
+        "rename-dir-limit=200000",
+    ]
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert claim["spec"]["volumeName"] == "team-a-gemma-data"
     assert "annotations" not in claim["metadata"]
@@ -38,12 +43,25 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
 def test_mount_options_are_written_as_the_driver_reads_them(render: Render) -> None:
     """A bare option, a flag with its value, and a key of the driver's configuration file."""
     options = {"implicit-dirs": "", "uid": "1000", "file-cache:max-size-mb": "-1", "metadata-cache:ttl-secs": None}
-    objects = render("storage", {"storage": {"data": {"gcsfuse": {"mountOptions": options}}}})
+    objects = render("storage", {"storage": {"data": {"gcsfuse": {"purpose": None, "mountOptions": options}}}})
     assert find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]["mountOptions"] == [
         "file-cache:max-size-mb:-1",
         "implicit-dirs",
         "uid=1000",
     ]
+
+
+@pytest.mark.parametrize(
+    ("purpose", "seconds", "renames"), [("checkpoints", "0", True), ("data", "-1", False), ("cache", "60", True)]
+)
+def test_a_purpose_is_a_set_of_mount_options(purpose: str, seconds: str, renames: bool, render: Render) -> None:
+    """A finished step is a renamed folder, which the driver refuses without a limit; the user's options win."""
+    bucket = {"purpose": purpose, "mountOptions": {"uid": "7", "metadata-cache:negative-ttl-secs": None}}
+    objects = render("storage", {"storage": {"data": {"gcsfuse": bucket}}})
+    options = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]["mountOptions"]
+    assert {"implicit-dirs", f"metadata-cache:ttl-secs:{seconds}", "uid=7"} <= set(options)
+    assert ("rename-dir-limit=200000" in options) is renames
+    assert not [option for option in options if "negative" in option]
 
 
 def test_a_dynamic_claim_is_kept_on_uninstall(render: Render) -> None:

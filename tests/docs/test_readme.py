@@ -11,7 +11,7 @@ import pytest
 
 from postrender import cli
 from postrender.helm import Rendered
-from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, SITE
+from tests.conftest import PROFILES, LAYERS, RECIPES, ROOT, SITE
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = README.splitlines()
@@ -59,7 +59,7 @@ def test_the_tables_list_what_there_is() -> None:
     """Each profile, recipe, chart and command has its row, and no row is left over."""
     rows = set(re.findall(r"^\| `([^` ]+)", README, re.MULTILINE))
     commands = {"grpo", "grpo-post-render"}
-    assert rows == {*ACCELERATORS, *RECIPES, *LAYERS, *commands}
+    assert rows == {*PROFILES, *RECIPES, *LAYERS, *commands}
 
 
 def test_every_link_leads_somewhere() -> None:

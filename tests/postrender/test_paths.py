@@ -8,17 +8,17 @@ import pytest
 
 from postrender import paths
 from postrender.errors import InstallationError, UsageError
-from tests.conftest import ACCELERATORS, LAYERS, ROOT
+from tests.conftest import PROFILES, LAYERS, ROOT
 
 
 def test_a_checkout_is_its_own_data() -> None:
     assert Path(paths.data_root()) == ROOT
     assert tuple(paths.LAYERS) == LAYERS
-    assert paths.accelerators() == [*ACCELERATORS]
+    assert paths.accelerators() == [*PROFILES]
     for layer in LAYERS:
         assert Path(paths.chart(layer), "Chart.yaml").is_file()
         assert Path(paths.schema(layer)).is_file()
-    for name in ACCELERATORS:
+    for name in PROFILES:
         assert Path(paths.accelerator(name)).is_file()
     assert Path(paths.tokens()).is_file()
 

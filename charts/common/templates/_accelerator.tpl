@@ -40,12 +40,16 @@
 {{- toJson $rdma -}}
 {{- end }}
 
-{{/* common.wiring.claims: the claim on all RDMA devices of a node, as JSON list for spec.resourceClaims; empty where the interfaces come
-     another way.                                                 include "common.wiring.claims" $ | fromJsonArray */}}
+{{/* common.wiring.claims: the claims of a pod that takes a GPU node, as JSON list for spec.resourceClaims: all RDMA devices where they
+     come that way, and the channel of the NVLink domain where it spans nodes.
+                                                                  include "common.wiring.claims" $ | fromJsonArray */}}
 {{- define "common.wiring.claims" -}}
 {{- $claims := list -}}
 {{- if eq .Values.network.mode "dranet" -}}
-{{- $claims = list (dict "name" "rdma" "resourceClaimTemplateName" (include "common.claimTemplateName" .)) -}}
+{{- $claims = append $claims (dict "name" "rdma" "resourceClaimTemplateName" (include "common.claimTemplateName" .)) -}}
+{{- end -}}
+{{- if .Values.accelerator.nvlinkDomainNodes -}}
+{{- $claims = append $claims (dict "name" "nvlink" "resourceClaimTemplateName" (printf "%s-nvlink" (include "common.owner" .))) -}}
 {{- end -}}
 {{- toJson $claims -}}
 {{- end }}
@@ -77,38 +81,26 @@ spec:
             count: {{ include "common.rdmaInterfaces" . | fromJsonArray | len }}
 {{- end }}
 
-{{/* common.wiring.environment: NCCL's settings on a worker, as JSON list. The script comes by BASH_ENV, because KubeRay starts Ray by
-     bash and its start command stays untouched; NCCL_NET makes NCCL fail where the plugin is missing, instead of using TCP.
-                                                                  include "common.wiring.environment" $ | fromJsonArray */}}
-{{- define "common.wiring.environment" -}}
-{{- $nccl := .Values.accelerator.nccl -}}
-{{- $environment := list
-  (dict "name" "NCCL_SOCKET_IFNAME" "value" $nccl.socketInterface)
-  (dict "name" "GLOO_SOCKET_IFNAME" "value" $nccl.socketInterface) -}}
-{{- if ne .Values.network.mode "none" -}}
-{{- $environment = concat (list
-  (dict "name" "BASH_ENV" "value" $nccl.environmentScript)
-  (dict "name" "NCCL_NET" "value" $nccl.net)
-  (dict "name" "NCCL_TUNER_CONFIG_PATH" "value" $nccl.tunerConfig)) $environment -}}
+{{/* common.computeDomain: the NVLink domain of the stack as a document, for the chart that owns the pods; nothing where NVLink ends at
+     the node. NVIDIA's DRA driver makes the claim template that the pods name.
+                                                                  include "common.computeDomain" $ */}}
+{{- define "common.computeDomain" -}}
+{{- with .Values.accelerator.nvlinkDomainNodes -}}
+{{- $nodes := include "common.gpuNodes" $ | int64 -}}
+{{- if gt $nodes (int64 .) -}}
+{{- fail (printf "the cluster has %d GPU nodes, and an NVLink domain of %s has %d at most: lower ray.workers.replicas" $nodes $.Values.accelerator.name (int64 .)) -}}
 {{- end -}}
-{{- toJson $environment -}}
-{{- end }}
-
-{{/* common.wiring.volumes: driver folders of the node and /dev/shm, as JSON {volumes, mounts, hostMounts}. type Directory: without it a
-     missing folder is created empty and hides the driver. GKE's nodes alone have these folders. The folder of the RDMA plugin, which holds its script, is left out where there
-     is no RDMA.                                                  include "common.wiring.volumes" $ | fromJson */}}
-{{- define "common.wiring.volumes" -}}
-{{- $accelerator := .Values.accelerator -}}
-{{- $volumes := list (dict "name" "shared-memory" "emptyDir" (dict "medium" "Memory" "sizeLimit" (include "common.quantity" $accelerator.sharedMemory))) -}}
-{{- $mounts := list -}}
-{{- $paths := ternary (include "common.entries" $accelerator.hostPaths | fromJson) dict (ne (include "common.isGoogle" .) "") -}}
-{{- range $name := keys $paths | sortAlpha -}}
-{{- $path := get $paths $name -}}
-{{- $ofPlugin := hasPrefix (printf "%s/" $path.mountPath) $accelerator.nccl.environmentScript -}}
-{{- if not (and $ofPlugin (eq $.Values.network.mode "none")) -}}
-{{- $volumes = append $volumes (dict "name" (printf "host-%s" $name) "hostPath" (dict "path" $path.hostPath "type" "Directory")) -}}
-{{- $mounts = append $mounts (dict "name" (printf "host-%s" $name) "mountPath" $path.mountPath "readOnly" true) -}}
+apiVersion: resource.nvidia.com/v1beta1
+kind: ComputeDomain
+metadata:
+  name: {{ include "common.owner" $ }}-nvlink
+  namespace: {{ $.Release.Namespace }}
+  labels:
+    {{- include "common.labels" $ | nindent 4 }}
+spec:
+  numNodes: {{ $nodes }}
+  channel:
+    resourceClaimTemplate:
+      name: {{ include "common.owner" $ }}-nvlink
 {{- end -}}
-{{- end -}}
-{{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (append $mounts (dict "name" "shared-memory" "mountPath" "/dev/shm")) | toJson -}}
 {{- end }}

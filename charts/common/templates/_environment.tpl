@@ -4,7 +4,7 @@
 {{- define "common.environment" -}}
 {{- $environment := list -}}
 {{- /* Elsewhere than on GKE the container toolkit brings the driver's libraries, and the image's own path stays as it is. */ -}}
-{{- if include "common.isGoogle" . -}}
+{{- if and (include "common.isGoogle" .) .Values.accelerator.libraryPath -}}
 {{- $libraries := list .Values.images.training.libraryPath .Values.accelerator.libraryPath | compact | join ":" -}}
 {{- $environment = list (dict "name" "LD_LIBRARY_PATH" "value" $libraries) -}}
 {{- end -}}

@@ -6,13 +6,26 @@
 {{- $own = append $own (dict "name" "GRPO_CLUSTER_FACTS" "value" (include "common.facts" .)) -}}
 {{- $template := dict -}}
 {{- if $head.gpus.enabled -}}
+{{- if not .Values.accelerator.gpusPerNode }}{{ fail (printf "ray.head.gpus.enabled: accelerator %s has no GPUs. Switch it off" .Values.accelerator.name) }}{{ end -}}
 {{- $template = include "common.pod.gpu" (list . "head" $own) | fromJson -}}
 {{- else -}}
 {{- $environment := concat (include "common.environment" . | fromJsonArray) $own -}}
 {{- $storage := include "common.podVolumes" . | fromJson -}}
 {{- $template = include "common.pod.headText" (dict "root" . "storage" $storage "environment" $environment "head" $head) | fromYaml -}}
 {{- end -}}
-{{- include "common.overlay" (list $template $head) -}}
+{{- include "common.overlay" (list . $template "head") -}}
+{{- end }}
+
+{{/* common.offGpuNodes: affinity of a pod without GPUs, as JSON. On Autopilot a pod without GPUs lands on no GPU node anyway, and node
+     affinity is limited there.                                   include "common.offGpuNodes" $ | fromJson */}}
+{{- define "common.offGpuNodes" -}}
+{{- $affinity := dict -}}
+{{- if not (include "common.isAutopilot" .) -}}
+{{- $label := ternary "cloud.google.com/gke-accelerator" "nvidia.com/gpu.present" (ne (include "common.isGoogle" .) "") -}}
+{{- $term := dict "matchExpressions" (list (dict "key" $label "operator" "DoesNotExist")) -}}
+{{- $affinity = dict "nodeAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" (list $term))) -}}
+{{- end -}}
+{{- toJson $affinity -}}
 {{- end }}
 
 {{/* common.gpuNodes: GPU nodes of the cluster: the workers, and the head where it has GPUs.
@@ -27,6 +40,14 @@
                                                                   include "common.headCpus" $ | int64 */}}
 {{- define "common.headCpus" -}}
 {{- if .Values.ray.head.gpus.enabled }}{{ .Values.accelerator.worker.cpu }}{{ else }}{{ int64 .Values.ray.head.numCpus }}{{ end -}}
+{{- end }}
+
+{{/* common.capacityAnnotations: what a ProvisioningRequest needs to know, on the object that Kueue admits, as YAML.
+                                                                  include "common.capacityAnnotations" $ */}}
+{{- define "common.capacityAnnotations" -}}
+{{- if eq .Values.platform.capacity.kind "queued" -}}
+provreq.kueue.x-k8s.io/maxRunDurationSeconds: {{ int64 .Values.platform.capacity.maxRunDurationSeconds | quote }}
+{{- end -}}
 {{- end }}
 
 {{/* common.kueueLabels: labels by which Kueue admits an object that owns pods, as YAML; never on a job that runs on a cluster that exists.
@@ -53,13 +74,9 @@ metadata:
   annotations: {{ toJson .storage.annotations }}
 spec:
   serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
-  affinity:
-    nodeAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-        nodeSelectorTerms:
-          - matchExpressions:
-              - key: {{ ternary "cloud.google.com/gke-accelerator" "nvidia.com/gpu.present" (ne (include "common.isGoogle" .root) "") }}
-                operator: DoesNotExist
+  {{- with include "common.offGpuNodes" .root | fromJson }}
+  affinity: {{ toJson . }}
+  {{- end }}
   containers:
     - name: ray-head
       image: {{ include "common.image" .root | quote }}
@@ -67,6 +84,7 @@ spec:
       env: {{ toJson .environment }}
       resources:
         {{- include "common.resources" (pick .head "cpu" "memory" "ephemeralStorage") | nindent 8 }}
+      securityContext: {{ include "common.securityContext" (list .root "plain") }}
       volumeMounts: {{ toJson .storage.mounts }}
   volumes: {{ toJson .storage.volumes }}
 {{- end }}

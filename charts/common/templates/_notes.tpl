@@ -12,8 +12,7 @@ Needs, before the pods start:
   a node without GPUs with more than {{ .Values.ray.head.cpu }} cores, {{ .Values.ray.head.memory }} and {{ .Values.ray.head.ephemeralStorage }} of local disk, for the head
   {{- end }}
   {{ include "common.gpuNodes" . }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
-  {{- if ne .Values.network.mode "none" }} and the GPUDirect RDMA installer
-    (GoogleCloudPlatform/container-engine-accelerators, gpudirect-rdma/nccl-rdma-installer.yaml){{ end }}; the init container check-node says what is missing
+  {{- if ne .Values.network.mode "none" }} and the RDMA plugin (NOTES of the network release tell how){{ end }}; the init container check-node says what is missing
   {{- $secrets := list -}}
   {{- if not .Values.huggingface.offline.enabled }}{{ $secrets = append $secrets .Values.huggingface.secret }}{{ end -}}
   {{- if .Values.tracking.wandb.enabled }}{{ $secrets = append $secrets .Values.tracking.wandb.secret }}{{ end -}}
@@ -21,6 +20,8 @@ Needs, before the pods start:
   Secret {{ .name }}, made from a file, so that the token stands in no shell history:
     kubectl create secret generic {{ .name }} --namespace {{ $.Release.Namespace }} --from-file={{ .key }}=TOKEN_FILE
   {{- end }}
-  a namespace that allows {{ ternary "hostPath volumes and " "" (ne (include "common.isGoogle" .) "") }}IPC_LOCK, which Pod Security baseline refuses:
+  {{- if include "common.isGoogle" . }}
+  a namespace that allows hostPath volumes{{ if not (or (include "common.isAutopilot" .) (eq .Values.network.mode "none")) }} and IPC_LOCK{{ end }}, which Pod Security baseline refuses:
     kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
+  {{- end }}
 {{- end }}

@@ -34,27 +34,6 @@
 {{- toJson $facts -}}
 {{- end }}
 
-{{/* common.overlay: a pod template with the user's labels, annotations and podSpec laid over it, as JSON. Tolerations and claims are
-     added to ours, because a list that replaced ours would lose the GPU toleration and the RDMA devices.
-                                                                  include "common.overlay" (list $template .Values.ray.head) | fromJson */}}
-{{- define "common.overlay" -}}
-{{- $template := index . 0 -}}{{- $user := index . 1 -}}
-{{- range $key, $_ := $user.labels -}}
-{{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
-{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.head.labels or ray.workers.labels" $key) -}}
-{{- end -}}
-{{- end -}}
-{{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" (get $template "Error")) }}{{ end -}}
-{{- $spec := include "common.entries" $user.podSpec | fromJson -}}
-{{- range $key := list "tolerations" "resourceClaims" -}}
-{{- if get $spec $key }}{{ $_ := set $spec $key (concat (get $template.spec $key | default list) (get $spec $key)) }}{{ end -}}
-{{- end -}}
-{{- $metadata := dict "labels" (include "common.entries" $user.labels | fromJson) "annotations" (include "common.entries" $user.annotations | fromJson) -}}
-{{- $merged := include "common.merge" (list $template (dict "metadata" $metadata "spec" $spec)) | fromJson -}}
-{{- if not $merged.metadata.annotations }}{{ $_ := unset $merged.metadata "annotations" }}{{ end -}}
-{{- toJson $merged -}}
-{{- end }}
-
 {{/* common.resources: equal requests and limits, as YAML; GPUs only where there are any, because a zero still earns the GPU toleration;
      claims of devices by name.
                                                                   include "common.resources" (dict "cpu" "16" "memory" "64Gi" "ephemeralStorage" "50Gi" "gpus" 0) */}}
@@ -64,4 +43,23 @@
 {{- $resources := dict "requests" $amounts "limits" $amounts -}}
 {{- range .claims }}{{ $_ := set $resources "claims" (append ($resources.claims | default list) (dict "name" .name)) }}{{ end -}}
 {{- toYaml $resources -}}
+{{- end }}
+
+{{/* common.securityContext: of a Ray container, as JSON. The images run as root: what is kept are the rights of root over files of a
+     shared volume. RDMA pins memory (IPC_LOCK), which Autopilot neither allows nor needs. No seccomp profile on GPU nodes: the
+     runtime's own forbids pidfd_getfd, by which processes share GPU memory.
+                                                                  include "common.securityContext" (list $ "gpu") | fromJson */}}
+{{- define "common.securityContext" -}}
+{{- $root := index . 0 -}}{{- $onGpuNode := eq (index . 1) "gpu" -}}
+{{- $kept := list "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" -}}
+{{- if and $onGpuNode (ne $root.Values.network.mode "none") (not (include "common.isAutopilot" $root)) }}{{ $kept = append $kept "IPC_LOCK" }}{{ end -}}
+{{- $context := dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL") "add" (concat $kept (list "KILL" "SETGID" "SETUID"))) -}}
+{{- if not $onGpuNode }}{{ $_ := set $context "seccompProfile" (dict "type" "RuntimeDefault") }}{{ end -}}
+{{- toJson $context -}}
+{{- end }}
+
+{{/* common.bareSecurityContext: of a helper's container, which needs no right at all, as JSON.
+                                                                  include "common.bareSecurityContext" . | fromJson */}}
+{{- define "common.bareSecurityContext" -}}
+{{- dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL")) "seccompProfile" (dict "type" "RuntimeDefault") | toJson -}}
 {{- end }}

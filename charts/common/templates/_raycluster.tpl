@@ -4,8 +4,14 @@
                                                                   include "common.raycluster.spec" $ */}}
 {{- define "common.raycluster.spec" -}}
 {{- $replicas := int64 .Values.ray.workers.replicas -}}
+{{- include "common.checkAutopilot" . -}}
 rayVersion: {{ .Values.images.training.rayVersion | quote }}
 enableInTreeAutoscaling: false
+{{- if .Values.ray.tokenAuth.enabled }}
+{{- include "common.checkTokenAuth" . }}
+authOptions:
+  mode: token
+{{- end }}
 headGroupSpec:
   rayStartParams:
     dashboard-host: 0.0.0.0
@@ -32,4 +38,13 @@ workerGroupSpecs:
     template:
       {{- include "common.pod.worker" . | fromJson | toYaml | nindent 6 }}
 {{- end }}
+{{- end }}
+
+{{/* common.checkTokenAuth: fail where Ray knows no token; the operator would say so in an event only.
+                                                                  include "common.checkTokenAuth" $ */}}
+{{- define "common.checkTokenAuth" -}}
+{{- $version := .Values.images.training.rayVersion -}}
+{{- if semverCompare "<2.52.0" $version -}}
+{{- fail (printf "ray.tokenAuth needs Ray 2.52.0 or newer, and images.training has %s: switch it off, or choose a newer image" $version) -}}
+{{- end -}}
 {{- end }}

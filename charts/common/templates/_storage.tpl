@@ -60,8 +60,36 @@
 {{- end -}}
 {{- $volumes = append $volumes $volume -}}
 {{- $mounts = append $mounts (dict "name" $name "mountPath" $entry.mountPath) -}}
-{{- /* Without this annotation no sidecar is injected, and the pod hangs at the mount without an error. */ -}}
-{{- if hasKey $entry "gcsfuse" }}{{ $_ := set $annotations "gke-gcsfuse/volumes" "true" }}{{ end -}}
+{{- if hasKey $entry "gcsfuse" -}}
+{{- $annotations = include "common.gcsfuseAnnotations" $root | fromJson -}}
+{{- include "common.checkFileCache" (list $root $name $entry.gcsfuse) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $annotations $root.Values.ray.gcsfuse.cacheSize -}}
+{{- /* The driver's webhook looks for this name, and mounts the volume into its sidecar. */ -}}
+{{- $volumes = append $volumes (dict "name" "gke-gcsfuse-cache" "emptyDir" (dict "sizeLimit" (include "common.quantity" $root.Values.ray.gcsfuse.cacheSize))) -}}
 {{- end -}}
 {{- dict "volumes" $volumes "mounts" $mounts "annotations" $annotations | toJson -}}
+{{- end }}
+
+{{/* common.gcsfuseAnnotations: annotations of a pod that mounts a bucket, as JSON. Without the first no sidecar is injected, and the pod
+     hangs at the mount without an error. Requests follow the limits.
+                                                                  include "common.gcsfuseAnnotations" $ | fromJson */}}
+{{- define "common.gcsfuseAnnotations" -}}
+{{- $sidecar := .Values.ray.gcsfuse -}}
+{{- dict
+  "gke-gcsfuse/volumes" "true"
+  "gke-gcsfuse/cpu-limit" $sidecar.cpu
+  "gke-gcsfuse/memory-limit" (include "common.quantity" $sidecar.memory)
+  "gke-gcsfuse/ephemeral-storage-limit" (include "common.quantity" $sidecar.ephemeralStorage) | toJson -}}
+{{- end }}
+
+{{/* common.checkFileCache: fail where a bucket has a file cache and the pods have no room for it: it would fill the sidecar's disk, and
+     the pod would be evicted.                                    include "common.checkFileCache" (list $ "data" $volume.gcsfuse) */}}
+{{- define "common.checkFileCache" -}}
+{{- $root := index . 0 -}}{{- $name := index . 1 -}}
+{{- $size := get (include "common.entries" ((index . 2).mountOptions | default dict) | fromJson) "file-cache:max-size-mb" | default "0" -}}
+{{- if and (ne $size "0") (not $root.Values.ray.gcsfuse.cacheSize) -}}
+{{- fail (printf "storage.%s.gcsfuse.mountOptions has a file cache, and the pods have no disk for it: set ray.gcsfuse.cacheSize, or remove file-cache:max-size-mb" $name) -}}
+{{- end -}}
 {{- end }}

@@ -48,25 +48,6 @@
 {{- end -}}
 {{- end }}
 
-{{/* common.isGoogle: not empty on GKE.                          include "common.isGoogle" $ */}}
-{{- define "common.isGoogle" -}}{{ ternary "yes" "" (hasPrefix "gke-" .Values.platform.kind) }}{{- end }}
-
-{{/* common.checkPlatform: fail where a value asks for something that only GKE has.
-                                                                  include "common.checkPlatform" $ */}}
-{{- define "common.checkPlatform" -}}
-{{- if not (include "common.isGoogle" .) -}}
-{{- $mode := (.Values.network | default dict).mode | default "none" -}}
-{{- if ne $mode "none" -}}
-{{- fail (printf "network.mode %s exists on GKE only, and platform.kind is %s: set network.mode to none (attach other networks by ray.workers.annotations)" $mode .Values.platform.kind) -}}
-{{- end -}}
-{{- range $name, $volume := include "common.entries" (.Values.storage | default dict) | fromJson -}}
-{{- range $source := list "gcsfuse" "lustre" -}}
-{{- if get $volume $source }}{{ fail (printf "storage.%s.%s needs a driver of GKE, and platform.kind is %s: use existingClaim or pvc" $name $source $.Values.platform.kind) }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- end }}
-
 {{/* common.refuseTokens: fail with the path of a string that looks like a secret, never with the string.
                                                                   include "common.refuseTokens" (list $ "job" .Values.job) */}}
 {{- define "common.refuseTokens" -}}

@@ -7,7 +7,7 @@
 {{- range $kind, $level := $topology -}}
 {{- if $level }}{{ $_ := set $template.metadata.annotations (printf "kueue.x-k8s.io/podset-%s-topology" $kind) $level }}{{ end -}}
 {{- end -}}
-{{- include "common.overlay" (list $template .Values.ray.workers) -}}
+{{- include "common.overlay" (list . $template "workers") -}}
 {{- end }}
 
 {{/* common.pod.gpu: pod template of a pod that takes a whole GPU node, as JSON. The Ray container is the first one: GKE mounts the RDMA
@@ -17,6 +17,7 @@
 {{- $root := index . 0 -}}
 {{- $storage := include "common.podVolumes" $root | fromJson -}}
 {{- $wiring := include "common.wiring.volumes" $root | fromJson -}}
+{{- include "common.checkArchitecture" $root -}}
 {{- $template := include "common.pod.gpuText" (dict
   "root" $root
   "part" (index . 1)
@@ -25,6 +26,7 @@
   "environment" (concat (include "common.environment" $root | fromJsonArray) (include "common.wiring.environment" $root | fromJsonArray) (index . 2))
   "volumes" (concat $wiring.volumes $storage.volumes)
   "mounts" (concat $wiring.mounts $storage.mounts)
+  "placement" (include "common.wiring.placement" $root | fromJson)
   "claims" (include "common.wiring.claims" $root | fromJsonArray)
   "hostMounts" $wiring.hostMounts) | fromYaml -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" $template.Error) }}{{ end -}}
@@ -40,14 +42,17 @@ metadata:
   annotations: {{ toJson .annotations }}
 spec:
   serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
-  {{- if include "common.isGoogle" .root }}
-  nodeSelector:
-    cloud.google.com/gke-accelerator: {{ .accelerator.label }}
+  {{- with .placement.nodeSelector }}
+  nodeSelector: {{ toJson . }}
   {{- end }}
-  tolerations:
-    - key: nvidia.com/gpu
-      operator: Exists
-      effect: NoSchedule
+  {{- if not .accelerator.gpusPerNode }}
+  {{- with include "common.offGpuNodes" .root | fromJson }}
+  affinity: {{ toJson . }}
+  {{- end }}
+  {{- end }}
+  {{- with .placement.tolerations }}
+  tolerations: {{ toJson . }}
+  {{- end }}
   initContainers:
     # bash says nothing when the script that BASH_ENV names is missing, and NCCL would then run without its settings.
     - name: check-node
@@ -55,9 +60,10 @@ spec:
       imagePullPolicy: IfNotPresent
       command: [/bin/bash, -c]
       args:
-        - {{ include "common.checkNode" (dict "nccl" .accelerator.nccl "mode" .root.Values.network.mode "minimumDriver" .root.Values.images.training.minimumDriver) | toJson }}
+        - {{ include "common.checkNode" (dict "nccl" .accelerator.nccl "mode" .root.Values.network.mode "minimumDriver" (ternary .root.Values.images.training.minimumDriver 0 (ne (int64 .accelerator.gpusPerNode) 0))) | toJson }}
       resources:
         {{- include "common.resources" (dict "cpu" "1" "memory" "1Gi" "ephemeralStorage" "1Gi") | nindent 8 }}
+      securityContext: {{ include "common.bareSecurityContext" .root }}
       volumeMounts: {{ toJson .hostMounts }}
   containers:
     - name: ray-{{ .part }}
@@ -66,9 +72,7 @@ spec:
       env: {{ toJson .environment }}
       resources:
         {{- include "common.resources" (merge (dict "gpus" (int64 .accelerator.gpusPerNode) "claims" .claims) .accelerator.worker) | nindent 8 }}
-      securityContext:
-        capabilities:
-          add: [IPC_LOCK]
+      securityContext: {{ include "common.securityContext" (list .root "gpu") }}
       volumeMounts: {{ toJson .mounts }}
   {{- with .claims }}
   resourceClaims: {{ toJson . }}
@@ -79,17 +83,20 @@ spec:
 {{/* common.checkNode: the init container's script. It fails with a sentence where the node lacks what NCCL or the image's CUDA needs.
                                                                   include "common.checkNode" (dict "nccl" $accelerator.nccl "mode" "dranet" "minimumDriver" 580) */}}
 {{- define "common.checkNode" -}}
-{{- if ne .mode "none" -}}
-for file in {{ .nccl.environmentScript }} {{ .nccl.tunerConfig }}; do
+{{- $needed := list .nccl.environmentScript .nccl.tunerConfig | compact -}}
+{{- if and (ne .mode "none") $needed -}}
+for file in {{ join " " $needed }}; do
   if [ ! -r "$file" ]; then
     echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this node, or is for another machine family" >&2
     exit 1
   fi
 done
-if ! bash -n {{ .nccl.environmentScript }}; then
-  echo "check-node: {{ .nccl.environmentScript }} is not a script that bash can read: the installer was interrupted" >&2
+{{- with .nccl.environmentScript }}
+if ! bash -n {{ . }}; then
+  echo "check-node: {{ . }} is not a script that bash can read: the installer was interrupted" >&2
   exit 1
 fi
+{{- end }}
 {{ end -}}
 {{- if int64 .minimumDriver }}
 driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)
@@ -101,4 +108,13 @@ elif [ "${driver%%.*}" -lt {{ int64 .minimumDriver }} ]; then
 fi
 {{- end }}
 echo "check-node: driver folders and NCCL settings are in place"
+{{- end }}
+
+{{/* common.checkArchitecture: fail where the image does not exist for the machine's processor.
+                                                                  include "common.checkArchitecture" $ */}}
+{{- define "common.checkArchitecture" -}}
+{{- $image := .Values.images.training -}}
+{{- if and (eq (.Values.accelerator.architecture | default "amd64") "arm64") (not $image.arm64) -}}
+{{- fail (printf "%s has arm64 nodes, and %s is not known to exist for arm64: choose an image that does, and set images.training.arm64 to true" .Values.accelerator.name (include "common.image" .)) -}}
+{{- end -}}
 {{- end }}

@@ -1,6 +1,9 @@
 {{/* grpo.nodes: GPU nodes of the job. All of the cluster by default; less only on an existing cluster, never more.
                                                                   include "grpo.nodes" $ */}}
 {{- define "grpo.nodes" -}}
+{{- if not .Values.accelerator.gpusPerNode -}}
+{{- fail (printf "accelerator %s has no GPUs, and a training needs some: choose another profile" .Values.accelerator.name) -}}
+{{- end -}}
 {{- $have := include "common.gpuNodes" . | int64 -}}
 {{- $want := int64 (.Values.job.nodes | default $have) -}}
 {{- if gt $want $have -}}

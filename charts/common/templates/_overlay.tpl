@@ -1,0 +1,86 @@
+{{/* common.overlay: a pod template with what the user lays over it, as JSON: labels, annotations and podSpec, then volumes, containers and
+     the Ray container's SecurityContext. Tolerations and claims are added to ours, because a list that replaced ours would lose the
+     GPU toleration and the RDMA devices.                         include "common.overlay" (list $ $template "workers") | fromJson */}}
+{{- define "common.overlay" -}}
+{{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}
+{{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" (get $template "Error")) }}{{ end -}}
+{{- $user := get $root.Values.ray $part -}}
+{{- range $key, $_ := $user.labels -}}
+{{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
+{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.head.labels or ray.workers.labels" $key) -}}
+{{- end -}}
+{{- end -}}
+{{- $spec := include "common.entries" $user.podSpec | fromJson -}}
+{{- range $key := list "tolerations" "resourceClaims" -}}
+{{- if get $spec $key }}{{ $_ := set $spec $key (concat (get $template.spec $key | default list) (get $spec $key)) }}{{ end -}}
+{{- end -}}
+{{- $metadata := dict "labels" (include "common.entries" $user.labels | fromJson) "annotations" (include "common.entries" $user.annotations | fromJson) -}}
+{{- $merged := include "common.merge" (list $template (dict "metadata" $metadata "spec" $spec)) | fromJson -}}
+{{- if not $merged.metadata.annotations }}{{ $_ := unset $merged.metadata "annotations" }}{{ end -}}
+{{- $merged = include "common.overlay.volumes" (list $merged $part $user) | fromJson -}}
+{{- $merged = include "common.overlay.containers" (list $root $merged $part $user) | fromJson -}}
+{{- toJson $merged -}}
+{{- end }}
+
+{{/* common.overlay.volumes: the template with the user's volumes and mounts, as JSON. The API server would refuse a clash only when
+     KubeRay makes the pod.                                       include "common.overlay.volumes" (list $template "head" .Values.ray.head) */}}
+{{- define "common.overlay.volumes" -}}
+{{- $template := index . 0 -}}{{- $part := index . 1 -}}{{- $user := index . 2 -}}
+{{- $names := dict -}}{{- $paths := dict -}}
+{{- range $template.spec.volumes }}{{ $_ := set $names .name true }}{{ end -}}
+{{- $ray := first $template.spec.containers -}}
+{{- range $ray.volumeMounts }}{{ $_ := set $paths .mountPath .name }}{{ end -}}
+{{- range $name, $volume := include "common.entries" $user.volumes | fromJson -}}
+{{- if hasKey $names $name }}{{ fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) }}{{ end -}}
+{{- $_ := set $names $name true -}}
+{{- $_ := set $template.spec "volumes" (append $template.spec.volumes (merge (dict "name" $name) $volume)) -}}
+{{- end -}}
+{{- range $name, $mount := include "common.entries" $user.mounts | fromJson -}}
+{{- $mount = merge $mount (dict "name" $name) -}}
+{{- if not (hasKey $names $mount.name) }}{{ fail (printf "ray.%s.mounts.%s: the pod has no volume %s. Add it under ray.%s.volumes, or name another one" $part $name $mount.name $part) }}{{ end -}}
+{{- if hasKey $paths $mount.mountPath }}{{ fail (printf "ray.%s.mounts.%s: volume %s is mounted at %s already. Choose another folder" $part $name (get $paths $mount.mountPath) $mount.mountPath) }}{{ end -}}
+{{- $_ := set $paths $mount.mountPath $mount.name -}}
+{{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts $mount) -}}
+{{- end -}}
+{{- toJson $template -}}
+{{- end }}
+
+{{/* common.overlay.containers: the template with the log sidecar, the user's containers and SecurityContext, as JSON. Ray stays first.
+                                                                  include "common.overlay.containers" (list $ $template "head" .Values.ray.head) */}}
+{{- define "common.overlay.containers" -}}
+{{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
+{{- $ray := first $template.spec.containers -}}
+{{- $_ := set $ray "securityContext" (ternary dict $ray.securityContext (dig "privileged" false $user.securityContext)) -}}
+{{- $_ := set $ray "securityContext" (include "common.merge" (list $ray.securityContext (include "common.entries" $user.securityContext | fromJson)) | fromJson) -}}
+{{- $containers := dict "initContainers" ($template.spec.initContainers | default list) "sidecars" $template.spec.containers -}}
+{{- if $root.Values.ray.logs.fluentBit.enabled -}}
+{{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts (dict "name" "ray-logs" "mountPath" "/tmp/ray")) -}}
+{{- $_ := set $template.spec "volumes" (append $template.spec.volumes (dict "name" "ray-logs" "emptyDir" dict)) -}}
+{{- $_ := set $containers "sidecars" (append $containers.sidecars (include "common.fluentBit" $root | fromYaml)) -}}
+{{- end -}}
+{{- $taken := dict -}}
+{{- range $list := $containers }}{{ range $list }}{{ $_ := set $taken .name true }}{{ end }}{{ end -}}
+{{- range $kind := list "initContainers" "sidecars" -}}
+{{- range $name, $container := include "common.entries" (get $user $kind) | fromJson -}}
+{{- if hasKey $taken $name }}{{ fail (printf "ray.%s.%s.%s: the pod has a container of that name already. Choose another name" $part $kind $name) }}{{ end -}}
+{{- $_ := set $taken $name true -}}
+{{- $_ := set $containers $kind (append (get $containers $kind) (merge (dict "name" $name) $container)) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $template.spec "containers" $containers.sidecars -}}
+{{- with $containers.initContainers }}{{ $_ := set $template.spec "initContainers" . }}{{ end -}}
+{{- toJson $template -}}
+{{- end }}
+
+{{/* common.fluentBit: the sidecar that writes the lines of Ray's log files to its output, as YAML. It needs no configuration file.
+                                                                  include "common.fluentBit" $ | fromYaml */}}
+{{- define "common.fluentBit" -}}
+name: fluent-bit
+image: {{ .Values.ray.logs.fluentBit.image | quote }}
+args: [-q, -i, tail, -p, "path=/tmp/ray/session_latest/logs/*", -p, path_key=file, -p, read_from_head=true, -o, stdout, -p, format=json_lines]
+resources:
+  {{- include "common.resources" (dict "cpu" "1" "memory" "256Mi" "ephemeralStorage" "1Gi") | nindent 2 }}
+securityContext: {{ include "common.bareSecurityContext" . }}
+volumeMounts:
+  - {name: ray-logs, mountPath: /tmp/ray, readOnly: true}
+{{- end }}
