@@ -119,6 +119,9 @@ def _default(node: Schema, path: str, *, required: bool, entry: bool) -> Iterato
     elif node["default"] is None:
         yield f"{path}: a null default means nothing to Helm; give a value, or leave the default out"
     elif entry:
-        yield f"{path}: a default inside an entry of a map, or a profile, is never applied; say in the description what absence means"
+        yield (
+            f"{path}: a default inside an entry of a map, or a profile, is never applied;"
+            " say in the description what absence means"
+        )
     elif required:
         yield f"{path}: is required and has a default; drop one of them"

@@ -134,7 +134,7 @@ class _Bundler:
 
     def _overlay(self, node: Schema) -> str:
         """Return the name of the definition; only the charts that read a pod template carry these, the largest part."""
-        name = OVERLAY + node["x-kubernetes"].rpartition(".")[2]
+        name = OVERLAY + str(node["x-kubernetes"]).rpartition(".")[2]
         self.used.setdefault(name, overlay(self.kubernetes, node))
         return name
 
@@ -195,8 +195,9 @@ def nullable(schema: Schema) -> Schema:
 
 
 def overlay(kubernetes: Mapping[str, Schema], node: Schema) -> Schema:
-    """Return a Kubernetes definition as values give it: without the fields that the charts own, and with the source's
-    own list of what is required.
+    """Return a Kubernetes definition as values give it.
+
+    Without the fields that the charts own, and with the source's own list of what is required.
     """
     definition = kubernetes[node["x-kubernetes"]]
     properties = {k: v for k, v in definition["properties"].items() if k not in node.get("x-without", ())}

@@ -148,7 +148,11 @@ def mutations(node: shapes.Schema, value: Any) -> list[Any]:
 
 
 def leaf_paths() -> list[shapes.Path_]:
-    return [path for path, _, _ in shapes.leaves(schema_of("grpo-job"), everything()) if path[0] != "checks" and path not in REFUSES]
+    return [
+        path
+        for path, _, _ in shapes.leaves(schema_of("grpo-job"), everything())
+        if path[0] != "checks" and path not in REFUSES
+    ]
 
 
 def outputs(render_text: RenderText, values: dict[str, Any]) -> list[tuple[str, str | None]]:

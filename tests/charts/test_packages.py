@@ -10,7 +10,7 @@ import pytest
 
 from postrender.docs.package import package
 from postrender.helm import Engine
-from tests.conftest import PROFILES, LAYERS, ROOT, stack_files
+from tests.conftest import LAYERS, PROFILES, ROOT, stack_files
 
 
 @pytest.fixture(scope="module")

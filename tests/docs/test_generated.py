@@ -50,7 +50,9 @@ def leaves(raw: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         for key, inner in node["properties"].items():
             yield from leaves(inner, (*path, key))
     elif isinstance(node.get("additionalProperties"), dict):
-        key = {"interfaces": "eth1", "subnets": "rdma-0", "configFor": "b200", "refuses": "spot", "env": "NCCL_X"}.get(path[-1], "data")
+        key = {"interfaces": "eth1", "subnets": "rdma-0", "configFor": "b200", "refuses": "spot", "env": "NCCL_X"}.get(
+            path[-1], "data"
+        )
         yield from leaves(node["additionalProperties"], (*path, key))
     else:
         yield path, node

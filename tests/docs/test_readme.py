@@ -11,7 +11,7 @@ import pytest
 
 from postrender import cli
 from postrender.helm import Rendered
-from tests.conftest import PROFILES, LAYERS, RECIPES, ROOT, SITE
+from tests.conftest import LAYERS, PROFILES, RECIPES, ROOT, SITE
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LINES = README.splitlines()

@@ -30,6 +30,12 @@ STORAGES: dict[str, dict[str, Any]] = {
         }
     },
     "local": {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "100Gi"}}}},
+    "purposes": {
+        "storage": {
+            "data": {"gcsfuse": {"purpose": "data", "mountOptions": {"read_ahead_kb": "1024"}}},
+            "hub": {"mountPath": "/hub", "gcsfuse": {"bucket": "hub-bucket", "purpose": "cache"}},
+        }
+    },
     "two": {"storage": {"scratch": {"mountPath": "/scratch", "gcsfuse": {"bucket": "scratch-bucket"}}}},
 }
 OVERLAYS: dict[str, dict[str, Any]] = {
@@ -47,6 +53,24 @@ OVERLAYS: dict[str, dict[str, Any]] = {
         "tracking": {"wandb": {"enabled": True}},
         "ray": {"env": {"A": {"value": "1"}}, "workers": {"env": {"B": {"secret": {"name": "s", "key": "k"}}}}},
     },
+    "containers": {
+        "ray": {
+            "logs": {"fluentBit": {"enabled": True}},
+            "gcsfuse": {"cacheSize": "100Gi"},
+            "tokenAuth": {"enabled": True},
+            **{
+                part: {
+                    "volumes": {"model": {"nfs": {"server": "10.0.0.9", "path": "/m"}}},
+                    "mounts": {"model": {"mountPath": "/model", "readOnly": True}},
+                    "initContainers": {"warm": {"image": "busybox:1.37"}},
+                    "sidecars": {"exporter": {"image": "exporter:1", "ports": [{"containerPort": 9100}]}},
+                    "securityContext": {"runAsUser": 0},
+                }
+                for part in ("head", "workers")
+            },
+        },
+    },
+    "bought": {"platform": {"capacity": {"kind": "queued"}}, "ray": {"kueue": {"queue": "gpus"}}},
     "overlay": {
         "ray": {
             "head": {"podSpec": {"priorityClassName": "system-cluster-critical"}},

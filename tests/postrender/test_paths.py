@@ -8,7 +8,7 @@ import pytest
 
 from postrender import paths
 from postrender.errors import InstallationError, UsageError
-from tests.conftest import PROFILES, LAYERS, ROOT
+from tests.conftest import LAYERS, PROFILES, ROOT
 
 
 def test_a_checkout_is_its_own_data() -> None:

@@ -43,6 +43,9 @@
 {{- if and (ne $capacity.kind "reservation") $capacity.reservation -}}
 {{- fail (printf "platform.capacity.reservation is %s, and platform.capacity.kind is %s: set the kind to reservation, or leave the name out" $capacity.reservation $capacity.kind) -}}
 {{- end -}}
+{{- if and (include "common.isAutopilot" .) (contains "/" $capacity.reservation) -}}
+{{- fail (printf "platform.capacity.reservation is %s: pods on Autopilot choose a reservation by its name alone. Leave the block out" $capacity.reservation) -}}
+{{- end -}}
 {{- if and (eq $capacity.kind "queued") .Values.ray (not (dig "kueue" "queue" "" (.Values.ray | default dict))) -}}
 {{- fail "platform.capacity.kind queued gets its nodes by a ProvisioningRequest of Kueue: set ray.kueue.queue" -}}
 {{- end -}}

@@ -1,0 +1,154 @@
+"""GKE Autopilot: what its admission refuses is not rendered, and what a user lays over the pods is refused by us."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.charts import shapes
+from tests.conftest import ACCELERATORS, LAYERS, ROOT, Object, Render, checked
+
+RenderText = Callable[..., Rendered]
+# A pod without GPUs gets 10Gi of local disk.
+AUTOPILOT: dict[str, Any] = {
+    "platform": {"kind": "gke-autopilot"},
+    "ray": {"head": {"ephemeralStorage": "5Gi"}},
+}
+GOLDENS = ROOT / "tests/goldens"
+# Upstream's list, from the message of GKE's own admission.
+ALLOWED = {
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "SYS_PTRACE"),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_golden(accelerator: str, layer: str, render_text: RenderText, write_goldens: bool) -> None:
+    """Every object of every layer is what was reviewed."""
+    rendered = render_text(layer, AUTOPILOT, accelerator=accelerator)
+    checked(rendered)
+    golden = GOLDENS / f"gemma3-27b-gsm8k-{accelerator}-autopilot" / f"{layer}.yaml"
+    if write_goldens:
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(rendered.manifest, encoding="utf-8")
+    assert golden.read_text(encoding="utf-8") == rendered.manifest, "run `make goldens` and review the difference"
+
+
+def pod_specs(item: Any) -> Iterator[Object]:
+    """Yield every pod spec below an object."""
+    if isinstance(item, dict):
+        if "containers" in item:
+            yield item
+        for value in item.values():
+            yield from pod_specs(value)
+    elif isinstance(item, list):
+        for value in item:
+            yield from pod_specs(value)
+
+
+@pytest.mark.parametrize("mode", ["multiNetwork", "dranet", "none"])
+def test_the_pods_ask_for_nothing_that_is_refused(mode: str, render: Render) -> None:
+    """Read-only folders, no added right, no namespace of the node, GPU toleration only with GPUs, no node affinity."""
+    extra = {"network": {"mode": mode}, "ray": {"logs": {"fluentBit": {"enabled": True}}}}
+    extra["tracking"] = {"tensorboard": {"server": {"enabled": True}}}
+    specs = list(pod_specs(render("raycluster", shapes.merge(AUTOPILOT, extra))))
+    assert len(specs) >= 3
+    for spec in specs:
+        gpus = "nvidia.com/gpu" in str(spec["containers"])
+        assert not {"hostNetwork", "hostPID", "hostIPC", "affinity"} & set(spec)
+        assert ("nvidia.com/gpu" in str(spec.get("tolerations"))) == gpus
+        host = {volume["name"] for volume in spec["volumes"] if "hostPath" in volume}
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            context = container.get("securityContext", {})
+            assert "privileged" not in context
+            assert set(context.get("capabilities", {}).get("add", [])) <= ALLOWED
+            assert all(mount["readOnly"] for mount in container["volumeMounts"] if mount["name"] in host)
+        for container in spec.get("initContainers", []):
+            assert "nvidia.com/gpu" not in str(container["resources"])
+
+
+def test_a_reservation_chooses_the_nodes_that_autopilot_makes(render: Render) -> None:
+    """On Standard the node pool carries the reservation, here the pods do."""
+    capacity = {"kind": "reservation", "reservation": "ours", "placementPolicy": "near"}
+    selectors = []
+    for kind in ("gke-autopilot", "gke-standard"):
+        values = shapes.merge(AUTOPILOT, {"platform": {"kind": kind, "capacity": capacity}})
+        (cluster,) = render("raycluster", values)
+        selectors.append(cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]["nodeSelector"])
+    standard = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
+    assert selectors[1] == standard
+    assert selectors[0] == {
+        **standard,
+        "cloud.google.com/reservation-name": "ours",
+        "cloud.google.com/reservation-affinity": "specific",
+        "cloud.google.com/gke-placement-group": "gemma-ray",
+        "cloud.google.com/placement-policy-name": "near",
+    }
+
+
+def test_the_notes_name_no_node_pool_and_the_pinned_installer(render_text: RenderText) -> None:
+    """Autopilot lets Google's own manifest pass and no other privileged pod."""
+    notes = render_text("network", AUTOPILOT).notes or ""
+    assert "node-pools" not in notes
+    assert "992db81257553607f1477945f1b3219632991829/gpudirect-rdma/nccl-rdma-installer-autopilot.yaml" in notes
+
+
+SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}
+
+
+@pytest.mark.parametrize(
+    ("layer", "values", "message"),
+    [
+        ("raycluster", {"ray": {"head": {"ephemeralStorage": "50Gi"}}}, r"10Gi of local disk .*ray\.head\.ephemeralSt"),
+        ("raycluster", {"ray": {"gcsfuse": {"ephemeralStorage": "6Gi"}}}, r"GCS FUSE sidecar for 6Gi"),
+        (
+            "network",
+            {"network": {"rdmaInstaller": {"enabled": True}}},
+            r"refuses privileged pods, but for Google's own",
+        ),
+        (
+            "raycluster",
+            {"platform": {"capacity": {"kind": "reservation", "reservation": "ours/reservationBlocks/one"}}},
+            r"Leave the block out",
+        ),
+        ("raycluster", {"ray": {"workers": {"podSpec": {"hostNetwork": True}}}}, r"ray\.workers\.podSpec\.hostNetwork"),
+        (
+            "raycluster",
+            {"ray": {"head": {"podSpec": {"nodeSelector": {"cloud.google.com/gke-nodepool": "x"}}}}},
+            r"no node pools to choose",
+        ),
+        (
+            "raycluster",
+            {"ray": {"workers": {"securityContext": {"privileged": True}}}},
+            r"refuses privileged container",
+        ),
+        (
+            "raycluster",
+            {"ray": {"workers": {"sidecars": {"x": SIDECAR}}}},
+            r"ray\.workers\.sidecars\.x\.securityContext: Autopilot refuses the capability SYS_ADMIN",
+        ),
+        (
+            "raycluster",
+            {"ray": {"head": {"volumes": {"x": {"hostPath": {"path": "/var"}}}}}},
+            r"ray\.head\.volumes\.x: Autopilot allows no folder of the node",
+        ),
+    ],
+)
+def test_what_autopilot_refuses_is_refused_before(
+    layer: str, values: dict[str, Any], message: str, render_text: RenderText
+) -> None:
+    """Each with a sentence that says what to change."""
+    with pytest.raises(RenderError, match=message):
+        render_text(layer, shapes.merge(AUTOPILOT, values))
+
+
+def test_what_autopilot_refuses_is_refused_for_a_cluster_of_a_job_too(render_text: RenderText) -> None:
+    """An ephemeral cluster has the same pods."""
+    values = {"job": {"cluster": {"mode": "ephemeral"}}, "ray": {"head": {"podSpec": {"hostPID": True}}}}
+    with pytest.raises(RenderError, match=r"ray\.head\.podSpec\.hostPID"):
+        render_text("grpo-job", shapes.merge(AUTOPILOT, values))

@@ -1,0 +1,255 @@
+"""What a user adds to the pods, and the options that add containers: order, clashes, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.conftest import Object, Render
+
+RenderText = Callable[..., Rendered]
+
+
+def pod(render: Render, part: str, values: dict[str, Any]) -> Object:
+    """Return the spec of the head's or the workers' pods."""
+    spec = next(item for item in render("raycluster", values) if item["kind"] == "RayCluster")["spec"]
+    group = spec["headGroupSpec"] if part == "head" else spec["workerGroupSpecs"][0]
+    result: Object = group["template"]["spec"]
+    return result
+
+
+@pytest.mark.parametrize("part", ["head", "workers"])
+def test_volumes_mounts_and_containers_are_added_and_ray_stays_first(part: str, render: Render) -> None:
+    """The RDMA device files reach the first container only."""
+    own = {
+        "volumes": {"model": {"nfs": {"server": "10.0.0.9", "path": "/m"}}, "gone": None},
+        "mounts": {"model": {"mountPath": "/model", "readOnly": True}, "sub": {"name": "data", "mountPath": "/sub"}},
+        "initContainers": {"zz-warm": {"image": "busybox:1.37"}},
+        "sidecars": {"aa-exporter": {"image": "exporter:1"}, "gone": None},
+    }
+    spec = pod(render, part, {"ray": {part: own}})
+    ray, exporter = spec["containers"]
+    assert ray["name"] == ("ray-head" if part == "head" else "ray-worker")
+    assert exporter == {"name": "aa-exporter", "image": "exporter:1"}
+    assert {"name": "model", "nfs": {"server": "10.0.0.9", "path": "/m"}} in spec["volumes"]
+    assert {"name": "model", "mountPath": "/model", "readOnly": True} in ray["volumeMounts"]
+    assert {"name": "data", "mountPath": "/sub"} in ray["volumeMounts"]
+    names = [container["name"] for container in spec["initContainers"]]
+    assert names == (["zz-warm"] if part == "head" else ["check-node", "zz-warm"])
+
+
+def test_the_security_context_is_as_strict_as_rdma_allows(render: Render) -> None:
+    """Root's rights over files stay, because the images run as root and volumes are shared; IPC_LOCK only with RDMA."""
+    files = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID"]
+    for mode, kept in (("multiNetwork", [*files, "IPC_LOCK"]), ("none", files)):
+        context = pod(render, "workers", {"network": {"mode": mode}})["containers"][0]["securityContext"]
+        assert context == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"], "add": [*kept, "KILL", "SETGID", "SETUID"]},
+        }
+    head = pod(render, "head", {})["containers"][0]["securityContext"]
+    assert head["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_the_users_security_context_is_laid_over_and_privileged_replaces(render: Render) -> None:
+    """The API server refuses privileged beside a forbidden escalation."""
+    for own, expected in (
+        ({"runAsUser": 0, "capabilities": {"add": ["SYS_NICE"]}}, ["SYS_NICE"]),
+        ({"privileged": True}, None),
+    ):
+        context = pod(render, "workers", {"ray": {"workers": {"securityContext": own}}})["containers"][0][
+            "securityContext"
+        ]
+        if expected is None:
+            assert context == own
+        else:
+            assert context["capabilities"] == {"drop": ["ALL"], "add": expected}
+            assert context["runAsUser"] == 0
+            assert context["allowPrivilegeEscalation"] is False
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"volumes": {"data": {"emptyDir": {}}}}, r"ray\.head\.volumes\.data: the pod has a volume of that name"),
+        ({"mounts": {"nowhere": {"mountPath": "/x"}}}, r"ray\.head\.mounts\.nowhere: the pod has no volume nowhere"),
+        ({"mounts": {"data": {"mountPath": "/data"}}}, r"volume data is mounted at /data already"),
+        ({"sidecars": {"ray-head": {"image": "a:1"}}}, r"ray\.head\.sidecars\.ray-head: the pod has a container"),
+        ({"initContainers": {"a": {"image": "a:1"}}, "sidecars": {"a": {"image": "a:1"}}}, r"has a container of that"),
+        ({"sidecars": {"a": {"imagee": "a:1"}}}, "imagee"),
+        ({"sidecars": {"a": {}}}, "image"),
+        ({"volumes": {"a": {"emptydir": {}}}}, "emptydir"),
+        ({"mounts": {"data": {}}}, "mountPath"),
+        ({"securityContext": {"privilegd": True}}, "privilegd"),
+    ],
+)
+def test_what_would_fail_when_kuberay_makes_the_pod_is_refused(
+    own: dict[str, Any], message: str, render_text: RenderText
+) -> None:
+    """By name, and by Kubernetes' own schema."""
+    with pytest.raises(RenderError, match=message):
+        render_text("raycluster", {"ray": {"head": own}})
+
+
+def test_the_log_sidecar_reads_what_ray_writes(render: Render) -> None:
+    """Both mount the same volume at Ray's folder, the sidecar read-only; it comes after Ray."""
+    for part in ("head", "workers"):
+        spec = pod(render, part, {"ray": {"logs": {"fluentBit": {"enabled": True}}}})
+        ray, sidecar = spec["containers"]
+        assert {"name": "ray-logs", "mountPath": "/tmp/ray"} in ray["volumeMounts"]
+        assert sidecar["volumeMounts"] == [{"name": "ray-logs", "mountPath": "/tmp/ray", "readOnly": True}]
+        assert sidecar["image"].count(":") == 1
+        assert sidecar["resources"]["limits"] == sidecar["resources"]["requests"]
+        assert {"name": "ray-logs", "emptyDir": {}} in spec["volumes"]
+
+
+def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> None:
+    """The driver's default of 256Mi is killed under a checkpoint's streams."""
+    values = {"ray": {"gcsfuse": {"memory": "14Gi", "cacheSize": "1024Gi"}}}
+    spec = next(item for item in render("raycluster", values) if item["kind"] == "RayCluster")["spec"]
+    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+        annotations = group["template"]["metadata"]["annotations"]
+        assert annotations["gke-gcsfuse/volumes"] == "true"
+        assert annotations["gke-gcsfuse/memory-limit"] == "14Gi"
+        assert {"name": "gke-gcsfuse-cache", "emptyDir": {"sizeLimit": "1Ti"}} in group["template"]["spec"]["volumes"]
+
+
+def test_a_file_cache_without_a_disk_is_refused(render_text: RenderText) -> None:
+    """It would fill the sidecar's own disk until the pod is evicted."""
+    bucket = {"storage": {"data": {"gcsfuse": {"mountOptions": {"file-cache:max-size-mb": "-1"}}}}}
+    with pytest.raises(
+        RenderError, match=r"storage\.data\.gcsfuse\.mountOptions has a file cache.*ray\.gcsfuse\.cacheS"
+    ):
+        render_text("raycluster", bucket)
+    assert render_text("raycluster", {**bucket, "ray": {"gcsfuse": {"cacheSize": "1Ti"}}}).manifest
+
+
+@pytest.mark.parametrize(
+    ("kind", "selector", "toleration"),
+    [
+        ("on-demand", None, None),
+        ("spot", "cloud.google.com/gke-spot", "cloud.google.com/gke-spot"),
+        ("flex-start", "cloud.google.com/gke-flex-start", None),
+        ("queued", None, "cloud.google.com/gke-queued"),
+    ],
+)
+def test_how_the_nodes_are_bought_is_what_the_pods_ask_for(
+    kind: str, selector: str | None, toleration: str | None, render: Render, render_text: RenderText
+) -> None:
+    """GPU pods only: the head stays on ordinary machines. NOTES of network have the flags of the pool."""
+    values = {"platform": {"capacity": {"kind": kind}}, "ray": {"kueue": {"queue": "gpus"}}}
+    worker, head = pod(render, "workers", values), pod(render, "head", values)
+    chosen = {key for key in worker["nodeSelector"] if "accelerator" not in key}
+    assert chosen == ({selector} if selector else set())
+    tolerated = {entry["key"] for entry in worker["tolerations"]}
+    assert tolerated == {"nvidia.com/gpu"} | ({toleration} if toleration else set())
+    assert "tolerations" not in head
+    notes = render_text("network", values).notes or ""
+    flag = {"on-demand": "--num-nodes=NODES", "spot": "--spot", "queued": "--enable-queued-provisioning"}
+    assert flag.get(kind, "--flex-start") in notes
+
+
+@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, render: Render) -> None:
+    """On the RayCluster, or on the RayJob that brings its own; never on a RayJob with a cluster that exists."""
+    values = {
+        "platform": {"capacity": {"kind": "queued", "maxRunDurationSeconds": 86400}},
+        "ray": {"kueue": {"queue": "gpus"}},
+        "job": {"cluster": {"mode": mode}},
+    }
+    expected = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "86400"}
+    job = next(item for item in render("grpo-job", values) if item["kind"] == "RayJob")
+    assert job["metadata"].get("annotations") == (expected if mode == "ephemeral" else None)
+    assert render("raycluster", values)[0]["metadata"]["annotations"] == expected
+
+
+@pytest.mark.parametrize(
+    ("layer", "values", "message"),
+    [
+        (
+            "raycluster",
+            {"platform": {"capacity": {"kind": "reservation"}}},
+            r"name it under platform\.capacity\.reserv",
+        ),
+        ("network", {"platform": {"capacity": {"reservation": "ours"}}}, r"set the kind to reservation"),
+        ("raycluster", {"platform": {"capacity": {"kind": "queued"}}}, r"set ray\.kueue\.queue"),
+        (
+            "raycluster",
+            {"platform": {"kind": "kubernetes", "capacity": {"kind": "spot"}}, "network": {"mode": "none"}},
+            r"platform\.capacity says how GKE's nodes are bought",
+        ),
+        (
+            "raycluster",
+            {"ray": {"tokenAuth": {"enabled": True}}, "images": {"training": {"rayVersion": "2.49.2"}}},
+            r"ray\.tokenAuth needs Ray 2\.52\.0 or newer, and images\.training has 2\.49\.2",
+        ),
+        (
+            "raycluster",
+            {"tracking": {"tensorboard": {"server": {"enabled": True, "volume": "other"}}}},
+            r"tracking\.tensorboard\.server\.volume is \"other\"",
+        ),
+        (
+            "raycluster",
+            {
+                "tracking": {"tensorboard": {"server": {"enabled": True, "volume": "local"}}},
+                "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
+            },
+            r"which is local disk of each pod",
+        ),
+        (
+            "network",
+            {"network": {"mode": "none", "rdmaInstaller": {"enabled": True}}},
+            r"nothing would use the plugin",
+        ),
+    ],
+)
+def test_combinations_that_cannot_work_are_refused(
+    layer: str, values: dict[str, Any], message: str, render_text: RenderText
+) -> None:
+    """Each with what to change."""
+    with pytest.raises(RenderError, match=message):
+        render_text(layer, values)
+
+
+def test_a_token_is_asked_for_where_ray_knows_one(render: Render) -> None:
+    """KubeRay makes the Secret and gives it to the pods."""
+    values = {"ray": {"tokenAuth": {"enabled": True}}, "job": {"cluster": {"mode": "ephemeral"}}}
+    assert render("raycluster", values)[0]["spec"]["authOptions"] == {"mode": "token"}
+    job = next(item for item in render("grpo-job", values) if item["kind"] == "RayJob")
+    assert job["spec"]["rayClusterSpec"]["authOptions"] == {"mode": "token"}
+
+
+def test_tensorboard_reads_the_runs_and_can_do_nothing_else(render: Render, render_text: RenderText) -> None:
+    """One volume, read-only; no right, no GPU, no label that would make it part of the cluster."""
+    values = {"tracking": {"tensorboard": {"server": {"enabled": True}}}}
+    objects = {item["kind"]: item for item in render("raycluster", values)}
+    template = objects["Deployment"]["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    assert container["args"][0] == "--logdir=/data/runs"
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    assert set(mounts) == {"/data", "/tmp"}
+    assert mounts["/data"]["readOnly"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert template["metadata"]["annotations"]["gke-gcsfuse/volumes"] == "true"
+    assert "grpo-charts/owner" not in template["metadata"]["labels"]
+    labels = objects["Service"]["spec"]["selector"].items()
+    assert labels <= template["metadata"]["labels"].items()
+    assert "service/gemma-tensorboard 6006" in (render_text("raycluster", values).notes or "")
+
+
+def test_the_installer_is_pinned_and_installs_for_one_machine(render: Render, render_text: RenderText) -> None:
+    """Two machine families in one cluster have one each; without it NOTES print Google's manifest at a commit."""
+    objects = render("network", {"network": {"rdmaInstaller": {"enabled": True}}})
+    (daemon,) = [item for item in objects if item["kind"] == "DaemonSet"]
+    assert daemon["metadata"]["namespace"] == "kube-system"
+    assert daemon["metadata"]["name"] == "grpo-rdma-installer-b200"
+    spec = daemon["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-b200"}
+    assert spec["initContainers"][0]["image"].endswith("nccl-plugin-gib:v1.1.1")
+    notes = render_text("network").notes or ""
+    assert "kubectl apply -f https://raw.githubusercontent.com" in notes
+    assert "992db81257553607f1477945f1b3219632991829/gpudirect-rdma/nccl-rdma-installer.yaml" in notes

@@ -1,0 +1,126 @@
+"""Every accelerator profile: what renders, and what is refused because the mechanism does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests.conftest import PROFILES, Object, Render
+
+RenderText = Callable[..., Rendered]
+ARM: dict[str, Any] = {"images": {"training": {"arm64": True}}}
+TCP: dict[str, Any] = {"network": {"mode": "none"}}
+# What each profile needs beside itself to render.
+NEEDS: dict[str, dict[str, Any]] = {"gb200": ARM, "h100-mega": TCP}
+
+
+def parts(objects: list[Object]) -> tuple[Object, Object]:
+    """Return the pod templates of head and workers."""
+    spec = next(item for item in objects if item["kind"] == "RayCluster")["spec"]
+    return spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]
+
+
+def variables(template: Object) -> dict[str, Any]:
+    return {entry["name"]: entry.get("value") for entry in template["spec"]["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_renders_whole_pods(profile: str, render: Render) -> None:
+    """The worker takes the GPUs of its machine, and tells Ray as many."""
+    objects = render("raycluster", NEEDS.get(profile, {}), accelerator=profile)
+    _, worker = parts(objects)
+    limits = worker["spec"]["containers"][0]["resources"]["limits"]
+    gpus = {"cpu": None, "gb200": "4"}.get(profile, "8")
+    assert limits.get("nvidia.com/gpu") == gpus
+    group = objects[0]["spec"] if objects[0]["kind"] == "RayCluster" else objects[-1]["spec"]
+    assert group["workerGroupSpecs"][0]["rayStartParams"] == {"num-gpus": gpus or "0"}
+
+
+@pytest.mark.parametrize("profile", sorted(set(PROFILES) - {"cpu"}))
+def test_a_profile_carries_a_training(profile: str, render: Render) -> None:
+    """The same recipe renders on each machine with GPUs."""
+    jobs = render("grpo-job", NEEDS.get(profile, {}), accelerator=profile)
+    assert [item["kind"] for item in jobs] == ["ConfigMap", "RayJob"]
+
+
+def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Render) -> None:
+    """Both halves of the claim, beside the taint and the selector of arm64."""
+    objects = render("raycluster", ARM, accelerator="gb200")
+    (domain,) = [item for item in objects if item["kind"] == "ComputeDomain"]
+    assert domain["spec"] == {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "gemma-ray-nvlink"}}}
+    _, worker = parts(objects)
+    spec = worker["spec"]
+    assert spec["resourceClaims"] == [{"name": "nvlink", "resourceClaimTemplateName": "gemma-ray-nvlink"}]
+    assert spec["containers"][0]["resources"]["claims"] == [{"name": "nvlink"}]
+    assert spec["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-gb200", "kubernetes.io/arch": "arm64"}
+    assert {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"} in spec[
+        "tolerations"
+    ]
+    assert variables(worker)["NCCL_PXN_C2C"] == "1"
+    assert "NCCL_TUNER_CONFIG_PATH" not in variables(worker)
+
+
+def test_dranet_and_nvlink_claims_stand_side_by_side(render: Render) -> None:
+    """A pod of both names two templates."""
+    objects = render("raycluster", {**ARM, "network": {"mode": "dranet"}}, accelerator="gb200")
+    _, worker = parts(objects)
+    assert [claim["name"] for claim in worker["spec"]["resourceClaims"]] == ["rdma", "nvlink"]
+    assert worker["spec"]["containers"][0]["resources"]["claims"] == [{"name": "rdma"}, {"name": "nvlink"}]
+    template = next(item for item in objects if item["kind"] == "ResourceClaimTemplate")
+    assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 4
+
+
+def test_a_machine_without_gpus_is_kept_off_gpu_nodes(render: Render) -> None:
+    """No toleration, no selector, no driver: what a try-out needs."""
+    _, worker = parts(render("raycluster", accelerator="cpu"))
+    assert "tolerations" not in worker["spec"]
+    assert "nodeSelector" not in worker["spec"]
+    assert "DoesNotExist" in str(worker["spec"]["affinity"])
+    assert not [volume for volume in worker["spec"]["volumes"] if "hostPath" in volume]
+    assert "LD_LIBRARY_PATH" not in variables(worker)
+
+
+def test_a_machine_without_rdma_has_its_own_settings(render: Render) -> None:
+    """NCCL is told not to look for a plugin."""
+    _, worker = parts(render("raycluster", accelerator="rtx-pro-6000"))
+    found = {name: value for name, value in variables(worker).items() if name.startswith("NCCL_")}
+    assert found == {
+        "NCCL_IB_DISABLE": "1",
+        "NCCL_NET_PLUGIN": "none",
+        "NCCL_P2P_LEVEL": "SYS",
+        "NCCL_SOCKET_IFNAME": "eth0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("profile", "layer", "values", "message"),
+    [
+        ("h100-mega", "raycluster", {}, r"network\.mode multiNetwork does not work on h100-mega, because .*TCPXO"),
+        ("h100-mega", "network", {}, r"Set network\.mode to none"),
+        ("h100-mega", "grpo-job", {"network": {"mode": "dranet"}}, r"GKE has no DRANET for A3 Mega"),
+        ("rtx-pro-6000", "raycluster", {"network": {"mode": "dranet"}}, r"G4 has no RDMA network"),
+        ("cpu", "grpo-job", {}, r"accelerator cpu has no GPUs, and a training needs some"),
+        ("cpu", "raycluster", {"ray": {"head": {"gpus": {"enabled": True}}}}, r"ray\.head\.gpus\.enabled: .*no GPUs"),
+        ("gb200", "raycluster", {}, r"gb200 has arm64 nodes, and .* set images\.training\.arm64 to true"),
+        (
+            "gb200",
+            "raycluster",
+            {**ARM, "ray": {"workers": {"replicas": 19}}},
+            r"19 GPU nodes, and an NVLink domain of gb200 has 18 at most",
+        ),
+        *(
+            ("gb200", "raycluster", {**ARM, "platform": {"capacity": {"kind": kind}}}, r"sold by reservation only")
+            for kind in ("spot", "flex-start", "queued")
+        ),
+    ],
+)
+def test_what_a_machine_has_not_is_refused(
+    profile: str, layer: str, values: dict[str, Any], message: str, render_text: RenderText
+) -> None:
+    """With the reason, and not half-rendered."""
+    with pytest.raises(RenderError, match=message):
+        render_text(layer, values, accelerator=profile)
