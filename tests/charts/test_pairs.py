@@ -1,0 +1,45 @@
+"""Every pair of options renders whole and valid objects, or is refused with a sentence that says what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from postrender.errors import RenderError
+from postrender.helm import Rendered
+from tests import options
+from tests.conftest import LAYERS, Render
+
+RenderText = Callable[..., Rendered]
+ROWS = options.rows()
+
+
+def layers(row: options.Row) -> list[str]:
+    """Return the charts that a row uses: no training without GPUs."""
+    return [layer for layer in LAYERS if layer != "grpo-job" or row["accelerator"] != "cpu"]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=options.label)
+def test_a_row_of_pairs_renders(row: options.Row, render: Render) -> None:
+    """Each object is valid by the schema of its kind, and no two have one identity."""
+    values = options.values(row)
+    objects = [item for layer in layers(row) for item in render(layer, values, accelerator=row["accelerator"])]
+    identities = [(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in objects]
+    assert len(identities) == len(set(identities))
+
+
+def test_the_rows_hold_every_possible_pair() -> None:
+    """What the rows are for; and few enough to be given to an API server."""
+    held = set().union(*map(options.pairs, ROWS))
+    assert options.possible_pairs() <= held
+    assert len(ROWS) <= 60
+
+
+@pytest.mark.parametrize("pair", options.REFUSED, ids=lambda pair: "-".join((*pair.one, *pair.other)))
+def test_a_pair_that_cannot_work_is_refused(pair: options.Refused, render_text: RenderText) -> None:
+    """With what to change, before anything is installed."""
+    row = dict((pair.one, pair.other))
+    profile = row.get("accelerator", "b200")
+    with pytest.raises(RenderError, match=pair.message):
+        render_text(pair.layer, options.values(row), accelerator=profile)

@@ -1,0 +1,220 @@
+"""Every option of the charts as a factor with its levels, and the pairs that cannot work, each with its refusal.
+
+The offline suite renders a set of rows that holds every pair of levels, and the end-to-end tests give the objects and
+pods of the same rows to an API server.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Values = dict[str, Any]
+Row = dict[str, str]
+
+
+def bucket(**fields: Any) -> Values:
+    """Give the volume of the runs as a bucket."""
+    return {"storage": {"data": {"gcsfuse": {"bucket": "my-bucket", **fields}}}}
+
+
+def instead(**source: Any) -> Values:
+    """Give the volume of the runs another source than the example's bucket."""
+    return {"storage": {"data": {"gcsfuse": None, **source}}}
+
+
+INSTANCE = {"location": "us-central1-a", "instance": "fast", "ip": "10.1.2.3", "filesystem": "lfs", "size": "18000Gi"}
+MADE = {"perUnitStorageThroughput": "1000", "network": "projects/p/global/networks/v"}
+EXTRAS: Values = {
+    "env": {"PART": {"value": "1"}, "KEY": {"secret": {"name": "keys", "key": "one"}}},
+    "labels": {"team": "rl"},
+    "annotations": {"team": "rl"},
+    "volumes": {"model": {"nfs": {"server": "10.0.0.9", "path": "/m"}}},
+    "mounts": {"model": {"mountPath": "/model", "readOnly": True}},
+    "initContainers": {"warm": {"image": "busybox:1.37"}},
+    "sidecars": {"exporter": {"image": "exporter:1", "ports": [{"containerPort": 9100}]}},
+    "securityContext": {"runAsUser": 0},
+}
+OVERLAY: Values = {
+    "podSpec": {
+        "priorityClassName": "system-cluster-critical",
+        "tolerations": [{"key": "reserved", "operator": "Exists"}],
+        "terminationGracePeriodSeconds": 120,
+    }
+}
+
+FACTORS: dict[str, dict[str, Values]] = {
+    "accelerator": {
+        "b200": {},
+        "h200": {},
+        "gb200": {"images": {"training": {"arm64": True}}},
+        "h100-mega": {},
+        "rtx-pro-6000": {},
+        "cpu": {},
+    },
+    "platform": {
+        "gke-standard": {},
+        "gke-autopilot": {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "5Gi"}}},
+        "kubernetes": {"platform": {"kind": "kubernetes"}},
+    },
+    "network": {mode: {"network": {"mode": mode}} for mode in ("multiNetwork", "dranet", "none")},
+    "installer": {"off": {}, "on": {"network": {"rdmaInstaller": {"enabled": True}}}},
+    "capacity": {
+        "on-demand": {},
+        **{kind: {"platform": {"capacity": {"kind": kind}}} for kind in ("spot", "flex-start", "queued")},
+        "reservation": {
+            "platform": {"capacity": {"kind": "reservation", "reservation": "ours", "placementPolicy": "near"}}
+        },
+    },
+    "data": {
+        "checkpoints": bucket(purpose="checkpoints"),
+        "cached": {**bucket(mountOptions={"file-cache:max-size-mb": "-1"}), "ray": {"gcsfuse": {"cacheSize": "1Ti"}}},
+        "claim": instead(existingClaim={"name": "nfs"}),
+        "lustre": instead(lustre=INSTANCE),
+        "pvc": instead(pvc={"storageClassName": "shared", "size": "1Ti"}),
+        "made": instead(pvc={"storageClassName": "lustre", "size": "9000Gi", "lustre": MADE}),
+    },
+    "local": {"off": {}, "on": {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "100Gi"}}}}},
+    "cluster": {mode: {"job": {"cluster": {"mode": mode}}} for mode in ("existing", "ephemeral")},
+    "head": {
+        "plain": {},
+        "tasks": {"ray": {"head": {"numCpus": 4}}},
+        "gpus": {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}}},
+    },
+    "kueue": {
+        "off": {},
+        "required": {"ray": {"kueue": {"queue": "gpus", "topology": {"required": "a/b"}}}},
+        "preferred": {"ray": {"kueue": {"queue": "gpus", "priorityClass": "high", "topology": {"preferred": "a/b"}}}},
+    },
+    "tracking": {
+        "off": {"tracking": {"tensorboard": {"enabled": False}}},
+        "files": {"tracking": {"tensorboard": {"enabled": True}}},
+        "server": {"tracking": {"tensorboard": {"enabled": True, "server": {"enabled": True}}}},
+        "wandb": {"tracking": {"wandb": {"enabled": True, "name": "x"}}},
+    },
+    "huggingface": {"online": {}, "offline": {"huggingface": {"offline": {"enabled": True}}}},
+    "logs": {"off": {}, "on": {"ray": {"logs": {"fluentBit": {"enabled": True}}}}},
+    "token": {"off": {}, "on": {"ray": {"tokenAuth": {"enabled": True}}}},
+    "protection": {
+        "off": {},
+        "on": {"ray": {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}},
+    },
+    "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}}},
+    "pods": {
+        "plain": {},
+        "extras": {"ray": {"head": EXTRAS, "workers": EXTRAS, "env": {"ALL": {"value": "1"}}}},
+        "overlay": {"ray": {"head": OVERLAY, "workers": OVERLAY}},
+    },
+}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A pair of levels that cannot work; `layer` says so with a sentence that `message` matches."""
+
+    one: tuple[str, str]
+    other: tuple[str, str]
+    layer: str
+    message: str
+
+    def holds(self, row: Row) -> bool:
+        """Say whether a row, perhaps not yet whole, has both."""
+        return all(row.get(factor) == level for factor, level in (self.one, self.other))
+
+
+def refused() -> Iterator[Refused]:
+    """Yield each pair that cannot work."""
+    for name in ("h100-mega", "rtx-pro-6000", "cpu"):
+        for mode in ("multiNetwork", "dranet"):
+            yield Refused(("accelerator", name), ("network", mode), "network", f"network.mode {mode} does not work on")
+    for kind in ("spot", "flex-start", "queued"):
+        yield Refused(("accelerator", "gb200"), ("capacity", kind), "raycluster", "sold by reservation only")
+    for kind in ("spot", "flex-start", "queued", "reservation"):
+        yield Refused(("platform", "kubernetes"), ("capacity", kind), "network", "says how GKE's nodes are bought")
+    for mode in ("multiNetwork", "dranet"):
+        yield Refused(("platform", "kubernetes"), ("network", mode), "network", f"network.mode {mode} exists on GKE")
+    for source in ("checkpoints", "cached", "lustre"):
+        yield Refused(("platform", "kubernetes"), ("data", source), "storage", "needs a driver of GKE")
+    yield Refused(("platform", "gke-autopilot"), ("installer", "on"), "network", "Google's own manifest")
+    yield Refused(
+        ("platform", "kubernetes"), ("installer", "on"), "network", "nothing would use the plugin|exists on GKE"
+    )
+    yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
+    yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
+    yield Refused(("accelerator", "cpu"), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs")
+
+
+REFUSED = tuple(refused())
+# A machine without RDMA has nothing to install either: the mode is refused first.
+NEEDS_RDMA = {("accelerator", name) for name in ("h100-mega", "rtx-pro-6000", "cpu")}
+
+
+def possible(row: Row) -> bool:
+    """Say whether a row, perhaps not yet whole, holds no pair that is refused."""
+    without = any(row.get(factor) == level for factor, level in NEEDS_RDMA)
+    return not any(pair.holds(row) for pair in REFUSED) and not (without and row.get("installer") == "on")
+
+
+Pair = frozenset[tuple[str, str]]
+
+
+def pairs(row: Row) -> set[Pair]:
+    """Return the pairs of levels that a row holds."""
+    return {frozenset(pair) for pair in itertools.combinations(row.items(), 2)}
+
+
+def possible_pairs() -> set[Pair]:
+    """Return every pair of levels of two factors that is not refused."""
+    levels = [(factor, level) for factor, choices in FACTORS.items() for level in choices]
+    both = (pair for pair in itertools.combinations(levels, 2) if pair[0][0] != pair[1][0])
+    return {frozenset(pair) for pair in both if possible(dict(pair))}
+
+
+def rows() -> list[Row]:
+    """Return rows that together hold every possible pair of levels; the same ones each time.
+
+    Greedy: a pair that no row holds yet begins a row, and each other factor takes the level that adds most. (allpairspy
+    leaves pairs out as soon as some are refused.)
+    """
+    open_pairs = possible_pairs()
+    found = []
+    while open_pairs:
+        row = complete(dict(min(open_pairs, key=sorted)), open_pairs)
+        open_pairs -= pairs(row)
+        found.append({factor: row[factor] for factor in FACTORS})
+    return found
+
+
+def complete(row: Row, open_pairs: set[Pair]) -> Row:
+    """Return the row with a level for every factor."""
+    for factor, levels in FACTORS.items():
+        if factor not in row:
+            choices = [level for level in levels if possible({**row, factor: level})]
+            row = {**row, factor: max(choices, key=lambda level: len(pairs({**row, factor: level}) & open_pairs))}
+    return row
+
+
+def merge(base: Values, over: Values) -> Values:
+    """Lay one tree over another, maps at every depth."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def values(row: Row) -> Values:
+    """Return what a row says beside its accelerator's profile."""
+    merged: Values = {}
+    for factor, level in row.items():
+        merged = merge(merged, FACTORS[factor][level])
+    return merged
+
+
+def label(row: Row) -> str:
+    """Return a short name of a row: its levels that are not the first of their factor."""
+    told = [level for factor, level in row.items() if level != next(iter(FACTORS[factor]))]
+    return re.sub(r"[^a-z0-9]+", "-", "-".join([row["accelerator"], *told]).lower())
