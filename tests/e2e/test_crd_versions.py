@@ -1,7 +1,7 @@
 """KubeRay 1.5 and 1.6: what their definitions accept of what the charts render.
 
-The newer definitions are those of the control plane that all tests share. The older ones have an API server of their own,
-because exchanging definitions below a running operator would disturb every test that follows.
+The newer definitions are those of the control plane that all tests share. The older ones have an API server of their
+own: exchanging definitions under a running operator would disturb all later tests.
 """
 
 from __future__ import annotations
