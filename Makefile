@@ -65,6 +65,7 @@ goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
 bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/lint.py
 	$(BIN)/python bench/render.py
+	$(BIN)/python bench/dead_values.py
 
 tools: ## Build pinned Helm 3, Helm 4, kubeconform and a control plane into .tools/ (needs Go; about 10 minutes, once)
 	tools/build.sh

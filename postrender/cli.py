@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
+_BAR = 30
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 
 
@@ -179,9 +180,13 @@ def _dead_values(argv: list[str]) -> int:
 
 
 def _progress(done: int, of: int) -> None:
-    """Show on a terminal how far a long command is."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{done} of {of} values" + ("\n" if done == of else ""))
+    """Show a person how far a long command is, and take the line away at the end; a log gets nothing."""
+    import os
+
+    if sys.stderr.isatty() and "CI" not in os.environ:
+        bar = "#" * (_BAR * done // of)
+        sys.stderr.write(f"\r[{bar:<{_BAR}}] {done} of {of} values" if done < of else "\r\033[K")
+        sys.stderr.flush()
 
 
 def _values(argv: list[str]) -> int:

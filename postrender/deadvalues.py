@@ -7,7 +7,7 @@ import json
 import os
 import re
 import tarfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from postrender import tokens, values, yamlio
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Path = tuple[str | int, ...]
 
+_DEAD = "moves nothing"
 _OF_SCHEMA = "meet the specifications of the schema"
 # How a schema's refusal lists the values that it takes.
 _OFFERED = re.compile(r"value must be one of ((?:'[^']*'(?:, )?)+)")
@@ -30,16 +31,22 @@ _OFFERED = re.compile(r"value must be one of ((?:'[^']*'(?:, )?)+)")
 _TEXTS = ("x", "1", "true", "1Gi", "/x")
 _ENTRIES: tuple[Plain, ...] = ({"x": "y"}, {"x": {"name": "y"}})
 _ITEMS: tuple[Plain, ...] = (["x"], [{"name": "x"}])
+# So many of the values that wait for one switch are named in the text.
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One value that was tried: its path, its value, where it stands, and why it is listed."""
+    """One value that was tried: its path, its value, where it stands, and why it is listed.
+
+    `switch` is a boolean near it that was seen to be the reason: with the opposite of it, the value moves something.
+    """
 
     path: str
     value: Plain
     at: Location
     why: str
+    switch: Leaf | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,80 @@ class Result:
     tried: int
     nothing: tuple[Leaf, ...]
     undecided: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A chart with its files, `change` over them: `tree` is all of that merged, `before` what it renders to."""
+
+    engine: Engine
+    chart: str
+    files: Sequence[str]
+    tree: Mapping[str, Any]
+    change: Mapping[str, Any]
+    before: tuple[str, str | None]
+
+    def render(self, change: Mapping[str, Any]) -> tuple[str, str | None]:
+        """Render with one more change."""
+        rendered = self.engine.render(self.chart, self.files, values=values.overlay(self.change, change))
+        return rendered.manifest, rendered.notes
+
+    def switched(self, path: Path) -> _Chart | None:
+        """Return the chart with a boolean turned over, None where Helm refuses that."""
+        change = _changed(self.tree, path, not _at(self.tree, path))
+        try:
+            before = self.render(change)
+        except RenderError:
+            return None
+        tree, change = values.overlay(self.tree, change), values.overlay(self.change, change)
+        return replace(self, tree=tree, change=change, before=before)
+
+    def verdict(self, path: Path) -> str:
+        """Return an empty text for a value that moves something, or why it is listed."""
+        now = _at(self.tree, path)
+        queue = _candidates(now)
+        offered: list[Plain] = []
+        unmoved = False
+        while queue:
+            try:
+                if self.render(_changed(self.tree, path, queue.pop(0))) != self.before:
+                    return ""
+                unmoved = True
+            except RenderError as error:
+                if _OF_SCHEMA not in error.message:
+                    # The chart itself looked at the value.
+                    return ""
+                listed = _OFFERED.search(error.message)
+                if listed and not offered:
+                    offered = [text for text in re.findall("'([^']*)'", listed[1]) if text != now]
+                    queue = offered[:]
+        return _DEAD if unmoved else "no other value was accepted"
+
+
+class _Switches:
+    """The booleans that move something, with the chart as it is when one of them is turned over."""
+
+    def __init__(self, chart: _Chart, leaves: Sequence[tuple[Path, Node]]) -> None:
+        self._chart = chart
+        self._leaves = dict(leaves)
+        self.verdicts = {path: chart.verdict(path) for path, node in leaves if isinstance(node.value, bool)}
+        self._turned: dict[Path, _Chart | None] = {}
+
+    def of(self, path: Path) -> Leaf | None:
+        """Find the nearest boolean beside or above a value that moves nothing, with whose opposite it moves something.
+
+        One that moves nothing itself is not tried: what it switches on would be seen.
+        """
+        for depth in range(len(path), 0, -1):
+            for other, verdict in self.verdicts.items():
+                if len(other) == depth and other[:-1] == path[: depth - 1] and not verdict:
+                    if other not in self._turned:
+                        self._turned[other] = self._chart.switched(other)
+                    turned = self._turned[other]
+                    if turned and not turned.verdict(path):
+                        node = self._leaves[other]
+                        return Leaf(_dotted(other), node.plain(), node.key_at, "")
+        return None
 
 
 def find(
@@ -61,18 +142,20 @@ def find(
     """
     names = [*files]
     merged = values.merge([_defaults(chart), *map(yamlio.load_values, files)], [f"{chart}/values.yaml", *names])
-    tree = merged.as_helm_merges()
-    before = _output(engine, chart, files, None)
+    rendered = engine.render(chart, files)
+    probe = _Chart(engine, chart, files, merged.as_helm_merges(), {}, (rendered.manifest, rendered.notes))
     leaves = list(_leaves(merged.root))
-    nothing: list[Leaf] = []
-    undecided: list[Leaf] = []
+    switches = _Switches(probe, leaves)
+    listed: list[Leaf] = []
     for number, (path, node) in enumerate(leaves, 1):
-        verdict = _verdict(engine, chart, files, tree, path, before)
-        leaf = Leaf(_dotted(path), node.plain(), node.key_at, verdict)
-        if verdict:
-            (nothing if verdict == "moves nothing" else undecided).append(leaf)
+        why = switches.verdicts[path] if path in switches.verdicts else probe.verdict(path)
+        if why:
+            listed.append(
+                Leaf(_dotted(path), node.plain(), node.key_at, why, switches.of(path) if why == _DEAD else None)
+            )
         progress(number, len(leaves))
-    return Result(len(leaves), tuple(nothing), tuple(undecided))
+    nothing = tuple(leaf for leaf in listed if leaf.why == _DEAD)
+    return Result(len(leaves), nothing, tuple(leaf for leaf in listed if leaf.why != _DEAD))
 
 
 def _defaults(chart: str) -> Node:
@@ -90,13 +173,6 @@ def _defaults(chart: str) -> Node:
     return yamlio.values_from_bytes(data, f"{chart}/values.yaml")
 
 
-def _output(
-    engine: Engine, chart: str, files: Sequence[str], change: Mapping[str, Any] | None
-) -> tuple[str, str | None]:
-    rendered = engine.render(chart, files, values=change)
-    return rendered.manifest, rendered.notes
-
-
 def _leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
     """Yield every scalar, and every empty map or list, with its path."""
     if isinstance(node.value, dict) and node.value:
@@ -107,35 +183,6 @@ def _leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
             yield from _leaves(child, (*path, position))
     elif path:
         yield path, node
-
-
-def _verdict(
-    engine: Engine,
-    chart: str,
-    files: Sequence[str],
-    tree: Mapping[str, Any],
-    path: Path,
-    before: tuple[str, str | None],
-) -> str:
-    """Return an empty text for a value that moves something, or why it is listed."""
-    now = _at(tree, path)
-    queue = _candidates(now)
-    offered: list[Plain] = []
-    unmoved = False
-    while queue:
-        try:
-            if _output(engine, chart, files, _changed(tree, path, queue.pop(0))) != before:
-                return ""
-            unmoved = True
-        except RenderError as error:
-            if _OF_SCHEMA not in error.message:
-                # The chart itself looked at the value.
-                return ""
-            listed = _OFFERED.search(error.message)
-            if listed and not offered:
-                offered = [text for text in re.findall("'([^']*)'", listed[1]) if text != now]
-                queue = offered[:]
-    return "moves nothing" if unmoved else "no other value was accepted"
 
 
 def _candidates(value: Plain) -> list[Plain]:
@@ -181,22 +228,39 @@ def _dotted(path: Path) -> str:
 
 
 def as_text(result: Result) -> str:
-    """Write the result for people: one line a value, the place first."""
-    lines = [f"{leaf.at}: {leaf.path} = {json.dumps(leaf.value, ensure_ascii=False)}" for leaf in result.nothing]
+    """Write the result for people: one line a value, the place first, and one for all that wait for the same switch."""
+    waiting: dict[Leaf, list[Leaf]] = {}
+    for leaf in result.nothing:
+        if leaf.switch:
+            waiting.setdefault(leaf.switch, []).append(leaf)
+    lines = [_line(leaf) for leaf in result.nothing if not leaf.switch]
+    lines += [f"{_line(switch)}: {_because(leaves)}" for switch, leaves in waiting.items()]
     lines += [f"{leaf.at}: {leaf.path}: {leaf.why}, so it was not judged" for leaf in result.undecided]
     count = len(result.nothing)
     lines.append(f"{count} of {result.tried} values move{'s' if count == 1 else ''} nothing with these files")
     return tokens.mask("\n".join(lines) + "\n")
 
 
+def _line(leaf: Leaf) -> str:
+    return f"{leaf.at}: {leaf.path} = {json.dumps(leaf.value, ensure_ascii=False)}"
+
+
+def _because(leaves: Sequence[Leaf]) -> str:
+    """Say what waits for a switch: some by name, and the rest counted; as JSON they are all there."""
+    names = ", ".join(leaf.path for leaf in leaves[:_SHOWN])
+    rest = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
+    many = "1 value moves" if len(leaves) == 1 else f"{len(leaves)} values move"
+    return f"{many} nothing because of it: {names}{rest}"
+
+
 def as_json(result: Result) -> str:
-    """Write the result for programs."""
+    """Write the result for programs; `switch` is the path of the boolean that a value waits for, or null."""
     listed = {"nothing": result.nothing, "undecided": result.undecided}
-    entries = {
-        name: [
-            {"path": leaf.path, "value": leaf.value, "file": leaf.at.file, "line": leaf.at.line, "why": leaf.why}
-            for leaf in leaves
-        ]
-        for name, leaves in listed.items()
-    }
+    entries = {name: [_entry(leaf) for leaf in leaves] for name, leaves in listed.items()}
     return tokens.mask(json.dumps({"tried": result.tried, **entries}, indent=2, ensure_ascii=False) + "\n")
+
+
+def _entry(leaf: Leaf) -> dict[str, Any]:
+    place = {"file": leaf.at.file, "line": leaf.at.line}
+    switch = leaf.switch.path if leaf.switch else None
+    return {"path": leaf.path, "value": leaf.value, **place, "why": leaf.why, "switch": switch}

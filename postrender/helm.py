@@ -197,7 +197,8 @@ class Embedded:
             stderr=self._log,
             text=True,
             encoding="utf-8",
-            env=_environment(),
+            # A quarter of a render is Go's garbage collection; a heap of some megabytes need not be kept so small.
+            env={"GOGC": "400", **_environment()},
         )
         try:
             hello = self._receive()

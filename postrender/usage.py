@@ -52,7 +52,8 @@ DEAD_HELP = """\
 usage: grpo dead-values CHART [-f FILE …] [options]
 
 Change every value of a chart and of the files, one by one, render again, and list those that move nothing: misspelt
-keys, keys that no template reads, keys that need another one to be set. Works on any chart, a folder or a package.
+keys, keys that no template reads, keys that need another one to be set. Where turning over a boolean beside or above
+them makes values count, they share one line at that boolean. Works on any chart, a folder or a package.
 The exit code is 1 when there are any.
 
   -f, --values FILE       a values file; once a file, later ones win, as with helm

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the pinned command-line tools and the control plane into .tools/ (git-ignored).
-# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform etcd kwok kubernetes kuberay gke-crds (default: all)
+# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform etcd kwok kubernetes kuberay kuberay-1.5 gke-crds (default: all)
 #
 # Each folder under tools/go is a Go module of its own that pins one program: `go install` refuses modules with
 # `replace` directives and modules whose version list the proxy does not serve. go.sum pins every dependency by digest.
@@ -53,6 +53,7 @@ tool_kuberay() {
   build kuberay ray-operator github.com/ray-project/kuberay/ray-operator
   copy_crds kuberay github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-crds
 }
+tool_kuberay-1.5() { copy_crds kuberay-1.5 github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-1.5-crds; }
 tool_gke-crds() { copy_crds gke-crds github.com/GoogleCloudPlatform/gke-networking-api config/crds gke-crds; }
 tool_kubernetes() {
   # Without the version flags /version says v0.0.0-master and charts with kubeVersion fail.
@@ -65,7 +66,7 @@ tool_kubernetes() {
   for c in kubectl kube-scheduler kube-controller-manager kube-apiserver; do build kubernetes "$c" "k8s.io/kubernetes/cmd/$c" "$flags"; done
 }
 
-for name in "${@:-helm4 helm3 kubeconform gke-crds kuberay etcd kwok kubernetes}"; do
+for name in "${@:-helm4 helm3 kubeconform gke-crds kuberay kuberay-1.5 etcd kwok kubernetes}"; do
   for one in $name; do
     declare -F "tool_$one" >/dev/null || { echo "tools/build.sh: no tool called $one" >&2; exit 2; }
     "tool_$one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -347,6 +348,33 @@ def test_dead_values_of_a_chart_are_findings(grpo: Run) -> None:
     assert err.startswith("rendered with helm ")
     code, out, _ = grpo("dead-values", str(ROOT / "charts/storage"), *words, "--format", "json")
     assert json.loads(out)["tried"] > 50
+
+
+class Terminal(io.StringIO):
+    """A stderr that a person looks at."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("ci", [False, True])
+def test_a_person_sees_how_far_dead_values_is_and_a_log_does_not(
+    ci: bool, grpo: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Some CI systems give their jobs a terminal. At the end the line is empty again."""
+    chart = tmp_path / "probe"
+    chart.mkdir()
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: probe\nversion: 0.1.0\n")
+    (chart / "values.yaml").write_text("a: 1\nb: 2\n")
+    monkeypatch.delenv("CI", raising=False)
+    if ci:
+        monkeypatch.setenv("CI", "true")
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    code, out, _ = grpo("dead-values", str(chart))
+    shown = f"\r[{'#' * 15:<30}] 1 of 2 values\r\033[K"
+    assert terminal.getvalue().startswith("rendered" if ci else shown)
+    assert (code, out.splitlines()[-1]) == (1, "2 of 2 values move nothing with these files")
 
 
 def test_dead_values_needs_one_chart(grpo: Run) -> None:

@@ -12,7 +12,8 @@ import pytest
 from pytest_helm_charts.clusters import Cluster  # type: ignore[import-untyped]
 
 from harness import leftovers, pods
-from harness.controlplane import ControlPlane, Tools
+from harness.apiserver import Tools
+from harness.controlplane import ControlPlane
 from harness.helm import Helm
 from harness.image import Image
 from harness.kube import Kube, KubectlError

@@ -33,6 +33,7 @@ PROGRAMS = (
     "helm3",
     "helm4",
 )
+MANIFESTS = ("gke-crds", "kuberay-crds", "kuberay-1.5-crds", "kwok-stages")
 
 
 def missing() -> list[str]:
@@ -46,6 +47,9 @@ def missing() -> list[str]:
     for name in PROGRAMS:
         if not os.access(REPOSITORY / ".tools/bin" / name, os.X_OK):
             lacking.append(f".tools/bin/{name}: run `tools/build.sh`")
+    for name in MANIFESTS:
+        if not (REPOSITORY / ".tools/share" / name).is_dir():
+            lacking.append(f".tools/share/{name}: run `tools/build.sh`")
     if not os.access(REPOSITORY / ".tools/ray/bin/ray", os.X_OK):
         lacking.append(".tools/ray: run `tools/ray.sh`")
     return lacking

@@ -67,8 +67,98 @@ def test_what_moves_nothing_is_listed_with_its_line(chart: Path, helm: Embedded)
     assert found == {"args[1].unused": 4, "onlyWhenEnabled": 8, "nothing": 10}
     assert result.tried == 13
     text = deadvalues.as_text(result)
-    assert f'{chart}/values.yaml:8:1: onlyWhenEnabled = "x"\n' in text
+    assert f"{chart}/values.yaml:4:25: args[1].unused = 3\n" in text
+    assert f"{chart}/values.yaml:7:1: enabled = false: 1 value moves nothing because of it: onlyWhenEnabled\n" in text
     assert text.endswith("3 of 13 values move nothing with these files\n")
+
+
+SWITCHES = """\
+group: {disabled: true, name: a, size: 1, deep: {text: ''}, unused: 1}
+other: {enabled: false, idle: false, text: ''}
+list: [{active: false, text: x}]
+both: {first: false, second: false, text: x}
+nothing: false
+"""
+SWITCHED = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: probe}
+data:
+  {{- if not .Values.group.disabled }}
+  group: {{ printf "%s %v %s" .Values.group.name .Values.group.size .Values.group.deep.text | quote }}
+  {{- end }}
+  {{- if .Values.other.enabled }}
+  other: {{ .Values.other.text | quote }}
+  {{- end }}
+  {{- if (index .Values.list 0).active }}
+  list: {{ (index .Values.list 0).text }}
+  {{- end }}
+  {{- if and .Values.both.first .Values.both.second }}
+  both: {{ .Values.both.text }}
+  {{- end }}
+"""
+
+
+@pytest.fixture
+def switched(tmp_path: Path) -> Path:
+    folder = tmp_path / "switched"
+    (folder / "templates").mkdir(parents=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: switched\nversion: 0.1.0\n")
+    (folder / "values.yaml").write_text(SWITCHES)
+    (folder / "templates/map.yaml").write_text(SWITCHED)
+    return folder
+
+
+def test_what_waits_for_a_switch_is_listed_with_it(switched: Path, helm: Embedded) -> None:
+    """Only what was seen to move with it turned over: a guess by the name would blame it for unused keys too."""
+    result = deadvalues.find(helm, str(switched), [])
+    found = {leaf.path: leaf.switch.path if leaf.switch else None for leaf in result.nothing}
+    assert found == {
+        "group.name": "group.disabled",
+        "group.size": "group.disabled",
+        "group.deep.text": "group.disabled",
+        "group.unused": None,
+        "other.idle": None,
+        "other.text": "other.enabled",
+        "list[0].text": "list[0].active",
+        # Two switches at once are not tried.
+        "both.first": None,
+        "both.second": None,
+        "both.text": None,
+        "nothing": None,
+    }
+
+
+def test_a_switch_is_one_line(switched: Path, helm: Embedded, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("group:\n  disabled: true\n  size: 2\n")
+    result = deadvalues.find(helm, str(switched), [str(file)])
+    text = deadvalues.as_text(result)
+    waiting = "3 values move nothing because of it: group.name, group.size, group.deep.text"
+    assert f"{file}:2:3: group.disabled = true: {waiting}\n" in text
+    assert "group.size =" not in text
+    assert ":2:9: other.enabled = false: 1 value moves nothing because of it: other.text\n" in text
+    assert text.endswith("11 of 14 values move nothing with these files\n")
+    entries = {entry["path"]: entry["switch"] for entry in json.loads(deadvalues.as_json(result))["nothing"]}
+    assert (entries["group.name"], entries["group.unused"]) == ("group.disabled", None)
+
+
+def test_many_behind_one_switch_are_counted(helm: Embedded, switched: Path) -> None:
+    (switched / "values.yaml").write_text(SWITCHES.replace("deep: {text: ''}", "deep: {text: '', more: 1}"))
+    template = SWITCHED.replace(".Values.group.deep.text |", "(toJson .Values.group.deep) |")
+    (switched / "templates/map.yaml").write_text(template)
+    text = deadvalues.as_text(deadvalues.find(helm, str(switched), []))
+    assert "4 values move nothing because of it: group.name, group.size, group.deep.text and 1 more\n" in text
+
+
+def test_a_switch_that_cannot_be_turned_explains_nothing(helm: Embedded, switched: Path) -> None:
+    """The chart fails when it is turned over, so nothing was seen to move."""
+    template = SWITCHED.replace(
+        "{{- if not .Values.group.disabled }}", '{{- if not .Values.group.disabled }}{{ fail "no" }}'
+    )
+    (switched / "templates/map.yaml").write_text(template)
+    found = {leaf.path: leaf.switch for leaf in deadvalues.find(helm, str(switched), []).nothing}
+    assert found["group.name"] is None
 
 
 def test_a_value_of_which_no_other_is_accepted_is_not_judged(chart: Path, helm: Embedded) -> None:

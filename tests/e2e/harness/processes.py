@@ -59,6 +59,7 @@ class Programs:
 
     def __init__(self, logs: Path) -> None:
         self.logs = logs
+        logs.mkdir(parents=True, exist_ok=True)
         self.running: list[Program] = []
 
     def start(self, name: str, command: Sequence[str | Path], **env: str) -> Program:

@@ -1,0 +1,63 @@
+"""Measure how long `grpo dead-values` takes for a chart that is not ours, after the embedded Helm has started.
+
+    python bench/dead_values.py [ROUNDS] [CHART]
+
+CHART is a folder or a package; by default KubeRay's public ray-cluster chart, which Go's module proxy serves.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+from postrender import deadvalues
+from postrender.helm import Embedded, Rendered
+
+MODULE = "github.com/ray-project/kuberay@v1.6.2"
+TARGET_SECONDS = 0.5
+
+
+class Counting(Embedded):
+    """The embedded Helm, with the number of its renders."""
+
+    renders = 0
+
+    def render(self, *args: object, **options: object) -> Rendered:
+        """Render and count."""
+        self.renders += 1
+        return super().render(*args, **options)  # type: ignore[arg-type]
+
+
+def public_chart() -> str:
+    """Fetch KubeRay's ray-cluster chart and return its folder."""
+    if shutil.which("go") is None:
+        raise SystemExit("bench/dead_values.py: needs Go, which fetches the chart, or a CHART on the command line")
+    done = subprocess.run(["go", "mod", "download", "-json", MODULE], check=True, capture_output=True, cwd="/")
+    return f"{json.loads(done.stdout)['Dir']}/helm-chart/ray-cluster"
+
+
+def main() -> int:
+    """Print the median, the fastest, and what a render costs."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 11
+    chart = sys.argv[2] if len(sys.argv) > 2 else public_chart()
+    times = []
+    with Counting() as engine:
+        for _ in range(rounds + 1):
+            engine.renders = 0
+            start = time.perf_counter()
+            result = deadvalues.find(engine, chart, [])
+            times.append(time.perf_counter() - start)
+    # The first round warms the worker.
+    median, best = statistics.median(times[1:]), min(times[1:])
+    print(f"{result.tried} values, {len(result.nothing)} move nothing, {engine.renders} renders; {rounds} rounds")
+    print(f"median {median:.3f} s (best {best:.3f}), {median / engine.renders * 1000:.2f} ms a render")
+    print(f"target {TARGET_SECONDS} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""etcd and an API server on the loopback interface, with the kinds that other programs bring.
+
+The namespace belongs to one run alone, so every program can listen on a fixed port.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.kube import Kube
+from harness.processes import Programs
+from harness.waiting import until
+
+# Prints True or False for each definition, False also for one without conditions yet.
+ESTABLISHED = """go-template={{range .items}}{{$ok := "False"}}{{range .status.conditions}}\
+{{if eq .type "Established"}}{{$ok = .status}}{{end}}{{end}}{{$ok}} {{end}}"""
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Where `make tools` puts programs (`bin`) and the manifests that travel with them (`share`)."""
+
+    bin: Path
+    share: Path
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where one API server and its etcd listen."""
+
+    api: int = 6443
+    etcd: int = 2379
+    peer: int = 2380
+
+
+class ApiServer:
+    """One API server with a store of its own; the caller's `programs` stops it, etcd last."""
+
+    def __init__(self, work: Path, tools: Tools, programs: Programs, ports: Ports) -> None:
+        self.work = work
+        self.tools = tools
+        self.programs = programs
+        self.ports = ports
+        self.kubeconfig = work / "kubeconfig"
+        self.kube = Kube(tools.bin / "kubectl", self.kubeconfig)
+
+    def start(self) -> None:
+        """Start both and return when the API server is ready.
+
+        Raises RuntimeError with a program's last log lines, AssertionError when it does not become ready.
+        """
+        pki = self.work / "pki"
+        pki.mkdir(parents=True)
+        subprocess.run(["openssl", "genrsa", "-out", pki / "sa.key", "2048"], check=True, capture_output=True)
+        token = secrets.token_hex(16)
+        (pki / "tokens.csv").write_text(f"{token},admin,1,system:masters\n")
+        self.start_tool("etcd", *etcd_flags(self.work / "etcd", self.ports))
+        self.start_tool("kube-apiserver", *api_server_flags(pki, self.ports))
+        self.kubeconfig.write_text(json.dumps(kubeconfig(self.ports, pki / "apiserver.crt", token)))
+        self.kubeconfig.chmod(0o600)
+        self.wait("API server ready", lambda: self.kube.raw("/readyz") == "ok")
+
+    def apply_crds(self, *paths: str) -> None:
+        """Apply the definitions in files or folders of `tools.share` and wait until they are served."""
+        for path in paths:
+            self.kube.run("apply", "--server-side", "-f", str(self.tools.share / path))
+        # `kubectl wait` fails on a CRD that has no conditions yet; whole definitions are megabytes.
+        self.wait("CRDs established", lambda: "False" not in self.kube.run("get", "crds", "-o", ESTABLISHED))
+
+    def start_tool(self, name: str, *flags: str | Path, **env: str) -> None:
+        """Start one of the programs that `make tools` has built."""
+        self.programs.start(name, [self.tools.bin / name, *flags], **env)
+
+    def wait(self, what: str, probe: Callable[[], bool]) -> None:
+        """Wait until `probe` is true; raise RuntimeError when one of the programs ends meanwhile."""
+
+        def ready() -> bool:
+            self.programs.check()
+            return probe()
+
+        until(ready, what, seconds=60, every=0.1)
+
+
+def etcd_flags(data: Path, ports: Ports) -> list[str]:
+    """Give etcd its loopback addresses; durability is of no use to a test."""
+    client, peer = f"http://127.0.0.1:{ports.etcd}", f"http://127.0.0.1:{ports.peer}"
+    urls = {"listen-client": client, "advertise-client": client, "listen-peer": peer, "initial-advertise-peer": peer}
+    addresses = [f"--{name}-urls={url}" for name, url in urls.items()]
+    return [*addresses, f"--initial-cluster=default={peer}", f"--data-dir={data}", "--unsafe-no-fsync"]
+
+
+def api_server_flags(pki: Path, ports: Ports) -> list[str]:
+    """Switch on what a real cluster has: RBAC, Pod Security (a default) and the admission plugin that GKE adds."""
+    return [
+        f"--etcd-servers=http://127.0.0.1:{ports.etcd}",
+        "--bind-address=127.0.0.1",
+        "--advertise-address=127.0.0.1",
+        f"--secure-port={ports.api}",
+        "--endpoint-reconciler-type=none",
+        f"--cert-dir={pki}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki / 'sa.key'}",
+        f"--service-account-signing-key-file={pki / 'sa.key'}",
+        f"--token-auth-file={pki / 'tokens.csv'}",
+        "--authorization-mode=RBAC",
+        "--enable-admission-plugins=ExtendedResourceToleration",
+        "--allow-privileged=true",
+    ]
+
+
+def kubeconfig(ports: Ports, authority: Path, token: str) -> dict[str, object]:
+    """Describe the connection of the administrator."""
+    server = f"https://127.0.0.1:{ports.api}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "e2e",
+        "clusters": [{"name": "e2e", "cluster": {"server": server, "certificate-authority": str(authority)}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
+    }

@@ -1,0 +1,190 @@
+"""KubeRay 1.5 and 1.6: what their definitions accept of what the charts render.
+
+The newer definitions are those of the control plane that all tests share. The older ones have an API server of their
+own: exchanging definitions under a running operator would disturb all later tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import NewStack
+from harness.apiserver import ApiServer, Ports, Tools
+from harness.helm import Helm, HelmError
+from harness.kube import Kube, KubectlError, Manifest
+from harness.processes import Programs
+from harness.stack import merge
+from test_shapes import ELSEWHERE
+
+MANUAL: dict[str, Any] = {"ray": {"upgrade": "manual"}}
+EPHEMERAL: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
+SHAPES: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "dranet": {
+        "network": {"mode": "dranet"},
+        "ray": {"kueue": {"queue": "gpus", "topology": {"preferred": "cloud.google.com/gce-topology-block"}}},
+    },
+    "head": {
+        "ray": {
+            "head": {"gpus": {"enabled": True}},
+            "workers": {"replicas": 1},
+            "networkPolicy": {"enabled": True},
+            "disruptionBudget": {"enabled": True},
+        }
+    },
+    "none": {
+        "network": {"mode": "none"},
+        "huggingface": {"offline": {"enabled": True}},
+        "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "100Gi"}}},
+    },
+    "user": {
+        "tracking": {"wandb": {"enabled": True}},
+        "ray": {
+            "env": {"A": {"value": "1"}},
+            "workers": {
+                "env": {"B": {"secret": {"name": "s", "key": "k"}}},
+                "annotations": {"team": "a"},
+                "podSpec": {"tolerations": [{"key": "r", "operator": "Exists"}], "schedulerName": "kai-scheduler"},
+            },
+        },
+        "job": {"runtimeEnv": {"pip": ["math-verify"]}},
+    },
+    "elsewhere": ELSEWHERE,
+}
+
+# 1.5 was built with Kubernetes 1.34, whose pods have not these two; `podSpec` of head and workers is a way to them.
+NEW_IN_PODS = {"workloadRef", "volumes[].projected.sources[].podCertificate.userAnnotations"}
+# The charts write one of these themselves, upgradeStrategy. numOfHosts, scaleStrategy and backoffLimit are older.
+NEW_IN_CLUSTERS = {
+    "upgradeStrategy",
+    "authOptions.secretName",
+    "authOptions.enableK8sTokenAuth",
+    *(f"{group}.template.spec.{name}" for group in ("headGroupSpec", "workerGroupSpecs[]") for name in NEW_IN_PODS),
+}
+NEW_IN_JOBS = {
+    "preRunningDeadlineSeconds",
+    "deletionStrategy.deletionRules[].condition.jobDeploymentStatus",
+    *(f"submitterPodTemplate.spec.{name}" for name in NEW_IN_PODS),
+    *(f"rayClusterSpec.{name}" for name in NEW_IN_CLUSTERS),
+}
+
+
+@pytest.fixture(scope="module")
+def namespace(new_stack: NewStack) -> str:
+    """A namespace on both API servers."""
+    return new_stack().namespace
+
+
+@pytest.fixture(scope="module")
+def old(work: Path, tools: Tools, namespace: str) -> Iterator[ApiServer]:
+    """An API server, without any controller, that knows KubeRay 1.5."""
+    programs = Programs(work / "logs/kuberay-1.5")
+    server = ApiServer(work / "kuberay-1.5", tools, programs, Ports(api=16443, etcd=12379, peer=12380))
+    try:
+        server.start()
+        server.apply_crds(*(f"kuberay-1.5-crds/ray.io_{plural}.yaml" for plural in ("rayclusters", "rayjobs")))
+        server.kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
+        yield server
+    finally:
+        server.kube.close()
+        programs.stop()
+
+
+def fields(schema: Manifest, path: str = "") -> Iterator[str]:
+    """List the fields of a definition, `[]` for what is inside a list, each before what is inside it."""
+    if "items" in schema:
+        yield from fields(schema["items"], f"{path}[]")
+    for name, inner in schema.get("properties", {}).items():
+        below = f"{path}.{name}" if path else name
+        yield below
+        yield from fields(inner, below)
+
+
+def spec_fields(kube: Kube, plural: str) -> list[str]:
+    """List the fields of a kind's spec as an API server knows them."""
+    crd = json.loads(kube.run("get", "crd", f"{plural}.ray.io", "-o", "json"))
+    version = next(entry for entry in crd["spec"]["versions"] if entry["name"] == "v1")
+    return list(fields(version["schema"]["openAPIV3Schema"]["properties"]["spec"]))
+
+
+@pytest.mark.parametrize(("plural", "expected"), [("rayclusters", NEW_IN_CLUSTERS), ("rayjobs", NEW_IN_JOBS)])
+def test_what_1_5_lacks_is_known(old: ApiServer, kube: Kube, plural: str, expected: set[str]) -> None:
+    """Only the outermost of the new fields are compared; 1.6 has dropped none."""
+    before, after = spec_fields(old.kube, plural), spec_fields(kube, plural)
+    assert set(before) <= set(after)
+    new = set(after) - set(before)
+    assert {name for name in new if not any(name.startswith((f"{outer}.", f"{outer}[")) for outer in new)} == expected
+
+
+@pytest.mark.parametrize("accelerator", ["b200", "h200"])
+def test_both_accept_what_is_upgraded_by_hand(
+    old: ApiServer, kube: Kube, new_stack: NewStack, namespace: str, accelerator: str
+) -> None:
+    """All shapes in one request, because a process for each would take longer than the check."""
+    manifests = []
+    for values in SHAPES.values():
+        stack = new_stack(accelerator, namespace=namespace, **merge(values, MANUAL))
+        manifests += stack.render("raycluster") + stack.with_values(**EPHEMERAL).render("grpo-job")
+    manifests += new_stack(accelerator, namespace=namespace, **MANUAL).render("grpo-job")
+    kinds = [manifest["kind"] for manifest in manifests]
+    assert (kinds.count("RayCluster"), kinds.count("RayJob")) == (len(SHAPES), len(SHAPES) + 1)
+    for each in (old.kube, kube):
+        each.create(manifests, namespace, dry_run=True)
+
+
+@pytest.mark.parametrize(
+    ("layer", "values", "field"),
+    [
+        ("raycluster", {"ray": {"upgrade": "recreate"}}, "spec.upgradeStrategy"),
+        (
+            "grpo-job",
+            merge(EPHEMERAL, {"ray": {"workers": {"podSpec": {"workloadRef": {"name": "a", "podGroup": "b"}}}}}),
+            "spec.rayClusterSpec.workerGroupSpecs[0].template.spec.workloadRef",
+        ),
+    ],
+)
+def test_1_5_refuses_what_it_does_not_know(
+    old: ApiServer, kube: Kube, new_stack: NewStack, namespace: str, layer: str, values: dict[str, Any], field: str
+) -> None:
+    """Otherwise the test above would prove nothing."""
+    manifests = new_stack(namespace=namespace, **values).render(layer)
+    kube.create(manifests, namespace, dry_run=True)
+    with pytest.raises(KubectlError) as refusal:
+        old.kube.create(manifests, namespace, dry_run=True)
+    assert f'unknown field "{field}"' in str(refusal.value)
+
+
+def test_a_job_with_its_own_cluster_needs_no_setting_for_1_5(
+    old: ApiServer, new_stack: NewStack, namespace: str
+) -> None:
+    old.kube.create(new_stack(namespace=namespace, **EPHEMERAL).render("grpo-job"), namespace, dry_run=True)
+
+
+def on(server: ApiServer, helm: Helm) -> Helm:
+    """Return a Helm that talks to another API server."""
+    return Helm(helm.program, server.kubeconfig, helm.home)
+
+
+def test_an_install_on_1_5_without_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
+    """Helm 4 says which field it is; Helm 3 reports success, the field is gone, and an upgrade would change no pod."""
+    name = f"{helm.program.name}-recreate"
+    stack = new_stack("b200", helm.program.name, namespace, stack={"name": name}).with_helm(on(old, helm))
+    if helm.major == 4:
+        with pytest.raises(HelmError, match=r"\.spec\.upgradeStrategy: field not declared in schema"):
+            stack.install("raycluster")
+        return
+    stack.install("raycluster")
+    stored = json.loads(old.kube.run("get", "raycluster", stack.cluster, "-n", namespace, "-o", "json"))
+    assert "upgradeStrategy" not in stored["spec"]
+
+
+def test_an_install_on_1_5_with_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
+    values = merge(MANUAL, {"stack": {"name": f"{helm.program.name}-manual"}})
+    stack = new_stack("b200", helm.program.name, namespace, **values).with_helm(on(old, helm))
+    stack.install("storage", "raycluster")
+    assert stack.helm.status(stack.release("raycluster"), namespace) == "deployed"
