@@ -94,6 +94,7 @@ FACTORS: dict[str, dict[str, Values]] = {
         "files": {"tracking": {"tensorboard": {"enabled": True}}},
         "server": {"tracking": {"tensorboard": {"enabled": True, "server": {"enabled": True}}}},
         "wandb": {"tracking": {"wandb": {"enabled": True, "name": "x"}}},
+        "mlflow": {"tracking": {"mlflow": {"enabled": True, "trackingUri": "http://mlflow:5000"}}},
     },
     "huggingface": {"online": {}, "offline": {"huggingface": {"offline": {"enabled": True}}}},
     "logs": {"off": {}, "on": {"ray": {"logs": {"fluentBit": {"enabled": True}}}}},

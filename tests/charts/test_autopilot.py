@@ -9,34 +9,18 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm import Rendered
+from tests import options
 from tests.charts import shapes
-from tests.conftest import ACCELERATORS, LAYERS, ROOT, Object, Render, checked
+from tests.conftest import Object, Render
 
 RenderText = Callable[..., Rendered]
 # A pod without GPUs gets 10Gi of local disk.
-AUTOPILOT: dict[str, Any] = {
-    "platform": {"kind": "gke-autopilot"},
-    "ray": {"head": {"ephemeralStorage": "5Gi"}},
-}
-GOLDENS = ROOT / "tests/goldens"
+AUTOPILOT: dict[str, Any] = options.FACTORS["platform"]["gke-autopilot"]
 # Upstream's list, from the message of GKE's own admission.
 ALLOWED = {
     *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW"),
     *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT", "SYS_PTRACE"),
 }
-
-
-@pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
-def test_golden(accelerator: str, layer: str, render_text: RenderText, write_goldens: bool) -> None:
-    """Every object of every layer is what was reviewed."""
-    rendered = render_text(layer, AUTOPILOT, accelerator=accelerator)
-    checked(rendered)
-    golden = GOLDENS / f"gemma3-27b-gsm8k-{accelerator}-autopilot" / f"{layer}.yaml"
-    if write_goldens:
-        golden.parent.mkdir(parents=True, exist_ok=True)
-        golden.write_text(rendered.manifest, encoding="utf-8")
-    assert golden.read_text(encoding="utf-8") == rendered.manifest, "run `make goldens` and review the difference"
 
 
 def pod_specs(item: Any) -> Iterator[Object]:

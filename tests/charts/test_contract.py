@@ -70,7 +70,11 @@ EVERYTHING: dict[str, Any] = {
         "head": {"numCpus": 1, "env": VARIABLES["HEAD"], **POD},
         "workers": {"env": VARIABLES["WORKERS"], **POD},
     },
-    "tracking": {"wandb": {"enabled": True}, "tensorboard": {"server": {"enabled": True}}},
+    "tracking": {
+        "wandb": {"enabled": True},
+        "mlflow": {"enabled": True, "trackingUri": "http://mlflow:5000"},
+        "tensorboard": {"server": {"enabled": True}},
+    },
     "job": {"configFor": {"b200": {"grpo": {"seed": 7}}}, "env": {"SAME": {"value": "1"}}},
     "checks": {"ignore": {"some/rule": "canary"}},
 }
@@ -105,6 +109,7 @@ CANDIDATES = [
     "10.1.2.4",
     "europe-west4-b",
     "projects/p/global/networks/w",
+    "http://other:5000",
     "a/c",
     "sha256:" + "a" * 64,
     "2.55.2",

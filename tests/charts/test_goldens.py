@@ -8,6 +8,7 @@ import pytest
 
 from postrender import diff
 from postrender.helm import Binary, Rendered
+from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, checked, require_tool, stack_files
 
 GOLDENS = ROOT / "tests/goldens"
@@ -15,15 +16,17 @@ MEND = "run `make goldens` and review the difference"
 
 
 @pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("platform", ["gke-standard", "gke-autopilot"])
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_golden(
-    accelerator: str, recipe: str, layer: str, render_text: Callable[..., Rendered], write_goldens: bool
+    accelerator: str, recipe: str, platform: str, layer: str, render_text: Callable[..., Rendered], write_goldens: bool
 ) -> None:
     """Every object of every layer is what was reviewed."""
-    rendered = render_text(layer, accelerator=accelerator, recipe=recipe)
+    rendered = render_text(layer, options.FACTORS["platform"][platform], accelerator=accelerator, recipe=recipe)
     checked(rendered)
-    golden = GOLDENS / f"{recipe}-{accelerator}" / f"{layer}.yaml"
+    name = f"{recipe}-{accelerator}" + ("-autopilot" if platform == "gke-autopilot" else "")
+    golden = GOLDENS / name / f"{layer}.yaml"
     if write_goldens:
         golden.parent.mkdir(parents=True, exist_ok=True)
         golden.write_text(rendered.manifest, encoding="utf-8")

@@ -177,6 +177,19 @@ def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:
     assert {key: plan(render("grpo-job", {"job": {"config": config}}))["config"][key] for key in config} == config
 
 
+def test_mlflow_is_switched_on_in_the_framework_too(render: Render, render_text: Callable[..., Rendered]) -> None:
+    """With the address of its server, which has no default that could be right."""
+    mlflow = {"enabled": True, "trackingUri": "http://mlflow.mlflow.svc:5000"}
+    logger = plan(render("grpo-job", {"tracking": {"mlflow": mlflow}}))["config"]["logger"]
+    named = {"experiment_name": "grpo", "run_name": "gemma3-gsm8k"}
+    assert logger["mlflow"] == {"tracking_uri": mlflow["trackingUri"], **named}
+    assert logger["mlflow_enabled"] is True
+    with pytest.raises(RenderError, match=r"tracking\.mlflow\.trackingUri"):
+        render_text("grpo-job", {"tracking": {"mlflow": {"enabled": True}}})
+    with pytest.raises(RenderError, match="trackingUri"):
+        render_text("grpo-job", {"tracking": {"mlflow": {**mlflow, "trackingUri": "http://me:secret@host"}}})
+
+
 def test_wandb_is_switched_on_in_the_framework_too(render: Render, render_text: Callable[..., Rendered]) -> None:
     """One switch for the secret and for the logger; the configuration must not say otherwise."""
     logger = plan(render("grpo-job", {"tracking": {"wandb": {"enabled": True, "project": "rl"}}}))["config"]["logger"]

@@ -2,7 +2,7 @@
                                                                   include "common.notes.needs" $ */}}
 {{- define "common.notes.needs" -}}
 Needs, before the pods start:
-  the KubeRay operator{{ if eq .Values.ray.upgrade "recreate" }} 1.6 or newer (with 1.5: ray.upgrade: manual){{ end }}:
+  the KubeRay operator{{ if and (eq .Chart.Name "raycluster") (eq .Values.ray.upgrade "recreate") }} 1.6 or newer (with 1.5: ray.upgrade: manual){{ end }}:
     helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ --version 1.6.2 --namespace ray-system --create-namespace
   {{- if eq .Values.network.mode "multiNetwork" }}
   the network release; a pod that names a missing Network is refused when KubeRay makes it

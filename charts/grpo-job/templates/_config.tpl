@@ -39,9 +39,17 @@
 {{/* grpo.logger: where and how a run logs, as JSON.              include "grpo.logger" (list $ "/data/runs/x/logs") | fromJson */}}
 {{- define "grpo.logger" -}}
 {{- $root := index . 0 -}}
-{{- $wandb := $root.Values.tracking.wandb -}}
-{{- $logger := dict "log_dir" (index . 1) "tensorboard_enabled" $root.Values.tracking.tensorboard.enabled "wandb_enabled" $wandb.enabled -}}
+{{- $wandb := $root.Values.tracking.wandb -}}{{- $mlflow := $root.Values.tracking.mlflow -}}
+{{- $logger := dict
+  "log_dir" (index . 1)
+  "tensorboard_enabled" $root.Values.tracking.tensorboard.enabled
+  "wandb_enabled" $wandb.enabled
+  "mlflow_enabled" $mlflow.enabled -}}
 {{- if $wandb.enabled }}{{ $_ := set $logger "wandb" (dict "project" $wandb.project "name" ($wandb.name | default $root.Values.job.name)) }}{{ end -}}
+{{- if $mlflow.enabled -}}
+{{- if not $mlflow.trackingUri }}{{ fail "tracking.mlflow is enabled: give the address of its server under tracking.mlflow.trackingUri" }}{{ end -}}
+{{- $_ := set $logger "mlflow" (dict "tracking_uri" $mlflow.trackingUri "experiment_name" $mlflow.experiment "run_name" ($mlflow.name | default $root.Values.job.name)) -}}
+{{- end -}}
 {{- toJson $logger -}}
 {{- end }}
 
