@@ -40,11 +40,15 @@ lowest: ## Run the toolkit's tests with the lowest versions that pyproject.toml 
 	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[render,dev]'
 	$(VENV)-lowest/bin/python -m pytest -q -n 2 tests/postrender tests/cli
 
-lint: $(STAMP) ## Format, lint, types, layers, charts
+lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/zizmor --offline --quiet --no-progress .github/workflows
+	@if [ -x $(TOOLS)/actionlint ]; then $(TOOLS)/actionlint && echo "actionlint: clean"; \
+	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "actionlint was not run: make tools" >&2; exit 1; \
+	else echo "SKIPPED: actionlint, because there is no $(TOOLS)/actionlint (make tools)" >&2; fi
 	@if [ -x $(TOOLS)/helm4 ]; then \
 	  for helm in helm3 helm4; do for layer in $(LAYERS); do for accelerator in b200 h200; do \
 	    $(TOOLS)/$$helm lint --strict --quiet charts/$$layer $(call STACK,$$accelerator) 2>/dev/null || { echo "$$helm lint charts/$$layer ($$accelerator) failed"; exit 1; }; \
@@ -67,7 +71,7 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/render.py
 	$(BIN)/python bench/dead_values.py
 
-tools: ## Build pinned Helm 3, Helm 4, kubeconform and a control plane into .tools/ (needs Go; about 10 minutes, once)
+tools: ## Build pinned Helm 3, Helm 4, linters and a control plane into .tools/ (needs Go; about 10 minutes, once)
 	tools/build.sh
 
 e2e: $(STAMP) tools ## Install the stack on a real control plane with the real KubeRay operator (needs root on Linux)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TextIO
 
+    from postrender.helm import Rendered
+
 _BAR = 30
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 
@@ -94,7 +96,7 @@ def _name(options: Options, option: str) -> str | None:
 
 
 def _render(argv: list[str]) -> int:
-    options = Options("render", argv, with_value=(*_RENDERING, "release"), flags=("notes",))
+    options = Options("render", argv, with_value=(*_RENDERING, "release", "output-dir"), flags=("notes",))
     if options.has("help"):
         sys.stdout.write(usage.RENDER_HELP)
         return EXIT_CLEAN
@@ -102,6 +104,8 @@ def _render(argv: list[str]) -> int:
     from postrender.stack import Stack
 
     layers = _layers(options)
+    if options.last("output-dir") == "":
+        raise options.wrong("--output-dir is empty, expected a folder")
     stack = Stack.load(_files(options), accelerator=options.last("accelerator"))
     with helm.choose(options.last("helm")) as engine:
         rendered = {
@@ -115,13 +119,24 @@ def _render(argv: list[str]) -> int:
             )
             for layer in layers
         }
-        # All or nothing: half a stream must not reach the program behind a pipe.
-        sys.stdout.write("".join(each.manifest for each in rendered.values()))
-        for layer, each in rendered.items():
-            if each.notes:
-                sys.stderr.write(f"notes of {layer}:\n{each.notes}\n")
+        _deliver(rendered, options.last("output-dir"))
         sys.stderr.write(f"rendered with {engine.name}\n")
     return EXIT_CLEAN
+
+
+def _deliver(rendered: dict[str, Rendered], directory: str | None) -> None:
+    """Print the manifests, or write them into a folder; notes and what was done go to stderr."""
+    if directory is None:
+        # All or nothing: half a stream must not reach the program behind a pipe.
+        sys.stdout.write("".join(each.manifest for each in rendered.values()))
+    else:
+        from postrender import manifests
+
+        for folder in manifests.write(directory, rendered):
+            sys.stderr.write(f"{folder}\n")
+    for layer, each in rendered.items():
+        if each.notes:
+            sys.stderr.write(f"notes of {layer}:\n{each.notes}\n")
 
 
 def _sides(options: Options) -> list[str]:

@@ -54,6 +54,14 @@ class RenderError(InputError):
     """Helm refused the chart or the values; the message is Helm's own, without its log lines."""
 
 
+class OutputRefusedError(InputError):
+    """A folder for output holds what this program did not write."""
+
+
+class OutputError(GrpoError):
+    """A folder for output cannot be written."""
+
+
 class EngineError(GrpoError):
     """No Helm engine could be started, or it broke down."""
 

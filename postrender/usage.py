@@ -40,6 +40,8 @@ Print the manifests of one layer (network, storage, raycluster, grpo-job), or of
 
 {FILES_HELP}{RENDERING_HELP}  --release NAME          name of the release (default: the name of the layer)
   --notes                 print the notes of the charts on stderr (Helm 3 cannot)
+  --output-dir DIR        write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing; files that an
+                          earlier run wrote there and this one does not are removed, and nothing else
 """
 DIFF_HELP = f"""\
 usage: grpo diff --accelerator NAME --accelerator NAME -f FILE … [options]

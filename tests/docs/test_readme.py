@@ -55,6 +55,21 @@ def test_the_install_block_renders(layer: str, render_text: Callable[..., Render
     assert render_text(layer, files=files).manifest
 
 
+def test_the_gitops_block_writes_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command runs as it stands, and says how many objects each layer has."""
+    found = re.search(r"\$ grpo (render .* --output-dir .*)", README)
+    assert found
+    shutil.copytree(ROOT / "values", tmp_path / "values")
+    shutil.copy(SITE, tmp_path / "my-site.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(found[1].replace("$F", " ".join(files_of_the_install_block())).split()) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()[:4]] == [
+        f"deploy/{layer}" for layer in LAYERS
+    ]
+
+
 def test_the_tables_list_what_there_is() -> None:
     """Each profile, recipe, chart and command has its row, and no row is left over."""
     rows = set(re.findall(r"^\| `([^` ]+)", README, re.MULTILINE))
@@ -64,5 +79,6 @@ def test_the_tables_list_what_there_is() -> None:
 
 def test_every_link_leads_somewhere() -> None:
     """Relative links and named files exist."""
-    for target in re.findall(r"\]\(([^)#:]+)\)", README):
-        assert (ROOT / target).exists(), target
+    for page in (ROOT / "README.md", ROOT / "docs/gitops.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), target

@@ -1,0 +1,193 @@
+"""Write rendered manifests into a folder that Git can hold: one object a file, and nothing that changes between runs.
+
+Each layer's folder has a kustomization.yaml, which lists the files in the order of installation. It makes the folder
+usable by `kubectl apply -k`, Argo CD and Flux, and it is the memory of this module: only a file that it names is ever
+removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from postrender import yamlio
+from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from postrender.helm import Rendered
+
+INDEX = "kustomization.yaml"
+# What an interrupted run may leave behind; the next one takes the name again.
+_TEMPORARY = ".grpo-render.tmp"
+_MARK = "# Written by grpo render --output-dir, which rewrites and removes the files listed here. Do not edit.\n"
+_HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nsortOptions: {order: fifo}\n"
+_FILE = re.compile(r"[a-z0-9][a-z0-9.-]*\.yaml")
+_MAX_STEM = 200
+
+
+@dataclass(frozen=True)
+class Written:
+    """Say what became of one layer's folder: how many objects it holds, and how many files were written and removed."""
+
+    folder: str
+    objects: int
+    written: int
+    removed: int
+
+    def __str__(self) -> str:
+        counted = f"{self.objects} object{'' if self.objects == 1 else 's'}"
+        return f"{self.folder}: {counted}, {self.written} written, {self.removed} removed"
+
+
+def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the text of each document with its object, as Helm has printed it."""
+    texts = [f"{part.strip()}\n" for part in re.split(r"^---[ \t]*$", rendered.manifest, flags=re.MULTILINE)]
+    pairs = [(text, each) for text in texts for each in yamlio.load_objects(text, f"<{rendered.chart}>")]
+    if [each for _, each in pairs] != list(rendered.documents):
+        raise RenderError(f"the manifest of {rendered.chart} cannot be cut into one object a file")
+    yield from pairs
+
+
+def _is_test(item: Mapping[str, Any]) -> bool:
+    """Say whether only `helm test` makes this object: whoever applies a folder would make it with the rest."""
+    hooks = str((item["metadata"].get("annotations") or {}).get("helm.sh/hook", ""))
+    return bool(hooks) and all(hook.strip().startswith("test") for hook in hooks.split(","))
+
+
+def _identity(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what makes an object one object for the API server: its group, kind, namespace and name."""
+    group = str(item["apiVersion"]).rpartition("/")[0]
+    metadata = item["metadata"]
+    return group, str(item["kind"]), str(metadata.get("namespace", "")), str(metadata["name"])
+
+
+def _plain_name(identity: tuple[str, ...]) -> str:
+    """Return KIND-NAME.yaml; where that cannot be a file name as it stands, a digest keeps it apart from others."""
+    _, kind, _, name = identity
+    wanted = f"{kind.lower()}-{name}"
+    safe = re.sub(r"[^a-z0-9.-]", "-", wanted)[:_MAX_STEM]
+    return f"{safe}.yaml" if safe == wanted else _distinct_name(identity)
+
+
+def _distinct_name(identity: tuple[str, ...]) -> str:
+    _, kind, _, name = identity
+    safe = re.sub(r"[^a-z0-9.-]", "-", f"{kind.lower()}-{name}")[:_MAX_STEM]
+    return f"{safe}-{hashlib.sha256('/'.join(identity).encode()).hexdigest()[:8]}.yaml"
+
+
+def files(rendered: Rendered) -> dict[str, str]:
+    """Return the text of each file by its name, in the order of installation; tests of Helm's are left out.
+
+    Raises InputError where two documents are one and the same object.
+    """
+    texts: dict[tuple[str, ...], str] = {}
+    for text, item in _documents(rendered):
+        if _is_test(item):
+            continue
+        identity = _identity(item)
+        if identity in texts:
+            _, kind, namespace, name = identity
+            place = f" in namespace {namespace}" if namespace else ""
+            raise InputError(f"{rendered.chart} renders {kind} {name}{place} twice: the later one would hide the other")
+        texts[identity] = text
+    names = [_plain_name(identity) for identity in texts]
+    return {
+        name if names.count(name) == 1 else _distinct_name(identity): text
+        for name, (identity, text) in zip(names, texts.items(), strict=True)
+    }
+
+
+def _index(names: Sequence[str]) -> str:
+    listed = "".join(f"  - {name}\n" for name in names)
+    return f"{_MARK}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
+
+
+def _read_index(path: str) -> list[str]:
+    """Return the files that an earlier run has listed; raise OutputRefusedError for an index that is not ours."""
+    with open(path, "rb") as file:
+        data = file.read()
+    fix = "give a folder of its own, or restore the file from Git"
+    if not data.startswith(_MARK.encode()):
+        raise OutputRefusedError(f"{path}: not written by grpo render, so nothing in this folder is touched", fix=fix)
+    try:
+        (index,) = yamlio.load_objects(data.decode(), path)
+        names = [str(name) for name in index["resources"]]
+    except (InputError, ValueError, LookupError, TypeError) as error:
+        raise OutputRefusedError(f"{path}: cannot be read as a list of files", fix=fix) from error
+    for name in names:
+        if not _FILE.fullmatch(name) or name == INDEX:
+            raise OutputRefusedError(f"{path}: {name!r} is no file that grpo render writes", fix=fix)
+    return names
+
+
+def _former(folder: str) -> list[str]:
+    """Return the files of an earlier run; raise OutputRefusedError where the folder holds anything else."""
+    if not os.path.lexists(folder):
+        return []
+    if not os.path.isdir(folder):
+        raise OutputRefusedError(f"{folder}: not a folder", fix="give another folder with --output-dir")
+    present = set(os.listdir(folder)) - {_TEMPORARY}
+    former = _read_index(os.path.join(folder, INDEX)) if INDEX in present else []
+    foreign = sorted(present - {INDEX, *former})
+    odd = sorted(name for name in present if not stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode))
+    for name in foreign or odd:
+        raise OutputRefusedError(
+            f"{os.path.join(folder, name)}: not written by grpo render, so nothing in this folder is touched",
+            fix="move it away, or give a folder of its own with --output-dir",
+        )
+    return former
+
+
+def _put(folder: str, name: str, text: str) -> bool:
+    """Write a file whole or not at all, and only where it differs; say whether it was written."""
+    path, temporary = os.path.join(folder, name), os.path.join(folder, _TEMPORARY)
+    data = text.encode()
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        if file.read() == data:
+            return False
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    with open(temporary, "xb") as file:
+        file.write(data)
+    os.replace(temporary, path)
+    return True
+
+
+def _write(folder: str, texts: Mapping[str, str], former: Sequence[str]) -> Written:
+    stale = [name for name in former if name not in texts]
+    os.makedirs(folder, exist_ok=True)
+    if not {*texts} <= {*former}:
+        # An interrupted run must leave no file that the index does not name: the next run would take it for foreign.
+        _put(folder, INDEX, _index([*texts, *stale]))
+    written = sum([_put(folder, name, text) for name, text in texts.items()])
+    removed = 0
+    for name in stale:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
+            removed += 1
+    _put(folder, INDEX, _index([*texts]))
+    return Written(folder, len(texts), written, removed)
+
+
+def write(directory: str, layers: Mapping[str, Rendered]) -> list[Written]:
+    """Write each layer into its folder below `directory`, and remove what an earlier run wrote there and this does not.
+
+    Nothing is touched unless all folders are fit. Raises InputError, OutputRefusedError, and OutputError where the
+    system refuses.
+    """
+    try:
+        texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}
+        former = {folder: _former(folder) for folder in texts}
+        return [_write(folder, texts[folder], former[folder]) for folder in texts]
+    except OSError as error:
+        raise OutputError(
+            f"{error.filename or directory}: cannot be written: {error.strerror}",
+            fix="check the folder after --output-dir",
+        ) from error

@@ -1,0 +1,205 @@
+"""`grpo render --output-dir`: one object a file, byte-stable, and nothing removed that it has not written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from postrender import cli, yamlio
+from tests.conftest import LAYERS, require_tool, stack_files
+
+WORDS = ["--namespace", "rl", *(word for file in stack_files() for word in ("-f", str(file)))]
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def render_to(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Render into tmp_path/out with the embedded Helm: render_to("all", "extra: values"); exit code, stdout, stderr."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def run(layer: str = "all", values: str = "", *words: str) -> tuple[int, str, str]:
+        over = tmp_path / "over.yaml"
+        over.write_text(values, encoding="utf-8")
+        code = cli.main(["render", layer, *WORDS, "-f", str(over), "--output-dir", str(tmp_path / "out"), *words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Return the folder into which render_to renders."""
+    return tmp_path / "out"
+
+
+def state(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return content and time of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def listed(folder: Path) -> list[str]:
+    """Return the resources of a folder's kustomization."""
+    resources: list[str] = yaml.safe_load((folder / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    return resources
+
+
+def test_one_object_a_file_in_the_order_of_installation(
+    render_to: Run, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, printed, err = render_to()
+    assert (code, printed) == (0, "")
+    assert err.startswith(f"{out}/network: 18 objects, 18 written, 0 removed\n")
+    assert {path.name for path in out.iterdir()} == {*LAYERS}
+    assert listed(out / "grpo-job") == [
+        "configmap-gemma3-gsm8k-1-locked-raise-job.attempt.yaml",
+        "rayjob-gemma3-gsm8k-1.yaml",
+    ]
+    for layer in LAYERS:
+        assert {path.name for path in (out / layer).iterdir()} == {"kustomization.yaml", *listed(out / layer)}
+        cli.main(["render", layer, *WORDS])
+        objects = yamlio.load_objects(capsys.readouterr().out, layer)
+        texts = [(out / layer / name).read_text(encoding="utf-8") for name in listed(out / layer)]
+        assert [item for text in texts for item in yamlio.load_objects(text, layer)] == objects
+        assert all(item["metadata"].get("namespace", "rl") == "rl" for item in objects)
+
+
+def test_a_second_run_touches_nothing(render_to: Run, out: Path) -> None:
+    render_to()
+    before = state(out)
+    assert render_to()[0] == 0
+    assert state(out) == before
+
+
+def test_a_new_attempt_replaces_the_files_of_the_old_one(render_to: Run, out: Path) -> None:
+    render_to()
+    before = state(out)
+    code, _, err = render_to("grpo-job", "job: {attempt: 2}")
+    assert (code, err.splitlines()[0]) == (0, f"{out}/grpo-job: 2 objects, 2 written, 2 removed")
+    assert {path.name for path in (out / "grpo-job").glob("rayjob-*")} == {"rayjob-gemma3-gsm8k-2.yaml"}
+    after = state(out)
+    assert {name for name in after if name.startswith("storage/")} == {n for n in before if n.startswith("storage/")}
+    render_to("grpo-job")
+    assert {name: content for name, (content, _) in state(out).items()} == {n: c for n, (c, _) in before.items()}
+
+
+def test_a_layer_without_objects_is_an_empty_list(render_to: Run, out: Path) -> None:
+    render_to("network")
+    assert render_to("network", "network: {mode: none}")[2].startswith(f"{out}/network: 0 objects, 0 written, 18 rem")
+    assert {path.name for path in (out / "network").iterdir()} == {"kustomization.yaml"}
+    assert listed(out / "network") == []
+
+
+INDEX = "kustomization.yaml"
+# What lies in the folder, and what the message says of it.
+FOREIGN = {
+    "a file": (lambda folder: (folder / "notes.md").write_text("mine"), "notes.md: not written by grpo render"),
+    "a hidden file": (lambda folder: (folder / ".x").touch(), ".x: not written by grpo render"),
+    "a folder": (lambda folder: (folder / "more").mkdir(), "more: not written by grpo render"),
+    "no index": (lambda folder: (folder / INDEX).unlink(), "configmap-gemma3-gsm8k-1-locked-raise-job.attempt.yaml: "),
+    "a foreign index": (lambda folder: (folder / INDEX).write_text("resources: []\n"), f"{INDEX}: not written by"),
+    "an index cut short": (
+        lambda folder: (folder / INDEX).write_text((folder / INDEX).read_text().split("resources")[0]),
+        f"{INDEX}: cannot be read as a list of files",
+    ),
+    "an index that is no YAML": (
+        lambda folder: (folder / INDEX).write_text((folder / INDEX).read_text() + "{"),
+        f"{INDEX}: cannot be read as a list of files",
+    ),
+    "an index that is no text": (
+        lambda folder: (folder / INDEX).write_bytes((folder / INDEX).read_bytes() + b"\xff"),
+        f"{INDEX}: cannot be read as a list of files",
+    ),
+    "an index that leads out": (
+        lambda folder: (folder / INDEX).write_text((folder / INDEX).read_text() + "  - ../../precious.yaml\n"),
+        "'../../precious.yaml' is no file that grpo render writes",
+    ),
+    "an index that names itself": (
+        lambda folder: (folder / INDEX).write_text((folder / INDEX).read_text() + f"  - {INDEX}\n"),
+        f"'{INDEX}' is no file that grpo render writes",
+    ),
+    "a link for a file": (
+        lambda folder: (
+            (folder / "rayjob-gemma3-gsm8k-1.yaml").rename(folder.parent / "moved")
+            and (folder / "rayjob-gemma3-gsm8k-1.yaml").symlink_to(folder.parent / "moved")
+        ),
+        "rayjob-gemma3-gsm8k-1.yaml: not written by",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN)
+def test_a_folder_with_anything_else_is_refused_and_stays_as_it_is(render_to: Run, out: Path, case: str) -> None:
+    """All layers are checked before the first is written."""
+    prepare, message = FOREIGN[case]
+    render_to()
+    (out.parent / "precious.yaml").write_text("mine", encoding="utf-8")
+    prepare(out / "grpo-job")
+    before = state(out.parent)
+    code, printed, err = render_to("all", "network: {rdma: {prefix: other}}\njob: {attempt: 2}")
+    assert (code, printed) == (2, "")
+    assert message in err
+    assert "\n  fix: " in err
+    after = state(out.parent)
+    assert {n: v for n, v in after.items() if n != "over.yaml"} == {n: v for n, v in before.items() if n != "over.yaml"}
+
+
+def test_what_an_interrupted_run_left_is_no_foreign_file(
+    render_to: Run, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index is written first: whenever a run ends, it names every file that stands there."""
+    render_to("grpo-job")
+    replace = os.replace
+    for stop in range(1, 4):
+        calls = []
+
+        def failing(source: str, target: str, calls: list[str] = calls, stop: int = stop) -> None:
+            calls.append(target)
+            if len(calls) > stop:
+                raise OSError(28, "No space left on device", target)
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", failing)
+        code, _, err = render_to("grpo-job", "job: {attempt: 2}")
+        assert (code, "cannot be written: No space left on device" in err) == (3, True)
+        monkeypatch.undo()
+        assert cli.main(["render", "grpo-job", *WORDS, "--output-dir", str(out)]) == 0
+        assert {path.name for path in (out / "grpo-job").iterdir()} == {INDEX, *listed(out / "grpo-job")}
+
+
+def test_where_nothing_can_be_written_the_path_is_said(render_to: Run, out: Path) -> None:
+    out.write_text("a file", encoding="utf-8")
+    code, printed, err = render_to("storage")
+    assert (code, printed) == (3, "")
+    assert err.startswith(f"{out}")
+    out.unlink()
+    out.mkdir()
+    (out / "storage").write_text("a file", encoding="utf-8")
+    assert render_to("storage")[::2] == (
+        2,
+        f"{out}/storage: not a folder\n  fix: give another folder with --output-dir\n",
+    )
+
+
+def test_an_empty_name_is_wrong_use(render_to: Run) -> None:
+    code, printed, err = render_to("all", "", "--output-dir", "")
+    assert (code, printed) == (2, "")
+    assert err == "grpo render: --output-dir is empty, expected a folder\n  fix: see grpo render --help\n"
+
+
+def test_kustomize_reads_the_folder(render_to: Run, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kubectl = require_tool("kubectl")
+    render_to()
+    render_to("network", "network: {mode: none}")
+    for layer in LAYERS:
+        built = subprocess.run([kubectl, "kustomize", out / layer], check=True, capture_output=True, text=True).stdout
+        texts = [(out / layer / name).read_text(encoding="utf-8") for name in listed(out / layer)]
+        assert [*yamlio.load_objects(built, layer)] == [o for t in texts for o in yamlio.load_objects(t, layer)]

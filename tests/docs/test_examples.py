@@ -1,0 +1,169 @@
+"""The examples for Argo CD, Flux and helmfile: the four releases, in order, with what `grpo render` renders."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from postrender.docs.package import package
+from postrender.helm import Engine
+from postrender.stack import Stack
+from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files
+
+EXAMPLES = ROOT / "examples"
+NAMESPACE = "rl"
+# What the README installs: the names that the charts' notes say too.
+RELEASES = {
+    layer: name for name, layer in re.findall(r"\$ helm install (\S+) +charts/(\S+)", (ROOT / "README.md").read_text())
+}
+VERSIONS = {
+    layer: yaml.safe_load((ROOT / f"charts/{layer}/Chart.yaml").read_text(encoding="utf-8"))["version"]
+    for layer in LAYERS
+}
+PROFILE_AND_RECIPE = ["values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml"]
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """Return the documents of one example."""
+    return list(yaml.safe_load_all((EXAMPLES / name).read_text(encoding="utf-8")))
+
+
+ARGO = documents("argocd/applicationset.yaml")[0]["spec"]
+FLUX = {release["spec"]["chart"]["spec"]["chart"]: release for release in documents("flux/releases.yaml")}
+HELMFILE = {release["chart"].rpartition("/")[2]: release for release in documents("helmfile.yaml")[0]["releases"]}
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Package the charts as a release does, and unpack them where nothing else of the checkout lies."""
+    folder = tmp_path_factory.mktemp("packages")
+    for archive in package(folder / "dist"):
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder / "charts", filter="data")
+    return folder / "charts"
+
+
+@pytest.fixture
+def wanted(helm: Engine) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Return what grpo render makes of each layer."""
+    stack = Stack.load([str(file) for file in stack_files()])
+    return {
+        layer: stack.render(helm, layer, release=RELEASES[layer], namespace=NAMESPACE).documents for layer in LAYERS
+    }
+
+
+def test_argo_has_the_four_releases_in_steps(helm: Engine) -> None:
+    elements = ARGO["generators"][0]["list"]["elements"]
+    assert [tuple(element.values()) for element in elements] == [
+        (layer, RELEASES[layer], VERSIONS[layer]) for layer in LAYERS
+    ]
+    steps = [step["matchExpressions"][0] for step in ARGO["strategy"]["rollingSync"]["steps"]]
+    assert [step["values"] for step in steps] == [[layer] for layer in LAYERS]
+    label = {step["key"] for step in steps}
+    assert label == {*ARGO["template"]["metadata"]["labels"]}
+    notes = "".join(helm.render(str(ROOT / "charts" / layer), stack_files()).notes or "" for layer in LAYERS)
+    assert {f"helm install {RELEASES[layer]} charts/{layer} " in notes for layer in ("storage", "raycluster")} == {True}
+
+
+def test_argo_prunes_and_never_replaces() -> None:
+    """A claim is data: what leaves the values of the storage layer is not removed by a commit."""
+    policy = ARGO["template"]["spec"]["syncPolicy"]
+    assert policy["automated"]["prune"] is True
+    assert ARGO["templatePatch"].split() == [
+        *("spec:", "syncPolicy:", "automated:", "prune:"),
+        *("{{", "ne", ".layer", '"storage"', "}}"),
+    ]
+    refused = {"Replace", "Force", "PruneLast", "ServerSideApply"}
+    assert not refused & {option.partition("=")[0] for option in policy["syncOptions"]}
+    assert "ignoreDifferences" not in ARGO["template"]["spec"]
+
+
+def test_argo_renders_what_grpo_renders(packages: Path, wanted: Mapping[str, Any], helm: Engine) -> None:
+    chart, values = ARGO["template"]["spec"]["sources"]
+    assert (chart["chart"], chart["targetRevision"], values["ref"]) == ("{{ .layer }}", "{{ .version }}", "values")
+    assert chart["helm"]["valueFiles"][:2] == PROFILE_AND_RECIPE
+    assert chart["helm"]["valueFiles"][2].startswith("$values/")
+    for layer in LAYERS:
+        files = [*(packages / layer / name for name in PROFILE_AND_RECIPE), SITE]
+        rendered = helm.render(str(packages / layer), files, release=RELEASES[layer], namespace=NAMESPACE)
+        assert rendered.documents == wanted[layer], layer
+
+
+def test_flux_has_the_four_releases_in_order() -> None:
+    assert [*FLUX] == [*LAYERS]
+    before: list[str] = []
+    for layer, release in FLUX.items():
+        spec = release["spec"]
+        assert release["metadata"] == {"name": RELEASES[layer], "namespace": NAMESPACE}
+        assert (spec["releaseName"], spec["chart"]["spec"]["version"]) == (RELEASES[layer], VERSIONS[layer])
+        assert [each["name"] for each in spec.get("dependsOn", [])] == before
+        assert spec["chart"]["spec"]["sourceRef"]["name"] == documents("flux/source.yaml")[0]["metadata"]["name"]
+        assert not any(spec[action].get("force") for action in ("install", "upgrade"))
+        before = [RELEASES[layer]]
+    checks = FLUX["raycluster"]["spec"]["healthCheckExprs"]
+    assert [(check["apiVersion"], check["kind"]) for check in checks] == [("ray.io/v1", "RayCluster")]
+
+
+def test_flux_rolls_a_refused_run_back_and_waits_for_no_training() -> None:
+    run = FLUX["grpo-job"]["spec"]
+    assert run["upgrade"]["remediation"] == {"retries": 0, "remediateLastFailure": True, "strategy": "rollback"}
+    assert {run[action]["disableWait"] for action in ("install", "upgrade", "rollback")} == {True}
+    assert "driftDetection" not in run
+
+
+def folder_of_flux(folder: Path) -> Path:
+    """Return the example's folder as a user has it, with the three values files beside it."""
+    shutil.copytree(EXAMPLES / "flux", folder)
+    for file in stack_files():
+        shutil.copy(file, folder)
+    return folder
+
+
+def test_flux_renders_what_grpo_renders(tmp_path: Path, wanted: Mapping[str, Any], helm: Engine) -> None:
+    """The ConfigMap's keys are values files, taken in the order of valuesFrom; the package keeps its own defaults."""
+    folder = folder_of_flux(tmp_path / "flux")
+    (generated,) = documents("flux/kustomization.yaml")[0]["configMapGenerator"]
+    files = {key: folder / name for key, _, name in (each.partition("=") for each in generated["files"])}
+    for layer, release in FLUX.items():
+        assert "valuesFiles" not in release["spec"]["chart"]["spec"]
+        sources = release["spec"]["valuesFrom"]
+        assert {(each["kind"], each["name"]) for each in sources} == {("ConfigMap", generated["name"])}
+        values = [files[each["valuesKey"]] for each in sources]
+        assert [path.name for path in values] == [path.name for path in stack_files()]
+        chart = str(ROOT / "charts" / layer)
+        rendered = helm.render(chart, values, release=RELEASES[layer], namespace=NAMESPACE)
+        assert rendered.documents == wanted[layer], layer
+
+
+def test_kustomize_builds_the_folder_of_flux(tmp_path: Path) -> None:
+    folder = folder_of_flux(tmp_path / "flux")
+    kubectl = require_tool("kubectl")
+    built = subprocess.run([kubectl, "kustomize", folder], check=True, capture_output=True, text=True).stdout
+    objects = list(yaml.safe_load_all(built))
+    assert sorted(each["kind"] for each in objects) == ["ConfigMap", *["HelmRelease"] * 4, "HelmRepository"]
+    assert {each["metadata"]["namespace"] for each in objects} == {NAMESPACE}
+    (values,) = [each["data"] for each in objects if each["kind"] == "ConfigMap"]
+    assert [*values.values()] == [file.read_text(encoding="utf-8") for file in stack_files()]
+
+
+def test_helmfile_has_the_four_releases_in_order_and_renders_them(wanted: Mapping[str, Any], helm: Engine) -> None:
+    assert [*HELMFILE] == [*LAYERS]
+    before: list[str] = []
+    for layer, release in HELMFILE.items():
+        assert (release["name"], release["version"]) == (RELEASES[layer], VERSIONS[layer])
+        assert release.get("needs", []) == before
+        before = [f"{NAMESPACE}/{release['name']}"]
+        files = [(EXAMPLES / name).resolve() for name in release["values"]]
+        chart = str(ROOT / "charts" / layer)
+        rendered = helm.render(chart, files, release=release["name"], namespace=release["namespace"])
+        assert rendered.documents == wanted[layer], layer
+    assert HELMFILE["grpo-job"]["atomic"] is True
+    assert f"raycluster/{wanted['raycluster'][0]['metadata']['name']}" in HELMFILE["grpo-job"]["hooks"][0]["args"]

@@ -1,0 +1,86 @@
+"""What a tag publishes is what it says, and CI asks of a commit what .ci/run asks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from postrender import __version__
+from postrender.docs.release import CHARTS, problems
+from tests.conftest import LAYERS, ROOT
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
+TAG = f"v{__version__}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a copy of what the check reads, as it stands on the day of a release."""
+    for chart in CHARTS:
+        (tmp_path / "charts" / chart).mkdir(parents=True)
+        shutil.copy(ROOT / "charts" / chart / "Chart.yaml", tmp_path / "charts" / chart)
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {__version__} – 2026-12-01\n", encoding="utf-8")
+    (tmp_path / "dist").mkdir()
+    for name in [f"{layer}-{__version__}.tgz" for layer in LAYERS] + [f"grpo_charts-{__version__}-py3-none-any.whl"]:
+        (tmp_path / "dist" / name).touch()
+    return tmp_path
+
+
+def test_a_tag_that_fits_has_no_problem(root: Path) -> None:
+    assert problems(TAG, root / "dist", root) == []
+
+
+def test_whatever_contradicts_the_tag_is_named(root: Path) -> None:
+    assert problems("v1", root, root) == ["the tag is 'v1', expected vX.Y.Z"]
+    found = "\n".join(problems("v99.0.0", root / "dist", root))
+    for place in ("postrender/__init__.py", "charts/common/Chart.yaml", "charts/storage/Chart.yaml, dependency common"):
+        assert f"{place} says {__version__}, the tag says 99.0.0" in found
+    assert "lacks network-99.0.0.tgz" in found
+    assert f"holds network-{__version__}.tgz, which is not of this version" in found
+    assert "CHANGELOG.md has no line `## 99.0.0 – YYYY-MM-DD`" in found
+
+
+def test_an_unreleased_changelog_is_a_problem(root: Path) -> None:
+    (root / "CHANGELOG.md").write_text(f"## {__version__} – unreleased\n", encoding="utf-8")
+    assert len(problems(TAG, root / "dist", root)) == 1
+
+
+def steps(path: Path) -> list[dict[str, Any]]:
+    """Return the steps of all jobs of a workflow."""
+    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+    return [step for job in jobs.values() for step in job.get("steps", [])]
+
+
+def test_the_test_workflow_runs_what_ci_runs() -> None:
+    asked = {line for line in (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines() if line.startswith("make ")}
+    run = " ; ".join(step.get("run", "") for step in steps(ROOT / ".github/workflows/test.yaml"))
+    assert not [line for line in asked if line not in run]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_every_action_is_pinned_and_one_version_of_each_is_used(path: Path) -> None:
+    """A tag can be moved; the comment says to people which version the commit is."""
+    everywhere = "\n".join(each.read_text(encoding="utf-8") for each in WORKFLOWS)
+    text = path.read_text(encoding="utf-8")
+    pinned = re.findall(r"uses: ([\w/-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$", text, re.MULTILINE)
+    assert len(pinned) == len(re.findall(r"uses: [^.\s]", text))
+    for action, commit, version in pinned:
+        assert set(re.findall(rf"uses: {action}@(\S+) # (\S+)", everywhere)) == {(commit, version)}
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_no_workflow_needs_a_secret(path: Path) -> None:
+    """The token of the run and its identity are enough; a checkout leaves no token behind."""
+    assert "secrets." not in path.read_text(encoding="utf-8")
+    checkouts = [step for step in steps(path) if step.get("uses", "").startswith("actions/checkout@")]
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+
+
+def test_the_charts_of_the_release_are_all_there_are() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text(encoding="utf-8"))["jobs"]
+    assert tuple(jobs["charts"]["strategy"]["matrix"]["chart"]) == LAYERS
