@@ -137,6 +137,10 @@ GOOD: dict[str, Object] = {
             "parametersRef": {"group": "networking.gke.io", "kind": "GKENetworkParamSet", "name": "rdma-0"},
         },
     ),
+    "resource.nvidia.com/v1beta1/ComputeDomain": obj(
+        "resource.nvidia.com/v1beta1/ComputeDomain",
+        {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "nvlink"}}},
+    ),
     "networking.gke.io/v1/GKENetworkParamSet": obj(
         "networking.gke.io/v1/GKENetworkParamSet", {"vpc": "a", "vpcSubnet": "b", "deviceMode": "RDMA"}
     ),
@@ -203,6 +207,7 @@ BAD: list[tuple[str, str, Any, str, str]] = [
     ("ray.io/v1/RayService", "spec.serveConfigV2", {"a": SENSITIVE}, "", "expected string, got object"),
     ("networking.gke.io/v1/Network", "spec.type", "Devices", "", "expected one of 'L2', 'L3', 'Device'"),
     ("networking.gke.io/v1/Network", "spec.parametersRef.name", "Rdma_0", "", "expected lower-case letters"),
+    ("resource.nvidia.com/v1beta1/ComputeDomain", "spec.numNodes", "2", "", "expected integer"),
     ("networking.gke.io/v1/GKENetworkParamSet", "spec.deviceMode", "Rdma", "", "expected one of 'DPDK-VFIO'"),
     ("networking.gke.io/v1/GKENetworkParamSet", "spec.vpcSubnet", ..., "spec", "fits none of the allowed forms"),
 ]

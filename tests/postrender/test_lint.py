@@ -66,7 +66,7 @@ def test_a_missing_profile_is_one_sentence_and_comes_first(text: str, tmp_path: 
     found = check(tmp_path, text, stack=False)
     assert found[0].rule == "values/no-accelerator"
     assert "none of the values files says which machines" in found[0].what
-    assert "--accelerator NAME (there are: b200, h200)" in found[0].fix
+    assert "--accelerator NAME (there are: b200, cpu, gb200, h100-mega, h200, rtx-pro-6000)" in found[0].fix
     assert str(found[0].at) == str(tmp_path / "more.yaml")
     assert not any("accelerator." in one.what for one in found if one.rule == "values/missing-key")
 

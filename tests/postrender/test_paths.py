@@ -40,7 +40,7 @@ def test_without_charts_the_installation_is_broken(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("name", ["b100", "../recipes/gemma3-27b-gsm8k", "", "b200.yaml"])
 def test_a_profile_that_does_not_exist_is_answered_with_those_that_do(name: str) -> None:
-    with pytest.raises(UsageError, match="the profiles are: b200, h200"):
+    with pytest.raises(UsageError, match="the profiles are: b200, cpu, gb200, h100-mega, h200, rtx-pro-6000"):
         paths.accelerator(name)
 
 
