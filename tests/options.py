@@ -219,3 +219,49 @@ def label(row: Row) -> str:
     """Return a short name of a row: its levels that are not the first of their factor."""
     told = [level for factor, level in row.items() if level != next(iter(FACTORS[factor]))]
     return re.sub(r"[^a-z0-9]+", "-", "-".join([row["accelerator"], *told]).lower())
+
+
+# Everything at once, as far as it goes together; what is bought by a label on nodes is left to the pairs above.
+ALL: Row = {
+    "data": "checkpoints",
+    "local": "on",
+    "cluster": "existing",
+    "head": "tasks",
+    "kueue": "preferred",
+    "tracking": "server",
+    "huggingface": "online",
+    "logs": "on",
+    "token": "on",
+    "protection": "on",
+    "upgrade": "recreate",
+    "pods": "extras",
+}
+MAXIMAL: tuple[Row, ...] = (
+    {
+        "accelerator": "b200",
+        "platform": "gke-standard",
+        "network": "multiNetwork",
+        "installer": "on",
+        "capacity": "reservation",
+        **ALL,
+    },
+    {
+        "accelerator": "h200",
+        "platform": "gke-autopilot",
+        "network": "multiNetwork",
+        "installer": "off",
+        "capacity": "on-demand",
+        **ALL,
+        "pods": "overlay",
+    },
+    {
+        "accelerator": "h200",
+        "platform": "kubernetes",
+        "network": "none",
+        "installer": "off",
+        "capacity": "on-demand",
+        **ALL,
+        "data": "claim",
+        "head": "gpus",
+    },
+)
