@@ -268,8 +268,8 @@ def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[flo
     import torch.distributed as dist
 
     expected, given = plan["net"], os.environ.get("NCCL_NET", "")
-    if given != expected:
-        raise Failed(f"NCCL_NET is {given or 'not set'} in Ray's workers, expected {expected or 'nothing'}")
+    if expected and given != expected:
+        raise Failed(f"NCCL_NET is {given or 'not set'} in Ray's workers, expected {expected}: NCCL could use TCP")
     os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET", NCCL_DEBUG_FILE=log)
     device = torch.device("cuda" if plan["backend"] == "nccl" else "cpu")
     try:

@@ -44,6 +44,17 @@ kueue.x-k8s.io/priority-class: {{ . }}
 {{- end }}
 {{- end }}
 
+{{/* common.offGpuNodes: affinity of a pod without GPUs, away from the nodes that have them, as YAML.
+                                                                  include "common.offGpuNodes" $ */}}
+{{- define "common.offGpuNodes" -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+      - matchExpressions:
+          - key: {{ ternary "cloud.google.com/gke-accelerator" "nvidia.com/gpu.present" (ne (include "common.isGoogle" .) "") }}
+            operator: DoesNotExist
+{{- end }}
+
 {{- define "common.pod.headText" -}}
 metadata:
   labels:
@@ -54,12 +65,7 @@ metadata:
 spec:
   serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
   affinity:
-    nodeAffinity:
-      requiredDuringSchedulingIgnoredDuringExecution:
-        nodeSelectorTerms:
-          - matchExpressions:
-              - key: {{ ternary "cloud.google.com/gke-accelerator" "nvidia.com/gpu.present" (ne (include "common.isGoogle" .root) "") }}
-                operator: DoesNotExist
+    {{- include "common.offGpuNodes" .root | nindent 4 }}
   containers:
     - name: ray-head
       image: {{ include "common.image" .root | quote }}
