@@ -97,26 +97,27 @@ class Cluster:
             if len(found) == count:
                 return found
             if len(found) > count or now() > end:
-                names = ", ".join([node.name for node in found]) or "none"
-                raise Failed(f"expected {count} {what}, and Ray has {len(found)} ({names}): see kubectl get pods")
+                names = ", ".join(node.name for node in found)
+                raise Failed(f"expected {count} {what}, and Ray has {len(found)}: {names or 'see kubectl get pods'}")
             time.sleep(1)
+
+    def start(self, call: Call, gpus: int) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        node, function, *arguments = call
+        place = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        options = {"num_cpus": 0, "num_gpus": gpus, "scheduling_strategy": place, "max_retries": 0}
+        return self.ray.remote(guarded).options(**options).remote(function, arguments)
 
     def run(self, calls: list[Call], gpus: int = 0) -> list[Any]:
         """Run functions on their nodes at the same time, each with as many GPUs, and return their values.
 
         Raises Failed with the problems of all nodes.
         """
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        task, references = self.ray.remote(guarded), []
-        for node, function, *arguments in calls:
-            place = NodeAffinitySchedulingStrategy(node.id, soft=False)
-            options = {"num_cpus": 0, "num_gpus": gpus, "scheduling_strategy": place, "max_retries": 0}
-            references.append(task.options(**options).remote(function, arguments))
-        answers = [self.answer(reference) for reference in references]
+        answers = [self.answer(reference) for reference in [self.start(call, gpus) for call in calls]]
         problems = [f"{call[0].name}: {problem}" for call, (problem, _) in zip(calls, answers, strict=True) if problem]
         if problems:
-            raise Failed("; ".join(dict.fromkeys(problems)))
+            raise Failed("; ".join(problems))
         return [value for _, value in answers]
 
     def answer(self, reference: Any) -> Answer:
@@ -152,8 +153,8 @@ def list_gpus(wanted: int) -> str:
         for number in range(len(names)):
             torch.ones(1, device=f"cuda:{number}").item()
     except ImportError:
-        lines = os.popen("nvidia-smi -L").read().splitlines()  # noqa: S605
-        names = [line.split(": ", 1)[-1].split(" (")[0] for line in lines if line.startswith("GPU ")]
+        with os.popen("nvidia-smi -L") as lines:  # noqa: S605
+            names = [line.split(": ", 1)[-1].split(" (")[0] for line in lines if line.startswith("GPU ")]
     if len(names) != wanted:
         raise Failed(f"{len(names)} GPUs are visible, expected {wanted}")
     return ", ".join(f"{number} x {name}" for name, number in Counter(names).items())
@@ -176,7 +177,7 @@ def write_file(path: str, text: str) -> None:
     read_file(path, text, 0)
 
 
-def read_file(path: str, text: str, patience: float = APPEAR) -> None:
+def read_file(path: str, text: str, patience: float) -> None:
     """Read a file that another node may have written, as soon as it appears."""
     end = now() + patience
     while not os.path.exists(path):
@@ -198,10 +199,11 @@ def check_storage(cluster: Cluster, plan: Plan) -> None:
     nodes, volumes = cluster.wait(plan["nodes"]), plan["volumes"]
     files = {(i, v["path"]): f"{v['path']}/.helm-test-{uuid.uuid4().hex}" for v in volumes for i in range(len(nodes))}
     shared = {v["path"] for v in volumes if v["shared"]} if len(nodes) > 1 else set()
+    elsewhere = [(nodes[i - 1], read_file, file, file, APPEAR) for (i, path), file in files.items() if path in shared]
     deletions: list[Call] = [(nodes[i], delete_file, file) for (i, _), file in files.items()]
     try:
         cluster.run([(nodes[i], write_file, file, file) for (i, _), file in files.items()])
-        cluster.run([(nodes[i - 1], read_file, file, file) for (i, path), file in files.items() if path in shared])
+        cluster.run(elsewhere)
     except Failed:
         with contextlib.suppress(Failed):
             cluster.run(deletions)
@@ -232,8 +234,7 @@ def median_seconds(rank: int, world: int, size: int, device: Any) -> float:
     dist.all_reduce(tensor)
     if float(tensor.min()) != float(tensor.max()) or float(tensor[0]) != world * (world + 1) / 2:
         raise Failed("the all-reduce gave a wrong sum")
-    finish = torch.cuda.synchronize if device.type == "cuda" else dist.barrier
-    times = []
+    finish, times = torch.cuda.synchronize if device.type == "cuda" else dist.barrier, []
     for _ in range(WARM_UP + REPEAT):
         tensor.fill_(1.0)
         dist.barrier()
