@@ -27,7 +27,6 @@ Plan = dict[str, Any]
 Answer = tuple[str, Any]  # from a node: a problem, or else a value
 Call = tuple[Any, ...]  # to a node: the node, a function, its arguments
 now = time.monotonic
-JOIN = 60.0  # how long nodes may take to join; half of the check's time where that is less
 APPEAR = 30.0  # how long another node may take to see a new file: object-store mounts keep what they have listed
 WARM_UP, REPEAT = 3, 10
 
@@ -74,7 +73,7 @@ class Cluster:
 
         self.ray: Any = ray
         self.deadline = now() + seconds
-        self.patience = min(JOIN, seconds / 2)
+        self.patience = seconds / 4  # for nodes to join, and for GPUs to be free
         ray.init(address="auto", logging_level=logging.ERROR, log_to_driver=False)
 
     def left(self) -> float:

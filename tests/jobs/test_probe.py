@@ -19,7 +19,7 @@ Say = Callable[[], str]
 @pytest.fixture
 def probe() -> Any:
     module = load_program("probe")
-    module.JOIN, module.APPEAR = 0.2, 0.1
+    module.APPEAR = 0.1
     return module
 
 
