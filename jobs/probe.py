@@ -255,7 +255,7 @@ class Rank:
         with socket.socket() as free:
             free.bind(("", 0))
             port = free.getsockname()[1]
-        return "", (int(ray.get_gpu_ids()[0]), f"{ray.util.get_node_ip_address()}:{port}")
+        return "", (ray.get_gpu_ids()[0], f"{ray.util.get_node_ip_address()}:{port}")
 
     def measure(self, rank: int, world: int, address: str, plan: Plan) -> Answer:
         """Return the seconds of an all-reduce, and the network that NCCL says it uses, if it says so."""
