@@ -50,6 +50,11 @@ def stack_files(accelerator: str = "b200", recipe: str = "gemma3-27b-gsm8k") -> 
     return [ROOT / f"values/accelerators/{accelerator}.yaml", ROOT / f"values/recipes/{recipe}.yaml", SITE]
 
 
+def by_kind(objects: Sequence[Object], kind: str) -> Object:
+    """Return the first object of a kind."""
+    return next(item for item in objects if item["kind"] == kind)
+
+
 def checked(rendered: Rendered) -> list[Object]:
     """Return the objects, each valid by the schema of its kind."""
     objects = list(rendered.documents)

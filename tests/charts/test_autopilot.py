@@ -11,7 +11,7 @@ from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests import options
 from tests.charts import shapes
-from tests.conftest import Object, Render
+from tests.conftest import Object, Render, by_kind
 
 RenderText = Callable[..., Rendered]
 # A pod without GPUs gets 10Gi of local disk.
@@ -44,7 +44,8 @@ def test_the_pods_ask_for_nothing_that_is_refused(mode: str, render: Render) -> 
     assert len(specs) >= 3
     for spec in specs:
         gpus = "nvidia.com/gpu" in str(spec["containers"])
-        assert not {"hostNetwork", "hostPID", "hostIPC", "affinity"} & set(spec)
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+        assert "nodeAffinity" not in spec.get("affinity", {})
         assert ("nvidia.com/gpu" in str(spec.get("tolerations"))) == gpus
         host = {volume["name"] for volume in spec["volumes"] if "hostPath" in volume}
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
@@ -62,7 +63,7 @@ def test_a_reservation_chooses_the_nodes_that_autopilot_makes(render: Render) ->
     selectors = []
     for kind in ("gke-autopilot", "gke-standard"):
         values = shapes.merge(AUTOPILOT, {"platform": {"kind": kind, "capacity": capacity}})
-        (cluster,) = render("raycluster", values)
+        cluster = by_kind(render("raycluster", values), "RayCluster")
         selectors.append(cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]["nodeSelector"])
     standard = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
     assert selectors[1] == standard

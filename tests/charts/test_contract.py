@@ -16,7 +16,7 @@ import yaml
 from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests.charts import shapes
-from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, Render, stack_files
+from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, Render, by_kind, stack_files
 
 RenderText = Callable[..., Rendered]
 
@@ -430,7 +430,7 @@ def test_values_yaml_holds_every_default_of_the_schema(layer: str) -> None:
 def test_names_stay_within_their_limits(render: Render) -> None:
     """The longest allowed names give names that KubeRay accepts."""
     values = {"stack": {"name": "s" * 40}, "job": {"name": "j" * 40, "attempt": 999999}}
-    cluster = render("raycluster", values)[0]["metadata"]["name"]
+    cluster = by_kind(render("raycluster", values), "RayCluster")["metadata"]["name"]
     job = next(item for item in render("grpo-job", values) if item["kind"] == "RayJob")["metadata"]["name"]
     assert len(cluster) <= 53
     assert len(job) == 47

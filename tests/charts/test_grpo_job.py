@@ -11,7 +11,7 @@ import yaml
 
 from postrender.errors import RenderError
 from postrender.helm import Rendered
-from tests.conftest import Object, Render
+from tests.conftest import Object, Render, by_kind
 
 HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_PROGRAM'
 
@@ -75,7 +75,7 @@ def test_an_ephemeral_cluster_is_the_charts_own(render: Render) -> None:
     """Both charts render one and the same cluster; it ends with the job, and retries get a new one."""
     objects = render("grpo-job", {"job": {"retries": 2, "cluster": {"mode": "ephemeral"}}})
     spec = rayjob(objects)["spec"]
-    cluster = render("raycluster")[0]["spec"]
+    cluster = by_kind(render("raycluster"), "RayCluster")["spec"]
     text = json.dumps({key: value for key, value in cluster.items() if key != "upgradeStrategy"})
     # The label of the owner alone is the job's.
     assert spec["rayClusterSpec"] == json.loads(text.replace('"gemma-ray"', '"gemma3-gsm8k"'))

@@ -123,6 +123,8 @@ def test_networks_of_two_machines_stand_side_by_side(render: Render) -> None:
     sets = by_kind(render("network", values), "GKENetworkParamSet")
     assert sorted(sets) == [f"h200-{name}" for name in NETWORKS]
     assert (sets["h200-rdma-3"]["vpcSubnet"], sets["h200-rdma-4"]["vpcSubnet"]) == ("odd", "my-rdma-sub-4")
-    spec = render("raycluster", values)[0]["spec"]["workerGroupSpecs"][0]["template"]
+    spec = next(item for item in render("raycluster", values) if item["kind"] == "RayCluster")["spec"][
+        "workerGroupSpecs"
+    ][0]["template"]
     interfaces = json.loads(spec["metadata"]["annotations"]["networking.gke.io/interfaces"])
     assert [entry["network"] for entry in interfaces[1:]] == [f"h200-{name}" for name in NETWORKS]

@@ -11,7 +11,7 @@ import pytest
 from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests.charts import shapes
-from tests.conftest import LAYERS, Render
+from tests.conftest import LAYERS, Render, by_kind
 
 ELSEWHERE: dict[str, Any] = {
     "platform": {"kind": "kubernetes"},
@@ -32,7 +32,7 @@ def test_nothing_of_googles_is_rendered(layer: str, render: Render, render_text:
 
 def test_the_driver_comes_from_the_container_toolkit(render: Render) -> None:
     """No folder of the node is mounted, and the image's own library path stays."""
-    spec = render("raycluster", ELSEWHERE)[0]["spec"]
+    spec = by_kind(render("raycluster", ELSEWHERE), "RayCluster")["spec"]
     worker = spec["workerGroupSpecs"][0]["template"]["spec"]
     assert not [volume for volume in worker["volumes"] if "hostPath" in volume]
     assert "LD_LIBRARY_PATH" not in [entry["name"] for entry in worker["containers"][0]["env"]]

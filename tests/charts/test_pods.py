@@ -9,14 +9,14 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm import Rendered
-from tests.conftest import Object, Render
+from tests.conftest import Object, Render, by_kind
 
 RenderText = Callable[..., Rendered]
 
 
 def pod(render: Render, part: str, values: dict[str, Any]) -> Object:
     """Return the spec of the head's or the workers' pods."""
-    spec = next(item for item in render("raycluster", values) if item["kind"] == "RayCluster")["spec"]
+    spec = by_kind(render("raycluster", values), "RayCluster")["spec"]
     group = spec["headGroupSpec"] if part == "head" else spec["workerGroupSpecs"][0]
     result: Object = group["template"]["spec"]
     return result
@@ -110,7 +110,7 @@ def test_the_log_sidecar_reads_what_ray_writes(render: Render) -> None:
 def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> None:
     """The driver's default of 256Mi is killed under a checkpoint's streams."""
     values = {"ray": {"gcsfuse": {"memory": "14Gi", "cacheSize": "1024Gi"}}}
-    spec = next(item for item in render("raycluster", values) if item["kind"] == "RayCluster")["spec"]
+    spec = by_kind(render("raycluster", values), "RayCluster")["spec"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
         annotations = group["template"]["metadata"]["annotations"]
         assert annotations["gke-gcsfuse/volumes"] == "true"
@@ -162,9 +162,9 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         "job": {"cluster": {"mode": mode}},
     }
     expected = {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": "86400"}
-    job = next(item for item in render("grpo-job", values) if item["kind"] == "RayJob")
+    job = by_kind(render("grpo-job", values), "RayJob")
     assert job["metadata"].get("annotations") == (expected if mode == "ephemeral" else None)
-    assert render("raycluster", values)[0]["metadata"]["annotations"] == expected
+    assert by_kind(render("raycluster", values), "RayCluster")["metadata"]["annotations"] == expected
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_combinations_that_cannot_work_are_refused(
 def test_a_token_is_asked_for_where_ray_knows_one(render: Render) -> None:
     """KubeRay makes the Secret and gives it to the pods."""
     values = {"ray": {"tokenAuth": {"enabled": True}}, "job": {"cluster": {"mode": "ephemeral"}}}
-    assert render("raycluster", values)[0]["spec"]["authOptions"] == {"mode": "token"}
-    job = next(item for item in render("grpo-job", values) if item["kind"] == "RayJob")
+    assert by_kind(render("raycluster", values), "RayCluster")["spec"]["authOptions"] == {"mode": "token"}
+    job = by_kind(render("grpo-job", values), "RayJob")
     assert job["spec"]["rayClusterSpec"]["authOptions"] == {"mode": "token"}
 
 

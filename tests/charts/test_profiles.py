@@ -9,7 +9,7 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm import Rendered
-from tests.conftest import PROFILES, Object, Render
+from tests.conftest import PROFILES, Object, Render, by_kind
 
 RenderText = Callable[..., Rendered]
 ARM: dict[str, Any] = {"images": {"training": {"arm64": True}}}
@@ -20,7 +20,7 @@ NEEDS: dict[str, dict[str, Any]] = {"gb200": ARM, "h100-mega": TCP}
 
 def parts(objects: list[Object]) -> tuple[Object, Object]:
     """Return the pod templates of head and workers."""
-    spec = next(item for item in objects if item["kind"] == "RayCluster")["spec"]
+    spec = by_kind(objects, "RayCluster")["spec"]
     return spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]
 
 
@@ -36,8 +36,8 @@ def test_a_profile_renders_whole_pods(profile: str, render: Render) -> None:
     limits = worker["spec"]["containers"][0]["resources"]["limits"]
     gpus = {"cpu": None, "gb200": "4"}.get(profile, "8")
     assert limits.get("nvidia.com/gpu") == gpus
-    group = objects[0]["spec"] if objects[0]["kind"] == "RayCluster" else objects[-1]["spec"]
-    assert group["workerGroupSpecs"][0]["rayStartParams"] == {"num-gpus": gpus or "0"}
+    group = by_kind(objects, "RayCluster")["spec"]["workerGroupSpecs"][0]
+    assert group["rayStartParams"] == {"num-gpus": gpus or "0"}
 
 
 @pytest.mark.parametrize("profile", sorted(set(PROFILES) - {"cpu"}))
@@ -50,7 +50,7 @@ def test_a_profile_carries_a_training(profile: str, render: Render) -> None:
 def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Render) -> None:
     """Both halves of the claim, beside the taint and the selector of arm64."""
     objects = render("raycluster", ARM, accelerator="gb200")
-    (domain,) = [item for item in objects if item["kind"] == "ComputeDomain"]
+    domain = by_kind(objects, "ComputeDomain")
     assert domain["spec"] == {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "gemma-ray-nvlink"}}}
     _, worker = parts(objects)
     spec = worker["spec"]
@@ -70,7 +70,7 @@ def test_dranet_and_nvlink_claims_stand_side_by_side(render: Render) -> None:
     _, worker = parts(objects)
     assert [claim["name"] for claim in worker["spec"]["resourceClaims"]] == ["rdma", "nvlink"]
     assert worker["spec"]["containers"][0]["resources"]["claims"] == [{"name": "rdma"}, {"name": "nvlink"}]
-    template = next(item for item in objects if item["kind"] == "ResourceClaimTemplate")
+    template = by_kind(objects, "ResourceClaimTemplate")
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 4
 
 

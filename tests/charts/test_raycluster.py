@@ -13,7 +13,7 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm import Rendered
-from tests.conftest import ACCELERATORS, Object, Render
+from tests.conftest import ACCELERATORS, Object, Render, by_kind
 
 TUNERS = {"b200": "tuner_config_a4.txtpb", "h200": "tuner_config_a3u.txtpb"}
 LABELS = {"b200": "nvidia-b200", "h200": "nvidia-h200-141gb"}
@@ -21,7 +21,7 @@ LABELS = {"b200": "nvidia-b200", "h200": "nvidia-h200-141gb"}
 
 def parts(objects: list[Object]) -> tuple[Object, Object]:
     """Return the pod templates of head and workers."""
-    spec = objects[0]["spec"]
+    spec = by_kind(objects, "RayCluster")["spec"]
     return spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]
 
 
@@ -128,7 +128,7 @@ def test_the_head_has_no_gpu_and_keeps_off_gpu_nodes(render: Render) -> None:
 def test_ray_puts_nothing_on_the_head_unless_told(render: Render) -> None:
     """The monitor has removed workers with autoscaling off, so it does not run."""
     for values, cpus in (({}, "0"), ({"ray": {"head": {"numCpus": 1}}}, "1")):
-        parameters = render("raycluster", values)[0]["spec"]["headGroupSpec"]["rayStartParams"]
+        parameters = by_kind(render("raycluster", values), "RayCluster")["spec"]["headGroupSpec"]["rayStartParams"]
         assert parameters == {"dashboard-host": ANY, "num-cpus": cpus, "num-gpus": "0", "no-monitor": "true"}
 
 
@@ -183,7 +183,7 @@ def test_labels_that_others_own_cannot_be_set(label: str, render_text: Callable[
 
 def test_the_size_is_fixed(render: Render) -> None:
     """KubeRay clamps replicas silently and its autoscaler kills idle workers; equal numbers prevent both."""
-    spec = render("raycluster", {"ray": {"workers": {"replicas": 4}}})[0]["spec"]
+    spec = by_kind(render("raycluster", {"ray": {"workers": {"replicas": 4}}}), "RayCluster")["spec"]
     group = spec["workerGroupSpecs"][0]
     assert [group[key] for key in ("replicas", "minReplicas", "maxReplicas")] == [4, 4, 4]
     assert spec["enableInTreeAutoscaling"] is False
@@ -193,7 +193,7 @@ def test_ray_version_and_image_come_from_one_place(render: Render) -> None:
     """The digest wins over the tag."""
     digest = "sha256:" + "0" * 64
     objects = render("raycluster", {"images": {"training": {"digest": digest, "rayVersion": "2.54.0"}}})
-    assert objects[0]["spec"]["rayVersion"] == "2.54.0"
+    assert by_kind(objects, "RayCluster")["spec"]["rayVersion"] == "2.54.0"
     assert {part["spec"]["containers"][0]["image"] for part in parts(objects)} == {f"nvcr.io/nvidia/nemo-rl@{digest}"}
 
 
@@ -202,7 +202,8 @@ def test_the_upgrade_strategy_is_written_only_where_kuberay_knows_it(
     upgrade: str, expected: Any, render: Render
 ) -> None:
     """KubeRay 1.5 has no such field."""
-    assert render("raycluster", {"ray": {"upgrade": upgrade}})[0]["spec"].get("upgradeStrategy") == expected
+    cluster = by_kind(render("raycluster", {"ray": {"upgrade": upgrade}}), "RayCluster")
+    assert cluster["spec"].get("upgradeStrategy") == expected
 
 
 def test_the_head_says_what_the_cluster_is(render: Render) -> None:
@@ -335,10 +336,6 @@ def test_the_key_of_wandb_comes_by_reference(render: Render) -> None:
         assert "WANDB_API_KEY" not in environment(part)
 
 
-def by_kind(objects: list[Object], kind: str) -> Object:
-    return next(item for item in objects if item["kind"] == kind)
-
-
 @pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
 def test_dranet_claims_every_rdma_device_of_the_node(chart: str, render: Render) -> None:
     """Both halves of the claim, the template beside the pods, and no annotation of the other mode."""
@@ -393,14 +390,14 @@ def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
     head["spec"]["containers"][0]["name"] = "ray-worker"
     head["metadata"]["labels"]["grpo-charts/part"] = "worker"
     assert head == worker
-    parameters = objects[0]["spec"]["headGroupSpec"]["rayStartParams"]
+    parameters = by_kind(objects, "RayCluster")["spec"]["headGroupSpec"]["rayStartParams"]
     assert (parameters["num-gpus"], parameters["num-cpus"]) == ("8", "216")
 
 
 def test_a_head_with_gpus_may_be_alone(render: Render, render_text: Callable[..., Rendered]) -> None:
     """One node of 8 GPUs; without GPUs anywhere there is no cluster."""
     alone = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 0}}}
-    assert render("raycluster", alone)[0]["spec"]["workerGroupSpecs"] == []
+    assert by_kind(render("raycluster", alone), "RayCluster")["spec"]["workerGroupSpecs"] == []
     with pytest.raises(RenderError, match=r"the cluster has no GPU: set ray\.workers\.replicas"):
         render_text("raycluster", {"ray": {"workers": {"replicas": 0}}})
 
@@ -451,7 +448,9 @@ def test_the_pods_are_protected_by_the_label_of_their_owner(chart: str, owner: s
     inside, operator = policy["ingress"]
     assert inside == {"from": [{"podSelector": label}]}
     assert operator["ports"] == [{"port": 8265, "protocol": "TCP"}]
-    assert operator["from"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}}]
+    tests = [{"podSelector": {"matchLabels": {"grpo-charts/test": owner}}}] if chart == "raycluster" else []
+    namespace = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}}
+    assert operator["from"] == [namespace, *tests]
     assert budget["minAvailable"] == 3
     spec = by_kind(objects, "RayCluster" if chart == "raycluster" else "RayJob")["spec"]
     cluster = spec.get("rayClusterSpec", spec)
@@ -461,7 +460,7 @@ def test_the_pods_are_protected_by_the_label_of_their_owner(chart: str, owner: s
 
 def test_protection_is_the_clusters_and_off_by_default(render: Render) -> None:
     """A job on a cluster that exists brings none."""
-    assert [item["kind"] for item in render("raycluster")] == ["RayCluster"]
+    assert {item["kind"] for item in render("raycluster")} == {"ConfigMap", "Pod", "RayCluster"}
     assert {item["kind"] for item in render("grpo-job", PROTECTED)} == {"ConfigMap", "RayJob"}
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm import Rendered
-from tests.conftest import Object, Render
+from tests.conftest import Object, Render, by_kind
 
 PVC: dict[str, Any] = {
     "storage": {"scratch": {"mountPath": "/scratch", "pvc": {"storageClassName": "fast", "size": "2048Gi"}}}
@@ -219,7 +219,7 @@ def test_local_disk_is_each_pods_own(render: Render, render_text: Callable[..., 
     """No claim; head and workers have it; a cache may lie there and a run may not."""
     assert not [item for item in render("storage", LOCAL) if "local" in item["metadata"]["name"]]
     values = {**LOCAL, "huggingface": {"cache": {"volume": "local"}}}
-    spec = render("raycluster", values)[0]["spec"]
+    spec = by_kind(render("raycluster", values), "RayCluster")["spec"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
         pod = group["template"]["spec"]
         assert {"name": "local", "emptyDir": {"sizeLimit": "200Gi"}} in pod["volumes"]

@@ -16,7 +16,7 @@ import yaml
 from postrender.docs.package import package
 from postrender.helm import Engine
 from postrender.stack import Stack
-from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files
+from tests.conftest import LAYERS, ROOT, SITE, by_kind, require_tool, stack_files
 
 EXAMPLES = ROOT / "examples"
 NAMESPACE = "rl"
@@ -166,4 +166,7 @@ def test_helmfile_has_the_four_releases_in_order_and_renders_them(wanted: Mappin
         rendered = helm.render(chart, files, release=release["name"], namespace=release["namespace"])
         assert rendered.documents == wanted[layer], layer
     assert HELMFILE["grpo-job"]["atomic"] is True
-    assert f"raycluster/{wanted['raycluster'][0]['metadata']['name']}" in HELMFILE["grpo-job"]["hooks"][0]["args"]
+    assert (
+        f"raycluster/{by_kind(wanted['raycluster'], 'RayCluster')['metadata']['name']}"
+        in HELMFILE["grpo-job"]["hooks"][0]["args"]
+    )

@@ -36,7 +36,7 @@ RULES = {
     "autogke-gpu-init": "object.spec.?initContainers.orValue([]).all(c, !('nvidia.com/gpu' in"
     " c.?resources.?limits.orValue({})))",
     "autogke-node-pools": "!('cloud.google.com/gke-nodepool' in object.spec.?nodeSelector.orValue({}))",
-    "autogke-node-affinity": "!has(object.spec.affinity)",
+    "autogke-node-affinity": "!has(object.spec.affinity) || !has(object.spec.affinity.nodeAffinity)",
     "autogke-local-disk": f"{GPU} || {CONTAINERS}.all(c, quantity(c.?resources.?requests[?'ephemeral-storage']"
     ".orValue('0')).compareTo(quantity('10Gi')) <= 0)",
 }
@@ -101,7 +101,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "autogke-gpu-limitation": ({"tolerations": ELSEWHERE}, {}),
     "autogke-gpu-init": ({"initContainers": [{"name": "i", "image": "i", "resources": GPUS}]}, {"resources": GPUS}),
     "autogke-node-pools": ({"nodeSelector": {"cloud.google.com/gke-nodepool": "p"}}, {}),
-    "autogke-node-affinity": ({"affinity": {}}, {}),
+    "autogke-node-affinity": ({"affinity": {"nodeAffinity": {}}}, {}),
     "autogke-local-disk": ({}, {"resources": {"requests": {"ephemeral-storage": "11Gi"}}}),
 }
 

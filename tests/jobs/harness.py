@@ -28,9 +28,9 @@ def entrypoint(plan: dict[str, Any]) -> str:
     return f"exec python3 -I - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'\n{text}\nGRPO_PLAN\n{program}GRPO_PROGRAM\n"
 
 
-def load_program() -> Any:
-    """Return the program as a module of its own, for what one process can show."""
-    spec = importlib.util.spec_from_file_location("launch", PROGRAM)
+def load_program(name: str = "launch") -> Any:
+    """Return a program as a module of its own, for what one process can show."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,5 +1,6 @@
 {{/* common.networkPolicy: who may reach the pods, as a document; nothing where it is off. The operator submits and watches jobs at 8265;
-     its namespace is named and not its pods, because Helm and kustomize installations label them differently.
+     its namespace is named and not its pods, because Helm and kustomize installations label them differently. The pods of helm test,
+     which the raycluster chart has, submit jobs too.
                                                                   include "common.networkPolicy" $ */}}
 {{- define "common.networkPolicy" -}}
 {{- if .Values.ray.networkPolicy.enabled -}}
@@ -24,6 +25,11 @@ spec:
         - namespaceSelector:
             matchLabels:
               kubernetes.io/metadata.name: {{ .Values.ray.networkPolicy.operatorNamespace }}
+        {{- if eq .Chart.Name "raycluster" }}
+        - podSelector:
+            matchLabels:
+              grpo-charts/test: {{ include "common.owner" . }}
+        {{- end }}
       ports:
         - port: 8265
           protocol: TCP

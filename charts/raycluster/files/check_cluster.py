@@ -1,0 +1,1 @@
+../../../jobs/check_cluster.py

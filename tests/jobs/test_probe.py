@@ -1,0 +1,223 @@
+"""The probe without Ray: its functions are called in this process instead of on nodes. tests/e2e has a real head."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from .harness import load_program
+
+Say = Callable[[], str]
+
+
+@pytest.fixture
+def probe() -> Any:
+    module = load_program("probe")
+    module.APPEAR = 0.1
+    return module
+
+
+@pytest.fixture
+def cluster(probe: Any) -> Any:
+    """Two workers with 8 GPUs each, and the head; what is started on a node runs here at once."""
+
+    class Here(probe.Cluster):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.patience = 0.2
+            self.deadline = probe.now() + 10
+            self.found = [probe.Node("1", "head", 0), probe.Node("2", "w-1", 8), probe.Node("3", "w-2", 8)]
+            self.asked: list[int] = []
+
+        def nodes(self) -> Any:
+            return self.found
+
+        def start(self, call: Any, gpus: int) -> Any:
+            self.asked.append(gpus)
+            os.environ["NODE"] = call[0].name
+            return probe.guarded(call[1], call[2:])
+
+        def answer(self, reference: Any) -> Any:
+            return reference
+
+    return Here()
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Stand in for torch: how many GPUs it sees, and on which of them nothing can be computed."""
+    state: dict[str, Any] = {"count": 8, "broken": ""}
+
+    def ones(_: int, device: str) -> Any:
+        if device == state["broken"]:
+            raise RuntimeError("CUDA error: uncorrectable ECC error encountered\nCompile with TORCH_USE_CUDA_DSA")
+        return SimpleNamespace(item=lambda: 1.0)
+
+    names = SimpleNamespace(device_count=lambda: state["count"], get_device_name=lambda number: "NVIDIA B200")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=names, ones=ones))
+    return state
+
+
+def failure(probe: Any, check: str, cluster: Any, **plan: Any) -> str:
+    with pytest.raises(probe.Failed) as caught:
+        probe.CHECKS[check](cluster, plan)
+    return str(caught.value)
+
+
+GPUS = {"nodes": 2, "gpusPerNode": 8}
+
+
+def test_all_gpus_of_every_node_are_asked_for_at_once(
+    probe: Any, cluster: Any, cuda: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    probe.check_gpus(cluster, GPUS)
+    assert cluster.asked == [8, 8]
+    assert capsys.readouterr().out == "grpo: w-1: 8 x NVIDIA B200\ngrpo: w-2: 8 x NVIDIA B200\n"
+
+
+def test_what_is_wrong_with_gpus_names_the_node(probe: Any, cluster: Any, cuda: dict[str, Any]) -> None:
+    cuda["count"] = 7
+    assert "w-1: 7 GPUs are visible, expected 8; w-2: 7 GPUs" in failure(probe, "gpus", cluster, **GPUS)
+    cuda |= {"count": 8, "broken": "cuda:5"}
+    assert "w-2: RuntimeError: CUDA error: uncorrectable ECC error" in failure(probe, "gpus", cluster, **GPUS)
+    cluster.found[2] = probe.Node("3", "w-2", 4)
+    assert failure(probe, "gpus", cluster, **GPUS) == "w-2: Ray has 4 GPUs, expected 8"
+    del cluster.found[1:]
+    assert failure(probe, "gpus", cluster, **GPUS) == "expected 2 GPU nodes, and Ray has 0: see kubectl get pods"
+
+
+def test_without_torch_the_driver_is_asked(
+    probe: Any, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (tmp_path / "nvidia-smi").write_text(
+        '#!/bin/sh\nfor i in 0 1; do echo "GPU $i: NVIDIA H200 (UUID: GPU-$i)"; done\n'
+    )
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    cluster.found = [probe.Node("1", "w-1", 2)]
+    probe.check_gpus(cluster, {"nodes": 1, "gpusPerNode": 2})
+    assert capsys.readouterr().out == "grpo: w-1: 2 x NVIDIA H200\n"
+
+
+def volume(path: Path, shared: bool = True) -> dict[str, Any]:
+    return {"name": path.name, "path": str(path), "shared": shared}
+
+
+def test_storage_is_written_read_and_left_clean(
+    probe: Any, cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probe.check_storage(cluster, {"nodes": 3, "volumes": [volume(tmp_path)]})
+    assert capsys.readouterr().out == f"grpo: {tmp_path.name} at {tmp_path}: written and read on 3 nodes\n"
+    assert not list(tmp_path.iterdir())
+    # 3 nodes write, read and delete.
+    assert cluster.asked == [0] * 9
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_only_a_shared_volume_is_read_from_another_node(
+    shared: bool, probe: Any, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each node has a folder of its own here, as a volume that is not shared has."""
+    (tmp_path / "link").symlink_to(tmp_path)
+    start = cluster.start
+
+    def mount(call: Any, gpus: int) -> Any:
+        (tmp_path / "link").unlink()
+        (tmp_path / call[0].name).mkdir(exist_ok=True)
+        (tmp_path / "link").symlink_to(tmp_path / call[0].name)
+        return start(call, gpus)
+
+    monkeypatch.setattr(cluster, "start", mount)
+    plan = {"nodes": 3, "volumes": [volume(tmp_path / "link", shared)]}
+    if shared:
+        assert "s after another node wrote it: the volume is not shared" in failure(probe, "storage", cluster, **plan)
+    else:
+        probe.check_storage(cluster, plan)
+    assert not list(tmp_path.glob("*/.helm-test-*"))
+
+
+def test_what_cannot_be_written_names_node_and_file(probe: Any, cluster: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    message = failure(probe, "storage", cluster, nodes=3, volumes=[volume(tmp_path), volume(tmp_path / "file")])
+    assert f"head: {tmp_path}/file/.helm-test-" in message
+    assert message.endswith(": Not a directory")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_token_is_never_printed(
+    probe: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = {"nodes": 3, "secret": "key token of Secret hf-secret"}
+    monkeypatch.setenv("HF_TOKEN", "not-a-real-one")
+    probe.check_huggingface(cluster, plan)
+    assert capsys.readouterr().out == "grpo: HF_TOKEN is set and not empty on 3 nodes\n"
+    monkeypatch.setenv("HF_TOKEN", "\n")
+    message = failure(probe, "huggingface", cluster, **plan)
+    assert "w-2: HF_TOKEN is empty: write key token of Secret hf-secret again" in message
+
+
+def test_too_many_nodes_are_another_cluster(probe: Any, cluster: Any) -> None:
+    message = failure(probe, "huggingface", cluster, nodes=2, secret="x")
+    assert message == "expected 2 nodes, and Ray has 3: head, w-1, w-2"
+
+
+def test_bandwidths_are_those_of_nccl_tests(probe: Any) -> None:
+    """1 GB in 10 ms over 16 ranks: 100 GB/s, and 30/16 of that on the bus."""
+    assert probe.bandwidths(10**9, 0.01, 16) == pytest.approx((100, 187.5))
+    assert probe.bandwidths(10**9, 0.01, 2) == pytest.approx((100, 100))
+
+
+@pytest.mark.parametrize(
+    ("networks", "least", "said"),
+    [
+        (["gIB", ""], 180, ""),
+        (["", ""], 0, ""),
+        (["gIB", "Socket"], 0, "NCCL used Socket, gIB instead of gIB"),
+        (["gIB", "gIB"], 200, "bus bandwidth is 187.5 GB/s, expected 200 or more (ray.test.nccl.minimumBusBandwidth)"),
+    ],
+)
+def test_a_slow_or_another_network_fails(
+    networks: list[str],
+    least: int,
+    said: str,
+    probe: Any,
+    cluster: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The slowest rank counts."""
+    rank = SimpleNamespace(measure=SimpleNamespace(remote=lambda *_: None))
+    monkeypatch.setattr(probe, "start_ranks", lambda *_: ([rank] * 16, "10.0.0.1:1"))
+    measured = [(0.01, networks[0]), (0.005, networks[1])]
+    monkeypatch.setattr(cluster, "together", lambda _: measured, raising=False)
+    plan = {**GPUS, "across": 2, "bytes": 10**9, "backend": "nccl", "net": "gIB", "minimumBusBandwidth": least}
+    if said:
+        assert failure(probe, "nccl", cluster, **plan) == said
+    else:
+        probe.check_nccl(cluster, plan)
+    output = capsys.readouterr().out
+    assert "16 ranks on 2 nodes" in output
+    assert "algorithm bandwidth 100.0 GB/s, bus bandwidth 187.5 GB/s" in output
+
+
+def test_a_rank_without_the_networks_plugin_refuses_to_measure(probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With another NCCL_NET, NCCL would report the bandwidth of TCP."""
+    for name in ("torch", "torch.distributed"):
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(distributed=None))
+    monkeypatch.setenv("NCCL_NET", "Socket")
+    problem, _ = probe.Rank().measure(0, 16, "10.0.0.1:1", {"net": "gIB", "backend": "nccl", "seconds": 10})
+    assert problem == "NCCL_NET is Socket in Ray's workers, expected gIB: NCCL could use TCP"
+
+
+def test_the_log_of_nccl_is_read_for_network_and_warning(probe: Any, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("w-1:1:1 [0] NCCL INFO Using network Socket\nw-1 [0] NCCL WARN first\nNCCL INFO Using network gIB\n")
+    assert probe.said(str(log), r"(?:Using network|Assigned NET plugin) (\S+)") == ["gIB"]
+    assert probe.said(str(log), "NCCL WARN (.+)") == ["first"]
+    assert probe.said(str(tmp_path / "none"), "x") == []
