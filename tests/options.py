@@ -71,8 +71,12 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "data": {
         "checkpoints": bucket(purpose="checkpoints"),
-        "cached": {**bucket(mountOptions={"file-cache:max-size-mb": "-1"}), "ray": {"gcsfuse": {"cacheSize": "1Ti"}}},
+        "cached": {
+            **bucket(mountOptions={"file-cache:max-size-mb": "1000000"}),
+            "ray": {"gcsfuse": {"cacheSize": "1Ti"}},
+        },
         "claim": instead(existingClaim={"name": "nfs"}),
+        "theirs": instead(existingClaim={"name": "bucket", "gcsfuse": {"enabled": True}}),
         "lustre": instead(lustre=INSTANCE),
         "pvc": instead(pvc={"storageClassName": "shared", "size": "1Ti"}),
         "made": instead(pvc={"storageClassName": "lustre", "size": "9000Gi", "lustre": MADE}),
@@ -137,13 +141,14 @@ def refused() -> Iterator[Refused]:
         yield Refused(("platform", "kubernetes"), ("capacity", kind), "network", "says how GKE's nodes are bought")
     for mode in ("multiNetwork", "dranet"):
         yield Refused(("platform", "kubernetes"), ("network", mode), "network", f"network.mode {mode} exists on GKE")
-    for source in ("checkpoints", "cached", "lustre"):
+    for source in ("checkpoints", "cached", "theirs", "lustre"):
         yield Refused(("platform", "kubernetes"), ("data", source), "storage", "needs a driver of GKE")
     yield Refused(("platform", "gke-autopilot"), ("installer", "on"), "network", "Google's own manifest")
     yield Refused(
         ("platform", "kubernetes"), ("installer", "on"), "network", "nothing would use the plugin|exists on GKE"
     )
     yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
+    yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
     yield Refused(("accelerator", "cpu"), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs")
 

@@ -34,7 +34,7 @@ EVERYTHING: dict[str, Any] = {
     "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}},
     "network": {"rdma": {"subnets": {"rdma-3": "special"}}, "rdmaInstaller": {"enabled": True}},
     "storage": {
-        "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc"}},
+        "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc", "gcsfuse": {"enabled": True}}},
         "local": {"mountPath": "/local", "ephemeral": {"size": "10Gi"}},
         "instance": {
             "mountPath": "/instance",
@@ -81,7 +81,7 @@ EVERYTHING: dict[str, Any] = {
 
 # What else must be so for a key to count.
 NOT_GOOGLE = {
-    "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}, "instance": None, "class": None},
+    "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}, "lustre": None, "instance": None, "class": None},
     "network": {"mode": "none", "rdmaInstaller": {"enabled": False}},
 }
 THREE = {"ray": {"workers": {"replicas": 3}}}
@@ -92,6 +92,9 @@ SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
     ("ray", "kueue", "topology", "preferred"): {"ray": {"kueue": {"topology": {"required": ""}}}},
     ("job", "nodes"): THREE,
     ("storage", "lustre", "existingClaim", "name"): THREE,
+    ("storage", "lustre", "existingClaim", "gcsfuse", "enabled"): {
+        "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}}
+    },
 }
 
 # Its only effect is a refusal: tests/charts/test_profiles.py.
@@ -425,6 +428,23 @@ def test_values_yaml_holds_every_default_of_the_schema(layer: str) -> None:
     for path, value in expected.items():
         assert shapes.lookup(values, path) == value, path
     assert {path for path, _, _ in shapes.leaves(schema, values)} == set(expected)
+
+
+@pytest.mark.parametrize("word", ["on", "null", "y", "no", "true", "e1"])
+def test_a_name_that_yaml_reads_as_something_else_stays_a_name(word: str, render: Render) -> None:
+    """Each object is valid, and what carries the name carries it as text."""
+    values: dict[str, Any] = {
+        "stack": {"name": word, "names": {"serviceAccount": "", "cluster": ""}},
+        "accelerator": {"name": word},
+        "job": {"name": word, "cluster": {"mode": "ephemeral"}},
+        "network": {"rdmaInstaller": {"enabled": True}},
+        "ray": {"kueue": {"queue": word, "priorityClass": word}, "networkPolicy": {"enabled": True}},
+        "tracking": {"tensorboard": {"server": {"enabled": True}}},
+        "storage": {word: {"mountPath": "/w", "pvc": {"storageClassName": word, "size": "1Ti"}}},
+    }
+    objects = [item for layer in LAYERS for item in render(layer, values)]
+    labels = [template["metadata"].get("labels", {}) for item in objects for template in pod_templates(item)]
+    assert {label["grpo-charts/stack"] for label in labels if "grpo-charts/stack" in label} == {word}
 
 
 def test_names_stay_within_their_limits(render: Render) -> None:

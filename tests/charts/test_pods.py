@@ -108,24 +108,48 @@ def test_the_log_sidecar_reads_what_ray_writes(render: Render) -> None:
 
 
 def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> None:
-    """The driver's default of 256Mi is killed under a checkpoint's streams."""
-    values = {"ray": {"gcsfuse": {"memory": "14Gi", "cacheSize": "1024Gi"}}}
+    """The driver's default of 256Mi is killed under a checkpoint's streams; the cache counts against the disk."""
+    values = {"ray": {"gcsfuse": {"memory": "14Gi", "cacheSize": "1019Gi"}}}
     spec = by_kind(render("raycluster", values), "RayCluster")["spec"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
         annotations = group["template"]["metadata"]["annotations"]
         assert annotations["gke-gcsfuse/volumes"] == "true"
         assert annotations["gke-gcsfuse/memory-limit"] == "14Gi"
-        assert {"name": "gke-gcsfuse-cache", "emptyDir": {"sizeLimit": "1Ti"}} in group["template"]["spec"]["volumes"]
+        assert annotations["gke-gcsfuse/ephemeral-storage-limit"] == "1Ti"
+        cache = {"name": "gke-gcsfuse-cache", "emptyDir": {"sizeLimit": "1019Gi"}}
+        assert cache in group["template"]["spec"]["volumes"]
 
 
-def test_a_file_cache_without_a_disk_is_refused(render_text: RenderText) -> None:
-    """It would fill the sidecar's own disk until the pod is evicted."""
-    bucket = {"storage": {"data": {"gcsfuse": {"mountOptions": {"file-cache:max-size-mb": "-1"}}}}}
-    with pytest.raises(
-        RenderError, match=r"storage\.data\.gcsfuse\.mountOptions has a file cache.*ray\.gcsfuse\.cacheS"
-    ):
-        render_text("raycluster", bucket)
-    assert render_text("raycluster", {**bucket, "ray": {"gcsfuse": {"cacheSize": "1Ti"}}}).manifest
+@pytest.mark.parametrize(
+    ("size", "room", "message"),
+    [
+        ("1000", "", r"no disk for it: set ray\.gcsfuse\.cacheSize"),
+        ("-1", "1Ti", r"is -1, and ray\.gcsfuse\.cacheSize is 1Ti, .* write a number below 1048576"),
+        ("1048577", "1Ti", r"beyond which the pod is evicted"),
+        ("1000000", "1Ti", None),
+        ("0", "", None),
+    ],
+)
+def test_a_file_cache_has_a_disk_of_its_size(
+    size: str, room: str, message: str | None, render_text: RenderText
+) -> None:
+    """It would grow until the pod is evicted."""
+    options = {"mountOptions": {"file-cache:max-size-mb": size}}
+    values = {"storage": {"data": {"gcsfuse": options}}, "ray": {"gcsfuse": {"cacheSize": room}}}
+    if message is None:
+        assert render_text("raycluster", values).manifest
+        return
+    with pytest.raises(RenderError, match=message):
+        render_text("raycluster", values)
+
+
+def test_somebodys_claim_on_a_bucket_gets_the_sidecar(render: Render) -> None:
+    """Without the annotation the pods hang at the mount, and nothing says why."""
+    for enabled in (True, False):
+        claim = {"name": "theirs", "gcsfuse": {"enabled": enabled}}
+        values = {"storage": {"data": {"gcsfuse": None, "existingClaim": claim}}}
+        template = by_kind(render("raycluster", values), "RayCluster")["spec"]["headGroupSpec"]["template"]
+        assert ("gke-gcsfuse/volumes" in template["metadata"].get("annotations", {})) is enabled
 
 
 @pytest.mark.parametrize(
@@ -199,6 +223,26 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
                 "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
             },
             r"which is local disk of each pod",
+        ),
+        (
+            "raycluster",
+            {"network": {"mode": "dranet"}, "ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}}},
+            r"ray\.workers\.annotations has networking\.gke\.io/interfaces, and network\.mode is dranet",
+        ),
+        (
+            "raycluster",
+            {"ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}}},
+            r"ray\.workers\.annotations: the charts set networking\.gke\.io/interfaces themselves",
+        ),
+        (
+            "raycluster",
+            {"ray": {"head": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}}},
+            r"Kueue would admit each pod by itself.*set ray\.kueue\.queue",
+        ),
+        (
+            "grpo-job",
+            {"stack": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}},
+            r"a RayJob that runs on an existing cluster too, which Kueue refuses",
         ),
         (
             "network",

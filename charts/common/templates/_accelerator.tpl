@@ -66,8 +66,8 @@
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata:
-  name: {{ include "common.claimTemplateName" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "common.claimTemplateName" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
   labels:
     {{- include "common.labels" . | nindent 4 }}
 spec:
@@ -93,14 +93,14 @@ spec:
 apiVersion: resource.nvidia.com/v1beta1
 kind: ComputeDomain
 metadata:
-  name: {{ include "common.owner" $ }}-nvlink
-  namespace: {{ $.Release.Namespace }}
+  name: "{{ include "common.owner" $ }}-nvlink"
+  namespace: {{ $.Release.Namespace | quote }}
   labels:
     {{- include "common.labels" $ | nindent 4 }}
 spec:
   numNodes: {{ $nodes }}
   channel:
     resourceClaimTemplate:
-      name: {{ include "common.owner" $ }}-nvlink
+      name: "{{ include "common.owner" $ }}-nvlink"
 {{- end -}}
 {{- end }}

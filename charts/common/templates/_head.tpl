@@ -58,22 +58,22 @@ provreq.kueue.x-k8s.io/maxRunDurationSeconds: {{ int64 .Values.platform.capacity
 {{- fail "ray.kueue: priority and topology mean nothing without a queue. Set ray.kueue.queue" -}}
 {{- end -}}
 {{- with $kueue.queue }}
-kueue.x-k8s.io/queue-name: {{ . }}
+kueue.x-k8s.io/queue-name: {{ . | quote }}
 {{- end }}
 {{- with $kueue.priorityClass }}
-kueue.x-k8s.io/priority-class: {{ . }}
+kueue.x-k8s.io/priority-class: {{ . | quote }}
 {{- end }}
 {{- end }}
 
 {{- define "common.pod.headText" -}}
 metadata:
   labels:
-    grpo-charts/stack: {{ .root.Values.stack.name }}
-    grpo-charts/owner: {{ include "common.owner" .root }}
+    grpo-charts/stack: {{ .root.Values.stack.name | quote }}
+    grpo-charts/owner: {{ include "common.owner" .root | quote }}
     grpo-charts/part: head
   annotations: {{ toJson .storage.annotations }}
 spec:
-  serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
+  serviceAccountName: {{ include "common.name" (list .root "serviceAccount") | quote }}
   {{- with include "common.offGpuNodes" .root | fromJson }}
   affinity: {{ toJson . }}
   {{- end }}

@@ -10,6 +10,7 @@ Needs, before the pods start:
   the storage release in this namespace, with the claims and service account {{ include "common.name" (list . "serviceAccount") }}
   {{- if not .Values.ray.head.gpus.enabled }}
   a node without GPUs with more than {{ .Values.ray.head.cpu }} cores, {{ .Values.ray.head.memory }} and {{ .Values.ray.head.ephemeralStorage }} of local disk, for the head
+  {{- if (include "common.podVolumes" . | fromJson).annotations }} (and {{ .Values.ray.gcsfuse.cpu }} cores, {{ .Values.ray.gcsfuse.memory }} and {{ include "common.gcsfuseDisk" . }} for its GCS FUSE sidecar){{ end }}
   {{- end }}
   {{ include "common.gpuNodes" . }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
   {{- if ne .Values.network.mode "none" }} and the RDMA plugin (NOTES of the network release tell how){{ end }}; the init container check-node says what is missing

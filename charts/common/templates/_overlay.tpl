@@ -5,11 +5,7 @@
 {{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" (get $template "Error")) }}{{ end -}}
 {{- $user := get $root.Values.ray $part -}}
-{{- range $key, $_ := $user.labels -}}
-{{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
-{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.head.labels or ray.workers.labels" $key) -}}
-{{- end -}}
-{{- end -}}
+{{- include "common.overlay.checkMetadata" (list $root $template $part $user) -}}
 {{- $spec := include "common.entries" $user.podSpec | fromJson -}}
 {{- range $key := list "tolerations" "resourceClaims" -}}
 {{- if get $spec $key }}{{ $_ := set $spec $key (concat (get $template.spec $key | default list) (get $spec $key)) }}{{ end -}}
@@ -20,6 +16,28 @@
 {{- $merged = include "common.overlay.volumes" (list $merged $part $user) | fromJson -}}
 {{- $merged = include "common.overlay.containers" (list $root $merged $part $user) | fromJson -}}
 {{- toJson $merged -}}
+{{- end }}
+
+{{/* common.overlay.checkMetadata: fail where a label or annotation of the user would take away one of ours, or ask for a second network.
+                                                                  include "common.overlay.checkMetadata" (list $ $template "head" .Values.ray.head) */}}
+{{- define "common.overlay.checkMetadata" -}}
+{{- $root := index . 0 -}}{{- $ours := (index . 1).metadata.annotations | default dict -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
+{{- range $key, $_ := include "common.entries" $user.labels | fromJson -}}
+{{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
+{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.%s.labels" $key $part) -}}
+{{- end -}}
+{{- if eq $key "kueue.x-k8s.io/queue-name" -}}
+{{- fail (printf "ray.%s.labels: Kueue would admit each pod by itself. Remove %s, and set ray.kueue.queue" $part $key) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := include "common.entries" $user.annotations | fromJson -}}
+{{- if and (hasKey $ours $key) (ne (get $ours $key) $value) -}}
+{{- fail (printf "ray.%s.annotations: the charts set %s themselves. Remove it, and change the value it follows from" $part $key) -}}
+{{- end -}}
+{{- if and (eq $key "networking.gke.io/interfaces") (ne $root.Values.network.mode "multiNetwork") -}}
+{{- fail (printf "ray.%s.annotations has %s, and network.mode is %s: a cluster attaches networks in one way only. Remove it, or set network.mode to multiNetwork" $part $key $root.Values.network.mode) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* common.overlay.volumes: the template with the user's volumes and mounts, as JSON. The API server would refuse a clash only when

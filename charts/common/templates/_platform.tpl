@@ -21,6 +21,7 @@
 {{- fail (printf "network.mode %s exists on GKE only, and platform.kind is %s: set network.mode to none (attach other networks by ray.workers.annotations)" $mode .Values.platform.kind) -}}
 {{- end -}}
 {{- range $name, $volume := include "common.entries" (.Values.storage | default dict) | fromJson -}}
+{{- if dig "gcsfuse" "enabled" false ($volume.existingClaim | default dict) }}{{ fail (printf "storage.%s.existingClaim.gcsfuse needs a driver of GKE, and platform.kind is %s. Remove it" $name $.Values.platform.kind) }}{{ end -}}
 {{- range $source := list "gcsfuse" "lustre" -}}
 {{- if get $volume $source }}{{ fail (printf "storage.%s.%s needs a driver of GKE, and platform.kind is %s: use existingClaim or pvc" $name $source $.Values.platform.kind) }}{{ end -}}
 {{- end -}}
@@ -57,9 +58,11 @@
 {{- if include "common.isAutopilot" . -}}
 {{- $head := .Values.ray.head -}}
 {{- $disk := include "common.mebibytes" $head.ephemeralStorage | int64 -}}
-{{- if (include "common.podVolumes" . | fromJson).annotations }}{{ $disk = add $disk (include "common.mebibytes" .Values.ray.gcsfuse.ephemeralStorage | int64) }}{{ end -}}
+{{- $sidecar := "0Mi" -}}
+{{- if (include "common.podVolumes" . | fromJson).annotations }}{{ $sidecar = include "common.gcsfuseDisk" . }}{{ end -}}
+{{- $disk = add $disk (include "common.mebibytes" $sidecar | int64) -}}
 {{- if and (not $head.gpus.enabled) (gt $disk 10240) -}}
-{{- fail (printf "Autopilot gives a pod without GPUs 10Gi of local disk and cuts a larger request without a word, and the head asks for %s, and its GCS FUSE sidecar for %s: lower ray.head.ephemeralStorage (and ray.gcsfuse.ephemeralStorage), and put more on a volume (ray.head.volumes and ray.head.mounts, for instance an ephemeral claim at /tmp/ray)" $head.ephemeralStorage .Values.ray.gcsfuse.ephemeralStorage) -}}
+{{- fail (printf "Autopilot gives a pod without GPUs 10Gi of local disk and cuts a larger request without a word, and the head asks for %s, and its GCS FUSE sidecar for %s: lower ray.head.ephemeralStorage (and ray.gcsfuse), and put more on a volume (ray.head.volumes and ray.head.mounts, for instance an ephemeral claim at /tmp/ray)" $head.ephemeralStorage $sidecar) -}}
 {{- end -}}
 {{- range $part := list "head" "workers" -}}
 {{- include "common.checkAutopilotPod" (list $part (get $.Values.ray $part)) -}}

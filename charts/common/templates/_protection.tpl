@@ -7,28 +7,28 @@
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
-  name: {{ include "common.owner" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "common.owner" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
   labels:
     {{- include "common.labels" . | nindent 4 }}
 spec:
   podSelector:
     matchLabels:
-      grpo-charts/owner: {{ include "common.owner" . }}
+      grpo-charts/owner: {{ include "common.owner" . | quote }}
   policyTypes: [Ingress]
   ingress:
     - from:
         - podSelector:
             matchLabels:
-              grpo-charts/owner: {{ include "common.owner" . }}
+              grpo-charts/owner: {{ include "common.owner" . | quote }}
     - from:
         - namespaceSelector:
             matchLabels:
-              kubernetes.io/metadata.name: {{ .Values.ray.networkPolicy.operatorNamespace }}
+              kubernetes.io/metadata.name: {{ .Values.ray.networkPolicy.operatorNamespace | quote }}
         {{- if eq .Chart.Name "raycluster" }}
         - podSelector:
             matchLabels:
-              grpo-charts/test: {{ include "common.owner" . }}
+              grpo-charts/test: {{ include "common.owner" . | quote }}
         {{- end }}
       ports:
         - port: 8265
@@ -43,14 +43,14 @@ spec:
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata:
-  name: {{ include "common.owner" . }}
-  namespace: {{ .Release.Namespace }}
+  name: {{ include "common.owner" . | quote }}
+  namespace: {{ .Release.Namespace | quote }}
   labels:
     {{- include "common.labels" . | nindent 4 }}
 spec:
   minAvailable: {{ add1 (int64 .Values.ray.workers.replicas) }}
   selector:
     matchLabels:
-      grpo-charts/owner: {{ include "common.owner" . }}
+      grpo-charts/owner: {{ include "common.owner" . | quote }}
 {{- end -}}
 {{- end }}

@@ -60,10 +60,8 @@
 {{- end -}}
 {{- $volumes = append $volumes $volume -}}
 {{- $mounts = append $mounts (dict "name" $name "mountPath" $entry.mountPath) -}}
-{{- if hasKey $entry "gcsfuse" -}}
-{{- $annotations = include "common.gcsfuseAnnotations" $root | fromJson -}}
-{{- include "common.checkFileCache" (list $root $name $entry.gcsfuse) -}}
-{{- end -}}
+{{- if include "common.isBucket" $entry }}{{ $annotations = include "common.gcsfuseAnnotations" $root | fromJson }}{{ end -}}
+{{- with $entry.gcsfuse }}{{ include "common.checkFileCache" (list $root $name .) }}{{ end -}}
 {{- end -}}
 {{- if and $annotations $root.Values.ray.gcsfuse.cacheSize -}}
 {{- /* The driver's webhook looks for this name, and mounts the volume into its sidecar. */ -}}
@@ -81,15 +79,38 @@
   "gke-gcsfuse/volumes" "true"
   "gke-gcsfuse/cpu-limit" $sidecar.cpu
   "gke-gcsfuse/memory-limit" (include "common.quantity" $sidecar.memory)
-  "gke-gcsfuse/ephemeral-storage-limit" (include "common.quantity" $sidecar.ephemeralStorage) | toJson -}}
+  "gke-gcsfuse/ephemeral-storage-limit" (include "common.gcsfuseDisk" .) | toJson -}}
 {{- end }}
 
-{{/* common.checkFileCache: fail where a bucket has a file cache and the pods have no room for it: it would fill the sidecar's disk, and
-     the pod would be evicted.                                    include "common.checkFileCache" (list $ "data" $volume.gcsfuse) */}}
+{{/* common.gcsfuseDisk: local disk of the sidecar, as a quantity. The file cache counts against it: the kubelet evicts a pod that uses
+     more than its containers together may.                       include "common.gcsfuseDisk" $ */}}
+{{- define "common.gcsfuseDisk" -}}
+{{- $sidecar := .Values.ray.gcsfuse -}}
+{{- $disk := include "common.mebibytes" $sidecar.ephemeralStorage | int64 -}}
+{{- with $sidecar.cacheSize }}{{ $disk = add $disk (include "common.mebibytes" . | int64) }}{{ end -}}
+{{- include "common.quantity" (printf "%dMi" $disk) -}}
+{{- end }}
+
+{{/* common.isBucket: not empty where a volume is a Cloud Storage bucket, ours or somebody's.
+                                                                  include "common.isBucket" $volume */}}
+{{- define "common.isBucket" -}}
+{{- $claimed := dig "gcsfuse" "enabled" false (.existingClaim | default dict) -}}
+{{- if or (hasKey . "gcsfuse") $claimed }}yes{{ end -}}
+{{- end }}
+
+{{/* common.checkFileCache: fail where a bucket has a file cache and the pods have less room for it: it would grow until the pod is
+     evicted.                                                     include "common.checkFileCache" (list $ "data" $volume.gcsfuse) */}}
 {{- define "common.checkFileCache" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}
 {{- $size := get (include "common.entries" ((index . 2).mountOptions | default dict) | fromJson) "file-cache:max-size-mb" | default "0" -}}
-{{- if and (ne $size "0") (not $root.Values.ray.gcsfuse.cacheSize) -}}
+{{- if ne $size "0" -}}
+{{- $room := $root.Values.ray.gcsfuse.cacheSize -}}
+{{- if not $room -}}
 {{- fail (printf "storage.%s.gcsfuse.mountOptions has a file cache, and the pods have no disk for it: set ray.gcsfuse.cacheSize, or remove file-cache:max-size-mb" $name) -}}
+{{- end -}}
+{{- $most := include "common.mebibytes" $room | int64 -}}
+{{- if or (not (regexMatch "^[0-9]+$" $size)) (gt (int64 $size) $most) -}}
+{{- fail (printf "storage.%s.gcsfuse.mountOptions: file-cache:max-size-mb is %s, and ray.gcsfuse.cacheSize is %s, beyond which the pod is evicted: write a number below %d" $name $size $room $most) -}}
+{{- end -}}
 {{- end -}}
 {{- end }}

@@ -42,6 +42,9 @@
 {{- fail "no accelerator profile: add -f values/accelerators/b200.yaml (or h200.yaml) before your other -f files" -}}
 {{- end -}}
 {{- include "common.checkPlatform" . -}}
+{{- if hasKey (.Values.stack.labels | default dict) "kueue.x-k8s.io/queue-name" -}}
+{{- fail "stack.labels stands on every object, on a RayJob that runs on an existing cluster too, which Kueue refuses: remove kueue.x-k8s.io/queue-name, and set ray.kueue.queue" -}}
+{{- end -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}
 {{- fail "the values hold what looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" -}}

@@ -36,12 +36,12 @@
 {{- define "common.pod.gpuText" -}}
 metadata:
   labels:
-    grpo-charts/stack: {{ .root.Values.stack.name }}
-    grpo-charts/owner: {{ include "common.owner" .root }}
-    grpo-charts/part: {{ .part }}
+    grpo-charts/stack: {{ .root.Values.stack.name | quote }}
+    grpo-charts/owner: {{ include "common.owner" .root | quote }}
+    grpo-charts/part: {{ .part | quote }}
   annotations: {{ toJson .annotations }}
 spec:
-  serviceAccountName: {{ include "common.name" (list .root "serviceAccount") }}
+  serviceAccountName: {{ include "common.name" (list .root "serviceAccount") | quote }}
   {{- with .placement.nodeSelector }}
   nodeSelector: {{ toJson . }}
   {{- end }}

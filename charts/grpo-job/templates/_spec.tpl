@@ -90,7 +90,7 @@ runtimeEnvYAML: {{ toYaml . | quote }}
 {{- end }}
 {{- if eq $root.Values.job.cluster.mode "existing" }}
 clusterSelector:
-  ray.io/cluster: {{ include "common.name" (list $root "cluster") }}
+  ray.io/cluster: {{ include "common.name" (list $root "cluster") | quote }}
 {{- else }}
 shutdownAfterJobFinishes: true
 backoffLimit: {{ int64 $root.Values.job.retries }}

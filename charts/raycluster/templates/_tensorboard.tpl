@@ -7,7 +7,7 @@
 {{- if hasKey $volume "ephemeral" -}}
 {{- fail (printf "tracking.tensorboard.server.volume is %q, which is local disk of each pod: name the volume that holds the runs" $server.volume) -}}
 {{- end -}}
-serviceAccountName: {{ include "common.name" (list . "serviceAccount") }}
+serviceAccountName: {{ include "common.name" (list . "serviceAccount") | quote }}
 {{- with include "common.offGpuNodes" . | fromJson }}
 affinity: {{ toJson . }}
 {{- end }}
@@ -25,12 +25,12 @@ containers:
       {{- include "common.resources" (dict "cpu" $server.cpu "memory" $server.memory "ephemeralStorage" "1Gi") | nindent 6 }}
     securityContext: {{ include "common.merge" (list (include "common.bareSecurityContext" . | fromJson) (dict "readOnlyRootFilesystem" true)) }}
     volumeMounts:
-      - {name: {{ $server.volume }}, mountPath: {{ $volume.mountPath }}, readOnly: true}
+      - {name: {{ $server.volume | quote }}, mountPath: {{ $volume.mountPath | quote }}, readOnly: true}
       - {name: tmp, mountPath: /tmp}
 volumes:
-  - name: {{ $server.volume }}
+  - name: {{ $server.volume | quote }}
     persistentVolumeClaim:
-      claimName: {{ include "common.claimName" (list . $server.volume) }}
+      claimName: {{ include "common.claimName" (list . $server.volume) | quote }}
   - name: tmp
     emptyDir: {sizeLimit: 1Gi}
 {{- end }}
