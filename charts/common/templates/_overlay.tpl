@@ -68,8 +68,13 @@
 {{- define "common.overlay.containers" -}}
 {{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
 {{- $ray := first $template.spec.containers -}}
-{{- $_ := set $ray "securityContext" (ternary dict $ray.securityContext (dig "privileged" false $user.securityContext)) -}}
-{{- $_ := set $ray "securityContext" (include "common.merge" (list $ray.securityContext (include "common.entries" $user.securityContext | fromJson)) | fromJson) -}}
+{{- $ours := ternary dict $ray.securityContext (dig "privileged" false $user.securityContext) -}}
+{{- $theirs := include "common.entries" $user.securityContext | fromJson -}}
+{{- /* A list that replaced ours would lose root's rights over the files of a shared volume. */ -}}
+{{- if dig "capabilities" "add" list $theirs -}}
+{{- $_ := set $theirs.capabilities "add" (concat (dig "capabilities" "add" list $ours) $theirs.capabilities.add | uniq) -}}
+{{- end -}}
+{{- $_ := set $ray "securityContext" (include "common.merge" (list $ours $theirs) | fromJson) -}}
 {{- $containers := dict "initContainers" ($template.spec.initContainers | default list) "sidecars" $template.spec.containers -}}
 {{- if $root.Values.ray.logs.fluentBit.enabled -}}
 {{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts (dict "name" "ray-logs" "mountPath" "/tmp/ray")) -}}

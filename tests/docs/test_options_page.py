@@ -1,0 +1,33 @@
+"""Every block of docs/options.md lints clean and renders in the charts that it is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender import lint
+from postrender.helm import Rendered
+from tests.conftest import LAYERS, ROOT, stack_files
+
+PAGE = (ROOT / "docs/options.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: "-".join(re.findall(r"[a-z]+", block)[:4]))
+def test_a_block_is_what_its_reader_can_use(block: str, render_text: Callable[..., Rendered], tmp_path: Path) -> None:
+    """As the last file of a stack, in all four charts, and it changes what is rendered or said."""
+    file = tmp_path / "site.yaml"
+    file.write_text(block, encoding="utf-8")
+    files = [*stack_files(), file]
+    assert [finding.message for finding in lint.lint([str(path) for path in files])] == []
+    before = [render_text(layer) for layer in LAYERS]
+    after = [render_text(layer, files=files) for layer in LAYERS]
+    assert [(one.manifest, one.notes) for one in before] != [(one.manifest, one.notes) for one in after]
+
+
+def test_the_page_has_its_blocks() -> None:
+    """The pattern above finds them."""
+    assert len(BLOCKS) >= 12
