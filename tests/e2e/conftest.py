@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
+from postrender.helm import Embedded
 from pytest_helm_charts.clusters import Cluster  # type: ignore[import-untyped]
 
 from harness import leftovers, pods
@@ -118,6 +119,13 @@ def helms(control_plane: ControlPlane, tools: Tools, work: Path) -> dict[str, He
 def helm(request: pytest.FixtureRequest, helms: dict[str, Helm]) -> Helm:
     """Helm 3 and Helm 4, one after the other."""
     return helms[request.param]
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Embedded]:
+    """The Helm inside Python: hundreds of renders by a process each would take minutes."""
+    with Embedded() as helm:
+        yield helm
 
 
 @pytest.fixture(scope="session")

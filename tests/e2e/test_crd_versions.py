@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postrender.helm import Embedded
+from tests import options
 
 from conftest import NewStack
 from harness.apiserver import ApiServer, Ports, Tools
@@ -19,43 +21,11 @@ from harness.helm import Helm, HelmError
 from harness.kube import Kube, KubectlError, Manifest
 from harness.processes import Programs
 from harness.stack import merge
-from test_shapes import ELSEWHERE
+from test_pods import render
 
 MANUAL: dict[str, Any] = {"ray": {"upgrade": "manual"}}
 EPHEMERAL: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
-SHAPES: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "dranet": {
-        "network": {"mode": "dranet"},
-        "ray": {"kueue": {"queue": "gpus", "topology": {"preferred": "cloud.google.com/gce-topology-block"}}},
-    },
-    "head": {
-        "ray": {
-            "head": {"gpus": {"enabled": True}},
-            "workers": {"replicas": 1},
-            "networkPolicy": {"enabled": True},
-            "disruptionBudget": {"enabled": True},
-        }
-    },
-    "none": {
-        "network": {"mode": "none"},
-        "huggingface": {"offline": {"enabled": True}},
-        "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "100Gi"}}},
-    },
-    "user": {
-        "tracking": {"wandb": {"enabled": True}},
-        "ray": {
-            "env": {"A": {"value": "1"}},
-            "workers": {
-                "env": {"B": {"secret": {"name": "s", "key": "k"}}},
-                "annotations": {"team": "a"},
-                "podSpec": {"tolerations": [{"key": "r", "operator": "Exists"}], "schedulerName": "kai-scheduler"},
-            },
-        },
-        "job": {"runtimeEnv": {"pip": ["math-verify"]}},
-    },
-    "elsewhere": ELSEWHERE,
-}
+RAY = ("RayCluster", "RayJob")
 
 # 1.5 was built with Kubernetes 1.34, whose pods have not these two; `podSpec` of head and workers is a way to them.
 NEW_IN_PODS = {"workloadRef", "volumes[].projected.sources[].podCertificate.userAnnotations"}
@@ -121,20 +91,18 @@ def test_what_1_5_lacks_is_known(old: ApiServer, kube: Kube, plural: str, expect
     assert {name for name in new if not any(name.startswith((f"{outer}.", f"{outer}[")) for outer in new)} == expected
 
 
-@pytest.mark.parametrize("accelerator", ["b200", "h200"])
-def test_both_accept_what_is_upgraded_by_hand(
-    old: ApiServer, kube: Kube, new_stack: NewStack, namespace: str, accelerator: str
+def test_1_5_accepts_every_pair_of_options_that_is_upgraded_by_hand(
+    old: ApiServer, engine: Embedded, new_stack: NewStack, namespace: str
 ) -> None:
-    """All shapes in one request, because a process for each would take longer than the check."""
+    """All in one request; the same rows are given to 1.6 with everything else (test_pods)."""
     manifests = []
-    for values in SHAPES.values():
-        stack = new_stack(accelerator, namespace=namespace, **merge(values, MANUAL))
-        manifests += stack.render("raycluster") + stack.with_values(**EPHEMERAL).render("grpo-job")
-    manifests += new_stack(accelerator, namespace=namespace, **MANUAL).render("grpo-job")
-    kinds = [manifest["kind"] for manifest in manifests]
-    assert (kinds.count("RayCluster"), kinds.count("RayJob")) == (len(SHAPES), len(SHAPES) + 1)
-    for each in (old.kube, kube):
-        each.create(manifests, namespace, dry_run=True)
+    for row in options.rows():
+        stack = new_stack(row["accelerator"], namespace=namespace)
+        layers = ["raycluster", *(["grpo-job"] if row["accelerator"] != "cpu" else [])]
+        by_hand = {**row, "upgrade": "manual"}
+        manifests += [item for layer in layers for item in render(engine, stack, layer, by_hand) if item["kind"] in RAY]
+    assert len(manifests) > len(options.rows())
+    old.kube.create(manifests, dry_run=True)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +120,7 @@ def test_1_5_refuses_what_it_does_not_know(
     old: ApiServer, kube: Kube, new_stack: NewStack, namespace: str, layer: str, values: dict[str, Any], field: str
 ) -> None:
     """Otherwise the test above would prove nothing."""
-    manifests = new_stack(namespace=namespace, **values).render(layer)
+    manifests = [item for item in new_stack(namespace=namespace, **values).render(layer) if item["kind"] in RAY]
     kube.create(manifests, namespace, dry_run=True)
     with pytest.raises(KubectlError) as refusal:
         old.kube.create(manifests, namespace, dry_run=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from postrender.helm import Embedded
 from tests import options
@@ -44,13 +42,6 @@ def namespace(new_stack: NewStack) -> str:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": stack.name}}
     stack.kube.create([account], stack.namespace)
     return stack.namespace
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[Embedded]:
-    """The Helm inside Python: two hundred renders by a process each would take minutes."""
-    with Embedded() as helm:
-        yield helm
 
 
 def render(engine: Embedded, stack: Stack, layer: str, row: options.Row) -> list[Manifest]:
