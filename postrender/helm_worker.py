@@ -7,18 +7,25 @@ It is a process of its own because the Go library does not survive a fork and ke
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any, TextIO
 
 from postrender.values import overlay
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from postrender.plain import Foreign
 
-_DOCUMENT_LINE = re.compile(r"(?:^|\s*\n)---[^\S\n]*(?:\n|$)")
+_DOCUMENT = re.compile(r"^---\n(?=# Source: )", re.MULTILINE)
+# The library leaves hooks out of what it renders. Under another name they are objects like any other; this one sorts
+# among annotations as the true one does.
+_HOOK, _ASIDE = "helm.sh/hook", "helm.sh/hooked"
 
 
 def _private_stdout() -> TextIO:
@@ -36,6 +43,55 @@ def _values(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:
     return overlay(merged, request["values"] or {})
 
 
+def _mentions_hooks(path: str) -> bool:
+    if os.path.isdir(path):
+        return any(_mentions_hooks(os.path.join(path, name)) for name in os.listdir(path))
+    with open(path, "rb") as file:
+        return _HOOK.encode() in file.read()
+
+
+def _copy(source: str, target: str) -> None:
+    """Link what mentions no hook, copy the rest with the other name."""
+    if not _mentions_hooks(source):
+        os.symlink(os.path.abspath(source), target)
+    elif os.path.isdir(source):
+        os.mkdir(target)
+        for name in os.listdir(source):
+            _copy(os.path.join(source, name), os.path.join(target, name))
+    else:
+        with open(source, "rb") as file, open(target, "wb") as copy:
+            copy.write(file.read().replace(_HOOK.encode(), _ASIDE.encode()))
+
+
+@contextlib.contextmanager
+def _with_hooks(chart: str) -> Iterator[str]:
+    """Give the folder of a chart that renders its hooks too: itself, or a copy for the time of one render."""
+    if not os.path.isdir(chart) or not _mentions_hooks(chart):
+        yield chart
+        return
+    with tempfile.TemporaryDirectory(prefix="grpo-chart-") as folder:
+        copy = os.path.join(folder, os.path.basename(os.path.abspath(chart)))
+        _copy(chart, copy)
+        yield copy
+
+
+def _hooks_last(helm: Foreign, manifest: str) -> str:
+    """Return the manifest as `helm template` prints it: hooks behind all other objects, under their true name."""
+    if _ASIDE not in manifest:
+        return manifest
+    objects: list[str] = []
+    hooks: list[str] = []
+    for document in _DOCUMENT.split(manifest):
+        text = document.replace(_ASIDE, _HOOK).rstrip("\n") + "\n" if document else ""
+        (hooks if _ASIDE in document and _is_hook(helm, document) else objects).append(text)
+    return "---\n".join([*objects, *hooks])
+
+
+def _is_hook(helm: Foreign, document: str) -> bool:
+    metadata = helm.values_from_yaml(document).get("metadata") or {}
+    return _ASIDE in (metadata.get("annotations") or {})
+
+
 def _install(helm: Foreign, request: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
     """Run the code path of `helm template`: schema, kubeVersion, YAML check, install order; no cluster is asked."""
     options = {"dry_run": "client", "namespace": request["namespace"]}
@@ -45,8 +101,9 @@ def _install(helm: Foreign, request: dict[str, Any], values: dict[str, Any]) -> 
     # kube_version, so the call goes to the C interface below it, which has.
     native = helm._native
     with (
+        _with_hooks(request["chart"]) as folder,
         helm.Config(storage_driver="memory", namespace=request["namespace"]) as config,
-        helm.Chart.load(request["chart"]) as chart,
+        helm.Chart.load(folder) as chart,
     ):
         answer = native.call_string(
             "helm_install",
@@ -62,42 +119,10 @@ def _install(helm: Foreign, request: dict[str, Any], values: dict[str, Any]) -> 
     return release
 
 
-def _has_hooks(chart: str) -> bool:
-    """Say whether any template mentions a hook: looking costs less than a second render."""
-    for folder, _, names in os.walk(chart, followlinks=True):
-        for name in names:
-            with open(os.path.join(folder, name), "rb") as file:
-                if b"helm.sh/hook" in file.read():
-                    return True
-    return False
-
-
-def _is_hook(helm: Foreign, document: str) -> bool:
-    metadata = helm.values_from_yaml(document).get("metadata") or {}
-    return "helm.sh/hook" in (metadata.get("annotations") or {})
-
-
-def _hooks(helm: Foreign, request: dict[str, Any], values: dict[str, Any]) -> str:
-    """Return the hooks in the form in which `helm template` appends them; the install call leaves them out."""
-    options = {"name": request["release"], "namespace": request["namespace"]}
-    with helm.Chart.load(request["chart"]) as chart:
-        files = chart.render(values, **options)
-    found = []
-    for path in sorted(files):
-        if path.endswith((".yaml", ".yml")) and not os.path.basename(path).startswith("_"):
-            for document in _DOCUMENT_LINE.split(files[path]):
-                if "helm.sh/hook" in document and _is_hook(helm, document):
-                    found.append(f"---\n# Source: {path}\n{document.strip()}\n")
-    return "".join(found)
-
-
 def _render(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:
-    values = _values(helm, request)
-    release = _install(helm, request, values)
-    manifest = release.get("manifest", "")
-    if _has_hooks(os.path.join(request["chart"], "templates")):
-        manifest += _hooks(helm, request, values)
-    return {"manifest": manifest, "notes": release.get("notes") or ""}
+    release = _install(helm, request, _values(helm, request))
+    notes = (release.get("notes") or "").replace(_ASIDE, _HOOK)
+    return {"manifest": _hooks_last(helm, release.get("manifest", "")), "notes": notes}
 
 
 def _answer(helm: Foreign, request: dict[str, Any]) -> dict[str, Any]:

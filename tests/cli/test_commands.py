@@ -279,7 +279,7 @@ def test_a_pipe_reaches_an_executable_too(tmp_path: Path) -> None:
     with subprocess.Popen(["sh", "-c", f"echo 'job: {{attempt: 2}}' > {pipe}"]):
         files = [word for file in stack_files() for word in ("-f", str(file))]
         done = process("render", "grpo-job", "--helm", str(helm), *files, "-f", str(pipe))
-    assert "name: gemma3-gsm8k-2" in done.stdout
+    assert 'name: "gemma3-gsm8k-2"' in done.stdout
 
 
 @pytest.mark.parametrize("stream", [">&-", "2>&-"])

@@ -64,6 +64,21 @@ def test_a_chart_renders_in_the_order_of_installation_with_hooks_last(engine: En
     assert rendered.chart == "app"
 
 
+def test_a_mention_of_hooks_that_is_none_stays_what_it_is(engine: Engine, chart: str) -> None:
+    """The embedded Helm renders hooks under another name, which must show nowhere."""
+    folder = Path(chart) / "templates"
+    data = "data: {why: helm.sh/hook, also: helm.sh/hook-weight}\n"
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: words}\n" + data
+    (folder / "words.yaml").write_text(text)
+    with (folder / "NOTES.txt").open("a") as notes:
+        notes.write("See helm.sh/hook.\n")
+    rendered = engine.render(chart, release="r")
+    assert "hooked" not in rendered.manifest + (rendered.notes or "")
+    words = next(item for item in rendered.documents if item["metadata"]["name"] == "words")
+    assert words["data"] == {"why": "helm.sh/hook", "also": "helm.sh/hook-weight"}
+    assert rendered.documents[-1]["metadata"]["annotations"] == {"helm.sh/hook": "test"}
+
+
 def test_notes_are_rendered_where_the_engine_can(engine: Engine, chart: str) -> None:
     rendered = engine.render(chart, release="r")
     assert rendered.notes == (None if "v3." in rendered.engine else "Installed r.\n")

@@ -35,9 +35,14 @@
 {{- end -}}
 {{- end }}
 
-{{/* common.check: what no schema can say in a sentence that helps. Called first by every template.
+{{/* common.check: what no schema can say in a sentence that helps. Called first by every template, because Helm chooses which one is
+     rendered first; that one leaves a mark for the others, all of which see the same .Release.
                                                                   include "common.check" $ */}}
 {{- define "common.check" -}}
+{{- if not (hasKey .Release "grpoChecked") }}{{ include "common.checkValues" . }}{{ $_ := set .Release "grpoChecked" true }}{{ end -}}
+{{- end }}
+
+{{- define "common.checkValues" -}}
 {{- if not .Values.accelerator -}}
 {{- fail "no accelerator profile: add -f values/accelerators/b200.yaml (or h200.yaml) before your other -f files" -}}
 {{- end -}}
