@@ -17,6 +17,10 @@ from harness.stack import Stack
 from harness.waiting import until
 
 
+# What the program in the cluster does is the same under both Helms.
+ONE_HELM = pytest.mark.parametrize("helm", ["helm4"], indirect=True)
+
+
 @pytest.fixture(scope="module")
 def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
     """A B200 cluster with a real Ray head that all runs of this module share."""
@@ -46,6 +50,7 @@ def steps(stack: Stack, number: int) -> Stack:
     return stack.with_values(job={"config": {"grpo": {"max_num_steps": number}}})
 
 
+@ONE_HELM
 def test_a_failing_trainer_fails_the_job(run: Stack, image: Image) -> None:
     image.behave(exit=3)
     run.install("grpo-job")
@@ -55,6 +60,7 @@ def test_a_failing_trainer_fails_the_job(run: Stack, image: Image) -> None:
     assert len(image.calls()) == 1
 
 
+@ONE_HELM
 def test_retries_start_the_trainer_again(run: Stack, image: Image) -> None:
     image.behave(exit=[7, 0])
     run.with_values(job={"retries": 1}).install("grpo-job")
@@ -109,6 +115,7 @@ def test_a_higher_attempt_replaces_the_run(run: Stack, image: Image) -> None:
     assert first_end < second_start
 
 
+@ONE_HELM
 def test_a_used_attempt_is_not_run_with_another_spec(run: Stack, image: Image) -> None:
     """Uninstall and install again: the lock is gone, and the run directory still knows what attempt 1 was."""
     image.behave()
@@ -122,6 +129,7 @@ def test_a_used_attempt_is_not_run_with_another_spec(run: Stack, image: Image) -
     assert len(image.calls()) == 1
 
 
+@ONE_HELM
 def test_layers_that_disagree_fail_within_seconds(run: Stack, image: Image) -> None:
     image.behave()
     started = time.monotonic()
@@ -134,6 +142,7 @@ def test_layers_that_disagree_fail_within_seconds(run: Stack, image: Image) -> N
     assert image.calls() == []
 
 
+@ONE_HELM
 def test_two_runs_of_one_stack_have_their_own_directories(run: Stack, image: Image) -> None:
     other = run.with_values(job={"name": f"other-{run.helm.program.name}"})
     image.behave(seconds=0.5)
