@@ -16,7 +16,6 @@ from harness.rayhead import RayHeads
 from harness.stack import Stack
 from harness.waiting import until
 
-
 # What the program in the cluster does is the same under both Helms.
 ONE_HELM = pytest.mark.parametrize("helm", ["helm4"], indirect=True)
 
