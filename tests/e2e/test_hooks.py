@@ -25,16 +25,8 @@ from harness.waiting import until
 @pytest.fixture(scope="module")
 def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
     """A cluster with a real head; its workers are pods that run nothing."""
-    stack = new_stack("b200", ray={"test": {"timeoutSeconds": 30}})
-    ray_heads.namespaces.add(stack.namespace)
-    try:
-        stack.install("storage", "raycluster")
-        stack.until_ready()
-        ray_heads.until_up(stack.namespace)
+    with ray_heads.running(new_stack("b200", ray={"test": {"timeoutSeconds": 30}})) as stack:
         yield stack
-        stack.uninstall("raycluster", "storage")
-    finally:
-        ray_heads.namespaces.discard(stack.namespace)
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,8 @@ ONE_HELM = pytest.mark.parametrize("helm", ["helm4"], indirect=True)
 @pytest.fixture(scope="module")
 def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
     """A B200 cluster with a real Ray head that all runs of this module share."""
-    stack = new_stack("b200")
-    ray_heads.namespaces.add(stack.namespace)
-    try:
-        stack.install("storage", "raycluster")
-        stack.until_ready()
-        ray_heads.until_up(stack.namespace)
+    with ray_heads.running(new_stack("b200")) as stack:
         yield stack
-        stack.uninstall("raycluster", "storage")
-    finally:
-        ray_heads.namespaces.discard(stack.namespace)
 
 
 @pytest.fixture

@@ -19,16 +19,8 @@ JOBS = "http://127.0.0.1:8265/api/jobs/"
 @pytest.fixture
 def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
     """A cluster with a token, and a real Ray head that knows it."""
-    stack = new_stack("b200", ray={"tokenAuth": {"enabled": True}})
-    ray_heads.namespaces.add(stack.namespace)
-    try:
-        stack.install("storage", "raycluster")
-        stack.until_ready()
-        ray_heads.until_up(stack.namespace)
+    with ray_heads.running(new_stack("b200", ray={"tokenAuth": {"enabled": True}})) as stack:
         yield stack
-        stack.uninstall("raycluster", "storage")
-    finally:
-        ray_heads.namespaces.discard(stack.namespace)
 
 
 def test_a_job_runs_with_the_token_and_a_stranger_is_refused(cluster: Stack, image: Image) -> None:

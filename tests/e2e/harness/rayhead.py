@@ -6,7 +6,9 @@ the command of its first container with the environment that the API server hold
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness import containers, pods
@@ -14,6 +16,7 @@ from harness.controlplane import answers
 from harness.image import CODE
 from harness.kube import Kube, KubectlError, Manifest
 from harness.processes import Program
+from harness.stack import Stack
 from harness.waiting import until
 
 # Open without the token that a cluster may ask for.
@@ -60,6 +63,19 @@ class RayHeads:
             seconds,
             seen=lambda: self.problem or (self.current.program.tail() if self.current else "no head pod is ready"),
         )
+
+    @contextlib.contextmanager
+    def running(self, stack: Stack) -> Iterator[Stack]:
+        """Install storage and cluster of a stack, give it a real head, and uninstall both in the end."""
+        self.namespaces.add(stack.namespace)
+        try:
+            stack.install("storage", "raycluster")
+            stack.until_ready()
+            self.until_up(stack.namespace)
+            yield stack
+            stack.uninstall("raycluster", "storage")
+        finally:
+            self.namespaces.discard(stack.namespace)
 
     def _loop(self) -> None:
         while not self.stopped.wait(self.every):
