@@ -28,6 +28,8 @@ INDEX = "kustomization.yaml"
 _TEMPORARY = ".grpo-render.tmp"
 _MARK = "# Written by grpo render --output-dir, which rewrites and removes the files listed here. Do not edit.\n"
 _HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nsortOptions: {order: fifo}\n"
+_OWNER = "# Of"
+_STACK = "app.kubernetes.io/part-of"
 _FILE = re.compile(r"[a-z0-9][a-z0-9.-]*\.yaml")
 _MAX_STEM = 200
 
@@ -104,18 +106,40 @@ def files(rendered: Rendered) -> dict[str, str]:
     }
 
 
-def _index(names: Sequence[str]) -> str:
+def _owner(rendered: Rendered) -> str:
+    """Return the stack and the namespace that objects belong to, as the index names them; empty where none says."""
+    metadata = [each["metadata"] for each in rendered.documents]
+    stacks = sorted({(each.get("labels") or {}).get(_STACK, "") for each in metadata} - {""})
+    if not stacks:
+        return ""
+    namespaces = sorted({each.get("namespace", "") for each in metadata} - {"", "kube-system"})
+    return "".join(
+        f" {kind} {name}" for kind, names in (("stack", stacks), ("namespace", namespaces)) for name in names
+    )
+
+
+def _index(names: Sequence[str], owner: str) -> str:
     listed = "".join(f"  - {name}\n" for name in names)
-    return f"{_MARK}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
+    told = f"{_OWNER}{owner}\n" if owner else ""
+    return f"{_MARK}{told}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
 
 
-def _read_index(path: str) -> list[str]:
-    """Return the files that an earlier run has listed; raise OutputRefusedError for an index that is not ours."""
+def _read_index(path: str, owner: str) -> list[str]:
+    """Return the files that an earlier run has listed; raise OutputRefusedError for an index that is not ours.
+
+    Or of another stack: what this one lacks would be removed, and with pruning a training would end.
+    """
     with open(path, "rb") as file:
         data = file.read()
     fix = "give a folder of its own, or restore the file from Git"
     if not data.startswith(_MARK.encode()):
         raise OutputRefusedError(f"{path}: not written by grpo render, so nothing in this folder is touched", fix=fix)
+    second = data.decode(errors="replace").split("\n", 2)[1]
+    if owner and second.startswith(f"{_OWNER} ") and second != f"{_OWNER}{owner}":
+        raise OutputRefusedError(
+            f"{path}: the folder holds{second.removeprefix(_OWNER)}, and these values are{owner}",
+            fix="give each stack a folder of its own, or remove this one first",
+        )
     try:
         (index,) = yamlio.load_objects(data.decode(), path)
         names = [str(name) for name in index["resources"]]
@@ -127,14 +151,14 @@ def _read_index(path: str) -> list[str]:
     return names
 
 
-def _former(folder: str) -> list[str]:
+def _former(folder: str, owner: str) -> list[str]:
     """Return the files of an earlier run; raise OutputRefusedError where the folder holds anything else."""
     if not os.path.lexists(folder):
         return []
     if not os.path.isdir(folder):
         raise OutputRefusedError(f"{folder}: not a folder", fix="give another folder with --output-dir")
     present = set(os.listdir(folder)) - {_TEMPORARY}
-    former = _read_index(os.path.join(folder, INDEX)) if INDEX in present else []
+    former = _read_index(os.path.join(folder, INDEX), owner) if INDEX in present else []
     foreign = sorted(present - {INDEX, *former})
     odd = sorted(name for name in present if not stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode))
     for name in foreign or odd:
@@ -160,19 +184,19 @@ def _put(folder: str, name: str, text: str) -> bool:
     return True
 
 
-def _write(folder: str, texts: Mapping[str, str], former: Sequence[str]) -> Written:
+def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: str) -> Written:
     stale = [name for name in former if name not in texts]
     os.makedirs(folder, exist_ok=True)
     if not {*texts} <= {*former}:
         # An interrupted run must leave no file that the index does not name: the next run would take it for foreign.
-        _put(folder, INDEX, _index([*texts, *stale]))
+        _put(folder, INDEX, _index([*texts, *stale], owner))
     written = sum([_put(folder, name, text) for name, text in texts.items()])
     removed = 0
     for name in stale:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, name))
             removed += 1
-    _put(folder, INDEX, _index([*texts]))
+    _put(folder, INDEX, _index([*texts], owner))
     return Written(folder, len(texts), written, removed)
 
 
@@ -184,8 +208,9 @@ def write(directory: str, layers: Mapping[str, Rendered]) -> list[Written]:
     """
     try:
         texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}
-        former = {folder: _former(folder) for folder in texts}
-        return [_write(folder, texts[folder], former[folder]) for folder in texts]
+        owners = {os.path.join(directory, layer): _owner(rendered) for layer, rendered in layers.items()}
+        former = {folder: _former(folder, owners[folder]) for folder in texts}
+        return [_write(folder, texts[folder], former[folder], owners[folder]) for folder in texts]
     except OSError as error:
         raise OutputError(
             f"{error.filename or directory}: cannot be written: {error.strerror}",

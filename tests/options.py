@@ -27,7 +27,7 @@ def instead(**source: Any) -> Values:
 
 
 INSTANCE = {"location": "us-central1-a", "instance": "fast", "ip": "10.1.2.3", "filesystem": "lfs", "size": "18000Gi"}
-MADE = {"perUnitStorageThroughput": "1000", "network": "projects/p/global/networks/v"}
+MADE = {"perUnitStorageThroughput": "1000", "network": "projects/p/global/networks/v", "zone": "us-central1-a"}
 EXTRAS: Values = {
     "env": {"PART": {"value": "1"}, "KEY": {"secret": {"name": "keys", "key": "one"}}},
     "labels": {"team": "rl"},
@@ -57,7 +57,7 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "platform": {
         "gke-standard": {},
-        "gke-autopilot": {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "5Gi"}}},
+        "gke-autopilot": {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "4Gi"}}},
         "kubernetes": {"platform": {"kind": "kubernetes"}},
     },
     "network": {mode: {"network": {"mode": mode}} for mode in ("multiNetwork", "dranet", "none")},
@@ -81,7 +81,7 @@ FACTORS: dict[str, dict[str, Values]] = {
         "pvc": instead(pvc={"storageClassName": "shared", "size": "1Ti"}),
         "made": instead(pvc={"storageClassName": "lustre", "size": "9000Gi", "lustre": MADE}),
     },
-    "local": {"off": {}, "on": {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "100Gi"}}}}},
+    "local": {"off": {}, "on": {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "20Gi"}}}}},
     "cluster": {mode: {"job": {"cluster": {"mode": mode}}} for mode in ("existing", "ephemeral")},
     "head": {
         "plain": {},
@@ -149,6 +149,7 @@ def refused() -> Iterator[Refused]:
     )
     yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
     yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
+    yield Refused(("platform", "gke-autopilot"), ("accelerator", "gb200"), "network", "documents A4X for GKE Standard")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
     yield Refused(("accelerator", "cpu"), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs")
 

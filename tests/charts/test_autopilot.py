@@ -69,11 +69,29 @@ def test_a_reservation_chooses_the_nodes_that_autopilot_makes(render: Render) ->
     assert selectors[1] == standard
     assert selectors[0] == {
         **standard,
+        "cloud.google.com/gke-gpu-driver-version": "latest",
         "cloud.google.com/reservation-name": "ours",
         "cloud.google.com/reservation-affinity": "specific",
         "cloud.google.com/gke-placement-group": "gemma-ray",
         "cloud.google.com/placement-policy-name": "near",
     }
+
+
+@pytest.mark.parametrize(("cpu", "memory", "chosen"), [("32", "128Gi", True), ("16", "64Gi", False), ("16", "104Gi", True)])
+def test_a_large_head_gets_a_class_that_has_room(cpu: str, memory: str, chosen: bool, render: Render) -> None:
+    """Autopilot's default class ends at 30 cores and 110 GiB a pod, sidecars included."""
+    head = {"cpu": cpu, "memory": memory}
+    cluster = by_kind(render("raycluster", shapes.merge(AUTOPILOT, {"ray": {"head": head}})), "RayCluster")
+    selector = cluster["spec"]["headGroupSpec"]["template"]["spec"].get("nodeSelector")
+    assert selector == ({"cloud.google.com/compute-class": "Balanced"} if chosen else None)
+
+
+def test_the_driver_is_the_newest_where_the_image_asks_for_one(render: Render) -> None:
+    """There is no node pool that could say it."""
+    cluster = by_kind(render("raycluster", AUTOPILOT), "RayCluster")
+    spec = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+    assert spec["nodeSelector"]["cloud.google.com/gke-gpu-driver-version"] == "latest"
+    assert "make the node pool" not in str(spec["initContainers"])
 
 
 def test_the_notes_name_no_node_pool_and_the_pinned_installer(render_text: RenderText) -> None:
@@ -90,7 +108,13 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
     ("layer", "values", "message"),
     [
         ("raycluster", {"ray": {"head": {"ephemeralStorage": "50Gi"}}}, r"10Gi of local disk .*ray\.head\.ephemeralSt"),
-        ("raycluster", {"ray": {"gcsfuse": {"ephemeralStorage": "6Gi"}}}, r"GCS FUSE sidecar for 6Gi"),
+        ("raycluster", {"ray": {"gcsfuse": {"ephemeralStorage": "7Gi"}}}, r"the GCS FUSE sidecar 7Gi"),
+        (
+            "raycluster",
+            {"ray": {"head": {"ephemeralStorage": "5Gi"}, "logs": {"fluentBit": {"enabled": True}}}},
+            r"ray-head 5Gi, fluent-bit 1Gi, the GCS FUSE sidecar 5Gi",
+        ),
+        ("raycluster", {"ray": {"gcsfuse": {"memory": "16Gi"}}}, r"2 cores and 14Gi at most"),
         (
             "network",
             {"network": {"rdmaInstaller": {"enabled": True}}},

@@ -52,7 +52,11 @@ EVERYTHING: dict[str, Any] = {
             "pvc": {
                 "storageClassName": "lustre",
                 "size": "72000Gi",
-                "lustre": {"perUnitStorageThroughput": "500", "network": "projects/p/global/networks/v"},
+                "lustre": {
+                    "perUnitStorageThroughput": "500",
+                    "network": "projects/p/global/networks/v",
+                    "zone": "us-central1-a",
+                },
             },
         },
         "scratch": {
@@ -91,6 +95,14 @@ SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
     ("platform", "capacity", "maxRunDurationSeconds"): {"platform": {"capacity": {"kind": "queued"}}},
     ("ray", "kueue", "topology", "preferred"): {"ray": {"kueue": {"topology": {"required": ""}}}},
     ("job", "nodes"): THREE,
+    ("storage", "data", "gcsfuse", "purpose"): {
+        "storage": {"data": {"gcsfuse": {"mountOptions": {"metadata-cache:ttl-secs": "0", "rename-dir-limit": "1"}}}}
+    },
+    # One pod alone may have a volume to itself.
+    ("storage", "scratch", "pvc", "accessMode"): {
+        "ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 0}},
+        "tracking": {"tensorboard": {"server": {"enabled": False}}},
+    },
     ("storage", "lustre", "existingClaim", "name"): THREE,
     ("storage", "lustre", "existingClaim", "gcsfuse", "enabled"): {
         "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}}

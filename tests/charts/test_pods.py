@@ -12,6 +12,8 @@ from postrender.helm import Rendered
 from tests.conftest import Object, Render, by_kind
 
 RenderText = Callable[..., Rendered]
+ONCE = "ReadWriteOnce"
+LUSTRE = {"perUnitStorageThroughput": "125", "network": "projects/p/global/networks/v", "zone": "us-central1-a"}
 
 
 def pod(render: Render, part: str, values: dict[str, Any]) -> Object:
@@ -82,6 +84,11 @@ def test_the_users_security_context_is_laid_over_and_privileged_replaces(render:
         ({"mounts": {"data": {"mountPath": "/data"}}}, r"volume data is mounted at /data already"),
         ({"sidecars": {"ray-head": {"image": "a:1"}}}, r"ray\.head\.sidecars\.ray-head: the pod has a container"),
         ({"initContainers": {"a": {"image": "a:1"}}, "sidecars": {"a": {"image": "a:1"}}}, r"has a container of that"),
+        (
+            {"sidecars": {"a": {"image": "a:1", "volumeMounts": [{"name": "nothing", "mountPath": "/n"}]}}},
+            r"ray\.head\.sidecars\.a mounts volume nothing, which the pod has not",
+        ),
+        ({"volumes": {"ray-logs": {"emptyDir": {}}}}, r"ray\.head\.volumes\.ray-logs"),
         ({"sidecars": {"a": {"imagee": "a:1"}}}, "imagee"),
         ({"sidecars": {"a": {}}}, "image"),
         ({"volumes": {"a": {"emptydir": {}}}}, "emptydir"),
@@ -107,6 +114,54 @@ def test_the_log_sidecar_reads_what_ray_writes(render: Render) -> None:
         assert sidecar["image"].count(":") == 1
         assert sidecar["resources"]["limits"] == sidecar["resources"]["requests"]
         assert {"name": "ray-logs", "emptyDir": {}} in spec["volumes"]
+
+
+def test_the_log_sidecar_reads_the_users_own_volume_at_rays_folder(render: Render) -> None:
+    """Two mounts of one folder would be refused when KubeRay makes the pod."""
+    own = {"volumes": {"session": {"emptyDir": {}}}, "mounts": {"session": {"mountPath": "/tmp/ray"}}}
+    ray, sidecar = pod(render, "head", {"ray": {"logs": {"fluentBit": {"enabled": True}}, "head": own}})["containers"]
+    assert [mount["name"] for mount in ray["volumeMounts"] if mount["mountPath"] == "/tmp/ray"] == ["session"]
+    assert sidecar["volumeMounts"] == [{"name": "session", "mountPath": "/tmp/ray", "readOnly": True}]
+
+
+def test_helpers_go_where_the_head_may_go(render: Render) -> None:
+    """TensorBoard and the tests pull the same image from the same registry; where the head has GPUs, no node may be without."""
+    values: dict[str, Any] = {
+        "tracking": {"tensorboard": {"server": {"enabled": True}}},
+        "ray": {"head": {"podSpec": {"imagePullSecrets": [{"name": "registry"}], "nodeSelector": {"pool": "cpu"}}}},
+    }
+    for gpus in (False, True):
+        values["ray"]["head"]["gpus"] = {"enabled": gpus}
+        objects = render("raycluster", values)
+        specs = [item["spec"] for item in objects if item["kind"] == "Pod"]
+        specs.append(by_kind(objects, "Deployment")["spec"]["template"]["spec"])
+        assert len(specs) == 5
+        for spec in specs:
+            assert spec["imagePullSecrets"] == [{"name": "registry"}]
+            assert spec["serviceAccountName"] == "gemma"
+            assert ("requiredDuringSchedulingIgnoredDuringExecution" in spec["affinity"]["nodeAffinity"]) is not gpus
+            assert spec.get("nodeSelector") == (None if gpus else {"pool": "cpu"})
+
+
+def test_a_head_with_gpus_is_near_its_workers(render: Render) -> None:
+    """Both pod sets form one group, or the head's node could lie in another block."""
+    topology = {"queue": "gpus", "topology": {"required": "a/b"}}
+    values = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}, "kueue": topology}}
+    spec = by_kind(render("raycluster", values), "RayCluster")["spec"]
+    for template in (spec["headGroupSpec"]["template"], spec["workerGroupSpecs"][0]["template"]):
+        annotations = template["metadata"]["annotations"]
+        assert annotations["kueue.x-k8s.io/podset-required-topology"] == "a/b"
+        assert annotations["kueue.x-k8s.io/podset-group-name"] == "gpu"
+
+
+def test_tensorboard_is_closed_with_the_cluster(render: Render) -> None:
+    """It asks for no password."""
+    values = {"tracking": {"tensorboard": {"server": {"enabled": True}}}, "ray": {"networkPolicy": {"enabled": True}}}
+    policies = {item["metadata"]["name"]: item for item in render("raycluster", values) if item["kind"] == "NetworkPolicy"}
+    assert policies["gemma-tensorboard"]["spec"] == {
+        "podSelector": {"matchLabels": {"grpo-charts/tensorboard": "gemma"}},
+        "policyTypes": ["Ingress"],
+    }
 
 
 def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> None:
@@ -245,6 +300,69 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
             "grpo-job",
             {"stack": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}},
             r"a RayJob that runs on an existing cluster too, which Kueue refuses",
+        ),
+        (
+            "raycluster",
+            {"ray": {"env": {"RAY_AUTH_MODE": {"value": "disabled"}}}},
+            r"ray\.env\.RAY_AUTH_MODE: KubeRay sets or refuses RAY_AUTH_MODE itself",
+        ),
+        (
+            "raycluster",
+            {"storage": {"big": {"mountPath": "/big", "ephemeral": {"size": "5Ti"}}}},
+            r"storage\.big\.ephemeral\.size is 5Ti, and a worker has 1000Gi",
+        ),
+        (
+            "raycluster",
+            {"storage": {"one": {"mountPath": "/o", "pvc": {"storageClassName": "a", "size": "1Gi", "accessMode": ONCE}}}},
+            r"storage\.one\.pvc\.accessMode is ReadWriteOnce",
+        ),
+        (
+            "raycluster",
+            {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "a"}}}, "ray": {"gcsfuse": {"cacheSize": "1Gi"}}},
+            r"ray\.gcsfuse\.cacheSize: no volume of storage is a bucket",
+        ),
+        (
+            "raycluster",
+            {"storage": {"data": {"gcsfuse": {"mountOptions": {"file-cache-max-size-mb": "-1"}}}}},
+            r"no disk for it: set ray\.gcsfuse\.cacheSize",
+        ),
+        (
+            "raycluster",
+            {"storage": {"data": {"mountPath": "/tmp/ray"}}},
+            r"storage\.data\.mountPath is /tmp/ray, where each pod's own Ray session",
+        ),
+        (
+            "raycluster",
+            {
+                "huggingface": {"offline": {"enabled": True}, "cache": {"volume": "local"}},
+                "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
+            },
+            r"needs a cache that holds something",
+        ),
+        (
+            "raycluster",
+            {"network": {"mode": "dranet"}, "ray": {"workers": {"podSpec": {"resourceClaims": [{"name": "rdma"}]}}}},
+            r"the charts claim devices under the name rdma themselves",
+        ),
+        (
+            "grpo-job",
+            {"storage": {"data": {"gcsfuse": {"purpose": "data"}}}},
+            r"set storage\.data\.gcsfuse\.purpose to checkpoints",
+        ),
+        (
+            "grpo-job",
+            {"job": {"name": "gemma-ray", "cluster": {"mode": "ephemeral"}}},
+            r"job\.name is gemma-ray, and so is the stack's RayCluster",
+        ),
+        (
+            "storage",
+            {
+                "storage": {
+                    name: {"mountPath": f"/{name}", "pvc": {"storageClassName": "l", "size": "72000Gi", "lustre": LUSTRE}}
+                    for name in ("a", "b")
+                }
+            },
+            r"storage\.a\.pvc and storage\.b\.pvc both make the storage class l",
         ),
         (
             "network",

@@ -51,10 +51,10 @@ def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Ren
     """Both halves of the claim, beside the taint and the selector of arm64."""
     objects = render("raycluster", ARM, accelerator="gb200")
     domain = by_kind(objects, "ComputeDomain")
-    assert domain["spec"] == {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "gemma-ray-nvlink"}}}
+    assert domain["spec"] == {"numNodes": 2, "channel": {"resourceClaimTemplate": {"name": "gemma-ray-nvlink-2"}}}
     _, worker = parts(objects)
     spec = worker["spec"]
-    assert spec["resourceClaims"] == [{"name": "nvlink", "resourceClaimTemplateName": "gemma-ray-nvlink"}]
+    assert spec["resourceClaims"] == [{"name": "nvlink", "resourceClaimTemplateName": "gemma-ray-nvlink-2"}]
     assert spec["containers"][0]["resources"]["claims"] == [{"name": "nvlink"}]
     assert spec["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-gb200", "kubernetes.io/arch": "arm64"}
     assert {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"} in spec[
@@ -62,6 +62,17 @@ def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Ren
     ]
     assert variables(worker)["NCCL_PXN_C2C"] == "1"
     assert "NCCL_TUNER_CONFIG_PATH" not in variables(worker)
+
+
+def test_another_number_of_nodes_is_another_domain(render: Render) -> None:
+    """The spec of a ComputeDomain is immutable, and an upgrade would be refused."""
+    names = {
+        by_kind(render("raycluster", {**ARM, "ray": {"workers": {"replicas": count}}}, accelerator="gb200"), "ComputeDomain")[
+            "metadata"
+        ]["name"]
+        for count in (2, 4)
+    }
+    assert names == {"gemma-ray-nvlink-2", "gemma-ray-nvlink-4"}
 
 
 def test_dranet_and_nvlink_claims_stand_side_by_side(render: Render) -> None:
@@ -112,6 +123,7 @@ def test_a_machine_without_rdma_has_its_own_settings(render: Render) -> None:
             {**ARM, "ray": {"workers": {"replicas": 19}}},
             r"19 GPU nodes, and an NVLink domain of gb200 has 18 at most",
         ),
+        ("gb200", "network", {"platform": {"kind": "gke-autopilot"}}, r"documents A4X for GKE Standard only"),
         *(
             ("gb200", "raycluster", {**ARM, "platform": {"capacity": {"kind": kind}}}, r"sold by reservation only")
             for kind in ("spot", "flex-start", "queued")

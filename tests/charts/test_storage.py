@@ -144,7 +144,7 @@ def test_the_notes_name_the_role_for_each_bucket(render_text: Callable[..., Rend
 
 
 LUSTRE = {"location": "us-central1-a", "instance": "fast", "ip": "10.1.2.3", "filesystem": "lfs", "size": "18000Gi"}
-TIER = {"perUnitStorageThroughput": "500", "network": "projects/p/global/networks/vpc"}
+TIER = {"perUnitStorageThroughput": "500", "network": "projects/p/global/networks/vpc", "zone": "us-central1-a"}
 
 
 def lustre_class(size: str, **changes: str) -> dict[str, Any]:
@@ -180,7 +180,10 @@ def test_a_class_of_lustre_outlives_its_claims(render: Render) -> None:
     """Its parameters are the two that the driver needs."""
     objects = render("storage", lustre_class("36000Gi"))
     found = find(objects, "StorageClass", "team-a-lustre")
-    assert (found["provisioner"], found["parameters"]) == ("lustre.csi.storage.gke.io", TIER)
+    parameters = {key: value for key, value in TIER.items() if key != "zone"}
+    assert (found["provisioner"], found["parameters"]) == ("lustre.csi.storage.gke.io", parameters)
+    (expression,) = found["allowedTopologies"][0]["matchLabelExpressions"]
+    assert expression == {"key": "topology.gke.io/zone", "values": [TIER["zone"]]}
     assert found["reclaimPolicy"] == "Retain"
     claim = find(objects, "PersistentVolumeClaim", "gemma-data")
     assert claim["spec"]["storageClassName"] == "team-a-lustre"

@@ -204,3 +204,14 @@ def test_kustomize_reads_the_folder(render_to: Run, out: Path, capsys: pytest.Ca
         built = subprocess.run([kubectl, "kustomize", out / layer], check=True, capture_output=True, text=True).stdout
         texts = [(out / layer / name).read_text(encoding="utf-8") for name in listed(out / layer)]
         assert [*yamlio.load_objects(built, layer)] == [o for t in texts for o in yamlio.load_objects(t, layer)]
+
+
+def test_the_folder_of_another_stack_is_refused(render_to: Run, out: Path) -> None:
+    """What it holds would be removed, and with pruning a training would end."""
+    render_to()
+    before = state(out)
+    code, _, err = render_to("all", "stack: {name: qwen}\n")
+    assert code == 2
+    assert "holds stack gemma, and these values are stack qwen" in err.replace(" namespace rl", "")
+    assert "a folder of its own" in err
+    assert state(out) == before

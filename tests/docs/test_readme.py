@@ -41,7 +41,7 @@ def test_the_example_is_real_output(
 
 def files_of_the_install_block() -> list[str]:
     """Return the -f options of the block that installs the stack."""
-    found = re.search(r'\$ F="(.*)"', README)
+    found = re.search(r"\$ F=\((.*)\)", README)
     assert found
     return found[1].split()
 
@@ -64,7 +64,7 @@ def test_the_gitops_block_writes_a_folder(
     shutil.copytree(ROOT / "values", tmp_path / "values")
     shutil.copy(SITE, tmp_path / "my-site.yaml")
     monkeypatch.chdir(tmp_path)
-    assert cli.main(found[1].replace("$F", " ".join(files_of_the_install_block())).split()) == 0
+    assert cli.main(found[1].replace('"${F[@]}"', " ".join(files_of_the_install_block())).split()) == 0
     assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()[:4]] == [
         f"deploy/{layer}" for layer in LAYERS
     ]

@@ -21,6 +21,21 @@ CONTAINERS = "(object.spec.containers + object.spec.?initContainers.orValue([]))
 GPU = "object.spec.containers.exists(c, 'nvidia.com/gpu' in c.?resources.?limits.orValue({}))"
 HOST = "object.spec.?volumes.orValue([]).filter(v, has(v.hostPath))"
 CONTEXT = "c.?securityContext"
+
+
+def total(resource: str) -> str:
+    """Give the sum of what the containers of a pod ask for, as an expression.
+
+    Of three containers, the most that a pod of ours has: CEL adds up no list of quantities.
+    """
+    parts = [
+        f"(object.spec.containers.size() > {i} ?"
+        f" quantity(object.spec.containers[{i}].?resources.?requests[?'{resource}'].orValue('0')) : quantity('0'))"
+        for i in range(3)
+    ]
+    return f"{parts[0]}.add({parts[1]}).add({parts[2]})"
+
+
 # What GKE's own messages and documentation say that Autopilot refuses, as far as a pod of ours could ask for it.
 RULES = {
     "autogke-disallow-privilege": f"{CONTAINERS}.all(c, !{CONTEXT}.?privileged.orValue(false))",
@@ -37,8 +52,11 @@ RULES = {
     " c.?resources.?limits.orValue({})))",
     "autogke-node-pools": "!('cloud.google.com/gke-nodepool' in object.spec.?nodeSelector.orValue({}))",
     "autogke-node-affinity": "!has(object.spec.affinity) || !has(object.spec.affinity.nodeAffinity)",
-    "autogke-local-disk": f"{GPU} || {CONTAINERS}.all(c, quantity(c.?resources.?requests[?'ephemeral-storage']"
-    ".orValue('0')).compareTo(quantity('10Gi')) <= 0)",
+    "autogke-local-disk": f"{GPU} || {total('ephemeral-storage')}.compareTo(quantity('10Gi')) <= 0",
+    # The default class; another one has more room.
+    "autogke-pod-limit-constraints": f"{GPU} || 'cloud.google.com/compute-class' in"
+    " object.spec.?nodeSelector.orValue({})"
+    f" || ({total('cpu')}.compareTo(quantity('30')) <= 0 && {total('memory')}.compareTo(quantity('110Gi')) <= 0)",
 }
 
 
@@ -103,6 +121,7 @@ BAD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "autogke-node-pools": ({"nodeSelector": {"cloud.google.com/gke-nodepool": "p"}}, {}),
     "autogke-node-affinity": ({"affinity": {"nodeAffinity": {}}}, {}),
     "autogke-local-disk": ({}, {"resources": {"requests": {"ephemeral-storage": "11Gi"}}}),
+    "autogke-pod-limit-constraints": ({}, {"resources": {"requests": {"cpu": "31"}}}),
 }
 
 
@@ -118,7 +137,7 @@ def test_each_rule_refuses_its_pod(autopilot: None, kube: Kube) -> None:
 
 def values(kind: str, **ray: Any) -> dict[str, Any]:
     """Give a stack for a kind of GKE cluster, with everything that adds containers or pods."""
-    more = {"logs": {"fluentBit": {"enabled": True}}, "head": {"ephemeralStorage": "5Gi"}, **ray}
+    more = {"logs": {"fluentBit": {"enabled": True}}, "head": {"ephemeralStorage": "4Gi"}, **ray}
     server = {"server": {"enabled": True}}
     return {"platform": {"kind": kind}, "ray": more, "tracking": {"tensorboard": server}}
 

@@ -15,6 +15,8 @@ API = "resource.k8s.io/v1"
 DRIVER = "dra.net"
 # Two of the four H200 nodes publish devices: enough for one cluster and not for a second.
 NODES = ("h200-0", "h200-1")
+# GKE labels nodes whose networks it has made.
+PROFILE = "gke.networks.io/accelerator-network-profile"
 
 
 def device_class() -> Manifest:
@@ -40,8 +42,11 @@ def resource_slice(node: str) -> Manifest:
 def devices(kube: Kube) -> Iterator[None]:
     """A cluster whose two nodes publish their RDMA devices."""
     kube.create([device_class(), *map(resource_slice, NODES)])
+    for node in NODES:
+        kube.run("label", "node", node, f"{PROFILE}=auto")
     yield
     for node in NODES:
+        kube.run("label", "node", node, f"{PROFILE}-")
         kube.delete("resourceslice", f"{node}-rdma")
     kube.delete("deviceclass", "mrdma.google.com")
 

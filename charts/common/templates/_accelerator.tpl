@@ -49,7 +49,7 @@
 {{- $claims = append $claims (dict "name" "rdma" "resourceClaimTemplateName" (include "common.claimTemplateName" .)) -}}
 {{- end -}}
 {{- if .Values.accelerator.nvlinkDomainNodes -}}
-{{- $claims = append $claims (dict "name" "nvlink" "resourceClaimTemplateName" (printf "%s-nvlink" (include "common.owner" .))) -}}
+{{- $claims = append $claims (dict "name" "nvlink" "resourceClaimTemplateName" (include "common.computeDomainName" .)) -}}
 {{- end -}}
 {{- toJson $claims -}}
 {{- end }}
@@ -93,7 +93,7 @@ spec:
 apiVersion: resource.nvidia.com/v1beta1
 kind: ComputeDomain
 metadata:
-  name: "{{ include "common.owner" $ }}-nvlink"
+  name: {{ include "common.computeDomainName" $ | quote }}
   namespace: {{ $.Release.Namespace | quote }}
   labels:
     {{- include "common.labels" $ | nindent 4 }}
@@ -101,6 +101,12 @@ spec:
   numNodes: {{ $nodes }}
   channel:
     resourceClaimTemplate:
-      name: "{{ include "common.owner" $ }}-nvlink"
+      name: {{ include "common.computeDomainName" $ | quote }}
 {{- end -}}
+{{- end }}
+
+{{/* common.computeDomainName: name of the ComputeDomain and of its claim template. The spec of a domain is immutable, so that another
+     number of nodes is another domain.                           include "common.computeDomainName" $ */}}
+{{- define "common.computeDomainName" -}}
+{{- printf "%s-nvlink-%d" (include "common.owner" .) (include "common.gpuNodes" . | int64) -}}
 {{- end }}

@@ -17,6 +17,9 @@
 {{- if $cache.volume -}}
 {{- $mount := include "common.mountPath" (list . "huggingface.cache.volume" $cache.volume) -}}
 {{- $environment = append $environment (dict "name" "HF_HOME" "value" (printf "%s/%s" $mount $cache.path)) -}}
+{{- if and .Values.huggingface.offline.enabled (hasKey (get (include "common.volumes" . | fromJson) $cache.volume) "ephemeral") -}}
+{{- fail (printf "huggingface.offline.enabled needs a cache that holds something, and huggingface.cache.volume %q is local disk, empty in each new pod: name a volume that stays" $cache.volume) -}}
+{{- end -}}
 {{- else if .Values.huggingface.offline.enabled -}}
 {{- fail "huggingface.offline.enabled needs a cache: set huggingface.cache.volume to the volume that holds weights and data" -}}
 {{- end -}}
@@ -59,6 +62,9 @@
 {{- $merged := dict -}}
 {{- range $path := keys $paths | sortAlpha -}}
 {{- range $name, $entry := include "common.variables" (list $path (get $paths $path)) | fromJson -}}
+{{- if has $name (include "common.kuberayVariables" . | fromJsonArray) -}}
+{{- fail (printf "%s.%s: KubeRay sets or refuses %s itself, and would say so in an event only. Remove it" $path $name $name) -}}
+{{- end -}}
 {{- if has $name (include "common.ownVariables" $root | fromJsonArray) -}}
 {{- fail (printf "%s.%s: the charts set %s themselves. Remove it, and change the value it follows from" $path $name $name) -}}
 {{- end -}}
@@ -68,6 +74,14 @@
 {{- $list := list -}}
 {{- range $name := keys $merged | sortAlpha }}{{ $list = append $list (get $merged $name) }}{{ end -}}
 {{- toJson $list -}}
+{{- end }}
+
+{{/* common.kuberayVariables: names that KubeRay adds without looking, judges by what else is set, or refuses, as JSON list.
+                                                                  include "common.kuberayVariables" . | fromJsonArray */}}
+{{- define "common.kuberayVariables" -}}
+{{- toJson (list
+  "FQ_RAY_IP" "RAY_IP" "RAY_CLUSTER_NAME" "RAY_CLUSTER_NAMESPACE" "RAY_CLOUD_INSTANCE_ID" "RAY_NODE_TYPE_NAME" "KUBERAY_GEN_RAY_START_CMD"
+  "RAY_AUTH_MODE" "RAY_AUTH_TOKEN" "RAY_enable_autoscaler_v2" "REDIS_USERNAME" "REDIS_PASSWORD" "RAY_REDIS_ADDRESS") -}}
 {{- end }}
 
 {{/* common.ownVariables: names that the charts set on head or workers, as JSON list. The head counts for both, because the driver's

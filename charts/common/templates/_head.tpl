@@ -13,7 +13,9 @@
 {{- $storage := include "common.podVolumes" . | fromJson -}}
 {{- $template = include "common.pod.headText" (dict "root" . "storage" $storage "environment" $environment "head" $head) | fromYaml -}}
 {{- end -}}
-{{- include "common.overlay" (list . $template "head") -}}
+{{- $template = include "common.overlay" (list . $template "head") | fromJson -}}
+{{- if not $head.gpus.enabled }}{{ include "common.checkAutopilotDisk" (list . $template) }}{{ end -}}
+{{- toJson $template -}}
 {{- end }}
 
 {{/* common.offGpuNodes: affinity of a pod without GPUs, as JSON. On Autopilot a pod without GPUs lands on no GPU node anyway, and node
@@ -74,6 +76,9 @@ metadata:
   annotations: {{ toJson .storage.annotations }}
 spec:
   serviceAccountName: {{ include "common.name" (list .root "serviceAccount") | quote }}
+  {{- with include "common.headSelector" .root | fromJson }}
+  nodeSelector: {{ toJson . }}
+  {{- end }}
   {{- with include "common.offGpuNodes" .root | fromJson }}
   affinity: {{ toJson . }}
   {{- end }}

@@ -12,8 +12,15 @@ Needs, before the pods start:
   a node without GPUs with more than {{ .Values.ray.head.cpu }} cores, {{ .Values.ray.head.memory }} and {{ .Values.ray.head.ephemeralStorage }} of local disk, for the head
   {{- if (include "common.podVolumes" . | fromJson).annotations }} (and {{ .Values.ray.gcsfuse.cpu }} cores, {{ .Values.ray.gcsfuse.memory }} and {{ include "common.gcsfuseDisk" . }} for its GCS FUSE sidecar){{ end }}
   {{- end }}
-  {{ include "common.gpuNodes" . }} GPU nodes{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
+  {{- if not .Values.accelerator.gpusPerNode }}
+  {{ include "common.gpuNodes" . }} nodes like {{ .Values.accelerator.machineType }}, for the workers
+  {{- else }}
+  {{ include "common.gpuNodes" . }} GPU nodes{{ if include "common.isAutopilot" . }} (made when the pods are there){{ end }}{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
   {{- if ne .Values.network.mode "none" }} and the RDMA plugin (NOTES of the network release tell how){{ end }}; the init container check-node says what is missing
+  {{- end }}
+  {{- if not .Values.huggingface.offline.enabled }}
+  where the model is gated (Gemma, Llama): its licence accepted on the hub by the owner of the token
+  {{- end }}
   {{- $secrets := list -}}
   {{- if not .Values.huggingface.offline.enabled }}{{ $secrets = append $secrets .Values.huggingface.secret }}{{ end -}}
   {{- if .Values.tracking.wandb.enabled }}{{ $secrets = append $secrets .Values.tracking.wandb.secret }}{{ end -}}
@@ -21,7 +28,7 @@ Needs, before the pods start:
   Secret {{ .name }}, made from a file, so that the token stands in no shell history:
     kubectl create secret generic {{ .name }} --namespace {{ $.Release.Namespace }} --from-file={{ .key }}=TOKEN_FILE
   {{- end }}
-  {{- if include "common.isGoogle" . }}
+  {{- if and (include "common.isGoogle" .) (include "common.entries" .Values.accelerator.hostPaths | fromJson) }}
   a namespace that allows hostPath volumes{{ if not (or (include "common.isAutopilot" .) (eq .Values.network.mode "none")) }} and IPC_LOCK{{ end }}, which Pod Security baseline refuses:
     kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
   {{- end }}

@@ -7,6 +7,11 @@
 {{- $user := get $root.Values.ray $part -}}
 {{- include "common.overlay.checkMetadata" (list $root $template $part $user) -}}
 {{- $spec := include "common.entries" $user.podSpec | fromJson -}}
+{{- range $claim := get $spec "resourceClaims" | default list -}}
+{{- range get $template.spec "resourceClaims" | default list -}}
+{{- if eq .name $claim.name }}{{ fail (printf "ray.%s.podSpec.resourceClaims: the charts claim devices under the name %s themselves. Choose another name" $part $claim.name) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- range $key := list "tolerations" "resourceClaims" -}}
 {{- if get $spec $key }}{{ $_ := set $spec $key (concat (get $template.spec $key | default list) (get $spec $key)) }}{{ end -}}
 {{- end -}}
@@ -49,7 +54,7 @@
 {{- $ray := first $template.spec.containers -}}
 {{- range $ray.volumeMounts }}{{ $_ := set $paths .mountPath .name }}{{ end -}}
 {{- range $name, $volume := include "common.entries" $user.volumes | fromJson -}}
-{{- if hasKey $names $name }}{{ fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) }}{{ end -}}
+{{- if or (hasKey $names $name) (eq $name "ray-logs") }}{{ fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) }}{{ end -}}
 {{- $_ := set $names $name true -}}
 {{- $_ := set $template.spec "volumes" (append $template.spec.volumes (merge (dict "name" $name) $volume)) -}}
 {{- end -}}
@@ -59,6 +64,13 @@
 {{- if hasKey $paths $mount.mountPath }}{{ fail (printf "ray.%s.mounts.%s: volume %s is mounted at %s already. Choose another folder" $part $name (get $paths $mount.mountPath) $mount.mountPath) }}{{ end -}}
 {{- $_ := set $paths $mount.mountPath $mount.name -}}
 {{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts $mount) -}}
+{{- end -}}
+{{- range $kind := list "initContainers" "sidecars" -}}
+{{- range $name, $container := include "common.entries" (get $user $kind) | fromJson -}}
+{{- range $container.volumeMounts -}}
+{{- if not (hasKey $names .name) }}{{ fail (printf "ray.%s.%s.%s mounts volume %s, which the pod has not. Add it under ray.%s.volumes, or name another one" $part $kind $name .name $part) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $template -}}
 {{- end }}
@@ -77,9 +89,16 @@
 {{- $_ := set $ray "securityContext" (include "common.merge" (list $ours $theirs) | fromJson) -}}
 {{- $containers := dict "initContainers" ($template.spec.initContainers | default list) "sidecars" $template.spec.containers -}}
 {{- if $root.Values.ray.logs.fluentBit.enabled -}}
-{{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts (dict "name" "ray-logs" "mountPath" "/tmp/ray")) -}}
+{{- $logs := dict -}}
+{{- range $ray.volumeMounts }}{{ if eq .mountPath "/tmp/ray" }}{{ $logs = . }}{{ end }}{{ end -}}
+{{- if not $logs -}}
+{{- $logs = dict "name" "ray-logs" "mountPath" "/tmp/ray" -}}
+{{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts $logs) -}}
 {{- $_ := set $template.spec "volumes" (append $template.spec.volumes (dict "name" "ray-logs" "emptyDir" dict)) -}}
-{{- $_ := set $containers "sidecars" (append $containers.sidecars (include "common.fluentBit" $root | fromYaml)) -}}
+{{- end -}}
+{{- $sidecar := include "common.fluentBit" $root | fromYaml -}}
+{{- $_ := set $sidecar "volumeMounts" (list (merge (dict "readOnly" true) $logs)) -}}
+{{- $_ := set $containers "sidecars" (append $containers.sidecars $sidecar) -}}
 {{- end -}}
 {{- $taken := dict -}}
 {{- range $list := $containers }}{{ range $list }}{{ $_ := set $taken .name true }}{{ end }}{{ end -}}
@@ -104,6 +123,4 @@ args: [-q, -i, tail, -p, "path=/tmp/ray/session_latest/logs/*", -p, path_key=fil
 resources:
   {{- include "common.resources" (dict "cpu" "1" "memory" "256Mi" "ephemeralStorage" "1Gi") | nindent 2 }}
 securityContext: {{ include "common.bareSecurityContext" . }}
-volumeMounts:
-  - {name: ray-logs, mountPath: /tmp/ray, readOnly: true}
 {{- end }}

@@ -56,13 +56,10 @@
                                                                   include "common.checkAutopilot" $ */}}
 {{- define "common.checkAutopilot" -}}
 {{- if include "common.isAutopilot" . -}}
-{{- $head := .Values.ray.head -}}
-{{- $disk := include "common.mebibytes" $head.ephemeralStorage | int64 -}}
-{{- $sidecar := "0Mi" -}}
-{{- if (include "common.podVolumes" . | fromJson).annotations }}{{ $sidecar = include "common.gcsfuseDisk" . }}{{ end -}}
-{{- $disk = add $disk (include "common.mebibytes" $sidecar | int64) -}}
-{{- if and (not $head.gpus.enabled) (gt $disk 10240) -}}
-{{- fail (printf "Autopilot gives a pod without GPUs 10Gi of local disk and cuts a larger request without a word, and the head asks for %s, and its GCS FUSE sidecar for %s: lower ray.head.ephemeralStorage (and ray.gcsfuse), and put more on a volume (ray.head.volumes and ray.head.mounts, for instance an ephemeral claim at /tmp/ray)" $head.ephemeralStorage $sidecar) -}}
+{{- $sidecar := .Values.ray.gcsfuse -}}
+{{- $hasSidecar := (include "common.podVolumes" . | fromJson).annotations -}}
+{{- if and $hasSidecar (or (gt (int $sidecar.cpu) 2) (gt (include "common.mebibytes" $sidecar.memory | int64) 14336)) -}}
+{{- fail (printf "Autopilot gives the GCS FUSE sidecar 2 cores and 14Gi at most, and ray.gcsfuse asks for %s and %s: lower them" $sidecar.cpu $sidecar.memory) -}}
 {{- end -}}
 {{- range $part := list "head" "workers" -}}
 {{- include "common.checkAutopilotPod" (list $part (get $.Values.ray $part)) -}}
@@ -96,6 +93,43 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{/* common.checkAutopilotDisk: fail where a pod without GPUs asks for more local disk than Autopilot gives. Called with the whole pod.
+                                                                  include "common.checkAutopilotDisk" (list $ $template) */}}
+{{- define "common.checkAutopilotDisk" -}}
+{{- $root := index . 0 -}}{{- $template := index . 1 -}}
+{{- if include "common.isAutopilot" $root -}}
+{{- $disk := 0 -}}{{- $parts := list -}}
+{{- range $template.spec.containers -}}
+{{- $asked := dig "resources" "requests" "ephemeral-storage" "" . | toString -}}
+{{- if regexMatch "^[0-9]+(Mi|Gi|Ti)$" $asked -}}
+{{- $disk = add $disk (include "common.mebibytes" $asked | int64) -}}
+{{- $parts = append $parts (printf "%s %s" .name $asked) -}}
+{{- end -}}
+{{- end -}}
+{{- with get ($template.metadata.annotations | default dict) "gke-gcsfuse/ephemeral-storage-limit" -}}
+{{- $disk = add $disk (include "common.mebibytes" . | int64) -}}
+{{- $parts = append $parts (printf "the GCS FUSE sidecar %s" .) -}}
+{{- end -}}
+{{- if gt $disk 10240 -}}
+{{- fail (printf "Autopilot gives a pod without GPUs 10Gi of local disk and cuts a larger request without a word, and the head asks for more (%s): lower ray.head.ephemeralStorage (and ray.gcsfuse), and put more on a volume (ray.head.volumes and ray.head.mounts, for instance an ephemeral claim at /tmp/ray)" (join ", " $parts)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* common.headSelector: nodeSelector of a head without GPUs, as JSON. Autopilot's default class ends at 30 cores and 110 GiB a pod.
+                                                                  include "common.headSelector" $ | fromJson */}}
+{{- define "common.headSelector" -}}
+{{- $selector := dict -}}
+{{- if include "common.isAutopilot" . -}}
+{{- $cpu := int .Values.ray.head.cpu -}}{{- $memory := include "common.mebibytes" .Values.ray.head.memory | int64 -}}
+{{- if (include "common.podVolumes" . | fromJson).annotations -}}
+{{- $cpu = add $cpu (int .Values.ray.gcsfuse.cpu) -}}{{- $memory = add $memory (include "common.mebibytes" .Values.ray.gcsfuse.memory | int64) -}}
+{{- end -}}
+{{- if or (gt $cpu 30) (gt $memory 112640) }}{{ $_ := set $selector "cloud.google.com/compute-class" "Balanced" }}{{ end -}}
+{{- end -}}
+{{- toJson $selector -}}
 {{- end }}
 
 {{/* common.mebibytes: a quantity as a number of MiB.             include "common.mebibytes" "10Gi" | int64 */}}

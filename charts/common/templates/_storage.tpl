@@ -9,8 +9,8 @@
 {{- if ne (len $sources) 1 -}}
 {{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, lustre, pvc, ephemeral, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
 {{- end -}}
-{{- if or (eq $name "shared-memory") (hasPrefix "host-" $name) -}}
-{{- fail (printf "storage.%s: the pods have a volume of that name already (shared-memory and host-… are the chart's). Choose another name" $name) -}}
+{{- if or (has $name (list "shared-memory" "ray-logs" "gke-gcsfuse-cache" "tmp")) (hasPrefix "host-" $name) -}}
+{{- fail (printf "storage.%s: the pods have a volume of that name already (shared-memory, ray-logs, gke-gcsfuse-cache, tmp and host-… are the chart's). Choose another name" $name) -}}
 {{- end -}}
 {{- $_ := set $volumes $name $entry -}}
 {{- end -}}
@@ -21,7 +21,7 @@
 {{/* common.checkMountPaths: fail where two mounts of a worker have the same path; the API server says so only when KubeRay makes the pod.
                                                                   include "common.checkMountPaths" (list $ $volumes) */}}
 {{- define "common.checkMountPaths" -}}
-{{- $taken := dict "/dev/shm" "the chart's shared memory" -}}
+{{- $taken := dict "/dev/shm" "the chart's shared memory" "/tmp" "each pod's own scratch" "/tmp/ray" "each pod's own Ray session" -}}
 {{- range $name, $path := include "common.entries" ((index . 0).Values.accelerator).hostPaths | fromJson -}}
 {{- $_ := set $taken $path.mountPath (printf "accelerator.hostPaths.%s" $name) -}}
 {{- end -}}
@@ -54,14 +54,22 @@
 {{- $entry := get $entries $name -}}
 {{- $volume := dict "name" $name -}}
 {{- if hasKey $entry "ephemeral" -}}
+{{- include "common.checkLocalDisk" (list $root $name $entry.ephemeral.size) -}}
 {{- $_ := set $volume "emptyDir" (dict "sizeLimit" (include "common.quantity" $entry.ephemeral.size)) -}}
 {{- else -}}
 {{- $_ := set $volume "persistentVolumeClaim" (dict "claimName" (include "common.claimName" (list $root $name))) -}}
 {{- end -}}
 {{- $volumes = append $volumes $volume -}}
 {{- $mounts = append $mounts (dict "name" $name "mountPath" $entry.mountPath) -}}
+{{- $many := or (gt (int64 $root.Values.ray.workers.replicas) 0) $root.Values.tracking.tensorboard.server.enabled -}}
+{{- if and $many (eq (dig "accessMode" "" ($entry.pvc | default dict)) "ReadWriteOnce") -}}
+{{- fail (printf "storage.%s.pvc.accessMode is ReadWriteOnce, and pods on several nodes mount the volume: all but one would wait for ever. Use a class with ReadWriteMany" $name) -}}
+{{- end -}}
 {{- if include "common.isBucket" $entry }}{{ $annotations = include "common.gcsfuseAnnotations" $root | fromJson }}{{ end -}}
 {{- with $entry.gcsfuse }}{{ include "common.checkFileCache" (list $root $name .) }}{{ end -}}
+{{- end -}}
+{{- if and (not $annotations) $root.Values.ray.gcsfuse.cacheSize -}}
+{{- fail "ray.gcsfuse.cacheSize: no volume of storage is a bucket, and nothing would use the disk. Remove it" -}}
 {{- end -}}
 {{- if and $annotations $root.Values.ray.gcsfuse.cacheSize -}}
 {{- /* The driver's webhook looks for this name, and mounts the volume into its sidecar. */ -}}
@@ -70,47 +78,11 @@
 {{- dict "volumes" $volumes "mounts" $mounts "annotations" $annotations | toJson -}}
 {{- end }}
 
-{{/* common.gcsfuseAnnotations: annotations of a pod that mounts a bucket, as JSON. Without the first no sidecar is injected, and the pod
-     hangs at the mount without an error. Requests follow the limits.
-                                                                  include "common.gcsfuseAnnotations" $ | fromJson */}}
-{{- define "common.gcsfuseAnnotations" -}}
-{{- $sidecar := .Values.ray.gcsfuse -}}
-{{- dict
-  "gke-gcsfuse/volumes" "true"
-  "gke-gcsfuse/cpu-limit" $sidecar.cpu
-  "gke-gcsfuse/memory-limit" (include "common.quantity" $sidecar.memory)
-  "gke-gcsfuse/ephemeral-storage-limit" (include "common.gcsfuseDisk" .) | toJson -}}
-{{- end }}
-
-{{/* common.gcsfuseDisk: local disk of the sidecar, as a quantity. The file cache counts against it: the kubelet evicts a pod that uses
-     more than its containers together may.                       include "common.gcsfuseDisk" $ */}}
-{{- define "common.gcsfuseDisk" -}}
-{{- $sidecar := .Values.ray.gcsfuse -}}
-{{- $disk := include "common.mebibytes" $sidecar.ephemeralStorage | int64 -}}
-{{- with $sidecar.cacheSize }}{{ $disk = add $disk (include "common.mebibytes" . | int64) }}{{ end -}}
-{{- include "common.quantity" (printf "%dMi" $disk) -}}
-{{- end }}
-
-{{/* common.isBucket: not empty where a volume is a Cloud Storage bucket, ours or somebody's.
-                                                                  include "common.isBucket" $volume */}}
-{{- define "common.isBucket" -}}
-{{- $claimed := dig "gcsfuse" "enabled" false (.existingClaim | default dict) -}}
-{{- if or (hasKey . "gcsfuse") $claimed }}yes{{ end -}}
-{{- end }}
-
-{{/* common.checkFileCache: fail where a bucket has a file cache and the pods have less room for it: it would grow until the pod is
-     evicted.                                                     include "common.checkFileCache" (list $ "data" $volume.gcsfuse) */}}
-{{- define "common.checkFileCache" -}}
-{{- $root := index . 0 -}}{{- $name := index . 1 -}}
-{{- $size := get (include "common.entries" ((index . 2).mountOptions | default dict) | fromJson) "file-cache:max-size-mb" | default "0" -}}
-{{- if ne $size "0" -}}
-{{- $room := $root.Values.ray.gcsfuse.cacheSize -}}
-{{- if not $room -}}
-{{- fail (printf "storage.%s.gcsfuse.mountOptions has a file cache, and the pods have no disk for it: set ray.gcsfuse.cacheSize, or remove file-cache:max-size-mb" $name) -}}
-{{- end -}}
-{{- $most := include "common.mebibytes" $room | int64 -}}
-{{- if or (not (regexMatch "^[0-9]+$" $size)) (gt (int64 $size) $most) -}}
-{{- fail (printf "storage.%s.gcsfuse.mountOptions: file-cache:max-size-mb is %s, and ray.gcsfuse.cacheSize is %s, beyond which the pod is evicted: write a number below %d" $name $size $room $most) -}}
-{{- end -}}
+{{/* common.checkLocalDisk: fail where a volume on local disk is larger than the disk of a worker, from which it is taken. (The head
+     mounts it too, and writes little there.)                     include "common.checkLocalDisk" (list $ "scratch" "500Gi") */}}
+{{- define "common.checkLocalDisk" -}}
+{{- $disk := (index . 0).Values.accelerator.worker.ephemeralStorage -}}
+{{- if gt (include "common.mebibytes" (index . 2) | int64) (include "common.mebibytes" $disk | int64) -}}
+{{- fail (printf "storage.%s.ephemeral.size is %s, and a worker has %s of local disk (accelerator.worker.ephemeralStorage), beyond which it is evicted: lower the size" (index . 1) (index . 2) $disk) -}}
 {{- end -}}
 {{- end }}

@@ -53,7 +53,9 @@
 {{- if has $capacity.kind (list "spot" "flex-start") }}{{ $_ := set $selector (printf "cloud.google.com/gke-%s" $capacity.kind) "true" }}{{ end -}}
 {{- if eq $capacity.kind "spot" }}{{ $tolerations = append $tolerations (dict "key" "cloud.google.com/gke-spot" "operator" "Exists" "effect" "NoSchedule") }}{{ end -}}
 {{- if eq $capacity.kind "queued" }}{{ $tolerations = append $tolerations (dict "key" "cloud.google.com/gke-queued" "operator" "Equal" "value" "true" "effect" "NoSchedule") }}{{ end -}}
+{{- if eq .Values.network.mode "dranet" }}{{ $_ := set $selector "gke.networks.io/accelerator-network-profile" "auto" }}{{ end -}}
 {{- if include "common.isAutopilot" . -}}
+{{- if and $accelerator.gpusPerNode (int64 .Values.images.training.minimumDriver) }}{{ $_ := set $selector "cloud.google.com/gke-gpu-driver-version" "latest" }}{{ end -}}
 {{- /* On Standard the node pool carries these; here GKE makes the node by them. */ -}}
 {{- with $capacity.reservation -}}
 {{- $_ := set $selector "cloud.google.com/reservation-name" . -}}

@@ -2,11 +2,6 @@
                                                                   include "common.pod.worker" $ | fromJson */}}
 {{- define "common.pod.worker" -}}
 {{- $template := include "common.pod.gpu" (list . "worker" (include "common.userEnvironment" (list . "workers") | fromJsonArray)) | fromJson -}}
-{{- $topology := .Values.ray.kueue.topology -}}
-{{- if and $topology.required $topology.preferred }}{{ fail "ray.kueue.topology: give required or preferred, not both" }}{{ end -}}
-{{- range $kind, $level := $topology -}}
-{{- if $level }}{{ $_ := set $template.metadata.annotations (printf "kueue.x-k8s.io/podset-%s-topology" $kind) $level }}{{ end -}}
-{{- end -}}
 {{- include "common.overlay" (list . $template "workers") -}}
 {{- end }}
 
@@ -30,7 +25,22 @@
   "claims" (include "common.wiring.claims" $root | fromJsonArray)
   "hostMounts" $wiring.hostMounts) | fromYaml -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" $template.Error) }}{{ end -}}
+{{- $_ := set $template.metadata "annotations" (merge (include "common.topology" $root | fromJson) ($template.metadata.annotations | default dict)) -}}
 {{- toJson $template -}}
+{{- end }}
+
+{{/* common.topology: annotations by which Kueue places the GPU pods near each other, as JSON. A head with GPUs is one of them: both pod
+     sets then form one group.                                    include "common.topology" $ | fromJson */}}
+{{- define "common.topology" -}}
+{{- $topology := .Values.ray.kueue.topology -}}{{- $annotations := dict -}}
+{{- if and $topology.required $topology.preferred }}{{ fail "ray.kueue.topology: give required or preferred, not both" }}{{ end -}}
+{{- range $kind, $level := $topology -}}
+{{- if $level -}}
+{{- $_ := set $annotations (printf "kueue.x-k8s.io/podset-%s-topology" $kind) $level -}}
+{{- if and $.Values.ray.head.gpus.enabled (int64 $.Values.ray.workers.replicas) }}{{ $_ := set $annotations "kueue.x-k8s.io/podset-group-name" "gpu" }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $annotations -}}
 {{- end }}
 
 {{- define "common.pod.gpuText" -}}
@@ -60,7 +70,7 @@ spec:
       imagePullPolicy: IfNotPresent
       command: [/bin/bash, -c]
       args:
-        - {{ include "common.checkNode" (dict "nccl" .accelerator.nccl "mode" .root.Values.network.mode "minimumDriver" (ternary .root.Values.images.training.minimumDriver 0 (ne (int64 .accelerator.gpusPerNode) 0))) | toJson }}
+        - {{ include "common.checkNode" (dict "nccl" .accelerator.nccl "mode" .root.Values.network.mode "newer" (ternary "the pods ask for the newest that Autopilot has" "make the node pool with gpu-driver-version=latest" (ne (include "common.isAutopilot" .root) "")) "minimumDriver" (ternary .root.Values.images.training.minimumDriver 0 (ne (int64 .accelerator.gpusPerNode) 0))) | toJson }}
       resources:
         {{- include "common.resources" (dict "cpu" "1" "memory" "1Gi" "ephemeralStorage" "1Gi") | nindent 8 }}
       securityContext: {{ include "common.bareSecurityContext" .root }}
@@ -103,7 +113,7 @@ driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/n
 if [ -z "$driver" ]; then
   echo "check-node: the version of the NVIDIA driver cannot be read here; the image needs {{ int64 .minimumDriver }} or newer"
 elif [ "${driver%%.*}" -lt {{ int64 .minimumDriver }} ]; then
-  echo "check-node: the node has NVIDIA driver $driver, and the image's CUDA needs {{ int64 .minimumDriver }} or newer: make the node pool with gpu-driver-version=latest" >&2
+  echo "check-node: the node has NVIDIA driver $driver, and the image's CUDA needs {{ int64 .minimumDriver }} or newer: {{ .newer }}" >&2
   exit 1
 fi
 {{- end }}

@@ -22,6 +22,13 @@
 {{- if hasKey (get $volumes .Values.job.volume | default dict) "ephemeral" -}}
 {{- fail (printf "job.volume is %q, which is local disk: checkpoints there end with the pod. Name a volume that stays" .Values.job.volume) -}}
 {{- end -}}
+{{- with (get $volumes .Values.job.volume | default dict).gcsfuse -}}
+{{- $options := include "common.gcsfuseOptions" . | fromJson -}}
+{{- $fresh := get $options "metadata-cache:ttl-secs" | default (get $options "metadata-cache-ttl-secs") -}}
+{{- if or (ne $fresh "0") (not (get $options "rename-dir-limit" | default (get $options "file-system:rename-dir-limit"))) -}}
+{{- fail (printf "job.volume is %q, a bucket whose mount options neither show what another pod has just written nor let a finished step be renamed: set storage.%s.gcsfuse.purpose to checkpoints" $.Values.job.volume $.Values.job.volume) -}}
+{{- end -}}
+{{- end -}}
 {{- printf "%s/runs/%s" (include "common.mountPath" (list . "job.volume" .Values.job.volume)) .Values.job.name -}}
 {{- end }}
 

@@ -11,6 +11,9 @@
 {{/* grpo.checkHead: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever where
      there is none.                                               include "grpo.checkHead" $ */}}
 {{- define "grpo.checkHead" -}}
+{{- if and (eq .Values.job.cluster.mode "ephemeral") (eq .Values.job.name (include "common.name" (list . "cluster"))) -}}
+{{- fail (printf "job.name is %s, and so is the stack's RayCluster: their pods would be taken for each other's. Choose another name" .Values.job.name) -}}
+{{- end -}}
 {{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (include "common.headCpus" . | int64) 1) -}}
 {{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
 {{- end -}}

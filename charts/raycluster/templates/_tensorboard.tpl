@@ -7,10 +7,7 @@
 {{- if hasKey $volume "ephemeral" -}}
 {{- fail (printf "tracking.tensorboard.server.volume is %q, which is local disk of each pod: name the volume that holds the runs" $server.volume) -}}
 {{- end -}}
-serviceAccountName: {{ include "common.name" (list . "serviceAccount") | quote }}
-{{- with include "common.offGpuNodes" . | fromJson }}
-affinity: {{ toJson . }}
-{{- end }}
+{{ include "raycluster.scheduling" . | fromJson | toYaml }}
 containers:
   - name: tensorboard
     image: {{ include "common.image" . | quote }}

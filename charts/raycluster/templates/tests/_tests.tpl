@@ -39,19 +39,3 @@
 {{- define "raycluster.testPrograms" -}}
 {{- printf "%s-test" (include "common.name" (list . "cluster")) -}}
 {{- end }}
-
-{{/* raycluster.testScheduling: where a test's pod may run, as JSON: off the GPU nodes, best beside the head, whose node has the image
-     already; with what the user says of the head's own pod, if that is one without GPUs.
-                                                                  include "raycluster.testScheduling" $ | fromJson */}}
-{{- define "raycluster.testScheduling" -}}
-{{- $user := include "common.entries" .Values.ray.head.podSpec | fromJson -}}
-{{- $affinity := include "common.offGpuNodes" . | fromJson -}}
-{{- if .Values.ray.head.gpus.enabled -}}
-{{- merge (dict "affinity" $affinity) (pick $user "imagePullSecrets") | toJson -}}
-{{- else -}}
-{{- $head := dict "matchLabels" (dict "grpo-charts/owner" (include "common.owner" .) "grpo-charts/part" "head") -}}
-{{- $near := dict "weight" 100 "podAffinityTerm" (dict "topologyKey" "kubernetes.io/hostname" "labelSelector" $head) -}}
-{{- $_ := set $affinity "podAffinity" (dict "preferredDuringSchedulingIgnoredDuringExecution" (list $near)) -}}
-{{- include "common.merge" (list (dict "affinity" $affinity) (pick $user "affinity" "imagePullSecrets" "nodeSelector" "tolerations")) -}}
-{{- end -}}
-{{- end }}
