@@ -15,6 +15,7 @@ API = "resource.k8s.io/v1"
 DRIVER = "dra.net"
 # Two of the four H200 nodes publish devices: enough for one cluster and not for a second.
 NODES = ("h200-0", "h200-1")
+ALL = (*NODES, "h200-2", "h200-3")
 # GKE labels nodes whose networks it has made.
 PROFILE = "gke.networks.io/accelerator-network-profile"
 
@@ -42,11 +43,10 @@ def resource_slice(node: str) -> Manifest:
 def devices(kube: Kube) -> Iterator[None]:
     """A cluster whose two nodes publish their RDMA devices."""
     kube.create([device_class(), *map(resource_slice, NODES)])
-    for node in NODES:
-        kube.run("label", "node", node, f"{PROFILE}=auto")
+    kube.run("label", "node", *ALL, f"{PROFILE}=auto")
     yield
+    kube.run("label", "node", *ALL, f"{PROFILE}-")
     for node in NODES:
-        kube.run("label", "node", node, f"{PROFILE}-")
         kube.delete("resourceslice", f"{node}-rdma")
     kube.delete("deviceclass", "mrdma.google.com")
 

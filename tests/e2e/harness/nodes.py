@@ -52,6 +52,7 @@ def gpu_node(profile: Profile, number: int) -> Manifest:
     }
     labels = {
         "cloud.google.com/gke-accelerator": profile.label,
+        "cloud.google.com/gke-gpu-driver-version": "latest",
         "node.kubernetes.io/instance-type": profile.values["machineType"],
     }
     return node(f"{profile.name}-{number}", labels, resources, taints=[TAINT])
@@ -60,7 +61,8 @@ def gpu_node(profile: Profile, number: int) -> Manifest:
 def cpu_node(number: int) -> Manifest:
     """Describe a machine without GPUs that has room for the head of the largest recipe."""
     resources = {"cpu": "64", "memory": "512Gi", "ephemeral-storage": "1000Gi", "pods": "110"}
-    return node(f"cpu-{number}", {"node.kubernetes.io/instance-type": "n2-highmem-64"}, resources, taints=[])
+    labels = {"node.kubernetes.io/instance-type": "n2-highmem-64", "cloud.google.com/compute-class": "Balanced"}
+    return node(f"cpu-{number}", labels, resources, taints=[])
 
 
 def node(name: str, labels: dict[str, str], resources: dict[str, str], taints: list[dict[str, str]]) -> Manifest:
