@@ -24,6 +24,7 @@ NOT_TOKEN: Schema = {"if": TOKEN, "then": REFUSED}
 PASSED_THROUGH = ("global", "common", "enabled", "tags")
 COMBINATORS = ("oneOf", "anyOf", "allOf", "not", "if", "then", "else")
 SHOWN = ("description", "default")
+PROSE = ("description", "default", "title")
 # Definitions of Kubernetes objects that values lay over ours.
 OVERLAY = "overlay."
 EMPTY: Schema = {"type": ["object", "null"], "maxProperties": 0}
@@ -66,7 +67,14 @@ def plain(schema: Schema) -> Schema:
     shapes = {name for name in defs if name.startswith(OVERLAY)}
     ours = {name: EMPTY if name in shapes else node for name, node in defs.items()}
     needed = closure({**ours, "root": {k: v for k, v in schema.items() if k != "$defs"}}, ["root"])
-    return {**schema, "title": "Values without Kubernetes fields", "$defs": {k: needed[k] for k in ours if k in needed}}
+    short = _without_prose({**schema, "$defs": {k: needed[k] for k in ours if k in needed}})
+    return {**short, "title": "Values without Kubernetes fields"}
+
+
+def _without_prose(node: Schema) -> Schema:
+    """Return a schema that nobody reads; a key of the values may be called like one of prose."""
+    kept = {k: v for k, v in node.items() if k not in PROSE or isinstance(v, dict)}
+    return {k: _without_prose(v) if isinstance(v, dict) else v for k, v in kept.items()}
 
 
 def _partial(node: Schema) -> Schema:

@@ -64,11 +64,18 @@ def test_what_one_chart_refuses_the_job_chart_refuses_too(layer: str) -> None:
     assert narrower(loose, strict, "", strict, loose) == []
 
 
+def without_prose(node: Any) -> Any:
+    """Return a schema without what no validator reads."""
+    if isinstance(node, dict):
+        return {k: without_prose(v) for k, v in node.items() if k not in PROSE or isinstance(v, dict)}
+    return [without_prose(each) for each in node] if isinstance(node, list) else node
+
+
 def test_the_plain_schema_is_the_whole_one_without_kubernetes_fields() -> None:
     """What fits it fits the whole one, because it only refuses more: this is why lint may try it first."""
-    whole, plain = Schema(paths.schema("grpo-job")).source(), Schema(paths.plain_schema()).source()
+    whole, plain = (without_prose(Schema(file).source()) for file in (paths.schema("grpo-job"), paths.plain_schema()))
     defs = whole.pop("$defs"), plain.pop("$defs")
-    assert {**whole, "title": ""} == {**plain, "title": ""}
+    assert whole == plain
     changed = {name for name, node in defs[1].items() if node != defs[0][name]}
     assert changed == {name for name in defs[0] if name.startswith("overlay.")} != set()
     assert all(defs[1][name] == {"type": ["object", "null"], "maxProperties": 0} for name in changed)
