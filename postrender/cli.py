@@ -120,6 +120,8 @@ def _render(argv: list[str]) -> int:
             for layer in layers
         }
         _deliver(rendered, options.last("output-dir"))
+        if options.has("notes") and not any(each.notes for each in rendered.values()):
+            sys.stderr.write("no notes: Helm 3 renders them on a cluster only; give a Helm 4 with --helm\n")
         sys.stderr.write(f"rendered with {engine.name}\n")
     return EXIT_CLEAN
 

@@ -272,6 +272,14 @@ def test_a_pipe_is_read_once_and_counts_everywhere(tmp_path: Path) -> None:
         assert words in done.stdout, command
 
 
+def test_notes_that_cannot_be_rendered_are_missed() -> None:
+    """Helm 3 has none without a cluster, and silence would look like there are none."""
+    for name, words in (("helm3", "no notes: Helm 3 renders them on a cluster only"), ("helm4", "notes of network:")):
+        files = [word for file in stack_files() for word in ("-f", str(file))]
+        done = process("render", "network", "--notes", "--helm", str(require_tool(name)), *files)
+        assert words in done.stderr
+
+
 def test_a_pipe_reaches_an_executable_too(tmp_path: Path) -> None:
     helm = require_tool("helm4")
     pipe = tmp_path / "pipe"
