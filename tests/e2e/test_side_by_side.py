@@ -121,7 +121,7 @@ def test_a_second_release_of_the_networks_is_refused(new_stack: NewStack, helms:
 def test_a_storage_class_is_made_by_one_release(new_stack: NewStack) -> None:
     """The others name it, without `lustre`."""
     claim: dict[str, Any] = {"storageClassName": "shared-lustre", "size": "9000Gi"}
-    tier = {"perUnitStorageThroughput": "1000", "network": "projects/p/global/networks/vpc"}
+    tier = {"perUnitStorageThroughput": "1000", "network": "projects/p/global/networks/vpc", "zone": "us-central1-a"}
     values = {"storage": {"data": {"gcsfuse": None, "pvc": {**claim, "lustre": tier}}}}
     first = new_stack(**values)
     second = new_stack(stack={"name": "second"}, **values)
