@@ -26,12 +26,16 @@ def reference(section: str | None = None) -> str:
     root = Schema(paths.schema("grpo-job")).source()
     listed = [(path, node) for path, node in _keys(root, root) if path.split(".")[0] not in _NOT_OURS]
     if section is not None:
-        inside = (section, f"{section}.")
-        listed = [(path, node) for path, node in listed if path == inside[0] or path.startswith(inside[1])]
+        listed = [(path, node) for path, node in listed if _is_within(path.split("."), section.split("."))]
         if not listed:
             sections = ", ".join(name for name in root["properties"] if name not in _NOT_OURS)
             raise UsageError(f"grpo values: there is no key called {section!r}", fix=f"the sections are {sections}")
     return "\n".join(_entry(path, node) for path, node in listed)
+
+
+def _is_within(path: list[str], asked: list[str]) -> bool:
+    """Say whether a path is the one that was asked for, or below it; any word will do for an entry of a map."""
+    return len(path) >= len(asked) and all(one in (other, "NAME") for one, other in zip(path, asked, strict=False))
 
 
 def _keys(root: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -49,26 +53,31 @@ def _key(root: dict[str, Any], raw: dict[str, Any] | bool, path: str) -> Iterato
         return
     target = root["$defs"][raw["$ref"].rpartition("/")[2]] if "$ref" in raw else {}
     node = {**target, **raw}
-    yield path, node
     # Kubernetes' own fields are described there.
-    if not _is_kubernetes(raw):
-        yield from _keys(root, node, path)
+    if definition := _kubernetes(raw):
+        yield path, {**node, "type": f"Kubernetes {definition}"}
+        return
+    yield path, node
+    yield from _keys(root, node, path)
 
 
-def _is_kubernetes(raw: dict[str, Any]) -> bool:
-    inner = raw.get("else", raw)
-    return str(inner.get("$ref", "")).startswith("#/$defs/overlay.")
+def _kubernetes(raw: dict[str, Any]) -> str:
+    """Return the name of the Kubernetes definition that a key has, or nothing."""
+    _, overlay, name = str(raw.get("else", raw).get("$ref", "")).partition("#/$defs/overlay.")
+    return name if overlay else ""
 
 
 def _entry(path: str, node: dict[str, Any]) -> str:
-    rules = {**node, **node.get("else", {})}
+    rules = node
+    while "else" in rules:
+        rules = {**{k: v for k, v in rules.items() if k != "else"}, **rules["else"]}
     kind = rules.get("type", "string")
     words = [" or ".join(kind) if isinstance(kind, list) else "map" if kind == "object" else str(kind)]
     if "enum" in rules:
         words.append("one of " + ", ".join(map(str, rules["enum"])))
     if "default" in node:
         words.append(f"default {json.dumps(node['default'], ensure_ascii=False)}")
-    meaning, _, source = str(node.get("description", "")).partition(" Source: ")
+    meaning, _, source = str(rules.get("description", "")).partition(" Source: ")
     lines = textwrap.wrap(meaning, _WIDTH, initial_indent="    ", subsequent_indent="    ")
     lines += [f"    source: {source.rstrip('.')}"] if source else []
     return "\n".join([f"{path}  ({', '.join(words)})", *lines, ""])

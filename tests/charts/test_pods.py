@@ -88,6 +88,8 @@ def test_the_users_security_context_is_laid_over_and_privileged_replaces(render:
             {"sidecars": {"a": {"image": "a:1", "volumeMounts": [{"name": "nothing", "mountPath": "/n"}]}}},
             r"ray\.head\.sidecars\.a mounts volume nothing, which the pod has not",
         ),
+        ({"volumes": {"a": {"emptyDir": {}, "nfs": {"server": "s", "path": "/"}}}}, r"has 2 sources \(emptyDir, nfs\)"),
+        ({"volumes": {"a": {"emptyDir": None}}}, r"ray\.head\.volumes\.a has 0 sources"),
         ({"volumes": {"ray-logs": {"emptyDir": {}}}}, r"ray\.head\.volumes\.ray-logs"),
         ({"sidecars": {"a": {"imagee": "a:1"}}}, "imagee"),
         ({"sidecars": {"a": {}}}, "image"),

@@ -399,6 +399,17 @@ def test_values_prints_what_a_key_means(grpo: Run) -> None:
     assert "network.mode  (string, one of multiNetwork, dranet, none, default" in grpo("values", "network")[1]
 
 
+def test_values_takes_any_word_for_an_entry_of_a_map(grpo: Run) -> None:
+    """As lint names it; and a key of Kubernetes' is called what it is."""
+    code, out, _ = grpo("values", "storage.data.gcsfuse")
+    assert code == 0
+    assert "storage.NAME.gcsfuse.purpose  (string, one of data, checkpoints, cache)\n    Set of mount options" in out
+    assert (
+        "ray.workers.sidecars.NAME  (Kubernetes Container)\n    The container"
+        in grpo("values", "ray.workers.sidecars")[1]
+    )
+
+
 def test_values_of_all_sections_are_those_of_the_schema(grpo: Run) -> None:
     """Each leaf of values.yaml has its entry."""
     code, out, _ = grpo("values")

@@ -56,6 +56,8 @@
 {{- range $name, $volume := include "common.entries" $user.volumes | fromJson -}}
 {{- if or (hasKey $names $name) (eq $name "ray-logs") }}{{ fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) }}{{ end -}}
 {{- $_ := set $names $name true -}}
+{{- $volume = include "common.entries" $volume | fromJson -}}
+{{- if ne (len $volume) 1 }}{{ fail (printf "ray.%s.volumes.%s has %d sources (%s): give exactly one, and set one of an earlier file to null" $part $name (len $volume) (keys $volume | sortAlpha | join ", ")) }}{{ end -}}
 {{- $_ := set $template.spec "volumes" (append $template.spec.volumes (merge (dict "name" $name) $volume)) -}}
 {{- end -}}
 {{- range $name, $mount := include "common.entries" $user.mounts | fromJson -}}
