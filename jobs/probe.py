@@ -14,6 +14,7 @@ import os
 import re
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -152,8 +153,8 @@ def list_gpus(wanted: int) -> str:
         for number in range(len(names)):
             torch.ones(1, device=f"cuda:{number}").item()
     except ImportError:
-        with os.popen("nvidia-smi -L") as lines:  # noqa: S605
-            names = [line.split(": ", 1)[-1].split(" (")[0] for line in lines if line.startswith("GPU ")]
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+        names = [line.split(": ", 1)[-1].split(" (")[0] for line in listed.splitlines() if line.startswith("GPU ")]
     if len(names) != wanted:
         raise Failed(f"{len(names)} GPUs are visible, expected {wanted}")
     return ", ".join(f"{number} x {name}" for name, number in Counter(names).items())

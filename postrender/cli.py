@@ -1,4 +1,4 @@
-"""The command line: `grpo lint | render | diff | version`. Each command's modules are imported when it runs."""
+"""The command line `grpo`, a function a command. Each command's modules are imported when it runs."""
 
 from __future__ import annotations
 

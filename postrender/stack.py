@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postrender import paths, values
+from postrender.errors import RenderError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from postrender.helm import Engine, Rendered
     from postrender.values import Values
+
+# How both Helms begin when a schema refuses values.
+_REFUSED = "values don't meet the specifications of the schema"
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,18 @@ class Stack:
         notes: bool = False,
     ) -> Rendered:
         """Render one layer; the release is called as the layer unless told otherwise. Raises as Engine.render does."""
-        return engine.render(
-            paths.chart(layer),
-            self.files,
-            release=release or layer,
-            namespace=namespace,
-            kube_version=kube_version,
-            notes=notes,
-        )
+        try:
+            return engine.render(
+                paths.chart(layer),
+                self.files,
+                release=release or layer,
+                namespace=namespace,
+                kube_version=kube_version,
+                notes=notes,
+            )
+        except RenderError as error:
+            if not error.message.startswith(_REFUSED):
+                raise
+            # Helm knows the key, and neither the file nor the line.
+            words = " ".join(f"-f {file}" for file in self.files)
+            raise RenderError(error.message, fix=f"grpo lint {words} names the file and the line") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from postrender import kinds
+from postrender.docs.package import package
 from postrender.helm import Embedded, Engine, Rendered
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,6 +64,16 @@ def checked(rendered: Rendered) -> list[Object]:
         violations = kinds.validate(item)
         assert not violations, f"{item['kind']} {item['metadata']['name']}: {violations}"
     return objects
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Package the charts as a release does, and unpack them where nothing else of the checkout lies."""
+    folder = tmp_path_factory.mktemp("packages")
+    for archive in package(folder / "dist"):
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder / "charts", filter="data")
+    return folder / "charts"
 
 
 @pytest.fixture(scope="session")

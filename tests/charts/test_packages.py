@@ -13,20 +13,10 @@ from postrender.helm import Engine
 from tests.conftest import LAYERS, PROFILES, ROOT, stack_files
 
 
-@pytest.fixture(scope="module")
-def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Package all charts and unpack them where nothing else of the checkout lies."""
-    folder = tmp_path_factory.mktemp("packages")
-    for archive in package(folder / "dist"):
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder / "charts", filter="data")
-    return folder / "charts"
-
-
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_package_holds_real_files_and_what_it_needs(layer: str, unpacked: Path) -> None:
+def test_a_package_holds_real_files_and_what_it_needs(layer: str, packages: Path) -> None:
     """No link leads out of it, and profiles and recipes travel with it."""
-    chart = unpacked / layer
+    chart = packages / layer
     assert not [path for path in chart.rglob("*") if path.is_symlink()]
     assert (chart / "charts/common/templates/_names.tpl").is_file()
     assert {path.name for path in (chart / "values/accelerators").iterdir()} == {f"{name}.yaml" for name in PROFILES}
@@ -34,8 +24,8 @@ def test_a_package_holds_real_files_and_what_it_needs(layer: str, unpacked: Path
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_package_renders_what_the_checkout_renders(layer: str, unpacked: Path, helm: Engine) -> None:
+def test_a_package_renders_what_the_checkout_renders(layer: str, packages: Path, helm: Engine) -> None:
     """Its own values files give the same manifest."""
-    inside = [unpacked / layer / "values" / file.relative_to(file.parents[1]) for file in stack_files()]
+    inside = [packages / layer / "values" / file.relative_to(file.parents[1]) for file in stack_files()]
     from_checkout = helm.render(str(ROOT / "charts" / layer), stack_files(), release="x")
-    assert helm.render(str(unpacked / layer), inside, release="x").manifest == from_checkout.manifest
+    assert helm.render(str(packages / layer), inside, release="x").manifest == from_checkout.manifest

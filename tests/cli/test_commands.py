@@ -391,6 +391,15 @@ def test_dead_values_needs_one_chart(grpo: Run) -> None:
         assert (code, "one chart is needed" in err) == (2, True)
 
 
+def test_what_a_schema_refuses_is_sent_to_lint_for_its_line(grpo: Run, tmp_path: Path) -> None:
+    """Helm knows the key alone; what a template refuses says itself what to change."""
+    for text, sent in (("ray: {workers: {sidecar: {}}}\n", True), ("job: {nodes: 9}\n", False)):
+        (tmp_path / "x.yaml").write_text(text)
+        code, _, err = grpo("render", "all", "--accelerator", "b200", *REST, "-f", str(tmp_path / "x.yaml"))
+        assert code == 2
+        assert (f"-f {tmp_path / 'x.yaml'} names the file and the line" in err) is sent
+
+
 def test_values_prints_what_a_key_means(grpo: Run) -> None:
     code, out, err = grpo("values", "ray.workers.replicas")
     assert (code, err) == (0, "")

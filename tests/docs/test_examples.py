@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from postrender.docs.package import package
 from postrender.helm import Engine
 from postrender.stack import Stack
 from tests.conftest import LAYERS, ROOT, SITE, by_kind, require_tool, stack_files
@@ -39,16 +37,6 @@ def documents(name: str) -> list[dict[str, Any]]:
 ARGO = documents("argocd/applicationset.yaml")[0]["spec"]
 FLUX = {release["spec"]["chart"]["spec"]["chart"]: release for release in documents("flux/releases.yaml")}
 HELMFILE = {release["chart"].rpartition("/")[2]: release for release in documents("helmfile.yaml")[0]["releases"]}
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Package the charts as a release does, and unpack them where nothing else of the checkout lies."""
-    folder = tmp_path_factory.mktemp("packages")
-    for archive in package(folder / "dist"):
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder / "charts", filter="data")
-    return folder / "charts"
 
 
 @pytest.fixture

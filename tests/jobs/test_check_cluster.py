@@ -89,7 +89,7 @@ def head() -> Iterator[FakeHead]:
             self.end_headers()
             self.wfile.write(payload)
 
-        do_GET = do_POST = respond  # noqa: N815
+        do_GET = do_POST = respond  # noqa: N815 (the library's names)
 
         def log_message(self, *_: object) -> None:
             pass
@@ -224,9 +224,9 @@ def test_a_head_that_goes_on_refusing_is_quoted(client: Client) -> None:
     assert "answered GET /api/jobs/ with 500: No available agent" in client.last
 
 
-def test_a_head_that_was_restarted_does_not_know_the_job(client: Client) -> None:
+def test_a_head_that_was_restarted_does_not_know_the_job(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.head.outputs = ["", "", ""]
-    client.head.go_on = client.head.jobs.remove  # type: ignore[method-assign]
+    monkeypatch.setattr(client.head, "go_on", client.head.jobs.remove)
     assert client.run() == 1
     assert "does not know the job any more" in client.last
 

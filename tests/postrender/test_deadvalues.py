@@ -50,13 +50,17 @@ SCHEMA: dict[str, Any] = {
 }
 
 
+def write_chart(folder: Path, values: str, template: str) -> Path:
+    (folder / "templates").mkdir(parents=True)
+    (folder / "Chart.yaml").write_text(f"apiVersion: v2\nname: {folder.name}\nversion: 0.1.0\n")
+    (folder / "values.yaml").write_text(values)
+    (folder / "templates/map.yaml").write_text(template)
+    return folder
+
+
 @pytest.fixture
 def chart(tmp_path: Path) -> Path:
-    folder = tmp_path / "probe"
-    (folder / "templates").mkdir(parents=True)
-    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: probe\nversion: 0.1.0\n")
-    (folder / "values.yaml").write_text(VALUES)
-    (folder / "templates/map.yaml").write_text(TEMPLATE)
+    folder = write_chart(tmp_path / "probe", VALUES, TEMPLATE)
     (folder / "values.schema.json").write_text(json.dumps(SCHEMA))
     return folder
 
@@ -101,12 +105,7 @@ data:
 
 @pytest.fixture
 def switched(tmp_path: Path) -> Path:
-    folder = tmp_path / "switched"
-    (folder / "templates").mkdir(parents=True)
-    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: switched\nversion: 0.1.0\n")
-    (folder / "values.yaml").write_text(SWITCHES)
-    (folder / "templates/map.yaml").write_text(SWITCHED)
-    return folder
+    return write_chart(tmp_path / "switched", SWITCHES, SWITCHED)
 
 
 def test_what_waits_for_a_switch_is_listed_with_it(switched: Path, helm: Embedded) -> None:
