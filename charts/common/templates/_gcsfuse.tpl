@@ -4,9 +4,9 @@
        rename-dir-limit                 NeMo RL finishes a step by renaming its folder; the driver refuses that on a bucket without
                                         hierarchical namespace, but for A3 and A4 machines, and the head is none
        metadata-cache:ttl-secs 0        the record of who owns a run, and a step that another pod has finished, are seen at once
-       metadata-cache:ttl-secs -1       data does not change while the pods run, and asking again for each file costs minutes an epoch
+       metadata-cache:ttl-secs -1       data does not change while the pods run, so that each file is asked for once
        metadata-cache:negative-ttl-secs 0   a file that was missing a moment ago is found: one pod downloads, the others wait for it
-       metadata-cache:stat-cache-max-size-mb   room for the metadata of a million files, within the sidecar's memory
+       metadata-cache:stat-cache-max-size-mb   room for what is kept, within the sidecar's memory
                                                                   include "common.gcsfuseOptions" $volume.gcsfuse | fromJson */}}
 {{- define "common.gcsfuseOptions" -}}
 {{- $both := dict "implicit-dirs" "" "metadata-cache:negative-ttl-secs" "0" -}}
