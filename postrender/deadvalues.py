@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
 
 _DEAD = "moves nothing"
-_OF_SCHEMA = "meet the specifications of the schema"
 # How a schema's refusal lists the values that it takes.
 _OFFERED = re.compile(r"value must be one of ((?:'[^']*'(?:, )?)+)")
 # Tried after what is like the value itself: a template may want a number in a text, or a map with a name.
@@ -96,7 +95,7 @@ class _Chart:
                     return ""
                 unmoved = True
             except RenderError as error:
-                if _OF_SCHEMA not in error.message:
+                if not error.is_of_schema:
                     # The chart itself looked at the value.
                     return ""
                 listed = _OFFERED.search(error.message)

@@ -53,6 +53,11 @@ class UnreadableError(GrpoError):
 class RenderError(InputError):
     """Helm refused the chart or the values; the message is Helm's own, without its log lines."""
 
+    @property
+    def is_of_schema(self) -> bool:
+        """Say whether a schema refused, and not the chart itself; both Helms use these words."""
+        return "meet the specifications of the schema" in self.message
+
 
 class OutputRefusedError(InputError):
     """A folder for output holds what this program did not write."""

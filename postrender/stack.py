@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from postrender.helm import Engine, Rendered
     from postrender.values import Values
 
-# How both Helms begin when a schema refuses values.
-_REFUSED = "values don't meet the specifications of the schema"
-
 
 @dataclass(frozen=True)
 class Stack:
@@ -53,7 +50,7 @@ class Stack:
                 notes=notes,
             )
         except RenderError as error:
-            if not error.message.startswith(_REFUSED):
+            if not error.is_of_schema:
                 raise
             # Helm knows the key, and neither the file nor the line.
             words = " ".join(f"-f {file}" for file in self.files)
