@@ -46,14 +46,24 @@
   "run" $job.name
   "attempt" (int64 $job.attempt)
   "digest" (index . 1)
+  "identity" (dict "run" $job.name "stack" $root.Values.stack.name "framework" $job.framework)
   "runDirectory" (include "grpo.runDirectory" $root)
+  "folders" (list "checkpoints" "logs")
+  "takeoverSeconds" (int64 $job.takeoverSeconds)
+  "workers" (dict "nodes" (include "grpo.nodes" $root | int64) "gpus" (int64 $root.Values.accelerator.gpusPerNode) "timeoutSeconds" (int64 $job.workersTimeoutSeconds))
   "facts" (include "common.facts" $root | fromJson)
   "environment" (include "grpo.environment" $root | fromJson)
   "workingDirectory" (include "grpo.workingDirectory" $root)
-  "command" (list "python3" (include "grpo.script" $root) "--config" "{config}")
+  "command" (list "python3" (include "grpo.script" $root) "--config" (printf "%s/config.yaml" (include "grpo.attemptDirectory" $root)))
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
   "requiredFiles" (list (include "grpo.script" $root) $config.defaults)
   "config" $config | toPrettyJson | include "grpo.printable" -}}
+{{- end }}
+
+{{/* grpo.attemptDirectory: what this attempt writes and reads: configuration, output, code of its workers.
+                                                                  include "grpo.attemptDirectory" $ */}}
+{{- define "grpo.attemptDirectory" -}}
+{{- printf "%s/attempts/%d" (include "grpo.runDirectory" .) (int64 .Values.job.attempt) -}}
 {{- end }}
 
 {{/* grpo.printable: control characters that YAML does not allow, as JSON escapes.
@@ -64,17 +74,36 @@
 {{- $text | replace (printf "%c" 65279) "\\ufeff" -}}
 {{- end }}
 
-{{/* grpo.entrypoint: shell command of the Ray job. Ray gives it to sh; the quoted here-documents keep sh from reading anything in
+{{/* grpo.entrypoint: shell command of the Ray job, the plan first. Ray gives it to sh; the quoted here-documents keep sh from reading anything in
      them, and nothing needs to be mounted, because a cluster that runs cannot be given a mount. -I: no module of the folder in which
      the job starts stands in for one of Python's.
                                                                   include "grpo.entrypoint" (list $ "DIGEST") */}}
 {{- define "grpo.entrypoint" -}}
 {{- $root := index . 0 -}}
-exec python3 -I - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'
+set -eu
+exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}
 GRPO_PLAN
-{{ $root.Files.Get "files/jobs/launch.py" | required "files/jobs/launch.py is missing from the chart" | trim }}
-GRPO_PROGRAM
+programs=$(mktemp -d)
+{{- range $name := include "grpo.programs" $root | fromJsonArray }}
+{{ include "grpo.file" (list (ternary "__main__.py" $name (eq $name "launch.py")) ($root.Files.Get (printf "files/jobs/%s" $name))) }}
+{{- end }}
+exec python3 -I "$programs"
+{{- end }}
+
+{{/* grpo.file: shell command that writes a text file beside the program.
+                                                                  include "grpo.file" (list "base.py" $text) */}}
+{{- define "grpo.file" -}}
+{{- $text := index . 1 | required (printf "files/jobs/%s is missing from the chart" (index . 0)) | trimSuffix "\n" -}}
+{{- if has "GRPO_FILE" (splitList "\n" $text) }}{{ fail (printf "%s: a line of it is GRPO_FILE, which ends the file in the entrypoint" (index . 0)) }}{{ end -}}
+cat >"$programs/{{ index . 0 }}" <<'GRPO_FILE'
+{{ $text }}
+GRPO_FILE
+{{- end }}
+
+{{/* grpo.programs: files of jobs/ that the job needs, as JSON.     include "grpo.programs" $ | fromJsonArray */}}
+{{- define "grpo.programs" -}}
+{{- list "launch.py" "base.py" "configuration.py" "facts.py" "owner.py" "supervise.py" "workers.py" "ray_nodes.py" | toJson -}}
 {{- end }}
 
 {{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" (list $ "DIGEST") */}}
