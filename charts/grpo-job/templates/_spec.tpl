@@ -1,22 +1,10 @@
-{{/* grpo.workingDirectory: where the image keeps the framework's source.
-                                                                  include "grpo.workingDirectory" $ */}}
-{{- define "grpo.workingDirectory" -}}/opt/nemo-rl{{- end }}
-
-{{/* grpo.script: the framework's GRPO script. run_grpo.py exists from v0.5.0, run_grpo_math.py until v0.5.0.
-                                                                  include "grpo.script" $ */}}
-{{- define "grpo.script" -}}
-{{- ternary "examples/run_grpo_math.py" "examples/run_grpo.py" (eq .Values.job.version "v0.4.0") -}}
-{{- end }}
-
-{{/* grpo.checkHead: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever where
-     there is none.                                               include "grpo.checkHead" $ */}}
-{{- define "grpo.checkHead" -}}
+{{/* grpo.check: what the job cannot start with, whatever its framework, and then what its framework says.
+                                                                  include "grpo.check" $ */}}
+{{- define "grpo.check" -}}
 {{- if and (eq .Values.job.cluster.mode "ephemeral") (eq .Values.job.name (include "common.name" (list . "cluster"))) -}}
 {{- fail (printf "job.name is %s, and so is the stack's RayCluster: their pods would be taken for each other's. Choose another name" .Values.job.name) -}}
 {{- end -}}
-{{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (include "common.headCpus" . | int64) 1) -}}
-{{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
-{{- end -}}
+{{- include "grpo.framework" (list . "check") -}}
 {{- end }}
 
 {{/* grpo.environment: variables of the driver, as JSON map from name to text.
@@ -40,8 +28,7 @@
 {{- define "grpo.plan" -}}
 {{- $root := index . 0 -}}
 {{- $job := $root.Values.job -}}
-{{- include "grpo.checkHead" $root -}}
-{{- $config := include "grpo.config" $root | fromJson -}}
+{{- include "grpo.check" $root -}}
 {{- dict
   "run" $job.name
   "attempt" (int64 $job.attempt)
@@ -53,11 +40,11 @@
   "workers" (dict "nodes" (include "grpo.nodes" $root | int64) "gpus" (int64 $root.Values.accelerator.gpusPerNode) "timeoutSeconds" (int64 $job.workersTimeoutSeconds))
   "facts" (include "common.facts" $root | fromJson)
   "environment" (include "grpo.environment" $root | fromJson)
-  "workingDirectory" (include "grpo.workingDirectory" $root)
-  "command" (list "python3" (include "grpo.script" $root) "--config" (printf "%s/config.yaml" (include "grpo.attemptDirectory" $root)))
+  "workingDirectory" (include "grpo.framework" (list $root "workingDirectory"))
+  "command" (include "grpo.framework" (list $root "command") | fromJsonArray)
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
-  "requiredFiles" (list (include "grpo.script" $root) $config.defaults)
-  "config" $config | toPrettyJson | include "grpo.printable" -}}
+  "requiredFiles" (include "grpo.framework" (list $root "requiredFiles") | fromJsonArray)
+  "config" (include "grpo.config" $root | fromJson) | toPrettyJson | include "grpo.printable" -}}
 {{- end }}
 
 {{/* grpo.attemptDirectory: what this attempt writes and reads: configuration, output, code of its workers.
