@@ -52,13 +52,18 @@
 {{/* grpo.config: job.config with the accelerator's overlay and what the chart derives, as JSON. A derived key that job.config sets
      differently is an error.                                     include "grpo.config" $ | fromJson */}}
 {{- define "grpo.config" -}}
-{{- $overlay := get .Values.job.configFor .Values.accelerator.name | default dict -}}
-{{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
-{{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
-{{- $config := include "common.merge" (list .Values.job.config $overlay) | fromJson -}}
+{{- $config := include "grpo.userConfig" . | fromJson -}}
 {{- $derived := include "grpo.framework" (list . "derived") | fromJson -}}
 {{- include "grpo.refuseDifferent" (list "job.config" $config $derived) -}}
 {{- include "common.merge" (list $config $derived) -}}
+{{- end }}
+
+{{/* grpo.userConfig: job.config with its overlays, as JSON.        include "grpo.userConfig" $ | fromJson */}}
+{{- define "grpo.userConfig" -}}
+{{- $overlay := get .Values.job.configFor .Values.accelerator.name | default dict -}}
+{{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
+{{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
+{{- include "common.merge" (list .Values.job.config $overlay) -}}
 {{- end }}
 
 {{/* grpo.refuseDifferent: fail where the user's tree sets a derived leaf to another value.

@@ -20,6 +20,12 @@
 {{- list (include "grpo.nemo-rl.script" .) (include "grpo.nemo-rl.base" .) | toJson -}}
 {{- end }}
 
+{{/* grpo.nemo-rl.model: the model of the base file where the configuration names none.
+                                                                  include "grpo.framework" (list $ "model") */}}
+{{- define "grpo.nemo-rl.model" -}}
+{{- get ((include "grpo.userConfig" . | fromJson).policy | default dict) "model_name" | default "Qwen/Qwen2.5-1.5B" -}}
+{{- end }}
+
 {{- define "grpo.nemo-rl.environment" }}{}{{ end }}
 
 {{/* grpo.nemo-rl.check: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever

@@ -29,28 +29,52 @@
 {{- $root := index . 0 -}}
 {{- $job := $root.Values.job -}}
 {{- include "grpo.check" $root -}}
-{{- dict
+{{- $plan := dict
   "run" $job.name
   "attempt" (int64 $job.attempt)
   "digest" (index . 1)
-  "identity" (dict "run" $job.name "stack" $root.Values.stack.name "framework" $job.framework)
-  "runDirectory" (include "grpo.runDirectory" $root)
-  "folders" (list "checkpoints" "logs")
+  "runDirectory" (include "grpo.jobDirectory" $root)
   "takeoverSeconds" (int64 $job.takeoverSeconds)
-  "workers" (dict "nodes" (include "grpo.nodes" $root | int64) "gpus" (int64 $root.Values.accelerator.gpusPerNode) "timeoutSeconds" (int64 $job.workersTimeoutSeconds))
   "facts" (include "common.facts" $root | fromJson)
   "environment" (include "grpo.environment" $root | fromJson)
   "workingDirectory" (include "grpo.framework" (list $root "workingDirectory"))
-  "command" (include "grpo.framework" (list $root "command") | fromJsonArray)
-  "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
-  "requiredFiles" (include "grpo.framework" (list $root "requiredFiles") | fromJsonArray)
-  "config" (include "grpo.config" $root | fromJson) | toPrettyJson | include "grpo.printable" -}}
+  "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing")) -}}
+{{- if include "grpo.usesGpus" $root -}}
+{{- $nodes := ternary (include "grpo.nodes" $root | int64) 1 (ne (include "grpo.trains" $root) "") -}}
+{{- $_ := set $plan "workers" (dict "nodes" $nodes "gpus" (int64 $root.Values.accelerator.gpusPerNode) "timeoutSeconds" (int64 $job.workersTimeoutSeconds)) -}}
+{{- end -}}
+{{- merge $plan (include (ternary "grpo.training" "grpo.otherTask" (eq $job.task "train")) $root | fromJson) | toPrettyJson | include "grpo.printable" -}}
+{{- end }}
+
+{{/* grpo.training: part of the plan of a job that trains, as JSON.     include "grpo.training" $ | fromJson */}}
+{{- define "grpo.training" -}}
+{{- $config := include "grpo.config" . | fromJson -}}
+{{- $needed := dict -}}
+{{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_DATASETS\\}[^\"]+" (toJson $config) -1 -}}
+{{- $_ := set $needed ($found | replace "${oc.env:GRPO_DATASETS}" (include "grpo.datasets" $)) "prepare-data" -}}
+{{- end -}}
+{{- with include "grpo.code" . | fromJson }}{{ $_ := set $needed (printf "%s/grpo.json" .directory) "fetch" }}{{ end -}}
+{{- dict
+  "identity" (dict "run" .Values.job.name "stack" .Values.stack.name "framework" .Values.job.framework "model" (include "grpo.framework" (list . "model")))
+  "folders" (list "checkpoints" "logs")
+  "command" (include "grpo.framework" (list . "command") | fromJsonArray)
+  "requiredFiles" (include "grpo.framework" (list . "requiredFiles") | fromJsonArray)
+  "neededFiles" $needed
+  "config" $config | toJson -}}
+{{- end }}
+
+{{/* grpo.otherTask: part of the plan of any other task, as JSON.       include "grpo.otherTask" $ | fromJson */}}
+{{- define "grpo.otherTask" -}}
+{{- $program := printf "{programs}/%s.py" (.Values.job.task | replace "-" "_") -}}
+{{- dict
+  "command" (list "python3" $program (printf "%s/task.json" (include "grpo.attemptDirectory" .)))
+  "task" (include "grpo.task" . | fromJson) | toJson -}}
 {{- end }}
 
 {{/* grpo.attemptDirectory: what this attempt writes and reads: configuration, output, code of its workers.
                                                                   include "grpo.attemptDirectory" $ */}}
 {{- define "grpo.attemptDirectory" -}}
-{{- printf "%s/attempts/%d" (include "grpo.runDirectory" .) (int64 .Values.job.attempt) -}}
+{{- printf "%s/attempts/%d" (include "grpo.jobDirectory" .) (int64 .Values.job.attempt) -}}
 {{- end }}
 
 {{/* grpo.printable: control characters that YAML does not allow, as JSON escapes.
@@ -90,7 +114,14 @@ GRPO_FILE
 
 {{/* grpo.programs: files of jobs/ that the job needs, as JSON.     include "grpo.programs" $ | fromJsonArray */}}
 {{- define "grpo.programs" -}}
-{{- list "launch.py" "base.py" "configuration.py" "facts.py" "owner.py" "supervise.py" "workers.py" "ray_nodes.py" | toJson -}}
+{{- $programs := list "launch.py" "base.py" "configuration.py" "facts.py" "owner.py" "supervise.py" "workers.py" "ray_nodes.py" -}}
+{{- $own := dict
+  "fetch" (list "fetch.py")
+  "prepare-data" (list "prepare_data.py")
+  "convert" (list "convert.py" "checkpoints.py")
+  "evaluate" (list "evaluate.py" "checkpoints.py")
+  "clean" (list "clean.py") -}}
+{{- concat $programs (get $own .Values.job.task | default list) | toJson -}}
 {{- end }}
 
 {{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" (list $ "DIGEST") */}}
@@ -114,7 +145,7 @@ clusterSelector:
 shutdownAfterJobFinishes: true
 backoffLimit: {{ int64 $root.Values.job.retries }}
 rayClusterSpec:
-  {{- include "common.raycluster.spec" $root | nindent 2 }}
+  {{- include "common.raycluster.spec" (list $root (include "grpo.ephemeralReplicas" $root)) | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -124,7 +155,19 @@ rayClusterSpec:
 {{- include "grpo.specText" (list . "") | fromYaml | toJson | sha256sum -}}
 {{- end }}
 
-{{/* grpo.runName: name of the RayJob.                            include "grpo.runName" $ */}}
+{{/* grpo.ephemeralReplicas: GPU workers of a cluster that the job brings itself: what the task needs, and no node more.
+                                                                  include "grpo.ephemeralReplicas" $ */}}
+{{- define "grpo.ephemeralReplicas" -}}
+{{- if include "grpo.trains" . -}}{{ int64 .Values.ray.workers.replicas }}
+{{- else -}}{{ ternary 1 0 (and (ne (include "grpo.usesGpus" .) "") (not .Values.ray.head.gpus.enabled)) }}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.runName: name of the RayJob, which carries the task unless it is the training.
+                                                                  include "grpo.runName" $ */}}
 {{- define "grpo.runName" -}}
-{{- printf "%s-%d" .Values.job.name (int64 .Values.job.attempt) -}}
+{{- $task := ternary "" (printf "-%s" .Values.job.task) (eq .Values.job.task "train") -}}
+{{- $name := printf "%s%s-%d" .Values.job.name $task (int64 .Values.job.attempt) -}}
+{{- if gt (len $name) 47 }}{{ fail (printf "the RayJob would be called %s, which has %d characters, and KubeRay allows 47: shorten job.name" $name (len $name)) }}{{ end -}}
+{{- $name -}}
 {{- end }}
