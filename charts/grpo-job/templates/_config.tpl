@@ -49,21 +49,82 @@
 {{- .Values.tracking.mlflow.trackingUri | default "" | required "tracking.mlflow is enabled: give the address of its server under tracking.mlflow.trackingUri" -}}
 {{- end }}
 
-{{/* grpo.config: job.config with the accelerator's overlay and what the chart derives, as JSON. A derived key that job.config sets
-     differently is an error.                                     include "grpo.config" $ | fromJson */}}
+{{/* grpo.config: job.config, over it the overlay of the framework's version, over that the accelerator's, and what the chart derives, as
+     JSON. A derived key that job.config sets differently is an error.
+                                                                  include "grpo.config" $ | fromJson */}}
 {{- define "grpo.config" -}}
-{{- $config := include "grpo.userConfig" . | fromJson -}}
+{{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
+{{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
+{{- $config := include "grpo.overlaid" . | fromJson -}}
 {{- $derived := include "grpo.framework" (list . "derived") | fromJson -}}
 {{- include "grpo.refuseDifferent" (list "job.config" $config $derived) -}}
 {{- include "common.merge" (list $config $derived) -}}
 {{- end }}
 
-{{/* grpo.userConfig: job.config with its overlays, as JSON.        include "grpo.userConfig" $ | fromJson */}}
-{{- define "grpo.userConfig" -}}
-{{- $overlay := get .Values.job.configFor .Values.accelerator.name | default dict -}}
-{{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
-{{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
-{{- include "common.merge" (list .Values.job.config $overlay) -}}
+{{/* grpo.overlaid: job.config with the overlays that count for this version and this accelerator, as JSON. The marker _override_ stays where
+     the framework reads it: NeMo RL from v0.6.0, in a section of the first level.
+                                                                  include "grpo.overlaid" $ | fromJson */}}
+{{- define "grpo.overlaid" -}}
+{{- $config := .Values.job.config -}}
+{{- range $section, $value := $config }}{{ include "grpo.refuseDeepMarkers" (list (printf "job.config.%s" $section) $value) }}{{ end -}}
+{{- range $name := list .Values.job.version .Values.accelerator.name -}}
+{{- $overlay := get $.Values.job.configFor $name | default dict -}}
+{{- if hasKey $overlay "_override_" -}}
+{{- fail (printf "job.configFor.%s._override_: one section at a time can be replaced, not the whole of job.config. Write it inside the sections it is meant for" $name) -}}
+{{- end -}}
+{{- $config = include "grpo.overlay" (list (printf "job.configFor.%s" $name) $config $overlay 1) | fromJson -}}
+{{- end -}}
+{{- $reads := and (eq .Values.job.framework "nemo-rl") (semverCompare ">=0.6.0" .Values.job.version) -}}
+{{- range $section, $value := $config -}}
+{{- if kindIs "map" $value }}{{ if not (and $reads (get $value "_override_")) }}{{ $_ := unset $value "_override_" }}{{ end }}{{ end -}}
+{{- end -}}
+{{- toJson $config -}}
+{{- end }}
+
+{{/* grpo.overlay: the second tree laid over the first, as JSON. Maps are merged at every depth, a map with _override_: true replaces the
+     first's, and anything else replaces, null included. The marker is kept at depth 1, the sections, for the framework's own base file.
+                                                                  include "grpo.overlay" (list "job.configFor.h200" $config $overlay 1) | fromJson */}}
+{{- define "grpo.overlay" -}}
+{{- $path := index . 0 -}}{{- $merged := deepCopy (index . 1) -}}{{- $depth := index . 3 -}}
+{{- range $key, $value := index . 2 -}}
+{{- if kindIs "map" $value -}}
+{{- include "grpo.checkMarker" (list (printf "%s.%s" $path $key) $value) -}}
+{{- $before := get $merged $key -}}
+{{- $replaces := or (get $value "_override_" | default false) (not (kindIs "map" $before)) -}}
+{{- $after := include "grpo.overlay" (list (printf "%s.%s" $path $key) (ternary dict $before $replaces) $value (add $depth 1)) | fromJson -}}
+{{- if gt (int $depth) 1 }}{{ $_ := unset $after "_override_" }}{{ end -}}
+{{- $_ := set $merged $key $after -}}
+{{- else -}}
+{{- $_ := set $merged $key $value -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $merged -}}
+{{- end }}
+
+{{/* grpo.checkMarker: fail where _override_ is neither true nor false.
+                                                                  include "grpo.checkMarker" (list "job.config.data" $section) */}}
+{{- define "grpo.checkMarker" -}}
+{{- $path := index . 0 -}}{{- $section := index . 1 -}}
+{{- if and (hasKey $section "_override_") (not (kindIs "bool" (get $section "_override_"))) -}}
+{{- fail (printf "%s._override_ is %s, and true (replace the section) or false was expected" $path (get $section "_override_" | toJson)) -}}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.refuseDeepMarkers: fail where _override_ stands below a section of job.config: NeMo RL would take it for a key.
+                                                                  include "grpo.refuseDeepMarkers" (list "job.config.data" $section) */}}
+{{- define "grpo.refuseDeepMarkers" -}}
+{{- $path := index . 0 -}}{{- $section := index . 1 -}}
+{{- if kindIs "map" $section -}}
+{{- include "grpo.checkMarker" . -}}
+{{- range $key, $value := $section -}}
+{{- if kindIs "map" $value -}}
+{{- if hasKey $value "_override_" -}}
+{{- fail (printf "%s.%s._override_: NeMo RL replaces whole sections of the first level only. Move it to %s, with all that the section needs" $path $key (slice (splitList "." $path) 0 3 | join ".")) -}}
+{{- end -}}
+{{- include "grpo.refuseDeepMarkers" (list (printf "%s.%s" $path $key) $value) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* grpo.refuseDifferent: fail where the user's tree sets a derived leaf to another value.

@@ -23,7 +23,7 @@
 {{/* grpo.nemo-rl.model: the model of the base file where the configuration names none.
                                                                   include "grpo.framework" (list $ "model") */}}
 {{- define "grpo.nemo-rl.model" -}}
-{{- get ((include "grpo.userConfig" . | fromJson).policy | default dict) "model_name" | default "Qwen/Qwen2.5-1.5B" -}}
+{{- get ((include "grpo.overlaid" . | fromJson).policy | default dict) "model_name" | default "Qwen/Qwen2.5-1.5B" -}}
 {{- end }}
 
 {{- define "grpo.nemo-rl.environment" }}{}{{ end }}
