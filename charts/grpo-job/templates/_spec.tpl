@@ -7,12 +7,14 @@
 {{- include "grpo.framework" (list . "check") -}}
 {{- end }}
 
-{{/* grpo.environment: variables of the driver, as JSON map from name to text.
+{{/* grpo.environment: variables of the driver, as JSON map from name to text: ours, what the framework reads from variables, and job.env.
                                                                   include "grpo.environment" $ | fromJson */}}
 {{- define "grpo.environment" -}}
-{{- $environment := dict -}}
+{{- $environment := include "grpo.framework" (list . "environment") | fromJson -}}
+{{- $_ := set $environment "GRPO_DATASETS" (printf "%s/datasets" (include "common.mountPath" (list . "job.volume" .Values.job.volume))) -}}
+{{- $own := concat (keys $environment) (include "common.ownVariables" . | fromJsonArray) -}}
 {{- range $name, $entry := include "common.variables" (list "job.env" .Values.job.env) | fromJson -}}
-{{- if has $name (include "common.ownVariables" $ | fromJsonArray) -}}
+{{- if has $name $own -}}
 {{- fail (printf "job.env.%s: the charts set %s themselves. Remove it, and change the value it follows from" $name $name) -}}
 {{- end -}}
 {{- if not (hasKey $entry "value") -}}
@@ -75,7 +77,7 @@ entrypoint: |-
   {{- $entrypoint | nindent 2 }}
 submissionMode: HTTPMode
 {{- with $root.Values.job.runtimeEnv }}
-{{- if .env_vars }}{{ fail "job.runtimeEnv.env_vars: NeMo RL makes a runtime environment of its own, and Ray refuses to merge the two. Write the variables under job.env" }}{{ end }}
+{{- if .env_vars }}{{ fail "job.runtimeEnv.env_vars: the framework makes a runtime environment of its own, and Ray refuses to merge the two. Write the variables under job.env" }}{{ end }}
 runtimeEnvYAML: {{ toYaml . | quote }}
 {{- end }}
 {{- if eq $root.Values.job.cluster.mode "existing" }}
