@@ -4,15 +4,18 @@
 {{- if and (eq .Values.job.cluster.mode "ephemeral") (eq .Values.job.name (include "common.name" (list . "cluster"))) -}}
 {{- fail (printf "job.name is %s, and so is the stack's RayCluster: their pods would be taken for each other's. Choose another name" .Values.job.name) -}}
 {{- end -}}
-{{- include "grpo.framework" (list . "check") -}}
+{{- if include "grpo.trains" . }}{{ include "grpo.framework" (list . "check") }}{{ end -}}
 {{- end }}
 
-{{/* grpo.environment: variables of the driver, as JSON map from name to text.
+{{/* grpo.environment: variables of the driver, as JSON map from name to text: ours, what the framework reads from variables, and job.env.
                                                                   include "grpo.environment" $ | fromJson */}}
 {{- define "grpo.environment" -}}
-{{- $environment := dict -}}
+{{- $environment := include "grpo.framework" (list . "environment") | fromJson -}}
+{{- $_ := set $environment "GRPO_DATASETS" (include "grpo.datasets" .) -}}
+{{- with include "grpo.code" . | fromJson }}{{ $_ := set $environment "PYTHONPATH" .directory }}{{ end -}}
+{{- $own := concat (keys $environment) (include "common.ownVariables" . | fromJsonArray) -}}
 {{- range $name, $entry := include "common.variables" (list "job.env" .Values.job.env) | fromJson -}}
-{{- if has $name (include "common.ownVariables" $ | fromJsonArray) -}}
+{{- if has $name $own -}}
 {{- fail (printf "job.env.%s: the charts set %s themselves. Remove it, and change the value it follows from" $name $name) -}}
 {{- end -}}
 {{- if not (hasKey $entry "value") -}}
@@ -53,13 +56,12 @@
 {{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_DATASETS\\}[^\"]+" (toJson $config) -1 -}}
 {{- $_ := set $needed ($found | replace "${oc.env:GRPO_DATASETS}" (include "grpo.datasets" $)) "prepare-data" -}}
 {{- end -}}
-{{- with include "grpo.code" . | fromJson }}{{ $_ := set $needed (printf "%s/grpo.json" .directory) "fetch" }}{{ end -}}
 {{- dict
   "identity" (dict "run" .Values.job.name "stack" .Values.stack.name "framework" .Values.job.framework "model" (include "grpo.framework" (list . "model")))
   "folders" (list "checkpoints" "logs")
   "command" (include "grpo.framework" (list . "command") | fromJsonArray)
   "requiredFiles" (include "grpo.framework" (list . "requiredFiles") | fromJsonArray)
-  "neededFiles" $needed
+  "neededFiles" (merge $needed (include "grpo.neededCode" . | fromJson))
   "config" $config | toJson -}}
 {{- end }}
 
@@ -68,7 +70,16 @@
 {{- $program := printf "{programs}/%s.py" (.Values.job.task | replace "-" "_") -}}
 {{- dict
   "command" (list "python3" $program (printf "%s/task.json" (include "grpo.attemptDirectory" .)))
+  "neededFiles" (ternary (include "grpo.neededCode" . | fromJson) dict (has .Values.job.task (list "convert" "evaluate")))
   "task" (include "grpo.task" . | fromJson) | toJson -}}
+{{- end }}
+
+{{/* grpo.neededCode: record of the code that job.code puts on a volume, and the task that puts it there, as JSON.
+                                                                  include "grpo.neededCode" $ | fromJson */}}
+{{- define "grpo.neededCode" -}}
+{{- $needed := dict -}}
+{{- with include "grpo.code" . | fromJson }}{{ $_ := set $needed (printf "%s/grpo.json" .directory) "fetch" }}{{ end -}}
+{{- toJson $needed -}}
 {{- end }}
 
 {{/* grpo.attemptDirectory: what this attempt writes and reads: configuration, output, code of its workers.
@@ -135,7 +146,7 @@ entrypoint: |-
   {{- $entrypoint | nindent 2 }}
 submissionMode: HTTPMode
 {{- with $root.Values.job.runtimeEnv }}
-{{- if .env_vars }}{{ fail "job.runtimeEnv.env_vars: NeMo RL makes a runtime environment of its own, and Ray refuses to merge the two. Write the variables under job.env" }}{{ end }}
+{{- if .env_vars }}{{ fail "job.runtimeEnv.env_vars: the framework makes a runtime environment of its own, and Ray refuses to merge the two. Write the variables under job.env" }}{{ end }}
 runtimeEnvYAML: {{ toYaml . | quote }}
 {{- end }}
 {{- if eq $root.Values.job.cluster.mode "existing" }}
