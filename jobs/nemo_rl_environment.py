@@ -11,18 +11,17 @@ import threading
 from typing import Any
 
 import ray
+import rewards
 import torch
 from nemo_rl.distributed.virtual_cluster import PY_EXECUTABLES
 from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
-
-import rewards
 
 Pair = tuple[Any, Any]
 # With asynchronous rollouts every response is a call of its own: a line a call would be too many.
 AT_LEAST = 256
 
 
-@ray.remote  # type: ignore[misc,untyped-decorator,unused-ignore]
+@ray.remote
 class RewardWorker:
     """A process that judges responses."""
 
@@ -43,8 +42,8 @@ def pair(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Pair:
 
 
 # Calls wait for workers, hence several at a time; the workers keep to one.
-@ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=64)  # type: ignore[misc,untyped-decorator,unused-ignore]
-class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc,type-arg,unused-ignore]
+@ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=64)
+class RewardsEnvironment(EnvironmentInterface):
     """Judges finished responses: an episode is one turn."""
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -59,7 +58,8 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc,type-arg,un
         self.report(results)
         scores = torch.tensor([result.score for result in results], dtype=torch.float32)
         return EnvironmentReturn(
-            observations=[{"role": "environment", "content": str(result.correct)} for result in results],
+            # NeMo RL adds it to the conversation; it may not be empty, and nobody trains on it.
+            observations=[{"role": "environment", "content": "judged"} for _ in results],
             metadata=metadata,
             next_stop_strings=[None] * len(results),
             rewards=scores,
