@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.machinery
 import inspect
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 LIBRARIES = {"datasets", "decord", "huggingface_hub", "hydra", "pydantic", "ray", "requests", "tensordict", "torch"}
@@ -144,7 +144,7 @@ KNOWN: dict[str, dict[str, Any]] = {
         "Tensor": Tensor,
         "tensor": tensor,
         "ones_like": lambda values: Tensor(1.0 for _ in values),
-        "npu": None,  # verl patches itself where there is one
+        "npu": SimpleNamespace(is_available=lambda: False),
     },
     "hydra.utils": {"get_object": get_object},
 }
