@@ -14,23 +14,20 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-LIBRARIES = {"datasets", "decord", "huggingface_hub", "hydra", "pydantic", "ray", "requests", "tensordict", "torch"}
-LIBRARIES |= {
-    "torchdata",
-    "torch_npu",
-    "torchvision",
-    "tqdm",
-    "transformers",
-    "wandb",
-    "zmq",
+LIBRARIES = {
     "PIL",
     "aiohttp",
+    "datasets",
+    "decord",
     "fastapi",
-    "pynvml",
-    "uvicorn",
+    "huggingface_hub",
+    "hydra",
     "numpy",
-    "rich",
+    "psutil",
+    "pydantic",
 }
+LIBRARIES |= {"pynvml", "ray", "requests", "rich", "tensordict", "torch", "torchdata", "torchvision", "tqdm"}
+LIBRARIES |= {"transformers", "uvicorn", "wandb", "zmq"}
 
 
 class Loose(type):
