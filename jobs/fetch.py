@@ -26,7 +26,8 @@ from tasklib import Record, Refused, gib, read_json, replace, run, say, write_js
 # The same weights for other libraries: left out where there are weights that the trainers read.
 COPIES = ["original/*", "onnx/*", "openvino/*", "coreml/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite"]
 TORCH = ["pytorch_model*.bin", "*.pth", "*.pt", "*.ckpt"]
-TRIES, PAUSE, STREAMS = 3, 10.0, 8
+TRIES, STREAMS = 3, 8
+PAUSE = float(os.environ.get("GRPO_FETCH_PAUSE_SECONDS", "10"))
 MARGIN = 2**28  # records, locks, and what else a file system needs
 
 
