@@ -1,4 +1,4 @@
-"""The task `convert`: what it tells the frameworks' scripts, what it adds to their work, what it never leaves behind."""
+"""The task `convert`: what it tells the frameworks' scripts, what it adds to their work, what it leaves behind."""
 
 from __future__ import annotations
 
