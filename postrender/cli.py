@@ -218,6 +218,12 @@ def _values(argv: list[str]) -> int:
     return EXIT_CLEAN
 
 
+def _samples(argv: list[str]) -> int:
+    from postrender import runs
+
+    return runs.samples(argv)
+
+
 def _version(argv: list[str]) -> int:
     if argv:
         raise UsageError(f"grpo version: no argument was expected, found {argv[0]!r}")
@@ -239,6 +245,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "diff": _diff,
     "dead-values": _dead_values,
     "values": _values,
+    "samples": _samples,
     "version": _version,
 }
 
