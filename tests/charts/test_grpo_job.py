@@ -13,7 +13,7 @@ from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests.conftest import Object, Render, by_kind
 
-HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_PROGRAM'
+HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_FILE'
 
 
 def rayjob(objects: list[Object]) -> Object:
@@ -27,7 +27,7 @@ def lock(objects: list[Object]) -> Object:
 def plan(objects: list[Object]) -> dict[str, Any]:
     """Return the plan inside the entrypoint."""
     text = rayjob(objects)["spec"]["entrypoint"]
-    start, end = text.index("\n"), text.index("\nGRPO_PLAN\n")
+    start, end = text.index("GRPO_PLAN'\n") + len("GRPO_PLAN'\n"), text.index("\nGRPO_PLAN\n")
     found: dict[str, Any] = json.loads(text[start:end])
     return found
 

@@ -32,32 +32,21 @@
 {{- printf "%s/runs/%s" (include "common.mountPath" (list . "job.volume" .Values.job.volume)) .Values.job.name -}}
 {{- end }}
 
-{{/* grpo.derived: configuration that follows from the other values, as JSON. Keys as NeMo RL spells them.
-                                                                  include "grpo.derived" $ | fromJson */}}
-{{- define "grpo.derived" -}}
-{{- $directory := include "grpo.runDirectory" . -}}
-{{- dict
-  "defaults" (printf "%s/%s" (include "grpo.workingDirectory" .) "examples/configs/grpo_math_1B.yaml")
-  "cluster" (dict "num_nodes" (include "grpo.nodes" . | int64) "gpus_per_node" (int64 .Values.accelerator.gpusPerNode))
-  "checkpointing" (dict "checkpoint_dir" (printf "%s/checkpoints" $directory))
-  "logger" (include "grpo.logger" (list . (printf "%s/logs" $directory)) | fromJson) | toJson -}}
+{{/* grpo.framework: a part that each framework has in a template file of its own: derived, workingDirectory, command, requiredFiles,
+     environment, check.                                          include "grpo.framework" (list $ "derived") */}}
+{{- define "grpo.framework" -}}
+{{- if ne (len .) 2 }}{{ fail "grpo.framework takes (list $ PART)" }}{{ end -}}
+{{- $job := (index . 0).Values.job -}}
+{{- $owner := ternary "nemo-rl" "verl" (hasPrefix "v" $job.version) -}}
+{{- if ne $owner $job.framework -}}
+{{- fail (printf "job.version %s is a version of %s, and job.framework is %s: set both, and images.training, to a set that belongs together" $job.version $owner $job.framework) -}}
+{{- end -}}
+{{- include (printf "grpo.%s.%s" $job.framework (index . 1)) (index . 0) -}}
 {{- end }}
 
-{{/* grpo.logger: where and how a run logs, as JSON.              include "grpo.logger" (list $ "/data/runs/x/logs") | fromJson */}}
-{{- define "grpo.logger" -}}
-{{- $root := index . 0 -}}
-{{- $wandb := $root.Values.tracking.wandb -}}{{- $mlflow := $root.Values.tracking.mlflow -}}
-{{- $logger := dict
-  "log_dir" (index . 1)
-  "tensorboard_enabled" $root.Values.tracking.tensorboard.enabled
-  "wandb_enabled" $wandb.enabled
-  "mlflow_enabled" $mlflow.enabled -}}
-{{- if $wandb.enabled }}{{ $_ := set $logger "wandb" (dict "project" $wandb.project "name" ($wandb.name | default $root.Values.job.name)) }}{{ end -}}
-{{- if $mlflow.enabled -}}
-{{- if not $mlflow.trackingUri }}{{ fail "tracking.mlflow is enabled: give the address of its server under tracking.mlflow.trackingUri" }}{{ end -}}
-{{- $_ := set $logger "mlflow" (dict "tracking_uri" $mlflow.trackingUri "experiment_name" $mlflow.experiment "run_name" ($mlflow.name | default $root.Values.job.name)) -}}
-{{- end -}}
-{{- toJson $logger -}}
+{{/* grpo.mlflowUri: address of the MLflow server.               include "grpo.mlflowUri" $ */}}
+{{- define "grpo.mlflowUri" -}}
+{{- .Values.tracking.mlflow.trackingUri | default "" | required "tracking.mlflow is enabled: give the address of its server under tracking.mlflow.trackingUri" -}}
 {{- end }}
 
 {{/* grpo.config: job.config, over it the overlay of the framework's version, over that the accelerator's, and what the chart derives, as
@@ -67,7 +56,7 @@
 {{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
 {{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
 {{- $config := include "grpo.overlaid" . | fromJson -}}
-{{- $derived := include "grpo.derived" . | fromJson -}}
+{{- $derived := include "grpo.framework" (list . "derived") | fromJson -}}
 {{- include "grpo.refuseDifferent" (list "job.config" $config $derived) -}}
 {{- include "common.merge" (list $config $derived) -}}
 {{- end }}
