@@ -1,0 +1,69 @@
+"""What a recipe comes to: the configuration in the plan of its RayJob, for each version and accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from postrender.helm import Engine
+from tests.charts.test_grpo_job import plan
+from tests.conftest import ACCELERATORS, ROOT, SITE
+from tests.recipes.contract import VERSIONS
+
+NEWEST = VERSIONS[0]
+ONE_GPU = ROOT / "values/examples/one-gpu.yaml"
+Config = dict[str, Any]
+Configure = Callable[..., Config]
+
+
+def recipe_file(recipe: str) -> Path:
+    """Return the file of a recipe."""
+    return ROOT / f"values/recipes/{recipe}.yaml"
+
+
+def framework_file(version: str) -> Path:
+    """Return the file that moves a NeMo RL stack to an older version."""
+    return ROOT / f"values/frameworks/nemo-rl-{version}.yaml"
+
+
+def nemo_rl_recipes() -> list[str]:
+    """Return the names of the recipes for NeMo RL, sorted."""
+    trees = {file.stem: yaml.safe_load(file.read_text("utf-8")) for file in (ROOT / "values/recipes").glob("*.yaml")}
+    return sorted(name for name, tree in trees.items() if tree["job"].get("framework", "nemo-rl") == "nemo-rl")
+
+
+def stack(recipe: str, version: str = NEWEST, accelerator: str = "b200") -> list[Path]:
+    """Return the values files of a recipe at a version, as a person gives them."""
+    older = [] if version == NEWEST else [framework_file(version)]
+    return [ROOT / f"values/accelerators/{accelerator}.yaml", recipe_file(recipe), *older]
+
+
+def render_plan(helm: Engine, files: list[Path], values: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the plan of the RayJob that these files render."""
+    chart = str(ROOT / "charts/grpo-job")
+    rendered = helm.render(chart, [*files, SITE], values=values, release="grpo-job", namespace="team-a")
+    return plan(list(rendered.documents))
+
+
+def every_configuration(helm: Engine) -> Iterator[tuple[tuple[str, str, str], Config]]:
+    """Yield (recipe, version, accelerator) and its configuration, for each recipe; smoke on one GPU too."""
+    for recipe in nemo_rl_recipes():
+        for version in VERSIONS:
+            for accelerator in ACCELERATORS:
+                files = stack(recipe, version, accelerator)
+                yield (recipe, version, accelerator), render_plan(helm, files)["config"]
+                if recipe == "smoke":
+                    small = [files[0], ONE_GPU, *files[1:]]
+                    yield ("smoke-one-gpu", version, accelerator), render_plan(helm, small)["config"]
+
+
+def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and the value of each leaf; a list or an empty map is one."""
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value

@@ -1,0 +1,100 @@
+"""The files: what a header says, image and version that belong together, every layer of every version, one GPU."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from postrender.helm import Engine
+from tests import options
+from tests.conftest import ACCELERATORS, LAYERS, PROFILES, ROOT, SITE, Render
+from tests.recipes.contract import SETUPS, VERSIONS
+from tests.recipes.rendered import NEWEST, ONE_GPU, framework_file, leaves, recipe_file, render_plan, stack
+
+OLDER = VERSIONS[1:]
+LABELS = (
+    "# Source: ",
+    "# Not run on hardware by us.",
+    "# Why these numbers:",
+    "# What differs from the published set-up",
+    "# Expected: ",
+)
+
+
+@pytest.mark.parametrize("recipe", sorted(SETUPS))
+def test_the_header_says_what_a_reader_needs(recipe: str) -> None:
+    """What it is, where from, why so, what was changed and why, what to expect, and that nobody here ran it."""
+    lines = recipe_file(recipe).read_text("utf-8").splitlines()
+    header = [line for line in lines[1:] if line.startswith("#")][: lines.index("images:") - 1]
+    assert "NeMo RL" in header[0]
+    starts = [next((i for i, line in enumerate(header) if line.startswith(label)), None) for label in LABELS]
+    assert None not in starts, dict(zip(LABELS, starts, strict=True))
+    first, last = starts[3], starts[4]
+    changes = header[first:last]
+    assert "(old → new), and why" in changes[0]
+    for name in SETUPS[recipe].changed:
+        assert any(line.startswith(f"#   {name} ") for line in changes), name
+    assert max(len(line) for line in lines) <= 132
+
+
+def test_a_pair_of_image_and_version_belongs_together(helm: Engine) -> None:
+    """The tag of the image is the version that chooses the script, and Ray's version is the image's own."""
+    ray = {"v0.7.0": "2.55.1", "v0.6.0": "2.54.0", "v0.5.0": "2.49.2", "v0.4.0": "2.46.0"}
+    files = {recipe: recipe_file(recipe) for recipe in SETUPS} | {version: framework_file(version) for version in OLDER}
+    assert {file.stem for file in (ROOT / "values/frameworks").glob("nemo-rl-*.yaml")} == {
+        f"nemo-rl-{version}" for version in OLDER
+    }
+    images = set()
+    for name, file in files.items():
+        tree = yaml.safe_load(file.read_text("utf-8"))
+        image, version = tree["images"]["training"], tree["job"]["version"]
+        assert (image["tag"], image["rayVersion"]) == (version, ray[version]), name
+        assert set(image) == {"repository", "tag", "rayVersion", "libraryPath", "minimumDriver"}
+        assert version == (name if name in OLDER else NEWEST)
+        images.add(json.dumps(image))
+    assert len(images) == len(VERSIONS)
+    script = {version: render_plan(helm, stack("smoke", version))["command"][1] for version in VERSIONS}
+    assert script == dict.fromkeys(VERSIONS, "examples/run_grpo.py") | {"v0.4.0": "examples/run_grpo_math.py"}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_framework_file_sets_nothing_that_a_profile_sets(profile: str) -> None:
+    """So the place of the profile does not matter; the framework's file only has to come after the recipe."""
+    tree = yaml.safe_load((ROOT / f"values/accelerators/{profile}.yaml").read_text("utf-8"))
+    theirs = {path for path, _ in leaves(tree)}
+    for version in OLDER:
+        assert not theirs & {path for path, _ in leaves(yaml.safe_load(framework_file(version).read_text("utf-8")))}
+
+
+@pytest.mark.parametrize("platform", ["gke-standard", "gke-autopilot"])
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("recipe", sorted(SETUPS))
+def test_every_layer_renders(recipe: str, accelerator: str, platform: str, render: Render) -> None:
+    """On both machines and both kinds of GKE cluster, each object valid by its schema."""
+    for layer in LAYERS:
+        render(layer, options.FACTORS["platform"][platform], files=[*stack(recipe, NEWEST, accelerator), SITE])
+
+
+@pytest.mark.parametrize("version", OLDER)
+@pytest.mark.parametrize("recipe", sorted(SETUPS))
+def test_an_older_version_is_one_more_file(recipe: str, version: str, render: Render) -> None:
+    """Cluster and job render from it, and the cluster runs the image of that version."""
+    files = [*stack(recipe, version), SITE]
+    (cluster,) = (item for item in render("raycluster", files=files) if item["kind"] == "RayCluster")
+    head = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert head["image"] == f"nvcr.io/nvidia/nemo-rl:{version}"
+    assert render("grpo-job", files=files)
+
+
+def test_smoke_takes_one_gpu(render: Render) -> None:
+    """The overlay after the profile is all that a small share of a node needs."""
+    files = stack("smoke")
+    small = [files[0], ONE_GPU, files[1], SITE]
+    (cluster,) = (item for item in render("raycluster", files=small) if item["kind"] == "RayCluster")
+    (worker,) = cluster["spec"]["workerGroupSpecs"]
+    limits = worker["template"]["spec"]["containers"][0]["resources"]["limits"]
+    assert (worker["replicas"], str(limits["nvidia.com/gpu"])) == (1, "1")
+    assert "networking.gke.io/interfaces" not in worker["template"]["metadata"].get("annotations", {})
+    assert render("network", files=small) == []
