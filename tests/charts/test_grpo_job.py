@@ -249,7 +249,7 @@ def test_wandb_is_switched_on_in_the_framework_too(render: Render, render_text: 
 def test_variables_of_the_driver_are_part_of_the_plan(render: Render) -> None:
     """They travel in the entrypoint, because a cluster that runs cannot be given any."""
     values = {"job": {"env": {"NRL_X": {"value": "it's $HOME"}}}}
-    assert plan(render("grpo-job", values))["environment"] == {"NRL_X": "it's $HOME"}
+    assert plan(render("grpo-job", values))["environment"] == {"NRL_X": "it's $HOME", "GRPO_DATASETS": "/data/datasets"}
 
 
 @pytest.mark.parametrize(

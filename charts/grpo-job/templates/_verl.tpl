@@ -79,6 +79,7 @@
 {{/* grpo.verl.check: what verl would accept and then ignore, wait for without end, or look for in each pod by itself.
                                                                   include "grpo.framework" (list $ "check") */}}
 {{- define "grpo.verl.check" -}}
+{{- include "grpo.verl.checkCode" . -}}
 {{- $version := .Values.job.version -}}{{- $config := include "grpo.config" . | fromJson -}}
 {{- range $name, $value := include "grpo.environment" . | fromJson -}}
 {{- if contains "${" $value }}{{ fail (printf "job.env.%s holds ${, which verl's configuration, through which it reaches the workers, takes for an interpolation: write it under ray.env" $name) }}{{ end -}}
@@ -113,5 +114,17 @@
 {{- range $key := list "custom_reward_function" "reward_model" "sandbox_fusion" -}}
 {{- if hasKey $config $key }}{{ fail (printf "job.config.%s: verl %s ignores it and would use its own reward. Write it under reward, as that version spells it" $key $version) }}{{ end -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.verl.checkCode: the images that verl publishes hold what it needs, and not verl itself.
+                                                                  include "grpo.verl.checkCode" $ */}}
+{{- define "grpo.verl.checkCode" -}}
+{{- $package := get .Values.job.code.packages "verl" | default "" -}}
+{{- if and $package (ne $package .Values.job.version) -}}
+{{- fail (printf "job.code.packages.verl is %s and job.version is %s: make them equal" $package .Values.job.version) -}}
+{{- end -}}
+{{- if and (hasSuffix "verlai/verl" .Values.images.training.repository) (not $package) (not .Values.job.code.repository) -}}
+{{- fail (printf "image %s has no verl in it: set job.code.packages.verl to %s, and run task fetch once" (include "common.image" .) .Values.job.version) -}}
 {{- end -}}
 {{- end }}
