@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -325,12 +326,16 @@ def test_null_takes_no_default_away(layer: str, render_text: RenderText, tmp_pat
     assert not accepted
 
 
-def test_overlays_are_keyed_by_the_profiles_that_exist(render_text: RenderText) -> None:
+def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(render_text: RenderText) -> None:
     """A misspelt accelerator would lose its overlay silently."""
     (pattern,) = schema_of("grpo-job")["properties"]["job"]["properties"]["configFor"]["patternProperties"]
-    assert pattern == f"^({'|'.join(PROFILES)})$"
-    with pytest.raises(RenderError, match="h20'"):
-        render_text("grpo-job", {"job": {"configFor": {"h20": {"grpo": {"seed": 1}}}}})
+    source = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text(encoding="utf-8"))
+    known = [*PROFILES, *source["properties"]["version"]["enum"]]
+    assert [name for name in known if not re.fullmatch(pattern, name)] == []
+    for name in ("h20", "v0.5", "v0.3.0", "0.5.0", "v0x5.0"):
+        assert not re.fullmatch(pattern, name)
+        with pytest.raises(RenderError, match=f"{re.escape(name)}'"):
+            render_text("grpo-job", {"job": {"configFor": {name: {"grpo": {"seed": 1}}}}})
 
 
 def test_a_token_as_a_key_of_the_configuration_is_not_printed(render_text: RenderText) -> None:

@@ -13,7 +13,7 @@ from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests.conftest import Object, Render, by_kind
 
-HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_PROGRAM'
+HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_FILE'
 
 
 def rayjob(objects: list[Object]) -> Object:
@@ -27,7 +27,7 @@ def lock(objects: list[Object]) -> Object:
 def plan(objects: list[Object]) -> dict[str, Any]:
     """Return the plan inside the entrypoint."""
     text = rayjob(objects)["spec"]["entrypoint"]
-    start, end = text.index("\n"), text.index("\nGRPO_PLAN\n")
+    start, end = text.index("GRPO_PLAN'\n") + len("GRPO_PLAN'\n"), text.index("\nGRPO_PLAN\n")
     found: dict[str, Any] = json.loads(text[start:end])
     return found
 
@@ -122,6 +122,46 @@ def test_an_overlay_counts_for_its_accelerator_only(render: Render) -> None:
     )
 
 
+def configuration(render: Render, job: dict[str, Any], version: str = "v0.7.0", accelerator: str = "b200") -> Any:
+    values = {"ray": {"head": {"numCpus": 1}}, "job": {"version": version, **job}}
+    return plan(render("grpo-job", values, accelerator=accelerator))["config"]
+
+
+def test_a_version_is_laid_under_the_accelerator(render: Render) -> None:
+    """The order is job.config, version, accelerator; overlays for another version count for nothing."""
+    overlays = {
+        "h200": {"x": {"last": "h200"}},
+        "v0.5.0": {"x": {"last": "v0.5.0", "middle": "v0.5.0"}},
+        "v0.6.0": {"x": {"never": True}},
+    }
+    job = {"config": {"x": {"last": "config", "middle": "config", "first": "config"}}, "configFor": overlays}
+    older = {"last": "h200", "middle": "v0.5.0", "first": "config"}
+    assert configuration(render, job, "v0.5.0", "h200")["x"] == older
+    assert configuration(render, job, "v0.5.0")["x"] == {**older, "last": "v0.5.0"}
+    assert configuration(render, job)["x"] == {"last": "config", "middle": "config", "first": "config"}
+
+
+@pytest.mark.parametrize("name", ["v0.7.0", "v0.5.0", "b200"])
+def test_a_marked_section_of_an_overlay_replaces(name: str, render: Render) -> None:
+    """The marker stays for a NeMo RL that reads it, so that the base file's section goes too; older ones never see it."""
+    version = "v0.5.0" if name == "v0.5.0" else "v0.7.0"
+    job = {
+        "config": {"data": {"train": {"a": 1}, "shuffle": True}, "x": {"deep": {"a": 1}}},
+        "configFor": {name: {"data": {"_override_": True, "b": None}, "x": {"deep": {"_override_": True, "b": 2}}}},
+    }
+    config = configuration(render, job, version)
+    assert config["data"] == ({"b": None} if version == "v0.5.0" else {"_override_": True, "b": None})
+    assert config["x"] == {"deep": {"b": 2}}
+
+
+@pytest.mark.parametrize(("version", "marked"), [("v0.7.0", True), ("v0.6.0", True), ("v0.5.0", False), ("v0.4.0", False)])
+def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked: bool, render: Render) -> None:
+    """NeMo RL before v0.6.0 would keep it as a key; false means nothing to any."""
+    config = configuration(render, {"config": {"data": {"_override_": True}, "env": {"_override_": False}}}, version)
+    assert config["data"].get("_override_", False) is marked
+    assert "_override_" not in config["env"]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -130,6 +170,13 @@ def test_an_overlay_counts_for_its_accelerator_only(render: Render) -> None:
             {"nodes": 1, "cluster": {"mode": "ephemeral"}},
             r"job\.nodes is 1 of 2 GPU nodes, and job\.cluster\.mode is ephemeral",
         ),
+        (
+            {"config": {"data": {"train": {"_override_": True}}}},
+            r"job\.config\.data\.train\._override_: .* Move it to job\.config\.data, with all",
+        ),
+        ({"config": {"data": {"_override_": 1}}}, r"job\.config\.data\._override_ is 1, and true .* was expected"),
+        ({"configFor": {"b200": {"a": {"b": {"_override_": "yes"}}}}}, r'job\.configFor\.b200\.a\.b\._override_ is "yes"'),
+        ({"configFor": {"v0.7.0": {"_override_": True}}}, r"job\.configFor\.v0\.7\.0\._override_: one section at a time"),
         ({"volume": "lustre"}, r'job\.volume is "lustre", and storage has no volume of that name'),
         ({"config": {"x": "y" * 100000}}, r"the entrypoint has \d+ bytes"),
     ],

@@ -25,7 +25,9 @@ from harness.waiting import until
 @pytest.fixture(scope="module")
 def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
     """A cluster with a real head; its workers are pods that run nothing."""
-    with ray_heads.running(new_stack("b200", ray={"test": {"timeoutSeconds": 30}})) as stack:
+    stack = new_stack("b200", ray={"test": {"timeoutSeconds": 30}})
+    ray_heads.without_workers.add(stack.namespace)
+    with ray_heads.running(stack):
         yield stack
 
 

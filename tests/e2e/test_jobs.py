@@ -22,8 +22,8 @@ ONE_HELM = pytest.mark.parametrize("helm", ["helm4"], indirect=True)
 
 @pytest.fixture(scope="module")
 def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
-    """A B200 cluster with a real Ray head that all runs of this module share."""
-    with ray_heads.running(new_stack("b200")) as stack:
+    """A B200 cluster with a real Ray head that all runs of this module share; a driver has little time to save."""
+    with ray_heads.running(new_stack("b200", ray={"head": {"jobStopSeconds": 3}})) as stack:
         yield stack
 
 
@@ -57,6 +57,17 @@ def test_retries_start_the_trainer_again(run: Stack, image: Image) -> None:
     run.with_values(job={"retries": 1}).install("grpo-job")
     run.until_job("SUCCEEDED")
     assert len(image.calls()) == 2
+
+
+@ONE_HELM
+def test_a_killed_trainer_resumes_from_its_last_checkpoint(run: Stack, image: Image) -> None:
+    image.behave(steps=4, die_at=2)
+    run.install("grpo-job")
+    assert "exit code 137" in run.until_job("FAILED")["message"]
+    second = run.with_values(job={"attempt": 2})
+    second.upgrade("grpo-job")
+    second.until_job("SUCCEEDED")
+    assert image.starts() == [0, 2]
 
 
 def test_a_changed_spec_is_refused_and_the_run_goes_on(run: Stack, image: Image, kube: Kube) -> None:

@@ -16,19 +16,27 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "jobs" / "launch.py"
+JOBS = ROOT / "jobs"
+PROGRAM = JOBS / "launch.py"
+MODULES = ("base", "configuration", "facts", "owner", "supervise", "workers", "ray_nodes")
 TRAINER = Path(__file__).with_name("trainer.py")
 BEAT, LAPSE, WAIT = 0.1, 1.2, 20.0
 
 
 def entrypoint(plan: dict[str, Any]) -> str:
     """Return the entrypoint that the grpo-job chart renders for this plan."""
+    files = {"__main__.py": PROGRAM, **{f"{name}.py": JOBS / f"{name}.py" for name in MODULES}}
+    writes = "".join(
+        f"cat >\"$programs/{name}\" <<'GRPO_FILE'\n{path.read_text(encoding='utf-8')}GRPO_FILE\n"
+        for name, path in files.items()
+    )
     text = json.dumps(plan, indent=2, ensure_ascii=False)
-    program = PROGRAM.read_text(encoding="utf-8")
-    return f"exec python3 -I - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'\n{text}\nGRPO_PLAN\n{program}GRPO_PROGRAM\n"
+    return (
+        f"set -eu\nexec 3<<'GRPO_PLAN'\n{text}\nGRPO_PLAN\nprograms=$(mktemp -d)\n{writes}exec python3 -I \"$programs\""
+    )
 
 
-def load_program(name: str = "launch") -> Any:
+def load_program(name: str) -> Any:
     """Return a program as a module of its own, for what one process can show."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
     assert spec is not None
@@ -100,7 +108,6 @@ class Site:
             "GRPO_CLUSTER_FACTS": json.dumps(self.facts),
             "GRPO_OWNER_BEAT_SECONDS": str(BEAT),
             "GRPO_OWNER_LAPSE_SECONDS": str(LAPSE),
-            "GRPO_OWNER_WAIT_SECONDS": str(WAIT),
         }
 
     @property
@@ -112,7 +119,7 @@ class Site:
         return self.tmp / "stamps"
 
     def trainer(self, *options: object) -> list[str]:
-        return ["python3", str(TRAINER), str(self.stamps), "--config", "{config}", *map(str, options)]
+        return ["python3", str(TRAINER), str(self.stamps), *map(str, options)]
 
     def plan(self, attempt: int = 1, **changes: Any) -> dict[str, Any]:
         return {
@@ -124,6 +131,8 @@ class Site:
             "workingDirectory": str(self.tmp / "code"),
             "command": self.trainer("--name", attempt),
             "retries": 0,
+            "takeoverSeconds": WAIT,
+            "folders": ["checkpoints", "logs"],
             "config": {"grpo": {"num_prompts_per_step": 8}},
             **changes,
         }

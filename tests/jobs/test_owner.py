@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .harness import BEAT, LAPSE, Site, load_program, until
+from .harness import BEAT, LAPSE, WAIT, Site, load_program, until
 
 
 def rewrite(path: Path, **changes: Any) -> None:
@@ -60,8 +60,7 @@ def test_a_successor_waits_for_an_owner_that_is_alive(site: Site) -> None:
 def test_a_successor_gives_up(site: Site) -> None:
     site.start("--run", 30)
     site.trains(1)
-    site.environment["GRPO_OWNER_WAIT_SECONDS"] = str(LAPSE + 0.5)
-    second = site.start(attempt=2)
+    second = site.start(attempt=2, takeoverSeconds=LAPSE + 0.5)
     assert second.wait() == 1
     assert "attempt 1 (host" in second.output.splitlines()[-1]
     assert "delete its RayJob" in second.output
@@ -283,7 +282,7 @@ def test_a_deleted_run_directory_starts_afresh(site: Site) -> None:
 
 @pytest.mark.parametrize("case", range(3))
 def test_a_store_that_tells_no_second_creator_still_has_one_owner(site: Site, case: int) -> None:
-    launch = load_program()
+    launch = load_program("owner")
     launch.BEAT = 0.3
 
     def create_without_exclusion(path: Path, text: str) -> bool:
@@ -292,7 +291,7 @@ def test_a_store_that_tells_no_second_creator_still_has_one_owner(site: Site, ca
 
     launch.create_once = create_without_exclusion
     (site.directory / "owners").mkdir(parents=True)
-    owners = [launch.Owner(site.plan(attempt), site.directory) for attempt in (1, 2, 3)]
+    owners = [launch.Owner(site.plan(attempt), site.directory, WAIT) for attempt in (1, 2, 3)]
     with ThreadPoolExecutor(len(owners)) as pool:
         won = list(pool.map(lambda owner: owner.claim(1, lapsed=case > 0), owners))
     assert sum(won) <= 1

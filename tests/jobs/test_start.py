@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from .harness import Launch, Site, load_program
+from .harness import PROGRAM, Launch, Site, load_program
 
 Change = Callable[[Site], dict[str, Any]]
 
@@ -35,8 +35,14 @@ def test_a_launch_trains_and_releases(site: Site) -> None:
     assert (site.directory / "attempts/1/spec.sha256").read_text() == f"{1:064x}\n"
     config = site.directory / "attempts/1/config.yaml"
     assert json.loads(config.read_text()) == {"grpo": {"num_prompts_per_step": 8}}
-    assert str(config) in launch.output
     assert not list(site.directory.rglob(".*"))
+
+
+def test_nothing_stays_in_the_folder_for_temporary_files(site: Site) -> None:
+    (site.tmp / "temporary").mkdir()
+    launch = site.start_plan(site.plan(), TMPDIR=str(site.tmp / "temporary"))
+    assert launch.wait() == 0, launch.output
+    assert list((site.tmp / "temporary").iterdir()) == []
 
 
 def test_facts_that_differ_are_named_with_both_values(site: Site) -> None:
@@ -134,7 +140,7 @@ def test_a_digest_that_was_never_written_is_refused_after_a_while(site: Site) ->
     refused(site.start(), "an empty one", "raise job.attempt")
 
 
-@pytest.mark.parametrize("name", ["BEAT", "LAPSE", "WAIT"])
+@pytest.mark.parametrize("name", ["BEAT", "LAPSE"])
 def test_times_must_be_numbers(site: Site, name: str) -> None:
     site.environment[f"GRPO_OWNER_{name}_SECONDS"] = "soon"
     launch = site.start()
@@ -155,7 +161,7 @@ def test_no_environment_value_is_printed(site: Site) -> None:
 
 
 def test_a_full_disk_does_not_use_up_the_attempt(site: Site) -> None:
-    module = load_program()
+    module = load_program("base")
     directory = site.tmp / "full"
     directory.mkdir()
     real = os.fsync
@@ -218,3 +224,45 @@ def test_a_variable_that_differs_is_named(site: Site) -> None:
     refused(launch, "environment.HF_HOME is another on the cluster", "upgrade the one that is behind")
     assert "/data/hf" not in launch.output
     assert "/data/other" not in launch.output
+
+
+IDENTITY = {"run": "gemma3-gsm8k", "stack": "gemma", "framework": "nemo-rl", "model": "google/gemma-3-27b-it"}
+
+
+def test_the_directory_of_another_run_is_refused(site: Site) -> None:
+    assert site.start(identity=IDENTITY).wait() == 0
+    assert site.start(attempt=2, identity=IDENTITY).wait() == 0
+    other = site.start(attempt=3, identity={**IDENTITY, "model": "google/gemma-3-1b-it", "stack": "other"})
+    refused(other, "belongs to another run", "model google/gemma-3-27b-it (here google/gemma-3-1b-it)", "stack gemma")
+    assert "run gemma3-gsm8k (here" not in other.output
+    assert len(site.intervals()) == 2
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_a_directory_that_does_not_say_whose_it_is_is_refused(site: Site, text: str) -> None:
+    site.directory.mkdir(parents=True)
+    (site.directory / "run.json").write_text(text)
+    refused(site.start(identity=IDENTITY), "does not say whose directory it is", "choose another job.name")
+
+
+def test_data_that_nobody_prepared_is_refused(site: Site) -> None:
+    missing = site.tmp / "data/datasets/gsm8k/train.jsonl"
+    refused(site.start(neededFiles={str(missing): "prepare-data"}), str(missing), "run job.task prepare-data")
+    missing.parent.mkdir(parents=True)
+    missing.touch()
+    assert site.start(neededFiles={str(missing): "prepare-data"}).wait() == 0
+
+
+def test_a_task_gets_its_file_and_its_program(site: Site) -> None:
+    script = "import json, sys; print(json.load(open(sys.argv[2]))['prompt'], open(sys.argv[1]).read()[:13])"
+    folder = site.directory / "attempts/1"
+    command = ["python3", "-c", script, "{programs}/base.py", str(folder / "task.json")]
+    launch = site.start_plan(site.plan(command=command, task={"prompt": "é \U0001f600"}, folders=[]))
+    assert launch.wait() == 0, launch.output
+    assert 'é \U0001f600 """What every' in launch.output
+    assert sorted(path.name for path in site.directory.iterdir()) == ["attempts", "owner.json", "owners", "run.json"]
+
+
+def test_code_for_the_workers_lies_on_the_volume(site: Site) -> None:
+    assert site.start(shared=["base.py"]).wait() == 0
+    assert (site.directory / "attempts/1/code/base.py").read_text() == PROGRAM.with_name("base.py").read_text()

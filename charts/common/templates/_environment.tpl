@@ -87,7 +87,7 @@
 {{/* common.ownVariables: names that the charts set on head or workers, as JSON list. The head counts for both, because the driver's
      environment overwrites the workers'.                         include "common.ownVariables" $ | fromJsonArray */}}
 {{- define "common.ownVariables" -}}
-{{- $names := list "GRPO_CLUSTER_FACTS" "HF_TOKEN" "HF_HUB_OFFLINE" "WANDB_API_KEY" -}}
+{{- $names := list "GRPO_CLUSTER_FACTS" "RAY_JOB_STOP_WAIT_TIME_S" "HF_TOKEN" "HF_HUB_OFFLINE" "WANDB_API_KEY" -}}
 {{- range concat (include "common.environment" . | fromJsonArray) (include "common.wiring.environment" . | fromJsonArray) -}}
 {{- $names = append $names .name -}}
 {{- end -}}

@@ -4,6 +4,7 @@
 {{- $head := .Values.ray.head -}}
 {{- $own := include "common.userEnvironment" (list . "head") | fromJsonArray -}}
 {{- $own = append $own (dict "name" "GRPO_CLUSTER_FACTS" "value" (include "common.facts" .)) -}}
+{{- $own = append $own (dict "name" "RAY_JOB_STOP_WAIT_TIME_S" "value" (toString (int64 $head.jobStopSeconds))) -}}
 {{- $template := dict -}}
 {{- if $head.gpus.enabled -}}
 {{- if not .Values.accelerator.gpusPerNode }}{{ fail (printf "ray.head.gpus.enabled: accelerator %s has no GPUs. Switch it off" .Values.accelerator.name) }}{{ end -}}

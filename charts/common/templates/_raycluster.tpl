@@ -1,9 +1,11 @@
 {{/* common.raycluster.spec: spec of a RayCluster, as YAML, for the raycluster chart and for ephemeral jobs. It is written in the
      operator's own form (numOfHosts, scaleStrategy, canonical quantities): otherwise the operator's first write of a RayJob takes
      over workerGroupSpecs, and the next server-side apply conflicts with it.
-                                                                  include "common.raycluster.spec" $ */}}
+                                                                  include "common.raycluster.spec" (list $ 2) */}}
 {{- define "common.raycluster.spec" -}}
-{{- $replicas := int64 .Values.ray.workers.replicas -}}
+{{- if ne (len .) 2 }}{{ fail "common.raycluster.spec takes (list $ REPLICAS)" }}{{ end -}}
+{{- $replicas := index . 1 | int64 -}}
+{{- with index . 0 -}}
 {{- include "common.checkAutopilot" . -}}
 rayVersion: {{ .Values.images.training.rayVersion | quote }}
 enableInTreeAutoscaling: false
@@ -37,6 +39,7 @@ workerGroupSpecs:
       num-gpus: {{ int64 .Values.accelerator.gpusPerNode | quote }}
     template:
       {{- include "common.pod.worker" . | fromJson | toYaml | nindent 6 }}
+{{- end }}
 {{- end }}
 {{- end }}
 

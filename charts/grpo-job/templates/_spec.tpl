@@ -1,30 +1,21 @@
-{{/* grpo.workingDirectory: where the image keeps the framework's source.
-                                                                  include "grpo.workingDirectory" $ */}}
-{{- define "grpo.workingDirectory" -}}/opt/nemo-rl{{- end }}
-
-{{/* grpo.script: the framework's GRPO script. run_grpo.py exists from v0.5.0, run_grpo_math.py until v0.5.0.
-                                                                  include "grpo.script" $ */}}
-{{- define "grpo.script" -}}
-{{- ternary "examples/run_grpo_math.py" "examples/run_grpo.py" (eq .Values.job.version "v0.4.0") -}}
-{{- end }}
-
-{{/* grpo.checkHead: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever where
-     there is none.                                               include "grpo.checkHead" $ */}}
-{{- define "grpo.checkHead" -}}
+{{/* grpo.check: what the job cannot start with, whatever its framework, and then what its framework says.
+                                                                  include "grpo.check" $ */}}
+{{- define "grpo.check" -}}
 {{- if and (eq .Values.job.cluster.mode "ephemeral") (eq .Values.job.name (include "common.name" (list . "cluster"))) -}}
 {{- fail (printf "job.name is %s, and so is the stack's RayCluster: their pods would be taken for each other's. Choose another name" .Values.job.name) -}}
 {{- end -}}
-{{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (include "common.headCpus" . | int64) 1) -}}
-{{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
-{{- end -}}
+{{- if include "grpo.trains" . }}{{ include "grpo.framework" (list . "check") }}{{ end -}}
 {{- end }}
 
-{{/* grpo.environment: variables of the driver, as JSON map from name to text.
+{{/* grpo.environment: variables of the driver, as JSON map from name to text: ours, what the framework reads from variables, and job.env.
                                                                   include "grpo.environment" $ | fromJson */}}
 {{- define "grpo.environment" -}}
-{{- $environment := dict -}}
+{{- $environment := include "grpo.framework" (list . "environment") | fromJson -}}
+{{- $_ := set $environment "GRPO_DATASETS" (include "grpo.datasets" .) -}}
+{{- with include "grpo.code" . | fromJson }}{{ $_ := set $environment "PYTHONPATH" .directory }}{{ end -}}
+{{- $own := concat (keys $environment) (include "common.ownVariables" . | fromJsonArray) -}}
 {{- range $name, $entry := include "common.variables" (list "job.env" .Values.job.env) | fromJson -}}
-{{- if has $name (include "common.ownVariables" $ | fromJsonArray) -}}
+{{- if has $name $own -}}
 {{- fail (printf "job.env.%s: the charts set %s themselves. Remove it, and change the value it follows from" $name $name) -}}
 {{- end -}}
 {{- if not (hasKey $entry "value") -}}
@@ -40,20 +31,61 @@
 {{- define "grpo.plan" -}}
 {{- $root := index . 0 -}}
 {{- $job := $root.Values.job -}}
-{{- include "grpo.checkHead" $root -}}
-{{- $config := include "grpo.config" $root | fromJson -}}
-{{- dict
+{{- include "grpo.check" $root -}}
+{{- $plan := dict
   "run" $job.name
   "attempt" (int64 $job.attempt)
   "digest" (index . 1)
-  "runDirectory" (include "grpo.runDirectory" $root)
+  "runDirectory" (include "grpo.jobDirectory" $root)
+  "takeoverSeconds" (int64 $job.takeoverSeconds)
   "facts" (include "common.facts" $root | fromJson)
   "environment" (include "grpo.environment" $root | fromJson)
-  "workingDirectory" (include "grpo.workingDirectory" $root)
-  "command" (list "python3" (include "grpo.script" $root) "--config" "{config}")
-  "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing"))
-  "requiredFiles" (list (include "grpo.script" $root) $config.defaults)
-  "config" $config | toPrettyJson | include "grpo.printable" -}}
+  "workingDirectory" (include "grpo.framework" (list $root "workingDirectory"))
+  "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing")) -}}
+{{- if include "grpo.usesGpus" $root -}}
+{{- $nodes := ternary (include "grpo.nodes" $root | int64) 1 (ne (include "grpo.trains" $root) "") -}}
+{{- $_ := set $plan "workers" (dict "nodes" $nodes "gpus" (int64 $root.Values.accelerator.gpusPerNode) "timeoutSeconds" (int64 $job.workersTimeoutSeconds)) -}}
+{{- end -}}
+{{- merge $plan (include (ternary "grpo.training" "grpo.otherTask" (eq $job.task "train")) $root | fromJson) | toPrettyJson | include "grpo.printable" -}}
+{{- end }}
+
+{{/* grpo.training: part of the plan of a job that trains, as JSON.     include "grpo.training" $ | fromJson */}}
+{{- define "grpo.training" -}}
+{{- $config := include "grpo.config" . | fromJson -}}
+{{- $needed := dict -}}
+{{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_DATASETS\\}[^\"]+" (toJson $config) -1 -}}
+{{- $_ := set $needed ($found | replace "${oc.env:GRPO_DATASETS}" (include "grpo.datasets" $)) "prepare-data" -}}
+{{- end -}}
+{{- dict
+  "identity" (dict "run" .Values.job.name "stack" .Values.stack.name "framework" .Values.job.framework "model" (include "grpo.framework" (list . "model")))
+  "folders" (list "checkpoints" "logs")
+  "command" (include "grpo.framework" (list . "command") | fromJsonArray)
+  "requiredFiles" (include "grpo.framework" (list . "requiredFiles") | fromJsonArray)
+  "neededFiles" (merge $needed (include "grpo.neededCode" . | fromJson))
+  "config" $config | toJson -}}
+{{- end }}
+
+{{/* grpo.otherTask: part of the plan of any other task, as JSON.       include "grpo.otherTask" $ | fromJson */}}
+{{- define "grpo.otherTask" -}}
+{{- $program := printf "{programs}/%s.py" (.Values.job.task | replace "-" "_") -}}
+{{- dict
+  "command" (list "python3" $program (printf "%s/task.json" (include "grpo.attemptDirectory" .)))
+  "neededFiles" (ternary (include "grpo.neededCode" . | fromJson) dict (has .Values.job.task (list "convert" "evaluate")))
+  "task" (include "grpo.task" . | fromJson) | toJson -}}
+{{- end }}
+
+{{/* grpo.neededCode: record of the code that job.code puts on a volume, and the task that puts it there, as JSON.
+                                                                  include "grpo.neededCode" $ | fromJson */}}
+{{- define "grpo.neededCode" -}}
+{{- $needed := dict -}}
+{{- with include "grpo.code" . | fromJson }}{{ $_ := set $needed (printf "%s/grpo.json" .directory) "fetch" }}{{ end -}}
+{{- toJson $needed -}}
+{{- end }}
+
+{{/* grpo.attemptDirectory: what this attempt writes and reads: configuration, output, code of its workers.
+                                                                  include "grpo.attemptDirectory" $ */}}
+{{- define "grpo.attemptDirectory" -}}
+{{- printf "%s/attempts/%d" (include "grpo.jobDirectory" .) (int64 .Values.job.attempt) -}}
 {{- end }}
 
 {{/* grpo.printable: control characters that YAML does not allow, as JSON escapes.
@@ -64,17 +96,43 @@
 {{- $text | replace (printf "%c" 65279) "\\ufeff" -}}
 {{- end }}
 
-{{/* grpo.entrypoint: shell command of the Ray job. Ray gives it to sh; the quoted here-documents keep sh from reading anything in
+{{/* grpo.entrypoint: shell command of the Ray job, the plan first. Ray gives it to sh; the quoted here-documents keep sh from reading anything in
      them, and nothing needs to be mounted, because a cluster that runs cannot be given a mount. -I: no module of the folder in which
      the job starts stands in for one of Python's.
                                                                   include "grpo.entrypoint" (list $ "DIGEST") */}}
 {{- define "grpo.entrypoint" -}}
 {{- $root := index . 0 -}}
-exec python3 -I - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'
+set -eu
+exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}
 GRPO_PLAN
-{{ $root.Files.Get "files/jobs/launch.py" | required "files/jobs/launch.py is missing from the chart" | trim }}
-GRPO_PROGRAM
+programs=$(mktemp -d)
+{{- range $name := include "grpo.programs" $root | fromJsonArray }}
+{{ include "grpo.file" (list (ternary "__main__.py" $name (eq $name "launch.py")) ($root.Files.Get (printf "files/jobs/%s" $name))) }}
+{{- end }}
+exec python3 -I "$programs"
+{{- end }}
+
+{{/* grpo.file: shell command that writes a text file beside the program.
+                                                                  include "grpo.file" (list "base.py" $text) */}}
+{{- define "grpo.file" -}}
+{{- $text := index . 1 | required (printf "files/jobs/%s is missing from the chart" (index . 0)) | trimSuffix "\n" -}}
+{{- if has "GRPO_FILE" (splitList "\n" $text) }}{{ fail (printf "%s: a line of it is GRPO_FILE, which ends the file in the entrypoint" (index . 0)) }}{{ end -}}
+cat >"$programs/{{ index . 0 }}" <<'GRPO_FILE'
+{{ $text }}
+GRPO_FILE
+{{- end }}
+
+{{/* grpo.programs: files of jobs/ that the job needs, as JSON.     include "grpo.programs" $ | fromJsonArray */}}
+{{- define "grpo.programs" -}}
+{{- $programs := list "launch.py" "base.py" "configuration.py" "facts.py" "owner.py" "supervise.py" "workers.py" "ray_nodes.py" -}}
+{{- $own := dict
+  "fetch" (list "fetch.py")
+  "prepare-data" (list "prepare_data.py")
+  "convert" (list "convert.py" "checkpoints.py")
+  "evaluate" (list "evaluate.py" "checkpoints.py")
+  "clean" (list "clean.py") -}}
+{{- concat $programs (get $own .Values.job.task | default list) | toJson -}}
 {{- end }}
 
 {{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" (list $ "DIGEST") */}}
@@ -88,7 +146,7 @@ entrypoint: |-
   {{- $entrypoint | nindent 2 }}
 submissionMode: HTTPMode
 {{- with $root.Values.job.runtimeEnv }}
-{{- if .env_vars }}{{ fail "job.runtimeEnv.env_vars: NeMo RL makes a runtime environment of its own, and Ray refuses to merge the two. Write the variables under job.env" }}{{ end }}
+{{- if .env_vars }}{{ fail "job.runtimeEnv.env_vars: the framework makes a runtime environment of its own, and Ray refuses to merge the two. Write the variables under job.env" }}{{ end }}
 runtimeEnvYAML: {{ toYaml . | quote }}
 {{- end }}
 {{- if eq $root.Values.job.cluster.mode "existing" }}
@@ -98,7 +156,7 @@ clusterSelector:
 shutdownAfterJobFinishes: true
 backoffLimit: {{ int64 $root.Values.job.retries }}
 rayClusterSpec:
-  {{- include "common.raycluster.spec" $root | nindent 2 }}
+  {{- include "common.raycluster.spec" (list $root (include "grpo.ephemeralReplicas" $root)) | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -108,7 +166,19 @@ rayClusterSpec:
 {{- include "grpo.specText" (list . "") | fromYaml | toJson | sha256sum -}}
 {{- end }}
 
-{{/* grpo.runName: name of the RayJob.                            include "grpo.runName" $ */}}
+{{/* grpo.ephemeralReplicas: GPU workers of a cluster that the job brings itself: what the task needs, and no node more.
+                                                                  include "grpo.ephemeralReplicas" $ */}}
+{{- define "grpo.ephemeralReplicas" -}}
+{{- if include "grpo.trains" . -}}{{ int64 .Values.ray.workers.replicas }}
+{{- else -}}{{ ternary 1 0 (and (ne (include "grpo.usesGpus" .) "") (not .Values.ray.head.gpus.enabled)) }}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.runName: name of the RayJob, which carries the task unless it is the training.
+                                                                  include "grpo.runName" $ */}}
 {{- define "grpo.runName" -}}
-{{- printf "%s-%d" .Values.job.name (int64 .Values.job.attempt) -}}
+{{- $task := ternary "" (printf "-%s" .Values.job.task) (eq .Values.job.task "train") -}}
+{{- $name := printf "%s%s-%d" .Values.job.name $task (int64 .Values.job.attempt) -}}
+{{- if gt (len $name) 47 }}{{ fail (printf "the RayJob would be called %s, which has %d characters, and KubeRay allows 47: shorten job.name" $name (len $name)) }}{{ end -}}
+{{- $name -}}
 {{- end }}

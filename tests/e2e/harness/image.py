@@ -41,6 +41,7 @@ class Image:
 
     def __init__(self, ray: Path, standins: Path) -> None:
         self.state = CODE / "e2e"
+        self.trainer = standins / "run_grpo.py"
         VENV.mkdir(exist_ok=True)
         mount("--bind", ray, VENV)
         (CODE / "examples").mkdir(parents=True, exist_ok=True)
@@ -50,15 +51,25 @@ class Image:
         (CODE / "examples/configs/grpo_math_1B.yaml").write_text("{}\n")
         # v0.4.0 has the older name, v0.5.0 both.
         for name in ("run_grpo.py", "run_grpo_math.py"):
-            shutil.copy(standins / "run_grpo.py", CODE / "examples" / name)
+            shutil.copy(self.trainer, CODE / "examples" / name)
+
+    def fetch_verl(self, directory: Path) -> None:
+        """Put a stand-in for verl where task fetch puts the real one."""
+        package = directory / "verl/trainer"
+        package.mkdir(parents=True, exist_ok=True)
+        for folder in (package, package.parent):
+            (folder / "__init__.py").touch()
+        shutil.copy(self.trainer, package / "main_ppo.py")
+        (directory / "grpo.json").write_text("{}")
 
     def behave(self, **settings: object) -> None:
         """Say what the next trainer does, and forget the calls so far.
 
         seconds: how long it trains; hold: it trains until `finish`; exit: its code (a list gives one for each start);
-        save_seconds: how long it goes on writing after SIGTERM.
+        save_seconds: how long it goes on writing after SIGTERM; steps: it saves so many checkpoints; die_at: the first
+        one of the run dies after this step.
         """
-        for name in ("calls.jsonl", "beats.jsonl", "finish"):
+        for name in ("calls.jsonl", "beats.jsonl", "starts.jsonl", "finish"):
             (self.state / name).unlink(missing_ok=True)
         self.set(**settings)
 
@@ -73,6 +84,10 @@ class Image:
     def calls(self) -> list[Call]:
         """Return the starts of the trainer since `behave`."""
         return [Call(**record) for record in self._lines("calls.jsonl")]
+
+    def starts(self) -> list[int]:
+        """Return the step from which each trainer that saves checkpoints went on."""
+        return [record["from"] for record in self._lines("starts.jsonl")]
 
     def writers(self) -> list[tuple[float, float, int]]:
         """Return (first, last) sign of life and the process id of every trainer since `behave`, by start."""

@@ -1,7 +1,8 @@
 """Running the head pods of Ray clusters for real, one at a time.
 
 A kubelet for one kind of pod: in the namespaces that a test names it takes a head pod that kwok calls ready, and runs
-the command of its first container with the environment that the API server holds, on the loopback interface.
+the command of its first container with the environment that the API server holds, on the loopback interface. The
+worker pods are Ray nodes with as many GPUs as their group says and without the pods' commands: a job waits for them.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from pathlib import Path
 
 from harness import containers, pods
 from harness.controlplane import answers
-from harness.image import CODE
+from harness.image import CODE, VENV
 from harness.kube import Kube, KubectlError, Manifest
 from harness.processes import Program
 from harness.stack import Stack
 from harness.waiting import until
 
+RAY = VENV / "bin/ray"
 # Open without the token that a cluster may ask for.
 DASHBOARD = "http://127.0.0.1:8265/api/gcs_healthz"
 # For the sake of this machine: no pool of idle workers as large as the node. And for the sake of time: an owner of a
@@ -28,7 +30,6 @@ EXTRA = {
     "RAY_ENABLE_METRICS_COLLECTION": "0",
     "GRPO_OWNER_BEAT_SECONDS": "1",
     "GRPO_OWNER_LAPSE_SECONDS": "8",
-    "GRPO_OWNER_WAIT_SECONDS": "60",
 }
 
 
@@ -40,6 +41,8 @@ class RayHeads:
         self.work = work
         self.every = every
         self.namespaces: set[str] = set()
+        # Hooks run on the head alone: no Ray nodes for the worker pods of these.
+        self.without_workers: set[str] = set()
         self.current: RunningHead | None = None
         self.problem = ""
         self.stopped = threading.Event()
@@ -94,6 +97,8 @@ class RayHeads:
             first = min(wanted, key=lambda pod: str(pod["metadata"]["creationTimestamp"]))
             self.current = RunningHead(self.kube, first, self.work)
             self.problem = ""
+        if self.current and self.current.namespace not in self.without_workers and answers(DASHBOARD):
+            self.current.start_worker()
 
     def _stop_current(self) -> None:
         if self.current:
@@ -110,9 +115,23 @@ class RunningHead:
         place = work / f"ray-{self.uid[:6]}"
         place.mkdir()
         start = containers.prepare(kube, pod, pod["spec"]["containers"][0], work, {**EXTRA, "RAY_TMPDIR": str(place)})
-        log = work / "logs" / f"ray-head-{self.namespace}-{self.uid[:6]}.log"
-        self.program = Program("ray head", start.command, log, start.environment, CODE)
+        self.log = work / "logs" / f"ray-head-{self.namespace}-{self.uid[:6]}.log"
+        self.program = Program("ray head", start.command, self.log, start.environment, CODE)
+        self.environment = start.environment
+        cluster = kube.get("raycluster", str(pod["metadata"]["labels"]["ray.io/cluster"]), self.namespace)
+        groups = cluster["spec"].get("workerGroupSpecs") or []
+        self.missing = [group["rayStartParams"]["num-gpus"] for group in groups for _ in range(group["replicas"])]
+        self.workers: list[Program] = []
+
+    def start_worker(self) -> None:
+        """Start the Ray node of the next worker pod, one at a time: Ray gives each only 30 seconds to start."""
+        if not self.missing or (self.workers and "Ray runtime started" not in self.workers[-1].log.read_text()):
+            return
+        options = ["--block", "--address=127.0.0.1:6379", "--num-cpus=16", f"--num-gpus={self.missing.pop()}"]
+        log = self.log.with_name(f"{self.log.stem}-worker-{len(self.workers)}.log")
+        self.workers.append(Program("ray worker", [RAY, "start", *options], log, self.environment, CODE))
 
     def stop(self) -> None:
         """End Ray and all that it has started."""
-        self.program.stop(grace=3)
+        for program in [*self.workers, self.program]:
+            program.stop(grace=0 if program in self.workers else 3)

@@ -38,6 +38,16 @@ class Stack:
     namespace: str
     accelerator: str
     site: Values = field(default_factory=dict)
+    recipe: str = RECIPE
+
+    def with_recipe(self, recipe: str) -> Stack:
+        """Return the same stack with another model and training."""
+        return replace(self, recipe=recipe)
+
+    def on_volume(self, path: str) -> Path:
+        """Return where a file of the mount /data lies outside of the pods."""
+        claim = self.work / "volumes" / self.namespace / f"{self.name}-data"
+        return claim / Path(path).relative_to("/data")
 
     def with_values(self, **over: object) -> Stack:
         """Return the same stack with other values."""
@@ -50,7 +60,7 @@ class Stack:
     def options(self) -> list[str]:
         """Give Helm the values files: accelerator, recipe, site, and what this stack says differently."""
         values = self.repository / "values"
-        parts = [f"accelerators/{self.accelerator}", f"recipes/{RECIPE}", "examples/site"]
+        parts = [f"accelerators/{self.accelerator}", f"recipes/{self.recipe}", "examples/site"]
         text = yaml.safe_dump(self.site)
         own = self.work / "values" / f"{self.namespace}-{abs(hash(text)):x}.yaml"
         own.parent.mkdir(exist_ok=True)

@@ -1,4 +1,7 @@
-"""Stand-in for the trainer of the image: records its call and behaves as /opt/nemo-rl/e2e/control.json says."""
+"""Stand-in for the trainer of the image: records its call and behaves as /opt/nemo-rl/e2e/control.json says.
+
+It is NeMo RL's script and verl's module at once: what it needs of the configuration is where checkpoints go.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,25 @@ def append(name: str, record: object) -> None:
 
 
 def config_text(arguments: list[str]) -> str:
-    """Return the content of the file that --config names."""
-    for position, word in enumerate(arguments):
-        if word == "--config":
-            return Path(arguments[position + 1]).read_text()
-        if word.startswith("--config="):
-            return Path(word.removeprefix("--config=")).read_text()
-    return ""
+    """Return the content of the file that --config names, or --config-dir and --config-name together."""
+    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    if "--config-dir" in options:
+        return Path(options["--config-dir"], options["--config-name"] + ".yaml").read_text()
+    return Path(options["--config"]).read_text()
+
+
+def train(config: str, steps: int, die_at: int) -> None:
+    """Save each step as NeMo RL does, from the one after the newest; die without a word after step `die_at`."""
+    checkpoints = Path(json.loads(config)["checkpointing"]["checkpoint_dir"])
+    done = [int(path.name.removeprefix("step_")) for path in checkpoints.glob("step_*")]
+    append("starts.jsonl", {"from": max(done, default=0)})
+    for step in range(max(done, default=0) + 1, steps + 1):
+        draft = checkpoints / f"tmp_step_{step}"
+        draft.mkdir()
+        (draft / "training_info.json").write_text(json.dumps({"current_step": step}))
+        draft.rename(checkpoints / f"step_{step}")
+        if step == die_at and not done:
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main() -> int:
@@ -34,7 +49,10 @@ def main() -> int:
     calls = STATE / "calls.jsonl"
     earlier = len(calls.read_text().splitlines()) if calls.exists() else 0
     call = {"argv": sys.argv, "environ": dict(os.environ), "cwd": os.getcwd(), "pid": os.getpid()}
-    append("calls.jsonl", {**call, "config": config_text(sys.argv[1:])})
+    config = config_text(sys.argv[1:])
+    append("calls.jsonl", {**call, "config": config})
+    if "steps" in control:
+        train(config, control["steps"], control.get("die_at", 0))
     end = time.time() + control.get("seconds", 0)
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))

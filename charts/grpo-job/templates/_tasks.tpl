@@ -1,0 +1,95 @@
+{{/* The tasks of a run other than training. Each is a program of files/jobs that reads one JSON file, task.json. */}}
+
+{{/* grpo.trains: text when the job trains, empty for another task.   include "grpo.trains" $ */}}
+{{- define "grpo.trains" }}{{ if eq .Values.job.task "train" }}true{{ end }}{{ end }}
+
+{{/* grpo.usesGpus: text when the task needs GPU nodes.            include "grpo.usesGpus" $ */}}
+{{- define "grpo.usesGpus" }}{{ if has .Values.job.task (list "train" "evaluate") }}true{{ end }}{{ end }}
+
+{{/* grpo.jobDirectory: where the records of this job lie: the run directory itself, or a folder of the task in it.
+                                                                  include "grpo.jobDirectory" $ */}}
+{{- define "grpo.jobDirectory" -}}
+{{- include "grpo.runDirectory" . -}}
+{{- if not (include "grpo.trains" .) }}/tasks/{{ .Values.job.task }}{{ end -}}
+{{- end }}
+
+{{/* grpo.datasets: folder of prepared data.                       include "grpo.datasets" $ */}}
+{{- define "grpo.datasets" -}}
+{{- printf "%s/datasets" (include "common.mountPath" (list . "job.volume" .Values.job.volume)) -}}
+{{- end }}
+
+{{/* grpo.code: what job.code says, with its folder, as JSON; null without it. The folder's name says what is in it, so that another
+     version has another folder.                                   include "grpo.code" $ | fromJson */}}
+{{- define "grpo.code" -}}
+{{- $code := .Values.job.code -}}{{- $packages := include "common.entries" $code.packages | fromJson -}}
+{{- $parts := list -}}
+{{- range $name := keys $packages | sortAlpha }}{{ $parts = append $parts (printf "%s-%s" $name (get $packages $name)) }}{{ end -}}
+{{- if ne (empty $code.repository) (empty $code.revision) }}{{ fail "job.code: give repository and revision together" }}{{ end -}}
+{{- if $code.repository }}{{ $parts = prepend $parts (printf "%s-%s" (base $code.repository | trimSuffix ".git") (trunc 12 $code.revision)) }}{{ end -}}
+{{- if not $parts -}}null
+{{- else -}}
+{{- $mount := include "common.mountPath" (list . "job.code.volume" ($code.volume | default .Values.job.volume)) -}}
+{{- dict "directory" (printf "%s/code/%s" $mount (join "+" $parts)) "packages" $packages "repository" $code.repository "revision" $code.revision | toJson -}}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.task: content of task.json, as JSON.                     include "grpo.task" $ | fromJson */}}
+{{- define "grpo.task" -}}
+{{- $job := .Values.job -}}
+{{- $common := dict
+  "task" $job.task
+  "run" $job.name
+  "runDirectory" (include "grpo.runDirectory" .)
+  "framework" $job.framework
+  "version" $job.version
+  "workingDirectory" (include "grpo.framework" (list . "workingDirectory"))
+  "model" (include "grpo.framework" (list . "model"))
+  "gpusPerNode" (int64 .Values.accelerator.gpusPerNode) -}}
+{{- include "common.merge" (list $common (include (printf "grpo.task.%s" $job.task) . | fromJson)) -}}
+{{- end }}
+
+{{- define "grpo.task.fetch" -}}
+{{- if not .Values.huggingface.cache.volume }}{{ fail "job.task fetch downloads into the cache: set huggingface.cache.volume" }}{{ end -}}
+{{- if .Values.huggingface.offline.enabled }}{{ fail "job.task fetch downloads, and huggingface.offline is enabled: switch it off for this task" }}{{ end -}}
+{{- $models := include "common.entries" .Values.job.fetch.models | fromJson -}}
+{{- $model := include "grpo.framework" (list . "model") -}}
+{{- if and (not (hasPrefix "/" $model)) (not (hasKey $models $model)) }}{{ $_ := set $models $model dict }}{{ end -}}
+{{- dict "models" $models "datasets" (include "common.entries" .Values.job.fetch.datasets | fromJson) "code" (include "grpo.code" . | fromJson) | toJson -}}
+{{- end }}
+
+{{- define "grpo.task.prepare-data" -}}
+{{- $datasets := include "common.entries" .Values.job.prepareData | fromJson -}}
+{{- if not $datasets }}{{ fail "job.task prepare-data: job.prepareData names no data set, and this recipe needs none: its framework reads the data set itself" }}{{ end -}}
+{{- $filled := dict -}}
+{{- range $name, $given := $datasets }}{{ $_ := set $filled $name (merge $given (dict "subset" "main" "question" "question" "answer" "answer")) }}{{ end -}}
+{{- dict "datasets" $filled "directory" (include "grpo.datasets" .) "format" (ternary "parquet" "jsonl" (eq .Values.job.framework "verl")) | toJson -}}
+{{- end }}
+
+{{- define "grpo.task.convert" -}}{{ dict "step" .Values.job.step | toJson }}{{- end }}
+
+{{- define "grpo.task.clean" -}}{{ dict "stageDirectory" .Values.job.evaluate.stageDirectory | toJson }}{{- end }}
+
+{{- define "grpo.task.evaluate" -}}
+{{- $evaluate := .Values.job.evaluate -}}
+{{- $benchmarks := dict -}}
+{{- range $name, $given := include "common.entries" $evaluate.benchmarks | fromJson -}}
+{{- $filled := merge $given (dict "temperature" 0.0 "topP" 1.0 "maxNewTokens" 8192 "samples" 1 "seed" 42) -}}
+{{- if and (gt (int64 $filled.samples) 1) (eq (float64 $filled.temperature) 0.0) -}}
+{{- fail (printf "job.evaluate.benchmarks.%s: %d samples at temperature 0 are %d times the same answer: set temperature above 0" $name (int64 $filled.samples) (int64 $filled.samples)) -}}
+{{- end -}}
+{{- $_ := set $benchmarks $name $filled -}}
+{{- end -}}
+{{- if not $benchmarks }}{{ fail "job.task evaluate: name a benchmark under job.evaluate.benchmarks, such as math500" }}{{ end -}}
+{{- $models := list -}}
+{{- if $evaluate.base.enabled }}{{ $models = append $models "base" }}{{ end -}}
+{{- if $evaluate.checkpoint.enabled }}{{ $models = append $models "checkpoint" }}{{ end -}}
+{{- if not $models }}{{ fail "job.task evaluate: enable job.evaluate.base or job.evaluate.checkpoint" }}{{ end -}}
+{{- dict
+  "step" .Values.job.step
+  "nodes" 1
+  "models" $models
+  "benchmarks" $benchmarks
+  "stageDirectory" $evaluate.stageDirectory
+  "tensorParallelSize" (int64 $evaluate.tensorParallelSize)
+  "vllmKwargs" $evaluate.vllmKwargs | toJson -}}
+{{- end }}

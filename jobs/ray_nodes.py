@@ -1,0 +1,27 @@
+"""Print every few seconds what the Ray cluster offers: GPUs of each node, and how many are free, as a JSON line.
+
+A process of its own, because Ray's client keeps threads and connections that the launcher must not have.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+
+def main() -> None:
+    """Connect to the cluster of this job and report until the reader is gone."""
+    # Not a second driver of the submitted job: its runtime environment would be made again for this one.
+    os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
+    import ray
+
+    ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
+    while True:
+        nodes = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
+        print(json.dumps({"gpus": nodes, "free": ray.available_resources().get("GPU", 0)}), flush=True)
+        time.sleep(2)
+
+
+if __name__ == "__main__":
+    main()

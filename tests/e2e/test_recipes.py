@@ -1,0 +1,108 @@
+"""Every recipe's rendered entrypoint on a real Ray head, by the Jobs REST API, beside a stand-in trainer."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import yaml
+
+from conftest import REPOSITORY, NewStack
+from harness.image import Call, Image
+from harness.rayhead import RayHeads
+from harness.stack import Stack
+from harness.waiting import until
+
+JOBS = "http://127.0.0.1:8265/api/jobs/"
+RECIPES = sorted(path.stem for path in (REPOSITORY / "values/recipes").glob("*.yaml"))
+# The text in which a shell, YAML, JSON and Helm would each find something of theirs.
+HOSTILE = 'it\'s "quoted" $HOME `id` # no comment, {x} \\\nsecond line: 1e-5'
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """One recipe's job on the head, and what the chart rendered for it."""
+
+    recipe: str
+    entrypoint: str
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        text = self.entrypoint.split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0]
+        return dict(json.loads(text))
+
+    def submit(self) -> str:
+        environment = {"GRPO_CLUSTER_FACTS": json.dumps(self.plan["facts"])}
+        body = {"entrypoint": self.entrypoint, "runtime_env": {"env_vars": environment}}
+        request = urllib.request.Request(JOBS, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return str(json.load(answer)["submission_id"])
+
+
+def until_done(identity: str) -> dict[str, Any]:
+    def ended() -> dict[str, Any] | None:
+        with urllib.request.urlopen(JOBS + identity, timeout=10) as answer:
+            found: dict[str, Any] = json.load(answer)
+        return found if found["status"] in ("SUCCEEDED", "FAILED", "STOPPED") else None
+
+    return until(ended, f"Ray job {identity}", 120)
+
+
+@pytest.fixture(scope="module")
+def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
+    """Four nodes of eight GPUs, the most that a recipe asks for."""
+    with ray_heads.running(new_stack("b200", ray={"workers": {"replicas": 4}})) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def calls(cluster: Stack, image: Image) -> dict[str, tuple[Submitted, Call]]:
+    """Run all recipes at once, and return for each what was asked and what its trainer saw."""
+    image.behave()
+    submitted = {}
+    for recipe in RECIPES:
+        own = {"own": {"text": HOSTILE, "small": 1e-09}}
+        name = f"r-{recipe}".replace(".", "-")[:40].rstrip("-")
+        job = {"name": name, "config": own, "env": {"HOSTILE": {"value": HOSTILE}}}
+        stack = cluster.with_recipe(recipe).with_values(job=job)
+        manifest = next(item for item in stack.render("grpo-job") if item["kind"] == "RayJob")
+        submitted[recipe] = Submitted(recipe, manifest["spec"]["entrypoint"])
+        prepare(cluster, image, submitted[recipe].plan)
+    identities = {recipe: job.submit() for recipe, job in submitted.items()}
+    for recipe, identity in identities.items():
+        done = until_done(identity)
+        assert done["status"] == "SUCCEEDED", f"{recipe}: {done['message']}"
+    assert len(image.calls()) == len(RECIPES)
+    return {recipe: (job, find(image.calls(), job)) for recipe, job in submitted.items()}
+
+
+def prepare(cluster: Stack, image: Image, plan: dict[str, Any]) -> None:
+    """Put on the volume what the tasks fetch and prepare-data would have put there."""
+    for path, task in plan["neededFiles"].items():
+        file = cluster.on_volume(path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if task == "fetch":
+            image.fetch_verl(file.parent)
+        else:
+            file.touch()
+
+
+def find(calls: list[Call], job: Submitted) -> Call:
+    directory = job.plan["runDirectory"]
+    return next(call for call in calls if any(word.startswith(f"{directory}/") for word in call.argv))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_trainer_gets_what_the_chart_rendered(recipe: str, calls: dict[str, tuple[Submitted, Call]]) -> None:
+    job, call = calls[recipe]
+    config = yaml.safe_load(call.config)
+    assert config == job.plan["config"]
+    assert config["own"] == {"text": HOSTILE, "small": 1e-09}
+    assert call.argv[1:] == job.plan["command"][-len(call.argv[1:]) :]
+    assert call.environ["HOSTILE"] == HOSTILE
+    assert call.environ["GRPO_DATASETS"] == "/data/datasets"
+    assert call.cwd == job.plan["workingDirectory"]
