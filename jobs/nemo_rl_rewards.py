@@ -4,8 +4,8 @@
 configuration chooses the environment: data.env_name (v0.5) or data.default.env_name (from v0.6) is rewards, and
 env.rewards.num_workers says how many processes judge responses. Earlier versions have no registry of environments.
 
-This folder must be on a volume that every node mounts: the environment's processes import from it, by PYTHONPATH,
-which NeMo RL hands on to every process it starts.
+This folder must be on a volume that every node mounts: the environment's processes import from it, and so does, with
+Ray, any process that is handed the environment. They find it by PYTHONPATH, which NeMo RL hands on to all of them.
 """
 
 from __future__ import annotations
