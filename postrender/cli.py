@@ -218,6 +218,12 @@ def _values(argv: list[str]) -> int:
     return EXIT_CLEAN
 
 
+def _checkpoints(argv: list[str]) -> int:
+    from postrender import runs
+
+    return runs.checkpoints(argv)
+
+
 def _samples(argv: list[str]) -> int:
     from postrender import runs
 
@@ -245,6 +251,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "diff": _diff,
     "dead-values": _dead_values,
     "values": _values,
+    "checkpoints": _checkpoints,
     "samples": _samples,
     "version": _version,
 }

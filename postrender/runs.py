@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 
 from postrender import incluster, usage
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # What each command that asks about a run takes, beside its own options.
 WITH_VALUE = ("accelerator", "namespace", "cluster")
 FLAGS = ("show-commands",)
+# They become parts of a path and of kubectl's selector.
+_NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # A program's own exit code for what it could not do; 2 is a wrong argument, there as here.
 _FAILED = 1
 
@@ -36,6 +39,9 @@ def _place(options: Options) -> tuple[str, incluster.Head | None]:
         return word, None
     from postrender import paths, values
 
+    for what, name in (("run", word), *((name, options.last(name)) for name in ("namespace", "cluster"))):
+        if name is not None and not _NAME.fullmatch(name):
+            raise options.wrong(f"the {what} is {name!r}, expected lower-case letters, digits and -, at most 63")
     merged = values.load([*([paths.accelerator(accelerator)] if accelerator else []), *files])
     head = incluster.head(merged, word, namespace=options.last("namespace"), cluster=options.last("cluster"))
     return incluster.run_directory(merged, word), head
@@ -55,6 +61,21 @@ def ask(program: str, options: Options, arguments: Sequence[str]) -> int:
     sys.stdout.write(done.output)
     sys.stderr.write(done.errors)
     return EXIT_CANNOT_RUN if done.code == _FAILED else done.code
+
+
+def checkpoints(argv: Sequence[str]) -> int:
+    """Run `grpo checkpoints`; return its exit code. Raises as `samples` does."""
+    own = ("metric", "framework", "format")
+    options = Options("checkpoints", argv, with_value=(*WITH_VALUE, *own), flags=FLAGS)
+    if options.has("help"):
+        sys.stdout.write(usage.CHECKPOINTS_HELP)
+        return EXIT_CLEAN
+    arguments = ["--json"] if options.choice("format", ("text", "json")) == "json" else []
+    if metric := options.last("metric"):
+        arguments += ["--metric", metric]
+    if options.has("framework"):
+        arguments += ["--framework", options.choice("framework", ("nemo-rl", "verl"))]
+    return ask("checkpoints", options, arguments)
 
 
 def samples(argv: Sequence[str]) -> int:

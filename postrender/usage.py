@@ -10,6 +10,7 @@ usage: grpo COMMAND …
   diff         show how the rendered stack differs between accelerators
   dead-values  list the values of any chart that change nothing
   values       print what each value means: grpo values [SECTION]
+  checkpoints  list the checkpoints of a run: whole or not, how large, how good, what a resume takes
   samples      show what a training step generated, with its rewards
   version      print the versions at work
 
@@ -69,6 +70,17 @@ RUN_HELP = """\
   --namespace NAME        namespace of the cluster (default: that of kubectl's context)
   --cluster NAME          another RayCluster that mounts the run's volume
   --show-commands         print the command that asks the head pod, instead of running it
+"""
+CHECKPOINTS_HELP = f"""\
+usage: grpo checkpoints RUN -f FILE … [options]
+       grpo checkpoints DIRECTORY [options]
+
+List the checkpoints of a run: complete or what is missing, size, metric, which one is the best and which one a resume
+takes. The metric is that of the run's configuration (NeMo RL), or what the validation printed first (verl).
+
+{RUN_HELP}  --metric NAME           what best means, instead
+  --framework NAME        nemo-rl or verl, where no checkpoint says it
+  --format FORM           text (default) or json
 """
 SAMPLES_HELP = f"""\
 usage: grpo samples RUN -f FILE … [options]
