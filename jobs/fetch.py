@@ -84,7 +84,7 @@ def explain(error: BaseException, wanted: Wanted) -> str:
     token, what = bool(os.environ.get("HF_TOKEN")), f"{wanted.repository} ({wanted.where})"
     response: Any = getattr(error, "response", None)
     status = getattr(response, "status_code", 0)
-    code = response.headers.get("X-Error-Code") if status else ""
+    code, message = (response.headers.get(f"X-Error-{part}") or "" if status else "" for part in ("Code", "Message"))
     host = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
     if code == "GatedRepo" and token:
         return f"{what} is gated, and the account of this token has no access: accept the licence on the model's page"
@@ -92,7 +92,7 @@ def explain(error: BaseException, wanted: Wanted) -> str:
         return f"{what} is gated: accept the licence on its page, and set huggingface.secret to a token of that account"
     if code == "RevisionNotFound":
         return f"{what} has no revision {wanted.revision}: write a branch or a commit that exists"
-    if status == 401 and token and code != "RepoNotFound":
+    if status == 401 and "credentials" in message:
         return f"{what}: the Hub does not know this token: put a valid one into huggingface.secret"
     if status in (401, 404):
         reason = "this token may not see it" if token else "it is private: set huggingface.secret"

@@ -47,15 +47,15 @@ class Hub:
         self.repositories[name] = repository
         return repository
 
-    def refusal(self, name: str, token: str) -> tuple[int, str] | None:
-        """Return status and error code as the Hub does: what may not be seen is not found."""
+    def refusal(self, name: str, token: str) -> tuple[int, str, str] | None:
+        """Return status, error code and message as the Hub does: what may not be seen is not found."""
         repository = self.repositories.get(name)
         if token and token not in self.tokens:
-            return 401, ""
+            return 401, "", "Invalid credentials in Authorization header"
         if repository is None or (repository.private and not token):
-            return (404 if token else 401), "RepoNotFound"
+            return (404 if token else 401), "RepoNotFound", "Repository not found"
         if repository.gated and not self.tokens.get(token):
-            return (403 if token else 401), "GatedRepo"
+            return (403 if token else 401), "GatedRepo", f"Access to model {name} is restricted"
         return None
 
 
@@ -96,7 +96,7 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 self.answer(404)
                 return
             if refusal := hub.refusal(name, token):
-                self.answer(refusal[0], X_Error_Code=refusal[1])
+                self.answer(refusal[0], X_Error_Code=refusal[1], X_Error_Message=refusal[2])
                 return
             repository = hub.repositories[name]
             commit = repository.branches.get(revision, revision)
