@@ -56,8 +56,8 @@ def entries(folder: Path) -> list[str]:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder; what vanishes or cannot be read counts nothing."""
-    total = 0
+    """Return the bytes of a file, or of all files below a folder; what cannot be read counts nothing."""
+    total = folder.stat().st_size if folder.is_file() else 0
     for parent, _, names in os.walk(folder):
         for name in names:
             try:

@@ -8,7 +8,6 @@ where there is one; what it leaves out (shards of safetensors, files of the mode
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import signal
@@ -17,32 +16,32 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import checkpoints
 from checkpoints import Checkpoint, entries, header, read_json
-from tensors import DERIVED, INDEX, Failed, Pieces, compare_with_base, from_torch_save, needed, say, shapes_in
-
-Record = dict[str, Any]
+from tasklib import Record, Refused, gib, run, say, write_json
+from tensors import DERIVED, INDEX, Pieces, compare_with_base, from_torch_save, needed, shapes_in
 
 RECORD = "grpo.json"
 # What a folder needs beside its weights: configuration, tokenizer, processor, code of its own. No weights, no index.
 SMALL = ("*.json", "*.jinja", "*.model", "*.txt", "*.py")
 
 
-def run(words: list[str], task: Record, memory: int) -> None:
-    """Run a framework's script, its output among ours; raise Failed when it fails."""
+def script(words: list[str], task: Record, found: Checkpoint) -> None:
+    """Run a framework's script, its output among ours; raise Refused when it fails."""
     name = next(word for word in words[1:] if not word.startswith("-"))
     say(f"in {task['workingDirectory']}: {' '.join(words)}")
     try:
         code = subprocess.run(words, check=False, cwd=task["workingDirectory"], stdin=subprocess.DEVNULL).returncode
     except OSError as error:
-        raise Failed(f"{error.filename or words[0]} cannot be run: {error.strerror}") from None
+        raise Refused(f"{error.filename or words[0]} cannot be run: {error.strerror}") from None
     if code == -signal.SIGKILL:
-        gib = math.ceil(memory / checkpoints.GIB)
-        raise Failed(f"{name} was killed, as for lack of memory: it needs {gib} GiB on the head (ray.head.memory)")
+        parts = [Path(found.path, "policy/weights"), *Path(found.path, "actor").glob("model*")]
+        memory = gib(sum(map(checkpoints.size_of, parts)))
+        raise Refused(f"{name} was killed, as for lack of memory: the weights have {memory} (ray.head.memory)")
     if code:
-        raise Failed(f"{name} ended with exit code {code}; its output above says why")
+        raise Refused(f"{name} ended with exit code {code}; its output above says why")
 
 
 # What the scripts are told. tests/jobs/test_convert.py reads these with the scripts' own parsers, version by version.
@@ -171,7 +170,7 @@ def weights(found: Checkpoint, task: Record, out: Path) -> None:
     elif kind == "consolidated" or not problem(ready):
         shutil.copytree(ready, out, copy_function=shutil.copyfile)
     elif task["framework"] == checkpoints.VERL:
-        run(verl_command(step, out, "fsdp" if kind == "fsdp" else "megatron"), task, found.bytes)
+        script(verl_command(step, out, "fsdp" if kind == "fsdp" else "megatron"), task, found)
     elif kind == "safetensors":
         out.mkdir()
         Pieces(step / "policy/weights/model").write(out, dtype)
@@ -180,18 +179,18 @@ def weights(found: Checkpoint, task: Record, out: Path) -> None:
         (out / "fqn_to_file_index_mapping.json").unlink(missing_ok=True)
         mapped = read_json(metadata / "fqn_to_file_index_mapping.json").keys() - shapes_in(out).keys()
         if lost := sorted(name for name in mapped if not name.endswith(DERIVED)):
-            raise Failed(f"{len(lost)} tensors are in no shard, the first is {lost[0]}: a file of a rank is missing")
+            raise Refused(f"{len(lost)} tensors are in no shard, the first is {lost[0]}: a file of a rank is missing")
     elif kind == "megatron":
-        run(megatron_command(step, out), task, found.bytes)
+        script(megatron_command(step, out), task, found)
     elif kind == "dcp" or (kind == "dcp-v2" and task["version"] not in ("v0.4.0", "v0.5.0")):
-        run(dcp_command(step, out), task, found.bytes)
+        script(dcp_command(step, out), task, found)
     elif kind == "dcp-v2":
         # The script of these versions knows the other layout only.
         out.mkdir()
         merge = needed("torch.distributed.checkpoint.format_utils").dcp_to_torch_save
         merge(str(step / "policy/weights/model"), str(out / "pytorch_model.bin"))
     else:
-        raise Failed(
+        raise Refused(
             f"step {found.step} holds {kind or 'unknown'} weights: merge an adapter with convert_lora_to_hf.py"
         )
     if (out / "pytorch_model.bin").is_file():
@@ -207,12 +206,12 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
         copy_missing(base, out, SMALL)
         compare_with_base(out, base)
     if not (out / "config.json").is_file():
-        raise Failed(f"{task['model']} has no config.json here: run the task fetch first")
+        raise Refused(f"{task['model']} has no config.json here: run the task fetch first")
     mend_config(out, settings(step / "config.yaml"))
     if (out / "lora_adapter").is_dir():
         say("warning: the adapter in lora_adapter/ is not merged into these weights")
     if lack := problem(out):
-        raise Failed(f"the result cannot be used: {lack}. Run the task fetch first, for the files of {task['model']}")
+        raise Refused(f"the result cannot be used: {lack}. Run the task fetch first, for the files of {task['model']}")
 
 
 @contextmanager
@@ -233,7 +232,7 @@ def draft(final: Path) -> Iterator[Path]:
 
 
 def convert(task: Record) -> Path:
-    """Return the folder of the converted step, made now or by an earlier run; raise Failed."""
+    """Return the folder of the converted step, made now or by an earlier run; raise Refused."""
     run_directory, step = Path(task["runDirectory"]), str(task["step"])
     prefix = "global_step_" if task["framework"] == checkpoints.VERL else "step_"
     dtype = {"dtype": task.get("dtype") or ""}
@@ -243,7 +242,7 @@ def convert(task: Record) -> Path:
         # The trainer keeps the best few only; what was converted before that is still there.
         kept = run_directory / "hf" / f"{prefix}{step}"
         if not is_good(kept, dtype):
-            raise Failed(f"{run_directory}: {error}") from None
+            raise Refused(f"{run_directory}: {error}") from None
         say(f"the checkpoint of step {step} is gone; {kept} was made from it")
         return kept
     final = run_directory / "hf" / f"{prefix}{found.step}"
@@ -251,13 +250,12 @@ def convert(task: Record) -> Path:
     if is_good(final, about):
         say(f"{final} was made from this checkpoint already")
         return final
-    say(f"step {found.step} ({found.format}, {found.bytes / checkpoints.GIB:.1f} GiB) to {final}")
+    say(f"step {found.step} ({found.format}, {gib(found.bytes)}) to {final}")
     with draft(final) as out:
         weights(found, task, out)
         complete(found, task, out)
-        record = {**about, "framework": task["framework"], "version": task["version"], "model": task["model"]}
-        text = json.dumps({**record, "files": sizes_in(out)}, indent=2)
-        (out / RECORD).write_text(text + "\n", encoding="utf-8")
+        made = {key: task[key] for key in ("framework", "version", "model")}
+        write_json(str(out / RECORD), {**about, **made, "files": sizes_in(out)})
     return final
 
 
@@ -266,23 +264,14 @@ def stop(number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def main(arguments: list[str]) -> int:
-    """Convert what the task names; the last line of the output is the sentence that matters."""
+def program(task: Record) -> None:
+    """Convert what the task names."""
     signal.signal(signal.SIGTERM, stop)
-    task = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
     try:
         say(f"converted: {convert(task)}")
-    except Failed as error:
-        say(f"convert failed: {error}")
-        return 1
-    except OSError as error:
-        say(f"convert failed: {error.filename or 'input or output'}: {error.strerror}")
-        return 1
     except ValueError as error:
-        say(f"convert failed: a file of the checkpoint or of the base model cannot be read: {error}")
-        return 1
-    return 0
+        raise Refused(f"a file of the checkpoint or of {task['model']} cannot be read: {error}") from None
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(program))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from checkpoints import header
+from tasklib import Refused, say
 
 INDEX = "model.safetensors.index.json"
 FILE_BYTES = 5 * 10**9
@@ -22,20 +23,12 @@ FILE_BYTES = 5 * 10**9
 DERIVED = ("lm_head.weight", "rotary_emb.inv_freq", "_extra_state")
 
 
-class Failed(Exception):
-    """The checkpoint cannot be converted; the message says why and what to do."""
-
-
-def say(text: str) -> None:
-    print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
-
-
 def needed(name: str) -> Any:
     """Return a library of the training image."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise Failed(f"{error}: convert needs the training image (torch, safetensors, huggingface_hub)") from None
+        raise Refused(f"{error}: convert needs the training image (torch, safetensors, huggingface_hub)") from None
 
 
 def files_of(sizes: dict[str, int]) -> Iterator[list[str]]:
@@ -85,7 +78,7 @@ def from_torch_save(file: Path, folder: Path, dtype: str = "") -> None:
 class Pieces:
     """The tensors of safetensors shards, each of which says where in its tensor it belongs.
 
-    Raises Failed where the pieces of a tensor leave a gap or overlap. torch can merge such shards too, in a private
+    Raises Refused where the pieces of a tensor leave a gap or overlap. torch can merge such shards too, in a private
     module that torch 2.7 (NeMo RL v0.4.0) lacks, and fills a gap with zeros.
     """
 
@@ -109,9 +102,9 @@ class Pieces:
         full = [max(start + length for start, length in ends) for ends in zip(*boxes, strict=True)]
         for one, other in combinations(boxes, 2):
             if all(a < c + d and c < a + b for (a, b), (c, d) in zip(one, other, strict=True)):
-                raise Failed(f"the shards of {name} overlap: files of two saves lie in one folder")
+                raise Refused(f"the shards of {name} overlap: files of two saves lie in one folder")
         if sum(math.prod(length for _, length in box) for box in boxes) != math.prod(full):
-            raise Failed(f"the shards of {name} do not fill it: a file of a rank is missing")
+            raise Refused(f"the shards of {name} do not fill it: a file of a rank is missing")
         return full
 
     def read(self, name: str) -> Any:
@@ -147,13 +140,13 @@ def plain(name: str) -> str:
 
 
 def compare_with_base(folder: Path, base: Path) -> None:
-    """Raise Failed where a tensor has another shape than in the base model: a rank's shards were lost."""
+    """Raise Refused where a tensor has another shape than in the base model: a rank's shards were lost."""
     ours = {plain(name): shape for name, shape in shapes_in(folder).items()}
     theirs = {plain(name): shape for name, shape in shapes_in(base).items()}
     different = sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
     if different:
         name = different[0]
-        raise Failed(f"{name} has the shape {ours[name]}, in the base model {theirs[name]}: a file is missing")
+        raise Refused(f"{name} has the shape {ours[name]}, in the base model {theirs[name]}: a file is missing")
     absent = sorted(name for name in theirs.keys() - ours.keys() if not name.endswith(DERIVED))
     if theirs and absent:
         say(f"warning: {len(absent)} tensors of the base model are not in the checkpoint, the first is {absent[0]}")

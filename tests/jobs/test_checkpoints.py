@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -11,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import checkpoints
 import pytest
 
 from . import checkpoint_files as files
@@ -20,17 +20,6 @@ PROGRAM = ROOT / "jobs/checkpoints.py"
 FORMATS = ("dcp", "dcp-v2", "safetensors", "consolidated", "megatron", "lora")
 
 
-@pytest.fixture(scope="module")
-def program() -> Any:
-    # A dataclass looks for its module among those that are loaded.
-    spec = importlib.util.spec_from_file_location("checkpoints", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["checkpoints"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def run_program(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run the program as it runs in a head pod: from stdin, with nothing but Python's library."""
     words = [sys.executable, "-I", "-", *map(str, arguments)]
@@ -38,9 +27,9 @@ def run_program(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_a_whole_step_is_complete_in_every_format(program: Any, tmp_path: Path, kind: str) -> None:
+def test_a_whole_step_is_complete_in_every_format(tmp_path: Path, kind: str) -> None:
     files.nemo_rl(tmp_path, 10, kind=kind, value=0.5)
-    (found,) = program.list_checkpoints(tmp_path)
+    (found,) = checkpoints.list_checkpoints(tmp_path)
     assert (found.step, found.complete, found.reason, found.format) == (10, True, "", kind)
     assert (found.metric, found.value, found.higher_is_better, found.resume) == ("val:accuracy", 0.5, True, True)
     assert found.bytes == sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file())
@@ -99,30 +88,28 @@ INSIDE = "policy/weights/model/consolidated"
         ),
     ],
 )
-def test_a_step_that_lacks_something_says_what(
-    program: Any, tmp_path: Path, kind: str, change: Any, reason: str
-) -> None:
+def test_a_step_that_lacks_something_says_what(tmp_path: Path, kind: str, change: Any, reason: str) -> None:
     files.nemo_rl(tmp_path, 10, kind=kind, value=0.5)
     change(files.nemo_rl(tmp_path, 20, kind=kind, value=0.9))
-    whole, broken = program.list_checkpoints(tmp_path)
+    whole, broken = checkpoints.list_checkpoints(tmp_path)
     assert (whole.complete, broken.complete, broken.reason) == (True, False, reason)
     # NeMo RL looks at the name only, and so would fail on it.
     assert broken.resume
-    assert program.choose([whole, broken], "best").step == 10
-    assert program.choose([whole, broken], "latest").step == 10
+    assert checkpoints.choose([whole, broken], "best").step == 10
+    assert checkpoints.choose([whole, broken], "latest").step == 10
 
 
-def test_a_consolidated_copy_that_is_not_whole_does_not_hide_the_shards(program: Any, tmp_path: Path) -> None:
+def test_a_consolidated_copy_that_is_not_whole_does_not_hide_the_shards(tmp_path: Path) -> None:
     path = files.nemo_rl(tmp_path, 10, kind="consolidated")
     cut(f"{INSIDE}/model-00001-of-00001.safetensors")(path)
-    (found,) = program.list_checkpoints(tmp_path)
+    (found,) = checkpoints.list_checkpoints(tmp_path)
     assert (found.complete, found.format) == (True, "safetensors")
 
 
-def test_what_a_save_left_behind_is_no_checkpoint(program: Any, tmp_path: Path) -> None:
+def test_what_a_save_left_behind_is_no_checkpoint(tmp_path: Path) -> None:
     for step, state in ((10, ""), (10, "old_"), (20, "tmp_"), (30, "old_")):
         files.nemo_rl(tmp_path, step, state=state, value=step / 100)
-    found = {Path(one.path).name: one for one in program.list_checkpoints(tmp_path)}
+    found = {Path(one.path).name: one for one in checkpoints.list_checkpoints(tmp_path)}
     assert [name for name, one in found.items() if one.complete] == ["step_10"]
     assert [name for name, one in found.items() if one.resume] == ["step_10"]
     assert found["tmp_step_20"].reason == "being written, or left by a save that was broken off"
@@ -130,7 +117,7 @@ def test_what_a_save_left_behind_is_no_checkpoint(program: Any, tmp_path: Path) 
     assert "mv old_step_30 step_30 brings it back" in found["old_step_30"].reason
 
 
-def test_other_names_links_and_files_do_no_harm(program: Any, tmp_path: Path) -> None:
+def test_other_names_links_and_files_do_no_harm(tmp_path: Path) -> None:
     real = files.nemo_rl(tmp_path / "elsewhere", 30, value=0.5)
     files.nemo_rl(tmp_path, 10, value=0.25)
     steps = tmp_path / "checkpoints"
@@ -140,11 +127,11 @@ def test_other_names_links_and_files_do_no_harm(program: Any, tmp_path: Path) ->
     (steps / "step_50").write_text("a file")
     for name in ("step_x", "step_", "step_-1", "step_10.bak", "global_step_5", "my_step_3", ".step_2"):
         (steps / name).mkdir()
-    found = program.list_checkpoints(tmp_path, "nemo-rl")
+    found = checkpoints.list_checkpoints(tmp_path, "nemo-rl")
     assert [(one.step, one.complete) for one in found] == [(10, True), (30, True)]
 
 
-def test_a_folder_that_cannot_be_read_says_so(program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_read_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files.nemo_rl(tmp_path, 10)
     locked = files.nemo_rl(tmp_path, 20) / "policy/weights"
     listdir = os.listdir
@@ -155,28 +142,28 @@ def test_a_folder_that_cannot_be_read_says_so(program: Any, tmp_path: Path, monk
         return listdir(path)
 
     monkeypatch.setattr(os, "listdir", refuse)
-    readable, found = program.list_checkpoints(tmp_path)
+    readable, found = checkpoints.list_checkpoints(tmp_path)
     assert (readable.complete, found.complete, found.reason) == (True, False, "cannot be read: Permission denied")
 
 
 @pytest.mark.parametrize(("higher", "best"), [(True, 30), (False, 40)])
-def test_the_best_is_what_the_run_says_it_is(program: Any, tmp_path: Path, higher: bool, best: int) -> None:
+def test_the_best_is_what_the_run_says_it_is(tmp_path: Path, higher: bool, best: int) -> None:
     values = {10: 0.5, 20: 0.75, 30: 0.75, 40: 0.25, 50: float("nan"), 60: None}
     for step, value in values.items():
         files.nemo_rl(tmp_path, step, value=value, higher=higher)
-    found = program.list_checkpoints(tmp_path)
+    found = checkpoints.list_checkpoints(tmp_path)
     assert [one.value for one in found] == [0.5, 0.75, 0.75, 0.25, None, None]
-    assert program.choose(found, "best").step == best
-    assert program.choose(found, "latest").step == 60
-    assert program.choose(found, "20").step == 20
+    assert checkpoints.choose(found, "best").step == best
+    assert checkpoints.choose(found, "latest").step == 60
+    assert checkpoints.choose(found, "20").step == 20
 
 
-def test_another_metric_can_be_asked_for(program: Any, tmp_path: Path) -> None:
+def test_another_metric_can_be_asked_for(tmp_path: Path) -> None:
     for step, value in ((10, 2.0), (20, 1.0)):
         path = files.nemo_rl(tmp_path, step, value=step)
         (path / "training_info.json").write_text(json.dumps({"val:accuracy": step, "train:reward": value}))
-    assert program.choose(program.list_checkpoints(tmp_path), "best").step == 20
-    assert program.choose(program.list_checkpoints(tmp_path, metric="train:reward"), "best").step == 10
+    assert checkpoints.choose(checkpoints.list_checkpoints(tmp_path), "best").step == 20
+    assert checkpoints.choose(checkpoints.list_checkpoints(tmp_path, metric="train:reward"), "best").step == 10
 
 
 @pytest.mark.parametrize(
@@ -188,37 +175,37 @@ def test_another_metric_can_be_asked_for(program: Any, tmp_path: Path) -> None:
         ("best", "which step is best is not known: none has a value of val:accuracy. Take latest, or one of: 10, 20"),
     ],
 )
-def test_what_cannot_be_chosen_is_told(program: Any, tmp_path: Path, step: str, message: str) -> None:
+def test_what_cannot_be_chosen_is_told(tmp_path: Path, step: str, message: str) -> None:
     for number in (10, 20, 30):
         files.nemo_rl(tmp_path, number)
     remove("config.yaml")(tmp_path / "checkpoints/step_30")
-    with pytest.raises(program.Missing) as error:
-        program.choose(program.list_checkpoints(tmp_path), step)
+    with pytest.raises(checkpoints.Missing) as error:
+        checkpoints.choose(checkpoints.list_checkpoints(tmp_path), step)
     assert str(error.value) == message
 
 
-def test_a_run_without_a_metric_has_no_best(program: Any, tmp_path: Path) -> None:
+def test_a_run_without_a_metric_has_no_best(tmp_path: Path) -> None:
     files.nemo_rl(tmp_path, 10, metric="null")
-    with pytest.raises(program.Missing, match="the run names no metric"):
-        program.choose(program.list_checkpoints(tmp_path), "best")
+    with pytest.raises(checkpoints.Missing, match="the run names no metric"):
+        checkpoints.choose(checkpoints.list_checkpoints(tmp_path), "best")
 
 
-def test_a_run_with_nothing_whole_says_what_is_wrong_with_the_last(program: Any, tmp_path: Path) -> None:
+def test_a_run_with_nothing_whole_says_what_is_wrong_with_the_last(tmp_path: Path) -> None:
     files.nemo_rl(tmp_path, 10, state="tmp_")
-    found = program.list_checkpoints(tmp_path)
+    found = checkpoints.list_checkpoints(tmp_path)
     for step in ("best", "latest"):
-        with pytest.raises(program.Missing, match=r"no checkpoint is complete: .*tmp_step_10: being written"):
-            program.choose(found, step)
-    with pytest.raises(program.Missing, match=r"no checkpoint is complete$"):
-        program.choose([], "latest")
+        with pytest.raises(checkpoints.Missing, match=r"no checkpoint is complete: .*tmp_step_10: being written"):
+            checkpoints.choose(found, step)
+    with pytest.raises(checkpoints.Missing, match=r"no checkpoint is complete$"):
+        checkpoints.choose([], "latest")
 
 
-def test_a_run_of_verl(program: Any, tmp_path: Path) -> None:
+def test_a_run_of_verl(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         files.verl(tmp_path, step)
     (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
-    found = program.list_checkpoints(tmp_path)
-    assert program.detect(tmp_path) == "verl"
+    found = checkpoints.list_checkpoints(tmp_path)
+    assert checkpoints.detect(tmp_path) == "verl"
     assert [(one.step, one.complete, one.format, one.resume) for one in found] == [
         (5, True, "fsdp", False),
         (10, True, "fsdp", True),
@@ -242,21 +229,19 @@ RANK = "actor/model_world_size_2_rank_1.pt"
         (remove("actor"), "actor/ holds no model_world_size"),
     ],
 )
-def test_a_step_of_verl_that_lacks_something_says_what(program: Any, tmp_path: Path, change: Any, reason: str) -> None:
+def test_a_step_of_verl_that_lacks_something_says_what(tmp_path: Path, change: Any, reason: str) -> None:
     change(files.verl(tmp_path, 5))
-    (found,) = program.list_checkpoints(tmp_path)
+    (found,) = checkpoints.list_checkpoints(tmp_path)
     assert not found.complete
     assert found.reason.startswith(reason)
     assert not found.resume
 
 
 @pytest.mark.parametrize("text", ["", "ten", "99"])
-def test_without_a_tracker_that_leads_somewhere_verl_starts_from_scratch(
-    program: Any, tmp_path: Path, text: str
-) -> None:
+def test_without_a_tracker_that_leads_somewhere_verl_starts_from_scratch(tmp_path: Path, text: str) -> None:
     files.verl(tmp_path, 5)
     (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text(text)
-    assert [one.resume for one in program.list_checkpoints(tmp_path)] == [False]
+    assert [one.resume for one in checkpoints.list_checkpoints(tmp_path)] == [False]
 
 
 LOG = """\
@@ -267,19 +252,19 @@ step:10 - val-core/openai/gsm8k/reward/best@8:0.95 - val-core/openai/gsm8k/rewar
 """
 
 
-def test_the_best_of_verl_is_what_its_validation_printed(program: Any, tmp_path: Path) -> None:
+def test_the_best_of_verl_is_what_its_validation_printed(tmp_path: Path) -> None:
     for step in (5, 10, 15):
         files.verl(tmp_path, step)
     for attempt, values in ((2, (0.5, 0.25)), (10, (0.75, "nan"))):
         (tmp_path / f"attempts/{attempt}").mkdir(parents=True)
         (tmp_path / f"attempts/{attempt}/output.log").write_text(LOG.format(first=values[0], second=values[1]))
-    found = program.list_checkpoints(tmp_path)
+    found = checkpoints.list_checkpoints(tmp_path)
     assert [(one.metric, one.value) for one in found] == [
         ("val-core/openai/gsm8k/reward/mean@8", value) for value in (0.75, 0.25, None)
     ]
-    assert program.choose(found, "best").step == 5
-    other = program.list_checkpoints(tmp_path, metric="val-core/openai/gsm8k/reward/best@8")
-    assert program.choose(other, "best").step == 10
+    assert checkpoints.choose(found, "best").step == 5
+    other = checkpoints.list_checkpoints(tmp_path, metric="val-core/openai/gsm8k/reward/best@8")
+    assert checkpoints.choose(other, "best").step == 10
 
 
 def test_the_program_prints_a_table(tmp_path: Path) -> None:
@@ -297,13 +282,13 @@ def test_the_program_prints_a_table(tmp_path: Path) -> None:
     assert run_program(tmp_path / "checkpoints").stdout == done.stdout
 
 
-def test_the_program_prints_json(program: Any, tmp_path: Path) -> None:
+def test_the_program_prints_json(tmp_path: Path) -> None:
     path = files.nemo_rl(tmp_path, 10, value=0.5)
     done = json.loads(run_program(tmp_path, "--json").stdout)
     (one,) = done.pop("checkpoints")
     paths = dict.fromkeys(("best", "latest", "resume"), str(path))
     assert done == {"directory": str(tmp_path), "framework": "nemo-rl", **paths}
-    assert program.Checkpoint(**one) == program.list_checkpoints(tmp_path)[0]
+    assert checkpoints.Checkpoint(**one) == checkpoints.list_checkpoints(tmp_path)[0]
 
 
 def test_a_run_that_has_saved_nothing_yet(tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
-"""The task `convert`: what it tells the frameworks' scripts, what it adds to their work, what it never leaves behind."""
+"""The task `convert`: what it tells the frameworks' scripts, what it adds to their work, what it leaves behind."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import shutil
@@ -14,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import convert
 import pytest
+import tensors
+from tasklib import Refused
 
 from . import checkpoint_files as files
 from .harness import ROOT, until
@@ -41,15 +43,6 @@ if act == "sleep":
     time.sleep(60)
 shutil.copytree(os.environ["MADE"], out)
 """
-
-
-@pytest.fixture
-def modules(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return jobs/convert.py as a module, with its siblings importable by their plain names."""
-    monkeypatch.syspath_prepend(str(ROOT / "jobs"))
-    for name in ("checkpoints", "tensors", "convert"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-    return importlib.import_module("convert")
 
 
 @dataclass
@@ -238,7 +231,7 @@ def test_a_result_outlives_its_checkpoint(run: Run) -> None:
         ("fail", "convert_dcp_to_hf.py ended with exit code 1; its output above says why"),
         (
             "kill",
-            "convert_dcp_to_hf.py was killed, as for lack of memory: it needs 1 GiB on the head (ray.head.memory)",
+            "convert_dcp_to_hf.py was killed, as for lack of memory: the weights have 0.0 GiB (ray.head.memory)",
         ),
     ],
 )
@@ -247,7 +240,7 @@ def test_a_script_that_fails_leaves_nothing_behind(run: Run, act: str, message: 
     (run.hf / ".step_30.new").mkdir(parents=True)
     code, output = run.convert(environment={"ACT": act})
     assert code == 1
-    assert output.splitlines()[-1] == f"grpo: convert failed: examples/converters/{message}"
+    assert output.splitlines()[-1] == f"grpo: failed: examples/converters/{message}"
     assert os.listdir(run.hf) == []
 
 
@@ -344,31 +337,31 @@ def test_the_base_model_comes_from_the_cache_first(run: Run, hub: str, asked: in
     assert ("warning: example/toy cannot be had: no way to the hub\n" in output) == (hub == "none")
 
 
-def test_shards_that_leave_a_gap_or_overlap_are_refused(modules: Any, tmp_path: Path) -> None:
+def test_shards_that_leave_a_gap_or_overlap_are_refused(tmp_path: Path) -> None:
     def pieces(*parts: tuple[list[int], list[int]]) -> Any:
         shutil.rmtree(tmp_path, ignore_errors=True)
         for number, (offsets, shape) in enumerate(parts):
             info = {"DCP_SHARDING_INFO": json.dumps({"w": {"saved_offsets": offsets}})}
             data = bytes(shape[0] * shape[1])
             files.safetensors(tmp_path / f"shard-{number}.safetensors", {"w": ("U8", shape, data)}, info)
-        return modules.Pieces(tmp_path)
+        return tensors.Pieces(tmp_path)
 
     assert pieces(([0, 0], [2, 3]), ([2, 0], [1, 3])).shapes == {"w": [3, 3]}
     assert pieces(([0, 0], [2, 3]), ([0, 3], [2, 1]), ([2, 0], [0, 4])).shapes == {"w": [2, 4]}
     for parts in ((([0, 0], [2, 3]), ([3, 0], [1, 3])), (([0, 0], [1, 1]), ([1, 1], [1, 1]))):
-        with pytest.raises(modules.Failed, match="the shards of w do not fill it: a file of a rank is missing"):
+        with pytest.raises(Refused, match="the shards of w do not fill it: a file of a rank is missing"):
             pieces(*parts)
-    with pytest.raises(modules.Failed, match="the shards of w overlap: files of two saves lie in one folder"):
+    with pytest.raises(Refused, match="the shards of w overlap: files of two saves lie in one folder"):
         pieces(([0, 0], [2, 3]), ([1, 0], [2, 3]))
 
 
-def test_names_of_two_versions_of_a_model_are_compared(modules: Any, tmp_path: Path, capsys: Any) -> None:
+def test_names_of_two_versions_of_a_model_are_compared(tmp_path: Path, capsys: Any) -> None:
     ours = {"model.language_model.layers.0.w": ("U8", [2], b"12"), "lm_head.weight": ("U8", [1], b"1")}
     theirs = {"language_model.model.layers.0.w": ("U8", [3], b"123"), "vision.w": ("U8", [1], b"1")}
     files.safetensors(tmp_path / "ours/a.safetensors", ours, {})
     files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
-    compare = importlib.import_module("tensors").compare_with_base
-    with pytest.raises(modules.Failed, match=r"layers\.0\.w has the shape \[2\], in the base model \[3\]"):
+    compare = tensors.compare_with_base
+    with pytest.raises(Refused, match=r"layers\.0\.w has the shape \[2\], in the base model \[3\]"):
         compare(tmp_path / "ours", tmp_path / "theirs")
     theirs["language_model.model.layers.0.w"] = ("U8", [2], b"12")
     files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
@@ -378,8 +371,7 @@ def test_names_of_two_versions_of_a_model_are_compared(modules: Any, tmp_path: P
     assert capsys.readouterr().out == ""
 
 
-def test_files_are_filled_in_order_up_to_their_limit(modules: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    tensors = importlib.import_module("tensors")
+def test_files_are_filled_in_order_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "FILE_BYTES", 10)
     assert list(tensors.files_of({"a": 4, "b": 6, "c": 1, "d": 20, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]
 
@@ -388,3 +380,60 @@ def test_files_are_filled_in_order_up_to_their_limit(modules: Any, monkeypatch: 
 def test_the_program_needs_no_library_to_start(name: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(ROOT / 'jobs')!r}); import {name}"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
+NEMO_RL_SOURCES, VERL_SOURCES = (os.environ.get(f"GRPO_{name}_SOURCES", "") for name in ("NEMO_RL", "VERL"))
+# Runs parse_args of a script, and nothing else of it: what it imports is not here.
+PARSE = """\
+import argparse, ast, json, sys
+source = ast.parse(open(sys.argv[1]).read())
+body = [part for part in source.body if isinstance(part, ast.FunctionDef) and part.name == "parse_args"]
+names = {"argparse": argparse}
+exec(compile(ast.Module(body, []), sys.argv[1], "exec"), names)
+del sys.argv[1]
+print(json.dumps(vars(names["parse_args"]())))
+"""
+
+
+def parsed(script: Path, words: list[str]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE, str(script), *words], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    given: dict[str, Any] = json.loads(done.stdout)
+    return given
+
+
+@pytest.mark.skipif(not NEMO_RL_SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with nrl-v0.4.0 to nrl-v0.7.0")
+@pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0"])
+def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Path, version: str) -> None:
+    step = files.nemo_rl(tmp_path, 30, kind="megatron")
+    tree = Path(NEMO_RL_SOURCES) / f"nrl-{version}"
+    for command, key, weights in (
+        (convert.dcp_command, "dcp_ckpt_path", step / "policy/weights"),
+        (convert.megatron_command, "megatron_ckpt_path", step / "policy/weights/iter_0000000"),
+    ):
+        _, script, *words = command(step, tmp_path / "out")
+        given = parsed(tree / script, words)
+        expected = {"config": step / "config.yaml", key: weights, "hf_ckpt_path": tmp_path / "out"}
+        assert {name: value for name, value in given.items() if value} == {
+            name: str(value) for name, value in expected.items()
+        }
+
+
+@pytest.mark.skipif(not VERL_SOURCES, reason="needs GRPO_VERL_SOURCES, a folder with verl-v0.6.1 to verl-v0.9.0")
+@pytest.mark.parametrize("version", ["v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0"])
+@pytest.mark.parametrize("backend", ["fsdp", "megatron"])
+def test_the_real_merger_of_verl_understands_what_it_is_told(tmp_path: Path, version: str, backend: str) -> None:
+    step = files.verl(tmp_path, 10)
+    merger = Path(VERL_SOURCES) / f"verl-{version}/verl/model_merger"
+    _, _, module, *words = convert.verl_command(step, tmp_path / "out", backend)
+    assert module == "verl.model_merger"
+    assert (merger / "__main__.py").is_file()
+    given = parsed(merger / "base_model_merger.py", words)
+    assert {name: value for name, value in given.items() if value} == {
+        "operation": "merge",
+        "backend": backend,
+        "local_dir": str(step / "actor"),
+        "target_dir": str(tmp_path / "out"),
+    }

@@ -39,8 +39,22 @@
   "defaults" (list "ppo_trainer" "_self_")
   "hydra" (dict "run" (dict "dir" (include "grpo.attemptDirectory" .)) "output_subdir" "hydra")
   "trainer" (merge $trainer (include "grpo.verl.tracking" . | fromJson))
-  "ray_kwargs" (dict "ray_init" (dict "num_cpus" nil "runtime_env" (dict "env_vars" $variables))) | toJson -}}
+  "ray_kwargs" (dict "ray_init" (dict "num_cpus" nil "runtime_env" (dict "env_vars" $variables))) | merge (include "grpo.verl.rewards" . | fromJson) | toJson -}}
 {{- end }}
+
+{{/* grpo.verl.rewards: configuration that makes job.rewards the reward function, as JSON.
+                                                                  include "grpo.verl.rewards" $ | fromJson */}}
+{{- define "grpo.verl.rewards" -}}
+{{- if eq (include "grpo.rewards" .) "{}" }}{}
+{{- else -}}
+{{- $function := dict "custom_reward_function" (dict "path" (printf "%s/verl_reward.py" (include "grpo.codeDirectory" .)) "name" "compute_score") -}}
+{{- ternary $function (dict "reward" $function) (semverCompare "<0.7.0" .Values.job.version) | toJson -}}
+{{- end -}}
+{{- end }}
+
+{{- define "grpo.verl.rewardKeys" }}{{ list (list "custom_reward_function") (list "reward" "custom_reward_function") | toJson }}{{ end }}
+
+{{- define "grpo.verl.rewardPrograms" }}{{ list "verl_reward.py" | toJson }}{{ end }}
 
 {{/* grpo.verl.tracking: loggers, and the one pair of names that they share, as JSON.
                                                                   include "grpo.verl.tracking" $ | fromJson */}}
