@@ -10,9 +10,10 @@ import hashlib
 import os
 from collections.abc import Iterator
 
-from tasklib import Record, Refused, read_json
+from base import Record, Refused
+from tasklib import read_json
 
-RECORD = ".grpo-code.json"
+RECORD = "grpo.json"
 
 
 def entries(directory: str) -> Iterator[tuple[str, str]]:

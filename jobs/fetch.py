@@ -1,7 +1,7 @@
 """Fetch models, data sets and code at pinned revisions onto the shared volume (usage: python3 fetch.py task.json).
 
 task.json: "models" and "datasets" are maps from ID to {"revision": branch or commit}; "code" is null or {"directory",
-"packages": map from name to version} or {"directory", "repository", "revision"}. HF_HOME names the cache.
+"packages": map from name to version, "repository", "revision"}, the last two or the first empty. HF_HOME: the cache.
 A branch is resolved once and its commit recorded; the second run asks nobody. refs/main then names the fetched commit,
 so that an offline load without a revision finds it. Files are fetched one by one and not by snapshot_download, which
 (from 2.0) notes the whole repository's list and then takes a snapshot without the copies for a broken one.
@@ -19,9 +19,10 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from typing import Any, NamedTuple
 
+from base import Record, Refused, say
 from fetch_code import COMMIT, fetch_code
 from hubcache import KINDS, cache, folder, record_path, snapshot
-from tasklib import Record, Refused, gib, read_json, replace, run, say, write_json
+from tasklib import gib, read_json, replace, run, write_json
 
 # The same weights for other libraries: left out where there are weights that the trainers read.
 COPIES = ["original/*", "onnx/*", "openvino/*", "coreml/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite"]

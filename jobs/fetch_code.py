@@ -16,8 +16,9 @@ import uuid
 from importlib.util import find_spec
 from typing import Any
 
+from base import Record, Refused, say
 from codetree import RECORD, read_record, tree_digest, verify_code
-from tasklib import Record, Refused, replace, say
+from tasklib import replace
 
 COMMIT = re.compile("[0-9a-f]{40}")
 
@@ -35,7 +36,7 @@ def call(words: list[str], what: str) -> str:
     return done.stdout.strip()
 
 
-def install_packages(packages: dict[str, str], folder: str) -> Record:
+def install_packages(packages: dict[str, str], folder: str) -> None:
     """Install wheels without their dependencies, which the image holds."""
     pinned = [f"{name}=={version}" for name, version in sorted(packages.items())]
     if find_spec("pip"):
@@ -47,7 +48,6 @@ def install_packages(packages: dict[str, str], folder: str) -> Record:
     # A source distribution would be built with whatever tools are newest on that day.
     options = ["--no-deps", "--only-binary", ":all:", "--target", folder]
     call([*installer, *options, *pinned], f"cannot install {' '.join(pinned)} (job.code.packages)")
-    return {"packages": packages}
 
 
 def clone(repository: str, revision: str, folder: str) -> None:
@@ -94,45 +94,61 @@ def download(repository: str, revision: str, folder: str) -> None:
         ) from None
 
 
-def get_repository(repository: str, revision: str, folder: str) -> Record:
+def get_repository(repository: str, revision: str, folder: str) -> None:
     if not COMMIT.fullmatch(revision):
         raise Refused(f"job.code.revision is {revision!r}, expected a full commit of 40 hexadecimal digits")
     (clone if shutil.which("git") else download)(repository, revision, folder)
-    return {"repository": repository, "revision": revision}
 
 
-def wanted(code: Record) -> Record:
-    keys = ("packages",) if code.get("packages") else ("repository", "revision")
-    return {key: code[key] for key in keys}
+def source_of(code: Record) -> Record:
+    """Return what was asked for, without what is empty."""
+    found = {key: code[key] for key in ("packages", "repository", "revision") if code.get(key)}
+    if not found:
+        raise Refused("job.code names neither packages nor a repository")
+    return found
+
+
+def make(source: Record, folder: str) -> str:
+    """Fill an empty folder, record what is in it, and return its digest."""
+    if "repository" in source:
+        get_repository(source["repository"], source.get("revision", ""), folder)
+    if "packages" in source:
+        install_packages(source["packages"], folder)
+    digest = tree_digest(folder)
+    replace(os.path.join(folder, RECORD), json.dumps({"source": source, "digest": digest}, indent=2) + "\n")
+    return digest
+
+
+def reuse(directory: str, source: Record) -> str:
+    recorded = read_record(directory).get("source")
+    if recorded is not None and recorded != source:
+        told = json.dumps(recorded, sort_keys=True)
+        raise Refused(f"{directory} holds other code ({told}): delete it, or ask for that")
+    digest = verify_code(directory)
+    say(f"code: {directory} holds what was asked for (digest {digest[:12]})")
+    return digest
 
 
 def fetch_code(code: Record) -> str:
     """Make the directory unless it is there already and sound; return its digest."""
-    directory, source = os.path.abspath(code["directory"]), wanted(code)
+    directory, source = os.path.abspath(code["directory"]), source_of(code)
     if os.path.lexists(directory):
-        recorded = read_record(directory).get("source")
-        if recorded is not None and recorded != source:
-            told = json.dumps(recorded, sort_keys=True)
-            raise Refused(f"{directory} holds other code ({told}): delete it, or give job.code another directory")
-        digest = verify_code(directory)
-        say(f"code: {directory} is there already (digest {digest[:12]})")
-        return digest
+        return reuse(directory, source)
     os.makedirs(os.path.dirname(directory), exist_ok=True)
     draft = f"{directory}.part-{uuid.uuid4().hex[:8]}"
     os.mkdir(draft)
     try:
-        made = (
-            install_packages(code["packages"], draft)
-            if "packages" in source
-            else get_repository(**source, folder=draft)
-        )
-        digest = tree_digest(draft)
-        replace(os.path.join(draft, RECORD), json.dumps({"source": made, "digest": digest}, indent=2) + "\n")
-        # Somebody who was faster has the same code there, or something that may not be replaced.
+        made = make(source, draft)
+        # Somebody who was faster has put the same code there, or something that may not be replaced.
         with contextlib.suppress(OSError):
             os.rename(draft, directory)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    verify_code(directory)
-    say(f"code: {json.dumps(source, sort_keys=True)} is in {directory} (digest {digest[:12]})")
+    if not os.path.lexists(directory):
+        raise Refused(f"{draft} cannot be renamed to {directory}: a bucket needs the mount option rename-dir-limit")
+    digest = reuse(directory, source)
+    if digest != made:
+        raise Refused(
+            f"{directory} was made at the same time by somebody else, and is not the same: run this task again"
+        )
     return digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tasklib import Refused
+from base import Refused
 
 KINDS = {"model": "models", "dataset": "datasets"}
 

@@ -17,8 +17,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from base import Record, Refused, say
 from hubcache import fetched
-from tasklib import Record, Refused, read_json, replace, run, say, write_json
+from tasklib import read_json, replace, run, write_json
 
 SPLITS = ("train", "validation", "test")
 RECORD, VERSION = "prepared.json", 1

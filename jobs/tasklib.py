@@ -1,4 +1,4 @@
-"""What the task programs share: they say sentences, refuse with one, and write files whole."""
+"""What the task programs share: they end with one sentence, and write files whole."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ import os
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
-Record = dict[str, Any]
-
-
-class Refused(Exception):
-    """The task cannot go on; the message says what is wrong, where, and what to do."""
-
-
-def say(text: str) -> None:
-    print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
+import base
+from base import Record, Refused, say
 
 
 def gib(size: int) -> str:
@@ -35,13 +28,7 @@ def read_json(path: str) -> Record:
 
 
 def replace(path: str, text: str) -> None:
-    """Write a file so that a reader sees the old content or the new content, never a part."""
-    draft = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{uuid.uuid4().hex[:8]}")
-    with open(draft, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
+    base.replace(Path(path), text, uuid.uuid4().hex[:8])
 
 
 def write_json(path: str, value: Record) -> None:

@@ -260,7 +260,7 @@ def test_a_repository_at_a_commit(tmp_path: Path, upstream: tuple[str, list[str]
     subprocess.run([sys.executable, "-m", "compileall", "-q", "."], cwd=tmp_path / "code/verl", check=True)
     assert (tmp_path / "code/verl/verl/__pycache__").exists()
     again = fetch_code(tmp_path, repository=repository, revision=first).succeeds()
-    assert f"is there already (digest {digest[:12]})" in again
+    assert f"holds what was asked for (digest {digest[:12]})" in again
 
 
 def test_a_branch_or_a_short_commit_is_no_revision(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
@@ -282,7 +282,7 @@ def test_code_that_somebody_changed_is_refused(tmp_path: Path, upstream: tuple[s
     said = fetch_code(tmp_path, repository=repository, revision=first).fails()
     assert "is not what was fetched" in said
     assert "delete the directory, and run the fetch task again" in said
-    refused = load_task("tasklib").Refused
+    refused = load_task("base").Refused
     with pytest.raises(refused, match="is not what was fetched"):
         code_digest(tmp_path)
 
@@ -291,7 +291,7 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, upstream: tuple
     (tmp_path / "code/verl").mkdir(parents=True)
     (tmp_path / "code/verl/notes.txt").write_text("mine")
     said = fetch_code(tmp_path, repository=upstream[0], revision=upstream[1][0]).fails()
-    assert "was not made by the fetch task (no .grpo-code.json)" in said
+    assert "was not made by the fetch task (no grpo.json)" in said
     assert os.listdir(tmp_path / "code/verl") == ["notes.txt"]
 
 
@@ -344,7 +344,7 @@ def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch
     assert (tmp_path / "code/verl/verl/__init__.py").read_text() == "__version__ = '0.7.1'\n"
     assert os.listdir(tmp_path / "code") == ["verl"]
     first = code_digest(tmp_path)
-    assert "is there already" in fetch_code(tmp_path, packages={"verl": "0.7.1"}).succeeds()
+    assert "holds what was asked for" in fetch_code(tmp_path, packages={"verl": "0.7.1"}).succeeds()
     # The same packages make the same digest wherever they are installed.
     code = {"directory": str(tmp_path / "other/verl"), "packages": {"verl": "0.7.1"}}
     run_task("fetch", {"code": code}, tmp_path).succeeds()

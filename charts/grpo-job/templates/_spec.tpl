@@ -140,8 +140,8 @@ GRPO_FILE
 {{- $own := dict
   "fetch" (list "fetch.py" "fetch_code.py" "codetree.py" "hubcache.py" "tasklib.py")
   "prepare-data" (list "prepare_data.py" "hubcache.py" "tasklib.py")
-  "convert" (list "convert.py" "checkpoints.py" "tensors.py")
-  "evaluate" (list "evaluate.py" "nemo_eval.py" "verl_eval.py" "staging.py" "children.py" "checkpoints.py" "tasklib.py")
+  "convert" (list "convert.py" "checkpoints.py" "tensors.py" "tasklib.py")
+  "evaluate" (list "evaluate.py" (ternary "nemo_eval.py" "verl_eval.py" (eq .Values.job.framework "nemo-rl")) "staging.py" "children.py" "checkpoints.py" "tasklib.py")
   "clean" (list "clean.py" "tasklib.py") -}}
 {{- concat $programs (get $own .Values.job.task | default list) | toJson -}}
 {{- end }}
