@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-from tasklib import Refused
+from base import Refused
 
 GRACE_SECONDS = 30
 # Workers colour their prefix; a progress bar moves the cursor.

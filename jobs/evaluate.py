@@ -20,7 +20,7 @@ from typing import Any
 import children
 import staging
 import tasklib
-from tasklib import Record, Refused, say
+from base import Record, Refused, say
 
 ENGINES = {"nemo-rl": "nemo_eval", "verl": "verl_eval"}
 PACKAGES = ("ray", "torch", "transformers", "vllm", "verl", "math-verify")

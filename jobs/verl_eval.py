@@ -14,8 +14,8 @@ import re
 import shutil
 import sys
 
+from base import Record, Refused
 from children import run
-from tasklib import Record, Refused
 
 MAIN = ["-m", "verl.trainer.main_ppo"]
 # From numpy 2 on, numbers are printed as np.float64(0.5). The source's name has slashes of its own.

@@ -376,7 +376,7 @@ def test_half_a_block_is_none(jobs: Any, lost: str) -> None:
 def test_later_benchmarks_need_their_version(jobs: Any) -> None:
     nemo_eval = jobs("nemo_eval")
     assert nemo_eval.data_of("aime2026", "v0.7.0") == ("math_eval", {"data.dataset_name": "aime2026"})
-    with pytest.raises(jobs("tasklib").Refused, match="no benchmark of NeMo RL v0"):
+    with pytest.raises(jobs("base").Refused, match="no benchmark of NeMo RL v0"):
         nemo_eval.data_of("aime2026", "v0.6.0")
 
 
