@@ -11,17 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from base import Refused
+
 GRACE_SECONDS = 30
 # Workers colour their prefix; a progress bar moves the cursor.
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-
-
-class Refused(Exception):
-    """The task cannot go on; the message says why and what to do."""
-
-
-def say(text: str) -> None:
-    print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
 
 
 class Lines:

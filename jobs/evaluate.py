@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import json
 import math
 import os
 import platform
@@ -20,9 +19,9 @@ from typing import Any
 
 import children
 import staging
-from children import Refused, say
+import tasklib
+from base import Record, Refused, say
 
-Record = dict[str, Any]
 ENGINES = {"nemo-rl": "nemo_eval", "verl": "verl_eval"}
 PACKAGES = ("ray", "torch", "transformers", "vllm", "verl", "math-verify")
 
@@ -119,28 +118,13 @@ def identity(task: Record, benchmark: str, model: str) -> Record:
     }
 
 
-def read(path: str) -> Record:
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except FileNotFoundError:
-        return {}
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not {"settings", "score", "standardError"} <= found.keys():
+def known(path: str) -> Record:
+    """Return the result in a file, or {} where there is none."""
+    found = tasklib.read_json(path)
+    if os.path.exists(path) and not ("score" in found and isinstance(found.get("settings"), dict)):
         say(f"{path} is no result and is made again")
         return {}
     return found
-
-
-def write(path: str, result: Record) -> None:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    draft = f"{path}.part"
-    with open(draft, "w", encoding="utf-8") as file:
-        file.write(json.dumps(result, indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
 
 
 def standard_error(score: float, total: int) -> float:
@@ -151,12 +135,12 @@ def standard_error(score: float, total: int) -> float:
 def measure(task: Record, benchmark: str, name: str, model: str) -> Record:
     """Return the result of one model on one benchmark, from its file where it has the same settings."""
     path = os.path.join(task["runDirectory"], "evaluations", f"{benchmark}-{name}.json")
-    settings, known = identity(task, benchmark, model), read(path)
-    if known.get("settings") == settings:
+    settings, before = identity(task, benchmark, model), known(path)
+    if before.get("settings") == settings:
         say(f"{benchmark}, {name}: {path} has these settings and is used again")
-        return known
-    if known:
-        changed = [key for key in settings if known["settings"].get(key) != settings[key]]
+        return before
+    if before:
+        changed = [key for key in settings if before["settings"].get(key) != settings[key]]
         say(f"{path} was made with another {', '.join(changed)} and is replaced")
     say(f"{benchmark}, {name}: evaluating {model}")
     started = time.monotonic()
@@ -170,7 +154,7 @@ def measure(task: Record, benchmark: str, name: str, model: str) -> Record:
         "versions": versions(task),
         "seconds": round(time.monotonic() - started, 1),
     }
-    write(path, result)
+    tasklib.write_json(path, result)
     say(f"{benchmark}, {name}: {100 * score:.2f} ({found['correct']:g} of {found['total']}), written to {path}")
     return result
 
@@ -201,19 +185,6 @@ def evaluate(task: Record) -> None:
         say(row)
 
 
-def main(path: str) -> int:
-    children.on_stop()
-    try:
-        with open(path, encoding="utf-8") as file:
-            evaluate(json.load(file))
-    except Refused as error:
-        say(str(error))
-    except OSError as error:
-        say(f"cannot go on: {error.filename or 'input or output'}: {error.strerror}")
-    else:
-        return 0
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    children.on_stop()
+    sys.exit(tasklib.run(evaluate))

@@ -13,9 +13,8 @@ import re
 import sys
 from typing import Any
 
-from children import Refused, run
-
-Record = dict[str, Any]
+from base import Record, Refused
+from children import run
 
 HUB = {"math500": "math500", "aime2024": "aime2024", "aime2025": "aime2025"}
 ADDED = {"v0.7.0": {"aime2026": "aime2026"}}

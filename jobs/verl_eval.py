@@ -13,11 +13,9 @@ import os
 import re
 import shutil
 import sys
-from typing import Any
 
-from children import Refused, run
-
-Record = dict[str, Any]
+from base import Record, Refused
+from children import run
 
 MAIN = ["-m", "verl.trainer.main_ppo"]
 # From numpy 2 on, numbers are printed as np.float64(0.5). The source's name has slashes of its own.

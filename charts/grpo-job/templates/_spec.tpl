@@ -141,7 +141,7 @@ GRPO_FILE
   "fetch" (list "fetch.py" "fetch_code.py" "codetree.py" "hubcache.py" "tasklib.py")
   "prepare-data" (list "prepare_data.py" "hubcache.py" "tasklib.py")
   "convert" (list "convert.py" "checkpoints.py" "tensors.py" "tasklib.py")
-  "evaluate" (list "evaluate.py" (ternary "nemo_eval.py" "verl_eval.py" (eq .Values.job.framework "nemo-rl")) "staging.py" "children.py" "checkpoints.py")
+  "evaluate" (list "evaluate.py" (ternary "nemo_eval.py" "verl_eval.py" (eq .Values.job.framework "nemo-rl")) "staging.py" "children.py" "checkpoints.py" "tasklib.py")
   "clean" (list "clean.py" "tasklib.py") -}}
 {{- concat $programs (get $own .Values.job.task | default list) | toJson -}}
 {{- end }}
