@@ -109,7 +109,7 @@ def test_code_has_a_folder_for_each_version_and_is_needed_by_what_runs_it(render
 
 
 def test_code_from_a_commit(render: Render) -> None:
-    code = {"repository": "https://github.com/verl-project/verl.git", "revision": "a" * 40, "packages": {"verl": None}}
+    code = {"repository": "https://github.com/verl-project/verl.git", "revision": "a" * 40, "packages": {"verl": None, "orjson": None}}
     found = plan(render("grpo-job", job("fetch", code=code), files=VERL))["task"]["code"]
     assert found["directory"] == f"/data/code/verl-{'a' * 12}"
 
