@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import checkpoints
+from base import Record, Refused, say
 from checkpoints import Checkpoint, entries, header, read_json
-from tasklib import Record, Refused, gib, run, say, write_json
+from tasklib import gib, run, write_json
 from tensors import DERIVED, INDEX, Pieces, compare_with_base, from_torch_save, needed, shapes_in
 
 RECORD = "grpo.json"

@@ -14,8 +14,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from base import Refused, say
 from checkpoints import header
-from tasklib import Refused, say
 
 INDEX = "model.safetensors.index.json"
 FILE_BYTES = 5 * 10**9

@@ -16,7 +16,7 @@ from typing import Any
 import convert
 import pytest
 import tensors
-from tasklib import Refused
+from base import Refused
 
 from . import checkpoint_files as files
 from .harness import ROOT, until
