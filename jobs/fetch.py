@@ -19,6 +19,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from typing import Any, NamedTuple
 
+import fetch_tables
 from base import Record, Refused, say
 from fetch_code import COMMIT, fetch_code
 from hubcache import KINDS, cache, folder, record_path, snapshot
@@ -211,19 +212,41 @@ def point_refs(wanted: Wanted, commit: str) -> None:
         replace(path, commit)
 
 
+def fetch_files(wanted: Wanted, record: Record) -> Record:
+    """Download what is not there yet; return the record of what there is now."""
+    if complete(wanted, record):
+        say(f"{wanted.repository}: commit {record['commit']} is in the cache already")
+        return record
+    # What was resolved stays resolved, even when files have gone since.
+    again = wanted._replace(revision=record["commit"]) if record.get("requested") == wanted.revision else wanted
+    commit, files = look_up(again)
+    download(wanted, commit, files)
+    say(f"{wanted.repository}: {len(files)} files, {gib(sum(files.values()))}, commit {commit}")
+    return {"requested": wanted.revision, "commit": commit, "files": files}
+
+
+def build_tables(wanted: Wanted, commit: str) -> list[str]:
+    """Build what offline loading by name needs; a data set that the library does not understand has none."""
+    hub()
+    try:
+        return fetch_tables.build(wanted.repository, commit)
+    except Exception as error:
+        if passing(error):
+            raise Refused(explain(error, wanted)) from None
+        say(f"warning: {explain(error, wanted)}: it cannot be loaded by its name offline")
+        return []
+
+
 def fetch(wanted: Wanted) -> None:
     path = record_path(wanted.kind, wanted.repository)
-    record = read_json(path)
-    if not complete(wanted, record):
-        # What was resolved stays resolved, even when files have gone since.
-        again = wanted._replace(revision=record["commit"]) if record.get("requested") == wanted.revision else wanted
-        commit, files = look_up(again)
-        download(wanted, commit, files)
-        record = {"requested": wanted.revision, "commit": commit, "files": files}
+    before = read_json(path)
+    record = fetch_files(wanted, before)
+    choice = wanted.repository, record["commit"]
+    if wanted.kind == "dataset" and not fetch_tables.choose(*choice, record.get("tables") or []):
+        record = {**record, "tables": build_tables(wanted, record["commit"])}
+        fetch_tables.choose(*choice, record["tables"])
+    if record != before:
         write_json(path, record)
-        say(f"{wanted.repository}: {len(files)} files, {gib(sum(files.values()))}, commit {commit}")
-    else:
-        say(f"{wanted.repository}: commit {record['commit']} is in the cache already")
     point_refs(wanted, record["commit"])
     if not COMMIT.fullmatch(wanted.revision):
         say(f"write this revision into {wanted.where}.revision: {record['commit']} ({wanted.revision} may move)")

@@ -65,6 +65,19 @@ def api_answer(repository: Repository, commit: str) -> bytes:
     return json.dumps({"id": "a/b", "sha": commit, "siblings": siblings, "private": False, "tags": []}).encode()
 
 
+def tree_answer(repository: Repository, commit: str, under: str) -> bytes:
+    """List the files below a folder, as the data set library asks for them."""
+    prefix = f"{under}/" if under else ""
+    files = {name: content for name, content in repository.commits[commit].items() if name.startswith(prefix)}
+    entries = [
+        {"type": "file", "path": name, "size": len(content), "oid": hashlib.sha256(content).hexdigest()[:40]}
+        for name, content in files.items()
+    ]
+    folders = {name.rpartition("/")[0] for name in files} - {"", under}
+    entries += [{"type": "directory", "path": name, "size": 0, "oid": "0" * 40} for name in sorted(folders)]
+    return json.dumps(entries).encode()
+
+
 def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -87,9 +100,10 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             if hub.faults:
                 self.answer(hub.faults.pop(0))
                 return
-            if found := re.fullmatch(r"/api/(models|datasets)/(.+?)(?:/revision/(.+))?", path):
-                kind, name, revision = found[1], found[2], found[3] or "main"
+            if found := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?", path):
+                kind, name, revision = found[1], found[2], found[4] or "main"
                 name = name if kind == "models" else f"datasets/{name}"
+                revision, _, under = (revision, "", "") if found[3] != "tree" else revision.partition("/")
             elif found := re.fullmatch(r"/(.+?)/resolve/([^/]+)/(.+)", path):
                 name, revision = found[1], found[2]
             else:
@@ -102,6 +116,8 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             commit = repository.branches.get(revision, revision)
             if commit not in repository.commits:
                 self.answer(404, X_Error_Code="RevisionNotFound")
+            elif "/tree/" in path:
+                self.answer(200, tree_answer(repository, commit, under), Content_Type="application/json")
             elif path.startswith("/api/"):
                 self.answer(200, api_answer(repository, commit), Content_Type="application/json")
             elif (content := repository.commits[commit].get(found[3])) is None:

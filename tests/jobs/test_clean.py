@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +106,8 @@ def test_a_second_clean_finds_nothing(tmp_path: Path, directory: Path) -> None:
 
 
 def test_what_an_earlier_clean_left_half_deleted_goes(tmp_path: Path, directory: Path) -> None:
-    shutil.move(directory / "checkpoints", directory / ".deleted/checkpoints-1234")
+    (directory / ".deleted").mkdir()
+    (directory / "checkpoints").rename(directory / ".deleted/checkpoints-1234")
     clean(tmp_path, directory, "checkpoints").succeeds()
     assert names(directory) == ["evaluations", "hf", "logs"]
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from .hub import Hub, Repository, serve
-from .tasks import Done, load_task, run_task
+from .tasks import GSM8K, Done, load_task, run_task, solutions
 
 MODEL, DATA = "google/gemma-3-27b-it", "openai/gsm8k"
 TOKEN = "hf_" + "x" * 34
@@ -69,12 +73,43 @@ def load_offline(tmp_path: Path, model: str, *, kind: str = "model") -> dict[str
     return {str(file.relative_to(path)): file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
 
 
+CARD = """---
+configs:
+- config_name: main
+  data_files: [{split: train, path: main/train-*}]
+- config_name: socratic
+  data_files: [{split: train, path: socratic/train-*}]
+---
+"""
+
+
+def data_files(number: int = 0) -> dict[str, bytes]:
+    """Return a data set repository of two configurations as the Hub has it."""
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(solutions()[number:]), file)
+    names = [f"{config}/train-00000-of-00001.parquet" for config in ("main", "socratic")]
+    return {"README.md": CARD.encode(), **dict.fromkeys(names, file.getvalue())}
+
+
+def load_by_name(tmp_path: Path) -> int:
+    """Load the data set as NeMo RL does, offline; return its number of rows."""
+    script = "import datasets; print(datasets.load_dataset('openai/gsm8k', 'main')['train'].num_rows)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return int(done.stdout)
+
+
 def record(tmp_path: Path) -> Path:
     return tmp_path / "hf/grpo-fetched/models--google--gemma-3-27b-it.json"
 
 
 def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, model: Repository) -> None:
-    rows = {"README.md": b"#", "main/train-00000-of-00001.parquet": b"PAR1"}
+    rows = data_files()
     hub.add(f"datasets/{DATA}", rows)
     said = fetch(tmp_path, hub, datasets={DATA: {"revision": "main"}}).succeeds()
     assert load_offline(tmp_path, MODEL) == FILES
@@ -82,6 +117,29 @@ def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, mode
     commit = model.branches["main"]
     assert f"write this revision into job.fetch.models.{MODEL}.revision: {commit}" in said
     assert json.loads(record(tmp_path).read_text())["commit"] == commit
+
+
+def test_a_data_set_is_loaded_by_its_name_offline(tmp_path: Path, hub: Hub) -> None:
+    repository = hub.add(f"datasets/{DATA}", data_files())
+    first = repository.branches["main"]
+    fetch(tmp_path, hub, models={}, datasets={DATA: {}}).succeeds()
+    assert load_by_name(tmp_path) == len(GSM8K)
+    asked = len(hub.requests)
+    fetch(tmp_path, hub, models={}, datasets={DATA: {}}).succeeds()
+    assert len(hub.requests) == asked, hub.requests[asked:]
+    # Another commit, and the first one again: its tables are the older ones.
+    second = repository.push(data_files(3))
+    fetch(tmp_path, hub, models={}, datasets={DATA: {"revision": second}}).succeeds()
+    assert load_by_name(tmp_path) == len(GSM8K) - 3
+    fetch(tmp_path, hub, models={}, datasets={DATA: {"revision": first}}).succeeds()
+    assert load_by_name(tmp_path) == len(GSM8K)
+
+
+def test_a_data_set_that_the_library_does_not_understand_is_fetched_all_the_same(tmp_path: Path, hub: Hub) -> None:
+    hub.add(f"datasets/{DATA}", {"README.md": b"#", "notes.xyz": b"1"})
+    said = fetch(tmp_path, hub, models={}, datasets={DATA: {}}).succeeds()
+    assert "it cannot be loaded by its name offline" in said
+    assert set(load_offline(tmp_path, DATA, kind="dataset")) == {"README.md", "notes.xyz"}
 
 
 def test_a_branch_is_resolved_once(tmp_path: Path, hub: Hub, model: Repository) -> None:
@@ -318,19 +376,16 @@ def test_the_digest_sees_every_change(tmp_path: Path, change: str) -> None:
     assert digest(str(tmp_path)) != before
 
 
-def wheel(folder: Path, version: str) -> None:
+def wheel(folder: Path, version: str, name: str = "verl") -> None:
     """Write the smallest wheel, with a dependency that exists nowhere."""
-    import zipfile
-
     folder.mkdir(exist_ok=True)
-    info = f"verl-{version}.dist-info"
-    with zipfile.ZipFile(folder / f"verl-{version}-py3-none-any.whl", "w") as file:
-        file.writestr("verl/__init__.py", f"__version__ = {version!r}\n")
-        file.writestr(
-            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: verl\nVersion: {version}\nRequires-Dist: nowhere\n"
-        )
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nRequires-Dist: nowhere\n"
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
+        file.writestr(f"{name}/__init__.py", f"__version__ = {version!r}\n")
+        file.writestr(f"{info}/METADATA", metadata)
         file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        file.writestr(f"{info}/RECORD", f"verl/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+        file.writestr(f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
 
 
 def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,6 +404,24 @@ def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch
     code = {"directory": str(tmp_path / "other/verl"), "packages": {"verl": "0.7.1"}}
     run_task("fetch", {"code": code}, tmp_path).succeeds()
     assert load_task("codetree").verify_code(code["directory"]) == first
+
+
+def test_a_repository_and_packages_share_the_directory(
+    tmp_path: Path, upstream: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(tmp_path / "wheels", "1.0", "extra")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    repository, (first, _) = upstream
+    code = {"repository": repository, "revision": first, "packages": {"extra": "1.0"}}
+    fetch_code(tmp_path, **code).succeeds()
+    assert sorted(os.listdir(tmp_path / "code/verl")) == ["extra", "extra-1.0.dist-info", "grpo.json", "verl"]
+    assert json.loads((tmp_path / "code/verl/grpo.json").read_text())["source"] == code
+    # The chart writes what is not asked for as empty.
+    (tmp_path / "other").mkdir()
+    empty = {"repository": "", "revision": "", "packages": {"extra": "1.0"}, "directory": str(tmp_path / "other/x")}
+    run_task("fetch", {"code": empty}, tmp_path).succeeds()
+    assert "names neither packages nor a repository" in fetch_code(tmp_path, packages={}).fails()
 
 
 def test_without_git_the_archive_is_read(
