@@ -218,6 +218,18 @@ def _values(argv: list[str]) -> int:
     return EXIT_CLEAN
 
 
+def _checkpoints(argv: list[str]) -> int:
+    from postrender import runs
+
+    return runs.checkpoints(argv)
+
+
+def _samples(argv: list[str]) -> int:
+    from postrender import runs
+
+    return runs.samples(argv)
+
+
 def _version(argv: list[str]) -> int:
     if argv:
         raise UsageError(f"grpo version: no argument was expected, found {argv[0]!r}")
@@ -239,6 +251,8 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "diff": _diff,
     "dead-values": _dead_values,
     "values": _values,
+    "checkpoints": _checkpoints,
+    "samples": _samples,
     "version": _version,
 }
 

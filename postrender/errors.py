@@ -71,5 +71,9 @@ class EngineError(GrpoError):
     """No Helm engine could be started, or it broke down."""
 
 
+class ClusterError(GrpoError):
+    """The cluster cannot be asked: no kubectl, no permission, no such pod."""
+
+
 class InstallationError(GrpoError):
     """Files that belong to this package are missing or damaged."""

@@ -3,7 +3,7 @@
 Both engines read the values files themselves, so that what is rendered is what an install would render.
 """
 
-# ruff: noqa: TID251 - this is the one module that may start programs
+# ruff: noqa: TID251 - this module and incluster.py may start programs
 
 from __future__ import annotations
 

@@ -10,6 +10,8 @@ usage: grpo COMMAND …
   diff         show how the rendered stack differs between accelerators
   dead-values  list the values of any chart that change nothing
   values       print what each value means: grpo values [SECTION]
+  checkpoints  list the checkpoints of a run: whole or not, how large, how good, what a resume takes
+  samples      show what a training step generated, with its rewards
   version      print the versions at work
 
 `grpo COMMAND --help` shows the options of a command.
@@ -60,6 +62,36 @@ The exit code is 1 when there are any.
 
   -f, --values FILE       a values file; once a file, later ones win, as with helm
   --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
+  --format FORM           text (default) or json
+"""
+RUN_HELP = """\
+  -f, --values FILE       a values file of the run's stack; without one, the word is a directory on this machine
+  --accelerator NAME      put the profile of this accelerator before the files
+  --namespace NAME        namespace of the cluster (default: that of kubectl's context)
+  --cluster NAME          another RayCluster that mounts the run's volume
+  --show-commands         print the command that asks the head pod, instead of running it
+"""
+CHECKPOINTS_HELP = f"""\
+usage: grpo checkpoints RUN -f FILE … [options]
+       grpo checkpoints DIRECTORY [options]
+
+List the checkpoints of a run: complete or what is missing, size, metric, which one is the best and which one a resume
+takes. The metric is that of the run's configuration (NeMo RL), or what the validation printed first (verl).
+
+{RUN_HELP}  --metric NAME           what best means, instead
+  --framework NAME        nemo-rl or verl, where no checkpoint says it
+  --format FORM           text (default) or json
+"""
+SAMPLES_HELP = f"""\
+usage: grpo samples RUN -f FILE … [options]
+       grpo samples DIRECTORY [options]
+
+Show samples of a training step: prompt, generation and reward, and mean and spread of the step's rewards.
+NeMo RL always writes them; verl does where trainer.rollout_data_dir is set.
+
+{RUN_HELP}  --step N                step, counted from 1 (default: the last)
+  --count N               how many samples (default: 5)
+  --worst, --best         those with the lowest or the highest reward, instead of the first
   --format FORM           text (default) or json
 """
 VALUES_HELP = """\

@@ -146,11 +146,11 @@ def test_a_marked_section_of_an_overlay_replaces(name: str, render: Render) -> N
     """The marker stays for a NeMo RL that reads it, so that the base file's section goes too; older ones never see it."""
     version = "v0.5.0" if name == "v0.5.0" else "v0.7.0"
     job = {
-        "config": {"data": {"train": {"a": 1}, "shuffle": True}, "x": {"deep": {"a": 1}}},
-        "configFor": {name: {"data": {"_override_": True, "b": None}, "x": {"deep": {"_override_": True, "b": 2}}}},
+        "config": {"z": {"train": {"a": 1}, "shuffle": True}, "x": {"deep": {"a": 1}}},
+        "configFor": {name: {"z": {"_override_": True, "b": None}, "x": {"deep": {"_override_": True, "b": 2}}}},
     }
     config = configuration(render, job, version)
-    assert config["data"] == ({"b": None} if version == "v0.5.0" else {"_override_": True, "b": None})
+    assert config["z"] == ({"b": None} if version == "v0.5.0" else {"_override_": True, "b": None})
     assert config["x"] == {"deep": {"b": 2}}
 
 
@@ -249,7 +249,7 @@ def test_wandb_is_switched_on_in_the_framework_too(render: Render, render_text: 
 def test_variables_of_the_driver_are_part_of_the_plan(render: Render) -> None:
     """They travel in the entrypoint, because a cluster that runs cannot be given any."""
     values = {"job": {"env": {"NRL_X": {"value": "it's $HOME"}}}}
-    assert plan(render("grpo-job", values))["environment"] == {"NRL_X": "it's $HOME"}
+    assert plan(render("grpo-job", values))["environment"] == {"NRL_X": "it's $HOME", "GRPO_DATASETS": "/data/datasets"}
 
 
 @pytest.mark.parametrize(

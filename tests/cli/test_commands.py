@@ -63,7 +63,7 @@ def test_version(grpo: Run, words: list[str]) -> None:
     assert "\nrenders with helm v" in out
 
 
-@pytest.mark.parametrize("command", ["lint", "render", "diff", "dead-values"])
+@pytest.mark.parametrize("command", ["lint", "render", "diff", "dead-values", "samples"])
 @pytest.mark.parametrize("word", ["--help", "-h"])
 def test_every_command_explains_its_options(grpo: Run, command: str, word: str) -> None:
     code, out, err = grpo(command, "-f", "x", word)
@@ -80,7 +80,8 @@ USAGE = {
     "misspelt command": ("lnt", "grpo: no command is called 'lnt'\n  fix: did you mean grpo lint?\n"),
     "no such command": (
         "xyz",
-        "grpo: no command is called 'xyz'\n  fix: the commands are lint, render, diff, dead-values, values, version\n",
+        "grpo: no command is called 'xyz'\n"
+        "  fix: the commands are lint, render, diff, dead-values, values, checkpoints, samples, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is no option\n  fix: see grpo lint --help\n"),

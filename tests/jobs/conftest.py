@@ -1,9 +1,12 @@
+import importlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .harness import Site
+from .harness import ROOT, Site
 
 
 @pytest.fixture
@@ -11,3 +14,15 @@ def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Import modules of jobs/ by their plain names, as the programs do; nothing of them stays."""
+    folder = str(ROOT / "jobs")
+    monkeypatch.syspath_prepend(folder)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+            del sys.modules[name]

@@ -55,7 +55,7 @@
 {{- define "grpo.config" -}}
 {{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
 {{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
-{{- $config := include "grpo.overlaid" . | fromJson -}}
+{{- $config := include "grpo.decided" (list . (include "grpo.overlaid" . | fromJson)) | fromJson -}}
 {{- $derived := include "grpo.framework" (list . "derived") | fromJson -}}
 {{- include "grpo.refuseDifferent" (list "job.config" $config $derived) -}}
 {{- include "common.merge" (list $config $derived) -}}
@@ -137,7 +137,7 @@
 {{- if and (kindIs "map" $value) (kindIs "map" $theirs) -}}
 {{- include "grpo.refuseDifferent" (list (printf "%s.%s" $path $key) $theirs $value) -}}
 {{- else if ne (toJson $value) (toJson $theirs) -}}
-{{- fail (printf "%s.%s is %s, and the chart derives %s from the other values: remove the key" $path $key (toJson $theirs) (toJson $value)) -}}
+{{- fail (printf "%s.%s is %s, and the chart derives %s from the other values: remove the key, or write that" $path $key (toJson $theirs) (toJson $value)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

@@ -13,7 +13,8 @@
 {{- end }}
 
 {{- define "grpo.nemo-rl.command" -}}
-{{- list "python3" (include "grpo.nemo-rl.script" .) "--config" (printf "%s/config.yaml" (include "grpo.attemptDirectory" .)) | toJson -}}
+{{- $wrapper := ternary (list (printf "%s/nemo_rl_rewards.py" (include "grpo.codeDirectory" .))) list (ne (include "grpo.rewards" .) "{}") -}}
+{{- concat (list "python3") $wrapper (list (include "grpo.nemo-rl.script" .) "--config" (printf "%s/config.yaml" (include "grpo.attemptDirectory" .))) | toJson -}}
 {{- end }}
 
 {{- define "grpo.nemo-rl.requiredFiles" -}}
@@ -44,8 +45,24 @@
   "defaults" (include "grpo.nemo-rl.base" .)
   "cluster" (dict "num_nodes" (include "grpo.nodes" . | int64) "gpus_per_node" (int64 .Values.accelerator.gpusPerNode))
   "checkpointing" (dict "checkpoint_dir" (printf "%s/checkpoints" $directory))
-  "logger" (include "grpo.nemo-rl.logger" (list . (printf "%s/logs" $directory)) | fromJson) | toJson -}}
+  "logger" (include "grpo.nemo-rl.logger" (list . (printf "%s/logs" $directory)) | fromJson) | merge (include "grpo.nemo-rl.rewards" . | fromJson) | toJson -}}
 {{- end }}
+
+{{/* grpo.nemo-rl.rewards: configuration that makes job.rewards the environment of the data, as JSON.
+                                                                  include "grpo.nemo-rl.rewards" $ | fromJson */}}
+{{- define "grpo.nemo-rl.rewards" -}}
+{{- if eq (include "grpo.rewards" .) "{}" }}{}
+{{- else -}}
+{{- $name := dict "env_name" "rewards" -}}
+{{- dict "data" (ternary $name (dict "default" $name) (semverCompare "<0.6.0" .Values.job.version)) "env" (dict "rewards" (dict "num_workers" 8)) | toJson -}}
+{{- end -}}
+{{- end }}
+
+{{- define "grpo.nemo-rl.rewardKeys" -}}
+{{- list (list "data" "env_name") (list "data" "default" "env_name") (list "data" "train" "env_name") (list "data" "validation" "env_name") (list "env" "rewards") | toJson -}}
+{{- end }}
+
+{{- define "grpo.nemo-rl.rewardPrograms" }}{{ list "nemo_rl_rewards.py" "nemo_rl_environment.py" | toJson }}{{ end }}
 
 {{/* grpo.nemo-rl.logger: where and how a run logs, as JSON.
                                                                   include "grpo.nemo-rl.logger" (list $ "/data/runs/x/logs") | fromJson */}}

@@ -12,7 +12,11 @@
 {{- define "grpo.environment" -}}
 {{- $environment := include "grpo.framework" (list . "environment") | fromJson -}}
 {{- $_ := set $environment "GRPO_DATASETS" (include "grpo.datasets" .) -}}
-{{- with include "grpo.code" . | fromJson }}{{ $_ := set $environment "PYTHONPATH" .directory }}{{ end -}}
+{{- $modules := list -}}
+{{- if and (include "grpo.trains" .) (ne (include "grpo.rewards" .) "{}") }}{{ $modules = append $modules (include "grpo.codeDirectory" .) }}{{ end -}}
+{{- with include "grpo.code" . | fromJson }}{{ $modules = append $modules .directory }}{{ end -}}
+{{- with $modules }}{{ $_ := set $environment "PYTHONPATH" (join ":" .) }}{{ end -}}
+{{- if and (include "grpo.trains" .) (include "common.entries" .Values.job.prompts | fromJson) }}{{ $_ := set $environment "GRPO_PROMPTS" (printf "%s/prompts" (include "grpo.codeDirectory" .)) }}{{ end -}}
 {{- $own := concat (keys $environment) (include "common.ownVariables" . | fromJsonArray) -}}
 {{- range $name, $entry := include "common.variables" (list "job.env" .Values.job.env) | fromJson -}}
 {{- if has $name $own -}}
@@ -62,6 +66,7 @@
   "command" (include "grpo.framework" (list . "command") | fromJsonArray)
   "requiredFiles" (include "grpo.framework" (list . "requiredFiles") | fromJsonArray)
   "neededFiles" (merge $needed (include "grpo.neededCode" . | fromJson))
+  "shared" (keys (include "grpo.sharedFiles" . | fromJson) | sortAlpha)
   "config" $config | toJson -}}
 {{- end }}
 
@@ -110,6 +115,12 @@ programs=$(mktemp -d)
 {{- range $name := include "grpo.programs" $root | fromJsonArray }}
 {{ include "grpo.file" (list (ternary "__main__.py" $name (eq $name "launch.py")) ($root.Files.Get (printf "files/jobs/%s" $name))) }}
 {{- end }}
+{{- with include "grpo.sharedFiles" $root | fromJson }}
+mkdir "$programs/rewards" "$programs/prompts"
+{{- range $name, $text := . }}
+{{ include "grpo.file" (list $name $text) }}
+{{- end }}
+{{- end }}
 exec python3 -I "$programs"
 {{- end }}
 
@@ -127,11 +138,11 @@ GRPO_FILE
 {{- define "grpo.programs" -}}
 {{- $programs := list "launch.py" "base.py" "configuration.py" "facts.py" "owner.py" "supervise.py" "workers.py" "ray_nodes.py" -}}
 {{- $own := dict
-  "fetch" (list "fetch.py")
-  "prepare-data" (list "prepare_data.py")
-  "convert" (list "convert.py" "checkpoints.py")
-  "evaluate" (list "evaluate.py" "checkpoints.py")
-  "clean" (list "clean.py") -}}
+  "fetch" (list "fetch.py" "fetch_code.py" "codetree.py" "hubcache.py" "tasklib.py")
+  "prepare-data" (list "prepare_data.py" "hubcache.py" "tasklib.py")
+  "convert" (list "convert.py" "checkpoints.py" "tensors.py" "tasklib.py")
+  "evaluate" (list "evaluate.py" (ternary "nemo_eval.py" "verl_eval.py" (eq .Values.job.framework "nemo-rl")) "staging.py" "children.py" "checkpoints.py" "tasklib.py")
+  "clean" (list "clean.py" "tasklib.py") -}}
 {{- concat $programs (get $own .Values.job.task | default list) | toJson -}}
 {{- end }}
 

@@ -67,7 +67,11 @@
 
 {{- define "grpo.task.convert" -}}{{ dict "step" .Values.job.step | toJson }}{{- end }}
 
-{{- define "grpo.task.clean" -}}{{ dict "stageDirectory" .Values.job.evaluate.stageDirectory | toJson }}{{- end }}
+{{- define "grpo.task.clean" -}}
+{{- $what := list "checkpoints" "staged" -}}
+{{- if .Values.job.clean.converted.enabled }}{{ $what = append $what "converted" }}{{ end -}}
+{{- dict "what" $what "stageDirectory" .Values.job.evaluate.stageDirectory | toJson -}}
+{{- end }}
 
 {{- define "grpo.task.evaluate" -}}
 {{- $evaluate := .Values.job.evaluate -}}

@@ -39,8 +39,22 @@
   "defaults" (list "ppo_trainer" "_self_")
   "hydra" (dict "run" (dict "dir" (include "grpo.attemptDirectory" .)) "output_subdir" "hydra")
   "trainer" (merge $trainer (include "grpo.verl.tracking" . | fromJson))
-  "ray_kwargs" (dict "ray_init" (dict "num_cpus" nil "runtime_env" (dict "env_vars" $variables))) | toJson -}}
+  "ray_kwargs" (dict "ray_init" (dict "num_cpus" nil "runtime_env" (dict "env_vars" $variables))) | merge (include "grpo.verl.rewards" . | fromJson) | toJson -}}
 {{- end }}
+
+{{/* grpo.verl.rewards: configuration that makes job.rewards the reward function, as JSON.
+                                                                  include "grpo.verl.rewards" $ | fromJson */}}
+{{- define "grpo.verl.rewards" -}}
+{{- if eq (include "grpo.rewards" .) "{}" }}{}
+{{- else -}}
+{{- $function := dict "custom_reward_function" (dict "path" (printf "%s/verl_reward.py" (include "grpo.codeDirectory" .)) "name" "compute_score") -}}
+{{- ternary $function (dict "reward" $function) (semverCompare "<0.7.0" .Values.job.version) | toJson -}}
+{{- end -}}
+{{- end }}
+
+{{- define "grpo.verl.rewardKeys" }}{{ list (list "custom_reward_function") (list "reward" "custom_reward_function") | toJson }}{{ end }}
+
+{{- define "grpo.verl.rewardPrograms" }}{{ list "verl_reward.py" | toJson }}{{ end }}
 
 {{/* grpo.verl.tracking: loggers, and the one pair of names that they share, as JSON.
                                                                   include "grpo.verl.tracking" $ | fromJson */}}
@@ -65,6 +79,7 @@
 {{/* grpo.verl.check: what verl would accept and then ignore, wait for without end, or look for in each pod by itself.
                                                                   include "grpo.framework" (list $ "check") */}}
 {{- define "grpo.verl.check" -}}
+{{- include "grpo.verl.checkCode" . -}}
 {{- $version := .Values.job.version -}}{{- $config := include "grpo.config" . | fromJson -}}
 {{- range $name, $value := include "grpo.environment" . | fromJson -}}
 {{- if contains "${" $value }}{{ fail (printf "job.env.%s holds ${, which verl's configuration, through which it reaches the workers, takes for an interpolation: write it under ray.env" $name) }}{{ end -}}
@@ -99,5 +114,17 @@
 {{- range $key := list "custom_reward_function" "reward_model" "sandbox_fusion" -}}
 {{- if hasKey $config $key }}{{ fail (printf "job.config.%s: verl %s ignores it and would use its own reward. Write it under reward, as that version spells it" $key $version) }}{{ end -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.verl.checkCode: the images that verl publishes hold what it needs, and not verl itself.
+                                                                  include "grpo.verl.checkCode" $ */}}
+{{- define "grpo.verl.checkCode" -}}
+{{- $package := get .Values.job.code.packages "verl" | default "" -}}
+{{- if and $package (ne $package .Values.job.version) -}}
+{{- fail (printf "job.code.packages.verl is %s and job.version is %s: make them equal" $package .Values.job.version) -}}
+{{- end -}}
+{{- if and (hasSuffix "verlai/verl" .Values.images.training.repository) (not $package) (not .Values.job.code.repository) -}}
+{{- fail (printf "image %s has no verl in it: set job.code.packages.verl to %s, and run task fetch once" (include "common.image" .) .Values.job.version) -}}
 {{- end -}}
 {{- end }}

@@ -23,10 +23,9 @@ from harness.waiting import until
 RAY = VENV / "bin/ray"
 # Open without the token that a cluster may ask for.
 DASHBOARD = "http://127.0.0.1:8265/api/gcs_healthz"
-# For the sake of this machine: nodes that start at the same time have a long time for it, and no pool of idle workers as large as the node. And for the sake of time: an owner of a
+# For the sake of this machine: no pool of idle workers as large as the node. And for the sake of time: an owner of a
 # run that was killed counts as gone after 8 seconds instead of 30.
 EXTRA = {
-    "RAY_raylet_start_wait_time_s": "240",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_METRICS_COLLECTION": "0",
     "GRPO_OWNER_BEAT_SECONDS": "1",
@@ -99,7 +98,7 @@ class RayHeads:
             self.current = RunningHead(self.kube, first, self.work)
             self.problem = ""
         if self.current and self.current.namespace not in self.without_workers and answers(DASHBOARD):
-            self.current.start_workers()
+            self.current.start_worker()
 
     def _stop_current(self) -> None:
         if self.current:
@@ -120,18 +119,17 @@ class RunningHead:
         self.program = Program("ray head", start.command, self.log, start.environment, CODE)
         self.environment = start.environment
         cluster = kube.get("raycluster", str(pod["metadata"]["labels"]["ray.io/cluster"]), self.namespace)
-        self.groups = cluster["spec"].get("workerGroupSpecs") or []
+        groups = cluster["spec"].get("workerGroupSpecs") or []
+        self.missing = [group["rayStartParams"]["num-gpus"] for group in groups for _ in range(group["replicas"])]
         self.workers: list[Program] = []
 
-    def start_workers(self) -> None:
-        """Start a Ray node for each worker pod, once."""
-        groups, self.groups = self.groups, []
-        for group in groups:
-            gpus = group["rayStartParams"]["num-gpus"]
-            options = ["--block", "--address=127.0.0.1:6379", "--num-cpus=16", f"--num-gpus={gpus}"]
-            for number in range(group["replicas"]):
-                log = self.log.with_name(f"{self.log.stem}-worker-{number}.log")
-                self.workers.append(Program("ray worker", [RAY, "start", *options], log, self.environment, CODE))
+    def start_worker(self) -> None:
+        """Start the Ray node of the next worker pod, one at a time: Ray gives each only 30 seconds to start."""
+        if not self.missing or (self.workers and "Ray runtime started" not in self.workers[-1].log.read_text()):
+            return
+        options = ["--block", "--address=127.0.0.1:6379", "--num-cpus=16", f"--num-gpus={self.missing.pop()}"]
+        log = self.log.with_name(f"{self.log.stem}-worker-{len(self.workers)}.log")
+        self.workers.append(Program("ray worker", [RAY, "start", *options], log, self.environment, CODE))
 
     def stop(self) -> None:
         """End Ray and all that it has started."""

@@ -1,0 +1,245 @@
+"""The tasks of a run: what each job's plan says, what travels with it, and what it is refused for."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender.errors import RenderError
+from tests.charts.test_grpo_job import plan, rayjob
+from tests.conftest import ACCELERATORS, ROOT, Render, stack_files
+
+JOBS = ROOT / "jobs"
+TASKS = ("fetch", "prepare-data", "convert", "evaluate", "clean")
+NEEDED: dict[str, Any] = {
+    "prepareData": {"gsm8k": {"repository": "openai/gsm8k"}},
+    "evaluate": {"benchmarks": {"math500": {}}},
+}
+VERL = [*stack_files(recipe="qwen2.5-32b-gsm8k-verl")]
+CODE = {"packages": {"verl": "0.7.1", "orjson": "3.11.4"}}
+
+
+def job(task: str, **more: Any) -> dict[str, Any]:
+    return {"job": {"name": "probe", "task": task, **NEEDED, **more}}
+
+
+def imported(name: str, framework: str = "nemo") -> set[str]:
+    """Return the modules of jobs/ that a program imports, itself and theirs included; evaluate chooses one of two."""
+    found, todo = {name}, [name]
+    while todo:
+        tree = ast.parse((JOBS / f"{todo.pop()}.py").read_text(encoding="utf-8"))
+        names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        if name == "evaluate":
+            names.add(f"{framework}_eval")
+        new = {each for each in names if (JOBS / f"{each}.py").exists()} - found
+        found |= new
+        todo += new
+    return found
+
+
+def travelling(entrypoint: str) -> set[str]:
+    words = [line.split('"')[1] for line in entrypoint.splitlines() if line.startswith('cat >"$programs/')]
+    return {word.removeprefix("$programs/") for word in words}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_is_a_job_of_its_own(task: str, render: Render) -> None:
+    objects = render("grpo-job", job(task, attempt=2))
+    assert rayjob(objects)["metadata"]["name"] == f"probe-{task}-2"
+    found = plan(objects)
+    folder = f"/data/runs/probe/tasks/{task}"
+    program = task.replace("-", "_")
+    assert found["runDirectory"] == folder
+    assert found["command"] == ["python3", f"{{programs}}/{program}.py", f"{folder}/attempts/2/task.json"]
+    assert found["task"]["runDirectory"] == "/data/runs/probe"
+    assert found["task"]["model"] == "google/gemma-3-27b-it"
+    assert "config" not in found
+    assert "identity" not in found
+
+
+@pytest.mark.parametrize("task", ["train", *TASKS])
+def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: Render) -> None:
+    entrypoint = rayjob(render("grpo-job", job(task)))["spec"]["entrypoint"]
+    own = {} if task == "train" else imported(task.replace("-", "_"))
+    wanted = {f"{name}.py" for name in {*imported("launch"), "ray_nodes", *own}} - {"launch.py"} | {"__main__.py"}
+    assert travelling(entrypoint) == wanted
+    assert len(entrypoint.encode()) <= 96 * 1024
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_only_gpu_tasks_wait_for_gpus(task: str, render: Render) -> None:
+    assert ("workers" in plan(render("grpo-job", job(task)))) == (task == "evaluate")
+
+
+@pytest.mark.parametrize(("task", "replicas"), [("train", 2), ("evaluate", 1), ("fetch", 0), ("convert", 0)])
+def test_a_cluster_of_its_own_has_no_node_too_many(task: str, replicas: int, render: Render) -> None:
+    spec = rayjob(render("grpo-job", job(task, cluster={"mode": "ephemeral"})))["spec"]["rayClusterSpec"]
+    assert sum(group["replicas"] for group in spec["workerGroupSpecs"]) == replicas
+
+
+def test_fetch_takes_the_model_of_the_configuration(render: Render) -> None:
+    datasets = {"openai/gsm8k": {"revision": "main"}}
+    found = plan(render("grpo-job", job("fetch", fetch={"datasets": datasets})))["task"]
+    assert "google/gemma-3-27b-it" in found["models"]
+    assert found["datasets"] == datasets
+    assert not found["code"]
+
+
+def test_a_model_on_a_volume_is_not_fetched(render: Render) -> None:
+    config = {"policy": {"model_name": "/data/models/gemma"}}
+    found = plan(render("grpo-job", job("fetch", config=config, fetch={"models": {"google/gemma-3-27b-it": None}})))
+    assert found["task"]["models"] == {}
+
+
+def test_code_has_a_folder_for_each_version_and_is_needed_by_what_runs_it(render: Render) -> None:
+    folder = "/data/code/orjson-3.11.4+verl-0.7.1"
+    fetch = plan(render("grpo-job", job("fetch", code=CODE), files=VERL))
+    assert fetch["task"]["code"]["directory"] == folder
+    assert fetch["task"]["code"]["packages"] == CODE["packages"]
+    assert "neededFiles" not in fetch or not fetch["neededFiles"]
+    for task in ("train", "convert"):
+        found = plan(render("grpo-job", job(task, code=CODE), files=VERL))
+        assert found["neededFiles"][f"{folder}/grpo.json"] == "fetch"
+        assert found["environment"]["PYTHONPATH"] == folder
+
+
+def test_code_from_a_commit(render: Render) -> None:
+    code = {"repository": "https://github.com/verl-project/verl.git", "revision": "a" * 40, "packages": {"verl": None, "orjson": None}}
+    found = plan(render("grpo-job", job("fetch", code=code), files=VERL))["task"]["code"]
+    assert found["directory"] == f"/data/code/verl-{'a' * 12}"
+
+
+def test_prepared_data_is_needed_where_the_configuration_names_it(render: Render) -> None:
+    found = plan(render("grpo-job", job("train"), files=VERL))
+    assert found["neededFiles"]["/data/datasets/gsm8k/train.parquet"] == "prepare-data"
+    assert found["environment"]["GRPO_DATASETS"] == "/data/datasets"
+    prepare = plan(render("grpo-job", job("prepare-data"), files=VERL))["task"]
+    assert prepare["directory"] == "/data/datasets"
+    assert prepare["format"] == "parquet"
+    assert prepare["datasets"]["gsm8k"]["answer"] == "answer"
+
+
+def test_what_evaluate_leaves_out_is_what_the_guides_used(render: Render) -> None:
+    found = plan(render("grpo-job", job("evaluate")))["task"]
+    expected = {"temperature": 0, "topP": 1, "maxNewTokens": 8192, "samples": 1, "seed": 42}
+    assert found["benchmarks"]["math500"] == expected
+    assert found["models"] == ["base", "checkpoint"]
+    assert found["nodes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        (job("trian"), "job.task"),
+        (job("train", framework="trl"), "job.framework"),
+        (job("train", name="two words"), "job.name"),
+        (job("train", name="a" * 41), "job.name"),
+        (job("prepare-data", name="a" * 34), "shorten job.name"),
+        (job("prepare-data", prepareData={"gsm8k": None}), "job.prepareData names no data set"),
+        (job("evaluate", evaluate={"benchmarks": {"math500": None}}), "name a benchmark"),
+        (job("evaluate", evaluate={"benchmarks": {"gsm9k": {}}}), "gsm9k"),
+        (job("evaluate", evaluate={"benchmarks": {"math500": {"samples": 4}}}), "set temperature above 0"),
+        (job("evaluate", evaluate={**NEEDED["evaluate"], "base": {"enabled": False}, "checkpoint": {"enabled": False}}), "job.evaluate.base"),
+        (job("convert", step="newest"), "job.step"),
+        (job("fetch", code={"repository": "https://github.com/a/b"}), "repository and revision together"),
+        (job("fetch", code={"repository": "https://github.com/a/b", "revision": "main"}), "job.code.revision"),
+        ({**job("fetch"), "huggingface": {"cache": {"volume": ""}}}, "set huggingface.cache.volume"),
+        ({**job("fetch"), "huggingface": {"offline": {"enabled": True}}}, "switch it off for this task"),
+    ],
+)
+def test_bad_values_are_refused_before_anything_starts(values: dict[str, Any], text: str, render: Render) -> None:
+    with pytest.raises(RenderError) as caught:
+        render("grpo-job", values)
+    message = str(caught.value).replace("/", ".").replace("at '.", "'")
+    assert text in message
+
+
+LENGTH = 'BOUNDS = (-1.0, 0.0)\n\n\ndef reward(ground_truth, response):\n    return -1.0, None  # "$HOME" `id`\n'
+REWARDS = {
+    "right": {"weight": 0.8, "builtin": "exact_answer", "kwargs": {"markers": ["boxed"]}},
+    "short": {"file": LENGTH},
+}
+
+
+def test_rewards_travel_as_files_and_reach_the_configuration(render: Render) -> None:
+    objects = render("grpo-job", job("train", rewards=REWARDS, prompts={"tags": "Answer {}\n"}))
+    found, entrypoint = plan(objects), rayjob(objects)["spec"]["entrypoint"]
+    folder = "/data/runs/probe/attempts/1/code"
+    assert found["config"]["data"]["default"]["env_name"] == "rewards"
+    assert found["config"]["env"]["rewards"] == {"num_workers": 8}
+    assert found["command"][1] == f"{folder}/nemo_rl_rewards.py"
+    assert found["environment"]["PYTHONPATH"] == folder
+    assert found["environment"]["GRPO_PROMPTS"] == f"{folder}/prompts"
+    assert set(found["shared"]) <= travelling(entrypoint)
+    assert {f"{name}.py" for name in imported("nemo_rl_environment") | imported("nemo_rl_rewards")} <= set(found["shared"])
+    text = entrypoint.split("cat >\"$programs/rewards/short.py\" <<'GRPO_FILE'\n")[1].split("\nGRPO_FILE\n")[0]
+    assert text + "\n" == LENGTH
+    table = entrypoint.split("cat >\"$programs/rewards.json\" <<'GRPO_FILE'\n")[1].split("\nGRPO_FILE\n")[0]
+    assert json.loads(table)["short"] == {"weight": 1, "kwargs": {}, "file": "short.py"}
+
+
+def test_the_older_schema_names_the_environment_elsewhere(render: Render) -> None:
+    files = [*stack_files(), ROOT / "values/frameworks/nemo-rl-v0.5.0.yaml"]
+    config = plan(render("grpo-job", job("train", rewards=REWARDS), files=files))["config"]
+    assert config["data"]["env_name"] == "rewards"
+    assert "default" not in config["data"]
+
+
+@pytest.mark.parametrize(("version", "section"), [("0.7.1", "reward"), ("0.6.1", "")])
+def test_verl_finds_the_rewards_where_its_version_looks(version: str, section: str, render: Render) -> None:
+    more = [ROOT / f"values/frameworks/verl-{version}.yaml"] if version != "0.7.1" else []
+    objects = render("grpo-job", job("train", rewards=REWARDS), files=[*VERL, *more])
+    config = plan(objects)["config"]
+    function = (config[section] if section else config)["custom_reward_function"]
+    assert function == {"path": "/data/runs/probe/attempts/1/code/verl_reward.py", "name": "compute_score"}
+    assert {f"{name}.py" for name in imported("verl_reward")} <= set(plan(objects)["shared"])
+
+
+@pytest.mark.parametrize(
+    ("rewards", "text"),
+    [
+        ({"both": {"builtin": "length", "file": LENGTH}}, "exactly one of builtin and file"),
+        ({"none": {"weight": 1}}, "exactly one of builtin and file"),
+        ({"end": {"file": "x = 1\nGRPO_FILE\ny = 2\n"}}, "a line of it is GRPO_FILE"),
+        ({"bell": {"file": "x = '\x07'\n"}}, "control character"),
+        ({"minus": {"builtin": "length", "weight": -1}}, "weight"),
+        ({"typo": {"builtin": "exact_anser"}}, "builtin"),
+    ],
+)
+def test_bad_rewards_are_refused(rewards: dict[str, Any], text: str, render: Render) -> None:
+    with pytest.raises(RenderError, match=text):
+        render("grpo-job", job("train", rewards=rewards))
+
+
+def test_rewards_need_a_registry(render: Render) -> None:
+    files = [*stack_files(), ROOT / "values/frameworks/nemo-rl-v0.4.0.yaml"]
+    values = {**job("train", rewards=REWARDS), "ray": {"head": {"numCpus": 1}}}
+    with pytest.raises(RenderError, match=r"needs NeMo RL v0\.5\.0 or newer"):
+        render("grpo-job", values, files=files)
+
+
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_a_stopping_driver_has_time_to_save(accelerator: str, render: Render) -> None:
+    objects = render("raycluster", {"ray": {"head": {"jobStopSeconds": 45}}}, files=stack_files(accelerator))
+    cluster = next(item for item in objects if item["kind"] == "RayCluster")
+    environment = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": "45"} in environment
+
+
+def test_times_are_part_of_the_plan(render: Render) -> None:
+    found = plan(render("grpo-job", job("train", takeoverSeconds=90, workersTimeoutSeconds=7200)))
+    assert found["takeoverSeconds"] == 90
+    assert found["workers"] == {"nodes": 2, "gpus": 8, "timeoutSeconds": 7200}
+
+
+def test_every_program_is_used_by_some_job() -> None:
+    """A file of jobs/ that no chart and no command reads would be dead."""
+    starts = {"launch", "ray_nodes", "check_cluster", "probe", "samples", "nemo_rl_environment", "nemo_rl_rewards"}
+    starts |= {"verl_reward", *(task.replace("-", "_") for task in TASKS)}
+    used = set().union(*(imported(name, framework) for name in starts for framework in ("nemo", "verl")))
+    assert {path.stem for path in Path(JOBS).glob("*.py")} == used

@@ -1,0 +1,289 @@
+"""Cleaning a run: what goes, what stays, and that nobody trains meanwhile. Ray is played; the launches are real."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import BEAT, LAPSE, Site, until
+from .tasks import Done, load_task, run_task
+
+SHORT = {"GRPO_OWNER_BEAT_SECONDS": str(BEAT), "GRPO_OWNER_LAPSE_SECONDS": str(LAPSE)}
+RUN = "gemma3-gsm8k"
+# Ray as far as clean.py asks it: two nodes, which are folders here. Node "bad" cannot do anything.
+RAY = """
+import os
+nodes = lambda: [{"Alive": alive, "NodeID": name, "NodeManagerHostname": name} for name, alive in NODES]
+NODES = [("head", True), ("w-1", True), ("gone", False), *([("bad", True)] if os.environ.get("BAD") else [])]
+get = lambda call, timeout: call()
+shutdown = lambda: None
+def init(address, **_):
+    if "ALONE" in os.environ:
+        raise ConnectionError("Could not find any running Ray instance.")
+class remote:
+    def __init__(self, function): self.function = function
+    def options(self, num_cpus, max_retries, scheduling_strategy):
+        assert (num_cpus, max_retries, scheduling_strategy.soft) == (0, 0, False)
+        self.node = scheduling_strategy.node
+        return self
+    def remote(self, root, name): return lambda: self.call(root, name)
+    def call(self, root, name):
+        if self.node == "bad":
+            raise RuntimeError("ray::remove_staged()\\nOSError: Read-only file system")
+        return self.function(os.path.join(root, self.node), name)
+"""
+STRATEGY = """
+class NodeAffinitySchedulingStrategy:
+    def __init__(self, node, soft): self.node, self.soft = node, soft
+"""
+
+
+@pytest.fixture
+def ray(tmp_path: Path) -> Path:
+    folder = tmp_path / "packages/ray"
+    (folder / "util").mkdir(parents=True)
+    (folder / "__init__.py").write_text(RAY)
+    (folder / "util/__init__.py").write_text("")
+    (folder / "util/scheduling_strategies.py").write_text(STRATEGY)
+    return folder.parent
+
+
+def fill(directory: Path) -> Path:
+    """Make a run directory with everything that a run has."""
+    for name in ("checkpoints/step_10/policy", "checkpoints/step_20", "hf/step_10", "logs/exp_001", "evaluations"):
+        (directory / name).mkdir(parents=True)
+        with (directory / name / "data").open("wb") as file:
+            file.truncate(3 << 29)
+    # The same content twice is one on the disk.
+    os.link(directory / "checkpoints/step_10/policy/data", directory / "checkpoints/step_20/again")
+    return directory
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return fill(tmp_path / "data/runs" / RUN)
+
+
+def clean(tmp_path: Path, directory: Path, *what: str, run: str = RUN, **environment: str) -> Done:
+    task: dict[str, Any] = {"task": "clean", "run": run, "runDirectory": str(directory), "stageDirectory": ""}
+    task |= {"what": list(what)} if what else {}
+    task["stageDirectory"] = environment.pop("stage", str(tmp_path / "stage"))
+    return run_task("clean", task, tmp_path, **{**SHORT, **environment})
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(name for name in os.listdir(directory) if name not in ("owners", "owner.json"))
+
+
+def test_checkpoints_go_and_the_rest_stays(tmp_path: Path, directory: Path) -> None:
+    said = clean(tmp_path, directory, "checkpoints").succeeds()
+    assert names(directory) == ["evaluations", "hf", "logs"]
+    assert f"checkpoints: 3.0 GiB freed in {directory}/checkpoints" in said
+    assert f"the next attempt of {RUN} would begin at step 0" in said
+    record = json.loads((directory / "owner.json").read_text())
+    assert (record["state"], record["task"]) == ("released", "clean")
+
+
+def test_converted_copies_go_when_they_are_named(tmp_path: Path, directory: Path) -> None:
+    said = clean(tmp_path, directory, "converted").succeeds()
+    assert names(directory) == ["checkpoints", "evaluations", "logs"]
+    assert "step 0" not in said
+
+
+def test_each_file_counts_once(tmp_path: Path, directory: Path) -> None:
+    (directory / "checkpoints/link").symlink_to(directory / "logs/exp_001/data")
+    assert load_task("clean").tree_size(str(directory / "checkpoints")) == 3 << 30
+
+
+def test_a_second_clean_finds_nothing(tmp_path: Path, directory: Path) -> None:
+    clean(tmp_path, directory, "checkpoints").succeeds()
+    said = clean(tmp_path, directory, "checkpoints").succeeds()
+    assert f"checkpoints: {directory}/checkpoints does not exist" in said
+
+
+def test_what_an_earlier_clean_left_half_deleted_goes(tmp_path: Path, directory: Path) -> None:
+    shutil.move(directory / "checkpoints", directory / ".deleted/checkpoints-1234")
+    clean(tmp_path, directory, "checkpoints").succeeds()
+    assert names(directory) == ["evaluations", "hf", "logs"]
+
+
+def test_nothing_behind_a_link_is_deleted(tmp_path: Path, directory: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "data").write_text("mine")
+    (directory / "checkpoints/step_20/link").symlink_to(precious)
+    (directory / "checkpoints/best").symlink_to(precious / "data")
+    clean(tmp_path, directory, "checkpoints").succeeds()
+    assert (precious / "data").read_text() == "mine"
+    (directory / "checkpoints").symlink_to(precious)
+    said = clean(tmp_path, directory, "checkpoints").fails()
+    assert f"{directory}/checkpoints is a link to {precious}: no link is followed" in said
+    (directory / "checkpoints").unlink()
+    (directory / "checkpoints").mkdir()
+    (directory / ".deleted").symlink_to(precious)
+    assert ".deleted is a link" in clean(tmp_path, directory, "checkpoints").fails()
+    assert (precious / "data").read_text() == "mine"
+
+
+@pytest.mark.parametrize("path", ["{0}/../other", "{0}/checkpoints", "runs/gemma3-gsm8k", "{0}/"])
+def test_another_directory_is_refused(tmp_path: Path, directory: Path, path: str) -> None:
+    (directory.parent / "other").mkdir()
+    task = {"run": RUN, "runDirectory": path.format(directory), "what": ["checkpoints"]}
+    assert f"is not the directory of run {RUN}" in run_task("clean", task, tmp_path, **SHORT).fails()
+    assert (directory / "checkpoints/step_10").exists()
+
+
+def test_a_run_that_does_not_exist(tmp_path: Path, directory: Path) -> None:
+    said = clean(tmp_path, directory.with_name("gema"), "checkpoints", run="gema").fails()
+    assert "there is no run gema on this volume" in said
+    linked = directory.with_name("linked")
+    linked.symlink_to(directory)
+    assert "is not a directory" in clean(tmp_path, linked, "checkpoints", run="linked").fails()
+    assert "clean does not know logs: expected checkpoints" in clean(tmp_path, directory, "logs").fails()
+
+
+def test_a_run_that_trains_is_left_alone(tmp_path: Path, site: Site) -> None:
+    fill(site.directory)
+    launch = site.start("--run", 30)
+    site.trains(1)
+    said = clean(tmp_path, site.directory, "checkpoints").fails()
+    assert "nothing was deleted" in said
+    assert "attempt 1 (host" in said
+    assert (site.directory / "checkpoints/step_10").exists()
+    assert not launch.ended()
+    until(lambda: site.record()["state"] == "running", "the trainer keeps its run")
+    launch.process.terminate()
+    launch.wait()
+    clean(tmp_path, site.directory, "checkpoints").succeeds()
+    # The owner records still work: the next attempt takes the run.
+    assert site.start(attempt=2).wait() == 0
+
+
+def test_a_run_whose_owner_fell_silent_is_cleaned(tmp_path: Path, site: Site) -> None:
+    fill(site.directory)
+    launch = site.start("--run", 30)
+    site.trains(1)
+    launch.process.kill()
+    launch.wait()
+    said = clean(tmp_path, site.directory, "checkpoints").succeeds()
+    assert "owns the run, silent for" in said
+    assert not (site.directory / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("task", ["convert", "evaluate"])
+def test_a_task_that_reads_checkpoints_is_waited_for(
+    tmp_path: Path, directory: Path, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = directory / "tasks" / task
+    (folder / "owners").mkdir(parents=True)
+    (folder / "owners/1.json").write_text("{}")
+    monkeypatch.setattr(load_task("owner"), "BEAT", BEAT)
+    alive = load_task("owner").Owner({"run": RUN, "attempt": 1}, folder, 1)
+    alive.about["lapse"], alive.term = LAPSE, 1
+    alive.write("running")
+    alive.heart.start()
+    try:
+        said = clean(tmp_path, directory, "checkpoints").fails()
+    finally:
+        alive.release()
+    assert f"nothing was deleted, because {folder} is in use: attempt 1" in said
+    assert (directory / "checkpoints/step_10").exists()
+    # The run itself is free again.
+    assert json.loads((directory / "owner.json").read_text())["state"] == "released"
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return clean.py as a module, with short times."""
+    module = load_task("clean")
+    owner = load_task("owner")
+    for name, value in {"BEAT": BEAT, "LAPSE": LAPSE, "FENCE": LAPSE * 2 / 3}.items():
+        monkeypatch.setattr(owner, name, value)
+    monkeypatch.setattr(module, "LAPSE", LAPSE)
+    return module
+
+
+def test_the_run_is_owned_while_its_folders_go(directory: Path, short: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    states, rename = [], os.rename
+
+    def watched(source: str, target: str) -> None:
+        states.append(json.loads((directory / "owner.json").read_text())["state"])
+        rename(source, target)
+
+    monkeypatch.setattr(short.os, "rename", watched)
+    short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
+    assert states == ["running"]
+
+
+def test_a_bucket_that_cannot_rename_folders_is_emptied_in_place(
+    directory: Path, short: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    states, remove = [], short.remove
+
+    def refuse(source: str, target: str) -> None:
+        raise OSError(24, "Too many open files")
+
+    def watched(path: str) -> None:
+        states.append(json.loads((directory / "owner.json").read_text())["state"])
+        remove(path)
+
+    monkeypatch.setattr(short.os, "rename", refuse)
+    monkeypatch.setattr(short, "remove", watched)
+    short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
+    assert states == ["running", "running"]
+    assert names(directory) == ["evaluations", "hf", "logs"]
+    assert "cannot be renamed (Too many open files)" in capsys.readouterr().out
+
+
+def test_deleting_stops_when_the_run_is_lost(directory: Path, short: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(source: str, target: str) -> None:
+        # Another attempt takes the run meanwhile.
+        (directory / "owners/99.json").write_text("{}")
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(short.os, "rename", refuse)
+    with pytest.raises(short.Refused, match="the run was taken over"):
+        short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
+    assert (directory / "checkpoints/step_10/policy/data").exists()
+
+
+def staged(tmp_path: Path, *nodes: str) -> list[Path]:
+    """Lay copies of this run and of another one onto nodes."""
+    copies = [tmp_path / "stage" / node / name for node in nodes for name in (RUN, "other")]
+    for copy in copies:
+        (copy / "step_10").mkdir(parents=True)
+        with (copy / "step_10/model.safetensors").open("wb") as file:
+            file.truncate(1 << 30)
+    return copies
+
+
+def test_copies_go_from_every_node(tmp_path: Path, directory: Path, ray: Path) -> None:
+    copies = staged(tmp_path, "head", "w-1")
+    said = clean(tmp_path, directory, PYTHONPATH=str(ray)).succeeds()
+    assert [copy.exists() for copy in copies] == [False, True, False, True]
+    for host in ("head", "w-1"):
+        assert f"staged: 1.0 GiB freed in {tmp_path}/stage of {host}" in said
+    assert "gone" not in said
+    assert not (directory / "checkpoints").exists()
+
+
+def test_a_node_that_fails_is_named_and_the_rest_is_done(tmp_path: Path, directory: Path, ray: Path) -> None:
+    copies = staged(tmp_path, "head", "w-1")
+    said = clean(tmp_path, directory, PYTHONPATH=str(ray), BAD="1")
+    assert "were not deleted on every node: bad: OSError: Read-only file system" in said.fails()
+    assert [copy.exists() for copy in copies] == [False, True, False, True]
+    assert names(directory) == ["evaluations", "hf", "logs"]
+
+
+def test_without_ray_it_cleans_here_and_says_so(tmp_path: Path, directory: Path, ray: Path) -> None:
+    (copy, other) = staged(tmp_path, ".")
+    said = clean(tmp_path, directory, "staged", PYTHONPATH=str(ray), ALONE="1").succeeds()
+    assert "no Ray cluster is running here" in said
+    assert (copy.exists(), other.exists()) == (False, True)
+    assert (directory / "checkpoints").exists()
+    assert "stageDirectory must be an absolute path" in clean(tmp_path, directory, "staged", stage="x").fails()

@@ -1,0 +1,439 @@
+"""The task `convert`: what it tells the frameworks' scripts, what it adds to their work, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import convert
+import pytest
+import tensors
+from tasklib import Refused
+
+from . import checkpoint_files as files
+from .harness import ROOT, until
+
+PROGRAM = ROOT / "jobs/convert.py"
+WEIGHTS = {"model.w": ("F32", [2], b"12345678"), "model.v": ("F32", [1], b"1234")}
+# Does what a converter does: refuses a folder that exists, and fills it.
+SCRIPT = """\
+import json, os, pathlib, shutil, signal, sys, time
+words = sys.argv[1:]
+options = dict(zip(words[-2 * (len(words) // 2)::2], words[-2 * (len(words) // 2) + 1::2]))
+out = pathlib.Path(options.get("--hf-ckpt-path") or options["--target_dir"])
+assert not out.exists(), out
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(json.dumps([sys.executable, os.getcwd(), *words]) + "\\n")
+act = os.environ.get("ACT", "")
+if act == "fail":
+    out.mkdir()
+    sys.exit("out of luck")
+if act == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if act == "sleep":
+    out.mkdir()
+    time.sleep(60)
+shutil.copytree(os.environ["MADE"], out)
+"""
+
+
+@dataclass
+class Run:
+    """A run on a volume, a base model, and scripts that stand in for the frameworks'."""
+
+    tmp: Path
+
+    def __post_init__(self) -> None:
+        for name in ("run", "work/examples/converters", "packages/verl/model_merger", "bin"):
+            (self.tmp / name).mkdir(parents=True)
+        for name in ("convert_dcp_to_hf", "convert_megatron_to_hf"):
+            (self.tmp / f"work/examples/converters/{name}.py").write_text(SCRIPT)
+        (self.tmp / "packages/verl/model_merger/__main__.py").write_text(SCRIPT)
+        (self.tmp / "bin/python3").symlink_to(sys.executable)
+        self.model(self.tmp / "base", {"model_type": "toy", "torch_dtype": "bfloat16", "from": "base"}, WEIGHTS)
+        self.model(self.tmp / "made", {"model_type": "toy", "torch_dtype": "float32", "from": "script"}, WEIGHTS)
+        (self.tmp / "base/generation_config.json").write_text('{"eos_token_id": 1}')
+        (self.tmp / "base/README.md").write_text("prose")
+        (self.tmp / "base/model.safetensors.index.json").write_text("{}")
+
+    def model(self, folder: Path, config: dict[str, Any], weights: dict[str, Any]) -> None:
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(config))
+        (folder / "tokenizer.json").write_text(json.dumps({"from": folder.name}))
+        files.safetensors(folder / "model.safetensors", weights, {"format": "pt"})
+
+    def task(self, **changes: Any) -> Path:
+        task = {
+            "task": "convert",
+            "framework": "nemo-rl",
+            "version": "v0.7.0",
+            "runDirectory": str(self.tmp / "run"),
+            "workingDirectory": str(self.tmp / "work"),
+            "model": str(self.tmp / "base"),
+            "step": "latest",
+            **changes,
+        }
+        (self.tmp / "task.json").write_text(json.dumps(task))
+        return self.tmp / "task.json"
+
+    def start(self, python: str = sys.executable, environment: dict[str, str] | None = None, **changes: Any) -> Any:
+        return subprocess.Popen(
+            [python, str(PROGRAM), str(self.task(**changes))],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={
+                **os.environ,
+                "PATH": f"{self.tmp / 'bin'}:/usr/bin:/bin",
+                "PYTHONPATH": str(self.tmp / "packages"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "CALLS": str(self.tmp / "calls"),
+                "MADE": str(self.tmp / "made"),
+                **(environment or {}),
+            },
+        )
+
+    def convert(self, **changes: Any) -> tuple[int, str]:
+        process = self.start(**changes)
+        output, _ = process.communicate(timeout=300)
+        return process.returncode, output
+
+    def calls(self) -> list[list[str]]:
+        path = self.tmp / "calls"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    @property
+    def hf(self) -> Path:
+        return self.tmp / "run/hf"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return Run(tmp_path)
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def test_weights_of_dtensor_go_through_the_versions_script(run: Run) -> None:
+    step = files.nemo_rl(run.tmp / "run", 30, value=0.5)
+    (step / "policy/tokenizer").mkdir()
+    (step / "policy/tokenizer/tokenizer.json").write_text('{"from": "checkpoint"}')
+    (step / "policy/tokenizer/chat_template.jinja").write_text("{{ messages }}")
+    code, output = run.convert()
+    assert (code, output.splitlines()[-1]) == (0, f"grpo: converted: {run.hf}/step_30")
+    ((_, directory, *words),) = run.calls()
+    assert directory == str(run.tmp / "work")
+    assert words[:4] == ["--config", str(step / "config.yaml"), "--dcp-ckpt-path", str(step / "policy/weights")]
+    found = {path.name for path in (run.hf / "step_30").iterdir()}
+    assert found == {
+        *("model.safetensors", "config.json", "tokenizer.json"),
+        *("chat_template.jinja", "generation_config.json", "grpo.json"),
+    }
+    assert read(run.hf / "step_30/tokenizer.json") == {"from": "checkpoint"}
+    assert read(run.hf / "step_30/config.json")["from"] == "script"
+    assert os.listdir(run.hf) == ["step_30"]
+
+
+def test_what_the_script_leaves_out_of_the_configuration_is_added(run: Run) -> None:
+    step = files.nemo_rl(run.tmp / "run", 30)
+    with (step / "config.yaml").open("a") as config:
+        config.write("  precision: bfloat16\n  hf_config_overrides:\n    rope_scaling: {factor: 8.0}\n")
+    made = {"model_type": "toy", "torch_dtype": "float32", "rope_scaling": {"kind": "yarn"}, "text_config": {}}
+    made["text_config"] = {"dtype": "float32"}
+    (run.tmp / "made/config.json").write_text(json.dumps(made))
+    assert run.convert()[0] == 0
+    config = read(run.hf / "step_30/config.json")
+    assert config["rope_scaling"] == {"kind": "yarn", "factor": 8.0}
+    assert (config["torch_dtype"], config["text_config"]["dtype"]) == ("bfloat16", "bfloat16")
+
+
+def test_weights_of_megatron_are_converted_by_the_python_that_has_megatron(run: Run) -> None:
+    step = files.nemo_rl(run.tmp / "run", 30, kind="megatron")
+    python = run.tmp / "venvs/nemo_rl.models.policy.workers.megatron_policy_worker.MegatronPolicyWorker/bin/python"
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    assert run.convert(environment={"NEMO_RL_VENV_DIR": str(run.tmp / "venvs")})[0] == 0
+    ((executable, _, *words),) = run.calls()
+    assert executable == str(python)
+    assert words[2:4] == ["--megatron-ckpt-path", str(step / "policy/weights/iter_0000000")]
+
+
+def test_weights_of_verl_go_through_its_merger(run: Run) -> None:
+    step = files.verl(run.tmp / "run", 10)
+    (step / "actor/huggingface/special_tokens_map.json").write_text("{}")
+    code, output = run.convert(framework="verl", version="0.7.1")
+    assert (code, output.splitlines()[-1]) == (0, f"grpo: converted: {run.hf}/global_step_10")
+    ((_, _, *words),) = run.calls()
+    assert words[:5] == ["merge", "--backend", "fsdp", "--local_dir", str(step / "actor")]
+    assert (run.hf / "global_step_10/special_tokens_map.json").exists()
+
+
+@pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
+def test_a_model_that_lies_in_the_checkpoint_is_copied(run: Run, framework: str) -> None:
+    if framework == "verl":
+        ready, name = files.verl(run.tmp / "run", 10) / "actor/huggingface", "global_step_10"
+    else:
+        step = files.nemo_rl(run.tmp / "run", 10, kind="consolidated")
+        ready, name = step / "policy/weights/model/consolidated", "step_10"
+    shutil.rmtree(ready)
+    shutil.copytree(run.tmp / "made", ready)
+    assert run.convert(framework=framework)[0] == 0
+    assert run.calls() == []
+    assert (run.hf / name / "model.safetensors").read_bytes() == (ready / "model.safetensors").read_bytes()
+
+
+def test_a_good_result_is_used_again_and_no_other(run: Run) -> None:
+    step = files.nemo_rl(run.tmp / "run", 30)
+    assert run.convert()[0] == 0
+    assert "was made from this checkpoint already" in run.convert()[1]
+    assert len(run.calls()) == 1
+    result = run.hf / "step_30"
+    damages: list[Callable[[], object]] = [
+        (result / "tokenizer.json").unlink,
+        lambda: (result / "model.safetensors").write_bytes(b"short"),
+        lambda: (result / "grpo.json").write_text("{"),
+        (result / "grpo.json").unlink,
+        # The same step, trained and saved once more.
+        lambda: os.utime(step / "training_info.json", (1, 1)),
+    ]
+    for count, damage in enumerate(damages, 2):
+        damage()
+        assert run.convert()[0] == 0
+        assert len(run.calls()) == count
+        assert {path.name for path in result.iterdir()} >= {"tokenizer.json", "grpo.json"}
+    assert os.listdir(run.hf) == ["step_30"]
+
+
+def test_a_result_outlives_its_checkpoint(run: Run) -> None:
+    step = files.nemo_rl(run.tmp / "run", 30)
+    assert run.convert()[0] == 0
+    shutil.rmtree(step)
+    code, output = run.convert(step="30")
+    assert (code, output.splitlines()[-1]) == (0, f"grpo: converted: {run.hf}/step_30")
+    code, output = run.convert(step="40")
+    assert code == 1
+    assert "there is no step 40" in output
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        ("fail", "convert_dcp_to_hf.py ended with exit code 1; its output above says why"),
+        (
+            "kill",
+            "convert_dcp_to_hf.py was killed, as for lack of memory: the weights have 0.0 GiB (ray.head.memory)",
+        ),
+    ],
+)
+def test_a_script_that_fails_leaves_nothing_behind(run: Run, act: str, message: str) -> None:
+    files.nemo_rl(run.tmp / "run", 30)
+    (run.hf / ".step_30.new").mkdir(parents=True)
+    code, output = run.convert(environment={"ACT": act})
+    assert code == 1
+    assert output.splitlines()[-1] == f"grpo: failed: examples/converters/{message}"
+    assert os.listdir(run.hf) == []
+
+
+def test_a_signal_ends_the_script_and_leaves_nothing_behind(run: Run) -> None:
+    files.nemo_rl(run.tmp / "run", 30)
+    process = run.start(environment={"ACT": "sleep"})
+    until((run.hf / ".step_30.new").exists, "the script makes its folder")
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in output
+    assert os.listdir(run.hf) == []
+
+
+def empty(path: Path) -> None:
+    path.write_text("{}")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda run: (run.tmp / "work").rename(run.tmp / "gone"), "work cannot be run: No such file or directory"),
+        (lambda run: empty(run.tmp / "made/config.json"), "config.json is missing or names no model_type"),
+        (lambda run: (run.tmp / "made/model.safetensors").unlink(), "weights are missing or cut off"),
+        (
+            lambda run: [(run.tmp / name / "tokenizer.json").unlink() for name in ("made", "base")],
+            "it has no tokenizer",
+        ),
+        (
+            lambda run: (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}'),
+            "it takes images and has no preprocessor_config.json",
+        ),
+        (
+            lambda run: (run.tmp / "made/model.safetensors.index.json").write_text(
+                '{"weight_map": {"model.u": "model.safetensors"}}'
+            ),
+            "model.safetensors lacks model.u",
+        ),
+        (
+            lambda run: files.safetensors(run.tmp / "base/model.safetensors", {"w": ("F32", [3], bytes(12))}, {}),
+            "w has the shape [2], in the base model [3]: a file is missing",
+        ),
+    ],
+)
+def test_a_result_that_cannot_be_used_is_refused(run: Run, change: Any, message: str) -> None:
+    files.nemo_rl(run.tmp / "run", 30)
+    change(run)
+    code, output = run.convert()
+    assert code == 1
+    assert message in output.splitlines()[-1]
+    assert "Traceback" not in output
+    assert os.listdir(run.hf) == []
+
+
+def test_a_processor_of_the_base_model_completes_a_model_that_takes_images(run: Run) -> None:
+    files.nemo_rl(run.tmp / "run", 30)
+    (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}')
+    (run.tmp / "base/preprocessor_config.json").write_text('{"size": 896}')
+    assert run.convert()[0] == 0
+    assert read(run.hf / "step_30/preprocessor_config.json") == {"size": 896}
+
+
+def test_an_adapter_is_refused_in_words(run: Run) -> None:
+    files.nemo_rl(run.tmp / "run", 30, kind="lora")
+    code, output = run.convert()
+    assert (code, "merge an adapter with convert_lora_to_hf.py" in output) == (1, True)
+
+
+HUB = """\
+import json, os, pathlib
+def snapshot_download(model, local_files_only=False, allow_patterns=None, ignore_patterns=None):
+    with open(os.environ["ASKED"], "a") as file:
+        file.write(json.dumps([model, local_files_only, allow_patterns]) + "\\n")
+    if os.environ["HUB"] == "cache" or (os.environ["HUB"] == "online" and not local_files_only):
+        return os.environ["BASE"]
+    raise OSError("no way to the hub\\nmore lines")
+"""
+
+
+@pytest.mark.parametrize(("hub", "asked"), [("cache", 1), ("online", 2), ("none", 2)])
+def test_the_base_model_comes_from_the_cache_first(run: Run, hub: str, asked: int) -> None:
+    files.nemo_rl(run.tmp / "run", 30)
+    (run.tmp / "packages/huggingface_hub.py").write_text(HUB)
+    log = run.tmp / "asked"
+    environment = {"HUB": hub, "BASE": str(run.tmp / "base"), "ASKED": str(log)}
+    code, output = run.convert(model="example/toy", environment=environment)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [line[:2] for line in lines] == [["example/toy", True], ["example/toy", False]][:asked]
+    # Weights are never downloaded here.
+    assert all(line[2] and not any("safetensors" in word for word in line[2]) for line in lines[1:])
+    # The script has written configuration and tokenizer, so that the result can be used without.
+    assert code == 0
+    assert (run.hf / "step_30/generation_config.json").exists() == (hub != "none")
+    assert ("warning: example/toy cannot be had: no way to the hub\n" in output) == (hub == "none")
+
+
+def test_shards_that_leave_a_gap_or_overlap_are_refused(tmp_path: Path) -> None:
+    def pieces(*parts: tuple[list[int], list[int]]) -> Any:
+        shutil.rmtree(tmp_path, ignore_errors=True)
+        for number, (offsets, shape) in enumerate(parts):
+            info = {"DCP_SHARDING_INFO": json.dumps({"w": {"saved_offsets": offsets}})}
+            data = bytes(shape[0] * shape[1])
+            files.safetensors(tmp_path / f"shard-{number}.safetensors", {"w": ("U8", shape, data)}, info)
+        return tensors.Pieces(tmp_path)
+
+    assert pieces(([0, 0], [2, 3]), ([2, 0], [1, 3])).shapes == {"w": [3, 3]}
+    assert pieces(([0, 0], [2, 3]), ([0, 3], [2, 1]), ([2, 0], [0, 4])).shapes == {"w": [2, 4]}
+    for parts in ((([0, 0], [2, 3]), ([3, 0], [1, 3])), (([0, 0], [1, 1]), ([1, 1], [1, 1]))):
+        with pytest.raises(Refused, match="the shards of w do not fill it: a file of a rank is missing"):
+            pieces(*parts)
+    with pytest.raises(Refused, match="the shards of w overlap: files of two saves lie in one folder"):
+        pieces(([0, 0], [2, 3]), ([1, 0], [2, 3]))
+
+
+def test_names_of_two_versions_of_a_model_are_compared(tmp_path: Path, capsys: Any) -> None:
+    ours = {"model.language_model.layers.0.w": ("U8", [2], b"12"), "lm_head.weight": ("U8", [1], b"1")}
+    theirs = {"language_model.model.layers.0.w": ("U8", [3], b"123"), "vision.w": ("U8", [1], b"1")}
+    files.safetensors(tmp_path / "ours/a.safetensors", ours, {})
+    files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
+    compare = tensors.compare_with_base
+    with pytest.raises(Refused, match=r"layers\.0\.w has the shape \[2\], in the base model \[3\]"):
+        compare(tmp_path / "ours", tmp_path / "theirs")
+    theirs["language_model.model.layers.0.w"] = ("U8", [2], b"12")
+    files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
+    compare(tmp_path / "ours", tmp_path / "theirs")
+    assert "1 tensors of the base model are not in the checkpoint, the first is vision.w" in capsys.readouterr().out
+    compare(tmp_path / "theirs", tmp_path / "ours")
+    assert capsys.readouterr().out == ""
+
+
+def test_files_are_filled_in_order_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensors, "FILE_BYTES", 10)
+    assert list(tensors.files_of({"a": 4, "b": 6, "c": 1, "d": 20, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "tensors", "convert"])
+def test_the_program_needs_no_library_to_start(name: str) -> None:
+    code = f"import sys; sys.path.insert(0, {str(ROOT / 'jobs')!r}); import {name}"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
+
+
+NEMO_RL_SOURCES, VERL_SOURCES = (os.environ.get(f"GRPO_{name}_SOURCES", "") for name in ("NEMO_RL", "VERL"))
+# Runs parse_args of a script, and nothing else of it: what it imports is not here.
+PARSE = """\
+import argparse, ast, json, sys
+source = ast.parse(open(sys.argv[1]).read())
+body = [part for part in source.body if isinstance(part, ast.FunctionDef) and part.name == "parse_args"]
+names = {"argparse": argparse}
+exec(compile(ast.Module(body, []), sys.argv[1], "exec"), names)
+del sys.argv[1]
+print(json.dumps(vars(names["parse_args"]())))
+"""
+
+
+def parsed(script: Path, words: list[str]) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE, str(script), *words], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    given: dict[str, Any] = json.loads(done.stdout)
+    return given
+
+
+@pytest.mark.skipif(not NEMO_RL_SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with nrl-v0.4.0 to nrl-v0.7.0")
+@pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0"])
+def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Path, version: str) -> None:
+    step = files.nemo_rl(tmp_path, 30, kind="megatron")
+    tree = Path(NEMO_RL_SOURCES) / f"nrl-{version}"
+    for command, key, weights in (
+        (convert.dcp_command, "dcp_ckpt_path", step / "policy/weights"),
+        (convert.megatron_command, "megatron_ckpt_path", step / "policy/weights/iter_0000000"),
+    ):
+        _, script, *words = command(step, tmp_path / "out")
+        given = parsed(tree / script, words)
+        expected = {"config": step / "config.yaml", key: weights, "hf_ckpt_path": tmp_path / "out"}
+        assert {name: value for name, value in given.items() if value} == {
+            name: str(value) for name, value in expected.items()
+        }
+
+
+@pytest.mark.skipif(not VERL_SOURCES, reason="needs GRPO_VERL_SOURCES, a folder with verl-v0.6.1 to verl-v0.9.0")
+@pytest.mark.parametrize("version", ["v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0"])
+@pytest.mark.parametrize("backend", ["fsdp", "megatron"])
+def test_the_real_merger_of_verl_understands_what_it_is_told(tmp_path: Path, version: str, backend: str) -> None:
+    step = files.verl(tmp_path, 10)
+    merger = Path(VERL_SOURCES) / f"verl-{version}/verl/model_merger"
+    _, _, module, *words = convert.verl_command(step, tmp_path / "out", backend)
+    assert module == "verl.model_merger"
+    assert (merger / "__main__.py").is_file()
+    given = parsed(merger / "base_model_merger.py", words)
+    assert {name: value for name, value in given.items() if value} == {
+        "operation": "merge",
+        "backend": backend,
+        "local_dir": str(step / "actor"),
+        "target_dir": str(tmp_path / "out"),
+    }

@@ -1,0 +1,435 @@
+"""Evaluation with stand-ins for the frameworks: what they are asked, how they are read, what is kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import ROOT
+
+HERE = Path(__file__).parent
+JOBS = ROOT / "jobs"
+VERSIONS = ["v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0"]
+MATH = {"temperature": 0.0, "topP": 1.0, "maxNewTokens": 8192, "samples": 1, "seed": 42}
+
+
+@dataclass
+class Evaluation:
+    """A run directory with a converted step 30, a framework's stand-in, and the task file."""
+
+    tmp: Path
+    framework: str
+    version: str
+
+    @property
+    def run(self) -> Path:
+        return self.tmp / "data/runs/gemma"
+
+    @property
+    def code(self) -> Path:
+        return self.tmp / "code"
+
+    def behave(self, **behaviour: Any) -> None:
+        (self.code / "behaviour.json").write_text(json.dumps({"version": self.version, **behaviour}))
+
+    def prepare(self) -> Evaluation:
+        prefix = "global_step" if self.framework == "verl" else "step"
+        converted = self.run / f"hf/{prefix}_30"
+        converted.mkdir(parents=True)
+        (converted / "config.json").write_text("{}")
+        gsm8k = self.tmp / "data/datasets/gsm8k"
+        gsm8k.mkdir(parents=True)
+        (gsm8k / "test.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n')
+        (gsm8k / "test.parquet").touch()
+        examples, package = self.code / "examples", self.code / "verl/trainer"
+        examples.mkdir(parents=True)
+        package.mkdir(parents=True)
+        shutil.copy(HERE / "run_eval.py", examples)
+        shutil.copy(HERE / "main_ppo.py", package)
+        self.behave()
+        return self
+
+    def task(self, **changes: Any) -> dict[str, Any]:
+        return {
+            "task": "evaluate",
+            "run": "gemma",
+            "runDirectory": str(self.run),
+            "framework": self.framework,
+            "version": self.version,
+            "workingDirectory": str(self.code),
+            "model": "google/gemma-3-1b-it",
+            "nodes": 1,
+            "gpusPerNode": 8,
+            "step": "30",
+            "benchmarks": {"math500" if self.framework == "nemo-rl" else "gsm8k": MATH},
+            "models": ["base", "checkpoint"],
+            "stageDirectory": "",
+            "tensorParallelSize": 1,
+            "vllmKwargs": {},
+            **changes,
+        }
+
+    def words(self, **changes: Any) -> list[str]:
+        path = self.tmp / "task.json"
+        path.write_text(json.dumps(self.task(**changes)))
+        return [sys.executable, str(JOBS / "evaluate.py"), str(path)]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("COV")}
+        return {**kept, "GRPO_DATASETS": str(self.tmp / "data/datasets"), "HF_HOME": str(self.tmp / "hub")}
+
+    def start(self, **changes: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.words(**changes),
+            check=False,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            env=self.environment,
+            timeout=120,
+        )
+
+    def succeed(self, **changes: Any) -> str:
+        done = self.start(**changes)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def refused(self, *texts: str, **changes: Any) -> None:
+        done = self.start(**changes)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        last = done.stdout.splitlines()[-1]
+        assert last.startswith("grpo: failed: ")
+        for text in texts:
+            assert text in last
+
+    def started(self) -> list[list[str]]:
+        path = self.code / "argv.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def result(self, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.run / f"evaluations/{name}.json").read_text())
+        return found
+
+
+@pytest.fixture(params=VERSIONS)
+def each(request: pytest.FixtureRequest, tmp_path: Path) -> Evaluation:
+    return Evaluation(tmp_path, "nemo-rl", request.param).prepare()
+
+
+@pytest.fixture
+def nemo(tmp_path: Path) -> Evaluation:
+    return Evaluation(tmp_path, "nemo-rl", "v0.5.0").prepare()
+
+
+@pytest.fixture(params=["0.6.1", "0.7.1", "0.8.0", "0.9.1"])
+def verl(request: pytest.FixtureRequest, tmp_path: Path) -> Evaluation:
+    found = Evaluation(tmp_path, "verl", request.param).prepare()
+    for attempt, length in ((2, 1000), (10, 512)):
+        folder = found.run / f"attempts/{attempt}"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(json.dumps({"data": {"max_prompt_length": length}}))
+    (found.run / "attempts/11").mkdir()
+    return found
+
+
+def test_base_and_checkpoint_are_compared(each: Evaluation) -> None:
+    output = each.succeed()
+    base, trained = each.result("math500-base"), each.result("math500-step_30")
+    assert (base["correct"], base["total"], base["metric"]) == (201, 500, "pass@1")
+    assert (base["score"], trained["score"]) == (0.402, 0.464)
+    assert base["standardError"] == pytest.approx(0.02193, abs=1e-5)
+    assert base["versions"]["nemo-rl"] == each.version
+    assert base["seconds"] > 0
+    settings = {key: value for key, value in base["settings"].items() if key != "model"}
+    assert settings == {key: value for key, value in trained["settings"].items() if key != "model"}
+    assert (base["settings"]["model"], settings["maxNewTokens"]) == ("google/gemma-3-1b-it", 8192)
+    table = "grpo: math500    base 40.20 +- 2.19 | step_30 46.40 +- 2.23 | change +6.20 +- 3.13, 2.0 standard errors"
+    assert output.splitlines()[-1] == table
+
+
+def test_what_is_asked_of_nemo_rl(each: Evaluation) -> None:
+    each.succeed(vllmKwargs={"block_size": 32}, tensorParallelSize=2)
+    first, second = each.started()
+    assert first == [
+        "--config=examples/configs/evals/math_eval.yaml",
+        "generation.model_name=google/gemma-3-1b-it",
+        "generation.vllm_cfg.max_model_len=8192",
+        "generation.vllm_cfg.tensor_parallel_size=2",
+        "generation.temperature=0.0",
+        "generation.top_p=1.0",
+        "eval.num_tests_per_prompt=1",
+        "eval.seed=42",
+        "cluster.num_nodes=1",
+        "cluster.gpus_per_node=8",
+        'data.dataset_name="math500"',
+        'generation.vllm_kwargs={"block_size": 32}',
+    ]
+    assert second == [first[0], f"generation.model_name={each.run}/hf/step_30", *first[2:]]
+
+
+def test_gsm8k_is_a_local_file(each: Evaluation) -> None:
+    each.succeed(benchmarks={"gsm8k": MATH}, models=["checkpoint"])
+    (words,) = each.started()
+    assert words[0] == "--config=examples/configs/evals/local_eval.yaml"
+    assert words[-5:] == [
+        f"data.dataset_name={each.tmp}/data/datasets/gsm8k/test.jsonl",
+        'data.problem_key="question"',
+        'data.solution_key="answer"',
+        'data.file_format="json"',
+        'data.split="train"',
+    ]
+    assert each.result("gsm8k-step_30")["score"] == 0.464
+
+
+def test_fractions_of_several_samples(each: Evaluation) -> None:
+    each.behave(right=447.4375)
+    settings = {**MATH, "temperature": 0.6, "samples": 16, "maxNewTokens": 32768}
+    output = each.succeed(benchmarks={"math500": settings}, models=["base"])
+    found = each.result("math500-base")
+    assert (found["correct"], found["score"]) == (447.4375, 0.894875)
+    assert output.splitlines()[-1] == "grpo: math500    base 89.49 +- 1.37"
+
+
+def test_a_result_with_the_same_settings_is_used_again(nemo: Evaluation) -> None:
+    nemo.succeed()
+    assert "is used again" in nemo.succeed()
+    assert len(nemo.started()) == 2
+    output = nemo.succeed(benchmarks={"math500": {**MATH, "seed": 43}})
+    assert "was made with another seed and is replaced" in output
+    assert len(nemo.started()) == 4
+    assert nemo.result("math500-base")["settings"]["seed"] == 43
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": []}'])
+def test_a_damaged_result_is_made_again(nemo: Evaluation, text: str) -> None:
+    path = nemo.run / "evaluations/math500-base.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    assert f"{path} is no result and is made again" in nemo.succeed(models=["base"])
+    assert nemo.result("math500-base")["score"] == 0.402
+
+
+def test_base_is_left_out_only_when_it_is_not_named(nemo: Evaluation) -> None:
+    nemo.succeed(models=["checkpoint"])
+    assert [path.name for path in (nemo.run / "evaluations").iterdir()] == ["math500-step_30.json"]
+    assert len(nemo.started()) == 1
+
+
+def test_an_override_that_was_ignored_is_found_before_the_end(each: Evaluation) -> None:
+    each.behave(ignores=["generation.temperature", "cluster.gpus_per_node"])
+    each.refused(
+        "generation.temperature is 0.0, asked was 0.6",
+        "cluster.gpus_per_node is 1, asked was 8",
+        benchmarks={"math500": {**MATH, "temperature": 0.6}},
+    )
+    assert not (each.run / "evaluations").exists()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "texts"),
+    [
+        ({"exit": 3}, ["run_eval.py ended with exit code 3 on math500"]),
+        ({"silent": ["result"]}, ["printed no result on math500"]),
+        ({"silent": ["config"]}, ["printed no configuration that can be read"]),
+        ({"samples": 4}, ["the result is of 4 samples a prompt, asked were 1"]),
+    ],
+    ids=["crash", "no-result", "no-configuration", "other-samples"],
+)
+def test_what_is_no_result_is_not_kept(each: Evaluation, behaviour: dict[str, Any], texts: list[str]) -> None:
+    each.behave(**behaviour)
+    each.refused(*texts)
+    assert not (each.run / "evaluations").exists()
+
+
+def test_a_base_result_survives_a_crash_after_it(nemo: Evaluation) -> None:
+    nemo.succeed(models=["base"])
+    nemo.behave(exit=1)
+    nemo.refused("ended with exit code 1")
+    nemo.behave()
+    nemo.succeed()
+    assert len(nemo.started()) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "texts"),
+    [
+        ({"step": "31"}, ["hf/step_31 is missing, run task convert first", "step_30"]),
+        ({"models": ["vanilla"]}, ["job.evaluate.models has vanilla", "base and checkpoint"]),
+        ({"models": []}, ["job.evaluate.models is empty"]),
+        ({"benchmarks": {}}, ["job.evaluate.benchmarks is empty"]),
+        ({"benchmarks": {"mmlu": MATH}}, ["mmlu is no benchmark of NeMo RL v0.5.0", "aime2025, gsm8k"]),
+        ({"benchmarks": {"aime2026": MATH}}, ["aime2026 is no benchmark of NeMo RL v0.5.0"]),
+        ({"benchmarks": {"math500": {**MATH, "samples": 4}}}, ["are all the same at temperature 0"]),
+        ({"tensorParallelSize": 3}, ["8 GPUs cannot be cut into engines of 3"]),
+        ({"workingDirectory": "/nowhere"}, ["cannot start", "/nowhere"]),
+    ],
+    ids=["convert", "models", "no-models", "no-benchmarks", "benchmark", "later", "samples", "parallel", "folder"],
+)
+def test_what_cannot_be_meant_is_refused_at_once(nemo: Evaluation, changes: dict[str, Any], texts: list[str]) -> None:
+    nemo.refused(*texts, **changes)
+    assert nemo.started() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "run task prepare-data first"),
+        ('{"question": "1?", "answer": "so #### 1"}\n', "expected the number alone"),
+        ('{"problem": "1?"}\n', "prepare it again"),
+        ("", "prepare it again"),
+    ],
+    ids=["missing", "raw", "keys", "empty"],
+)
+def test_gsm8k_must_be_prepared(nemo: Evaluation, text: str | None, said: str) -> None:
+    path = nemo.tmp / "data/datasets/gsm8k/test.jsonl"
+    path.unlink()
+    if text is not None:
+        path.write_text(text)
+    nemo.refused(str(path), said, benchmarks={"gsm8k": MATH})
+
+
+def test_the_best_checkpoint_is_chosen(nemo: Evaluation) -> None:
+    nemo.refused("no checkpoint", "give the number of a converted one as job.step", step="best", models=["checkpoint"])
+
+
+def test_being_stopped_ends_the_framework(nemo: Evaluation) -> None:
+    program = "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nprint('ready', flush=True)\ntime.sleep(600)\n"
+    (nemo.code / "examples/run_eval.py").write_text(program)
+    with subprocess.Popen(nemo.words(), stdout=subprocess.PIPE, text=True, env=nemo.environment) as process:
+        assert process.stdout is not None
+        assert any(line == "ready\n" for line in process.stdout)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((nemo.code / "pid").read_text()), 0)
+
+
+def reader(jobs: Any, version: str) -> Any:
+    module = jobs("nemo_eval")
+    task = {"version": version, "tensorParallelSize": 1, "nodes": 1, "gpusPerNode": 8}
+    return module.Reader(module.overrides(task, "math500", MATH, "/hf/step_30"))
+
+
+BLOCK = """============================================================
+model_name='step_30' dataset_name='math500'
+max_new_tokens=8192 temperature=0.0 top_p=1.0 top_k=-1 seed=42
+
+metric=pass@1 num_tests_per_prompt=1
+
+score=0.4640 (232.0/500)
+============================================================
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "correct"),
+    [
+        (BLOCK, 232.0),
+        (BLOCK.replace("score", "\x1b[36m(Worker pid=7, ip=10.0.0.1)\x1b[0m bye score"), 232.0),
+        (BLOCK.replace("\n\n", "\n(Worker pid=7) score=0.1 of nothing\n"), 232.0),
+        (BLOCK.replace("\n", "\r\n"), 232.0),
+        (BLOCK + BLOCK.replace("232.0", "199.9375"), 199.9375),
+        (BLOCK.replace("232.0", "1e-05"), 1e-05),
+        (BLOCK.replace("232.0", "0.0"), 0.0),
+        ("(Worker pid=7) score=0.9 (450.0/500)\n" + BLOCK, 232.0),
+        (BLOCK + "(Worker pid=7) score=0.9 (450.0/500)\n", 232.0),
+    ],
+    ids=["plain", "prefix", "between", "windows", "two", "tiny", "zero", "before", "after"],
+)
+def test_the_block_is_read_among_noise(jobs: Any, text: str, correct: float) -> None:
+    read = reader(jobs, "v0.5.0")
+    # Chunks end anywhere, in the middle of a line or of a character.
+    lines, data = jobs("children").Lines(), text.encode()
+    for start in range(0, len(data), 7):
+        for line in lines.feed(data[start : start + 7]):
+            read.read_result(line)
+    assert read.result == {
+        "model": "step_30",
+        "dataset": "math500",
+        "metric": "pass@1",
+        "samples": "1",
+        "correct": correct,
+        "total": 500,
+    }
+
+
+@pytest.mark.parametrize("lost", ["model_name", "metric", "score="])
+def test_half_a_block_is_none(jobs: Any, lost: str) -> None:
+    read = reader(jobs, "v0.5.0")
+    for line in BLOCK.splitlines():
+        if not line.startswith(lost):
+            read.read_result(line)
+    assert read.result == {}
+
+
+def test_later_benchmarks_need_their_version(jobs: Any) -> None:
+    nemo_eval = jobs("nemo_eval")
+    assert nemo_eval.data_of("aime2026", "v0.7.0") == ("math_eval", {"data.dataset_name": "aime2026"})
+    with pytest.raises(jobs("base").Refused, match="no benchmark of NeMo RL v0"):
+        nemo_eval.data_of("aime2026", "v0.6.0")
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [("a/b", "k=a/b"), ("/x/1", "k=/x/1"), ("1e5", 'k="1e5"'), ("null", 'k="null"'), ("a/b c", 'k="a/b c"')],
+)
+def test_texts_stay_texts(jobs: Any, value: str, word: str) -> None:
+    assert jobs("nemo_eval").word("k", value) == word
+
+
+def test_verl_validates_both_models(verl: Evaluation) -> None:
+    output = verl.succeed()
+    base, trained = verl.result("gsm8k-base"), verl.result("gsm8k-step_30")
+    assert (base["correct"], base["total"], base["metric"]) == (20, 40, "reward/mean@1")
+    assert trained["score"] == 0.75
+    assert trained["standardError"] == pytest.approx((0.75 * 0.25 / 40) ** 0.5)
+    assert "change +25.00 +- 10.46, 2.4 standard errors" in output.splitlines()[-1]
+    assert not list((verl.run / "evaluations").glob(".*"))
+    words = verl.started()[1]
+    assert words[:4] == ["--config-dir", f"{verl.run}/attempts/10", "--config-name", "config"]
+    assert f'actor_rollout_ref.model.path="{verl.run}/hf/global_step_30"' in words
+    assert "actor_rollout_ref.rollout.max_model_len=8704" in words
+    assert {"trainer.val_only=true", 'trainer.resume_mode="disable"', "data.max_response_length=8192"} <= set(words)
+
+
+def test_verl_takes_several_samples(verl: Evaluation) -> None:
+    verl.succeed(benchmarks={"gsm8k": {**MATH, "temperature": 0.6, "samples": 4}})
+    found = verl.result("gsm8k-step_30")
+    assert (found["correct"], found["total"], found["metric"]) == (30, 40, "reward/mean@4")
+    assert "actor_rollout_ref.rollout.val_kwargs.do_sample=true" in verl.started()[0]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "changes", "texts"),
+    [
+        ({}, {"benchmarks": {"math500": MATH}}, ["math500 is not evaluated with verl", "take gsm8k"]),
+        ({}, {"tensorParallelSize": 2}, ["the run's own actor_rollout_ref.rollout holds"]),
+        ({"exit": 2}, {}, ["verl.trainer.main_ppo ended with exit code 2"]),
+        ({"silent": True}, {}, ["found no val-core line"]),
+        ({"rows": 39}, {}, ["does not agree"]),
+        ({"rows": 0}, {}, ["does not agree"]),
+    ],
+    ids=["math", "parallel", "crash", "no-line", "rows", "no-rows"],
+)
+def test_what_verl_cannot_do_is_said(
+    verl: Evaluation, behaviour: dict[str, Any], changes: dict[str, Any], texts: list[str]
+) -> None:
+    verl.behave(**behaviour)
+    verl.refused(*texts, **changes)
+    assert not list((verl.run / "evaluations").glob("*.json"))
+
+
+def test_verl_needs_the_runs_configuration(verl: Evaluation) -> None:
+    shutil.rmtree(verl.run / "attempts")
+    verl.refused("has no configuration of this run", "train first")

@@ -1,0 +1,380 @@
+"""Fetching with the real huggingface_hub from a Hub on this machine; code with the real git and pip."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .hub import Hub, Repository, serve
+from .tasks import Done, load_task, run_task
+
+MODEL, DATA = "google/gemma-3-27b-it", "openai/gsm8k"
+TOKEN = "hf_" + "x" * 34
+FILES = {
+    "config.json": b"{}",
+    "model-00001-of-00002.safetensors": b"1" * 5000,
+    "model-00002-of-00002.safetensors": b"2" * 6000,
+    "tokenizer.json": b"[]",
+}
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    with serve() as hub:
+        yield hub
+
+
+@pytest.fixture
+def model(hub: Hub) -> Repository:
+    return hub.add(MODEL, dict(FILES))
+
+
+def fetch(
+    tmp_path: Path, hub: Hub, *, revision: str = "main", token: str = "", model: str = MODEL, **keys: Any
+) -> Done:
+    task = {"models": {model: {"revision": revision}}, "datasets": {}, "code": None, **keys}
+    secret = {"HF_TOKEN": token} if token else {}
+    # The offline switch stands in the pods' environment; fetching is what makes offline training possible.
+    settings = {
+        "HF_ENDPOINT": hub.url,
+        "HF_HOME": str(tmp_path / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "GRPO_FETCH_PAUSE_SECONDS": "0.1",
+        **secret,
+    }
+    done = run_task("fetch", task, tmp_path, **settings)
+    assert not token or token not in done.output
+    return done
+
+
+def load_offline(tmp_path: Path, model: str, *, kind: str = "model") -> dict[str, bytes]:
+    """Load a repository as a trainer does: offline, without a revision."""
+    script = "import sys, huggingface_hub as h; print(h.snapshot_download(sys.argv[1], repo_type=sys.argv[2]))"
+    path = subprocess.run(
+        [sys.executable, "-c", script, model, kind],
+        env={**os.environ, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    return {str(file.relative_to(path)): file.read_bytes() for file in Path(path).rglob("*") if file.is_file()}
+
+
+def record(tmp_path: Path) -> Path:
+    return tmp_path / "hf/grpo-fetched/models--google--gemma-3-27b-it.json"
+
+
+def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    rows = {"README.md": b"#", "main/train-00000-of-00001.parquet": b"PAR1"}
+    hub.add(f"datasets/{DATA}", rows)
+    said = fetch(tmp_path, hub, datasets={DATA: {"revision": "main"}}).succeeds()
+    assert load_offline(tmp_path, MODEL) == FILES
+    assert load_offline(tmp_path, DATA, kind="dataset") == rows
+    commit = model.branches["main"]
+    assert f"write this revision into job.fetch.models.{MODEL}.revision: {commit}" in said
+    assert json.loads(record(tmp_path).read_text())["commit"] == commit
+
+
+def test_a_branch_is_resolved_once(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    fetch(tmp_path, hub).succeeds()
+    asked, first = len(hub.requests), model.branches["main"]
+    model.push({**FILES, "config.json": b'{"new": 1}'})
+    assert f"commit {first} is in the cache already" in fetch(tmp_path, hub).succeeds()
+    assert fetch(tmp_path, hub, revision=first).succeeds()
+    assert len(hub.requests) == asked, hub.requests[asked:]
+    # Even when files are gone.
+    next((tmp_path / "hf/hub").glob("*/snapshots/*/config.json")).unlink()
+    fetch(tmp_path, hub).succeeds()
+    assert load_offline(tmp_path, MODEL) == FILES
+
+
+def test_another_commit_is_fetched_and_becomes_the_default(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    fetch(tmp_path, hub).succeeds()
+    old = model.branches["main"]
+    new = model.push({**FILES, "config.json": b'{"new": 1}'})
+    assert "write this revision" not in fetch(tmp_path, hub, revision=new).succeeds()
+    assert load_offline(tmp_path, MODEL)["config.json"] == b'{"new": 1}'
+    fetch(tmp_path, hub, revision=old).succeeds()
+    assert load_offline(tmp_path, MODEL)["config.json"] == b"{}"
+
+
+def test_a_branch_other_than_main_is_the_default_too(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    model.push({**FILES, "config.json": b'{"pr": 7}'}, branch="refs/pr/7")
+    fetch(tmp_path, hub, revision="refs/pr/7").succeeds()
+    assert load_offline(tmp_path, MODEL)["config.json"] == b'{"pr": 7}'
+    assert (tmp_path / "hf/hub/models--google--gemma-3-27b-it/refs/refs/pr/7").exists()
+
+
+def test_a_file_that_was_cut_short_is_fetched_again(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    fetch(tmp_path, hub).succeeds()
+    weights = next((tmp_path / "hf/hub").glob("*/snapshots/*/model-00001*"))
+    weights.resolve().write_bytes(b"1" * 10)
+    before = len(hub.requests)
+    fetch(tmp_path, hub).succeeds()
+    assert load_offline(tmp_path, MODEL) == FILES
+    assert not [line for line in hub.requests[before:] if "model-00002" in line]
+
+
+def test_a_fetch_that_broke_off_is_completed(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    """Without its record the snapshot counts as unfinished, and what is there is kept."""
+    fetch(tmp_path, hub).succeeds()
+    record(tmp_path).unlink()
+    next((tmp_path / "hf/hub").glob("*/snapshots/*/model-00002*")).unlink()
+    before = len(hub.requests)
+    fetch(tmp_path, hub).succeeds()
+    assert load_offline(tmp_path, MODEL) == FILES
+    assert not [line for line in hub.requests[before:] if "model-00001" in line]
+
+
+@pytest.mark.parametrize(
+    ("more", "left_out"),
+    [
+        (["original/consolidated.00.pth", "pytorch_model-00001-of-00001.bin", "tf_model.h5", "model.gguf"], True),
+        (["consolidated.safetensors", "consolidated-00001-of-00002.safetensors", "onnx/model.onnx"], True),
+        (["training_args.bin", "chat_template.jinja", "tokenizer.model", "vision/config.json"], False),
+    ],
+)
+def test_weights_are_fetched_once(more: list[str], left_out: bool) -> None:
+    chosen = load_task("fetch").chosen
+    assert chosen([*FILES, *more]) == [*FILES, *([] if left_out else more)]
+
+
+@pytest.mark.parametrize(
+    "weights", ["pytorch_model.bin", "consolidated.safetensors", "consolidated.00.pth", "model.gguf"]
+)
+def test_the_only_weights_are_never_left_out(weights: str) -> None:
+    assert load_task("fetch").chosen(["config.json", weights]) == ["config.json", weights]
+
+
+def test_copies_of_the_weights_stay_on_the_hub(tmp_path: Path, hub: Hub) -> None:
+    hub.add(MODEL, {**FILES, "original/consolidated.00.pth": b"3" * 11000})
+    assert "1 files left out, which hold the weights once more" in fetch(tmp_path, hub).succeeds()
+    assert load_offline(tmp_path, MODEL) == FILES
+
+
+def test_a_full_volume_is_noticed_before_the_download(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = load_task("fetch")
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 12 << 30}))
+    with pytest.raises(module.Refused) as caught:
+        module.download(module.Wanted("model", MODEL, "main"), "0" * 40, {"model.safetensors": 55 << 30})
+    assert f"{MODEL} needs 55.0 GiB more and {tmp_path}/hub has 12.0 GiB free: make room" in str(caught.value)
+
+
+def test_a_gated_model_asks_for_the_licence(tmp_path: Path, hub: Hub) -> None:
+    hub.add(MODEL, FILES, gated=True)
+    said = fetch(tmp_path, hub).fails()
+    assert "is gated: accept the licence on its page, and set huggingface.secret" in said
+    hub.tokens = {TOKEN: False}
+    assert "the account of this token has no access: accept the licence" in fetch(tmp_path, hub, token=TOKEN).fails()
+    hub.tokens = {TOKEN: True}
+    fetch(tmp_path, hub, token=TOKEN).succeeds()
+
+
+def test_a_token_that_nobody_knows(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    assert "the Hub does not know this token: put a valid one" in fetch(tmp_path, hub, token=TOKEN).fails()
+
+
+def test_what_is_not_there_or_may_not_be_seen(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    model.private = True
+    said = fetch(tmp_path, hub).fails()
+    assert f"{MODEL} (job.fetch.models.{MODEL}) was not found: check how it is spelt, or it is private" in said
+    hub.tokens = {TOKEN: True}
+    said = fetch(tmp_path, hub, model="google/gema", token=TOKEN).fails()
+    assert "was not found: check how it is spelt, or this token may not see it" in said
+    said = fetch(tmp_path, hub, token=TOKEN, revision="mian").fails()
+    assert "has no revision mian: write a branch or a commit that exists" in said
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b/c", "google/..", ""])
+def test_a_name_that_is_no_repository(tmp_path: Path, hub: Hub, name: str) -> None:
+    assert "expected a repository such as google/gemma-3-27b-it" in fetch(tmp_path, hub, model=name).fails()
+    assert not hub.requests
+
+
+def test_without_a_network_the_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nobody = Hub(url=f"http://127.0.0.1:{unused.getsockname()[1]}")
+        said = fetch(tmp_path, nobody).fails()
+    assert f"no answer from {nobody.url}: this pod needs a way out" in said
+
+
+def test_errors_that_pass_are_waited_for(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    hub.faults = [503, 429]
+    fetch(tmp_path, hub).succeeds()
+    hub.faults = [503] * 30
+    said = fetch(tmp_path, hub, revision=model.push(FILES)).fails()
+    assert "the Hub answered 503: try later" in said
+
+
+def test_without_a_cache_nothing_is_fetched(tmp_path: Path) -> None:
+    done = run_task("fetch", {"models": {MODEL: {"revision": "main"}}}, tmp_path)
+    assert "HF_HOME is not set: set huggingface.cache.volume" in done.fails()
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> tuple[str, list[str]]:
+    """A git repository with two commits."""
+    folder, commits = tmp_path / "upstream", []
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
+    for number in (1, 2):
+        (folder / "verl").mkdir(exist_ok=True)
+        (folder / "verl/__init__.py").write_text(f"number = {number}\n")
+        subprocess.run([*git, "add", "."], check=True)
+        subprocess.run([*git, "commit", "-qm", "x"], check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+        commits.append(head.stdout.strip())
+    return f"file://{folder}", commits
+
+
+def fetch_code(tmp_path: Path, **code: Any) -> Done:
+    return run_task("fetch", {"code": {"directory": str(tmp_path / "code/verl"), **code}}, tmp_path)
+
+
+def code_digest(tmp_path: Path) -> str:
+    digest: str = load_task("codetree").verify_code(str(tmp_path / "code/verl"))
+    return digest
+
+
+def test_a_repository_at_a_commit(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+    repository, (first, _) = upstream
+    fetch_code(tmp_path, repository=repository, revision=first).succeeds()
+    assert (tmp_path / "code/verl/verl/__init__.py").read_text() == "number = 1\n"
+    assert not (tmp_path / "code/verl/.git").exists()
+    assert os.listdir(tmp_path / "code") == ["verl"]
+    digest = code_digest(tmp_path)
+    # Training writes byte code beside the sources, and that changes nothing.
+    subprocess.run([sys.executable, "-m", "compileall", "-q", "."], cwd=tmp_path / "code/verl", check=True)
+    assert (tmp_path / "code/verl/verl/__pycache__").exists()
+    again = fetch_code(tmp_path, repository=repository, revision=first).succeeds()
+    assert f"holds what was asked for (digest {digest[:12]})" in again
+
+
+def test_a_branch_or_a_short_commit_is_no_revision(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+    for revision in ("main", upstream[1][0][:12]):
+        said = fetch_code(tmp_path, repository=upstream[0], revision=revision).fails()
+        assert f"job.code.revision is '{revision}', expected a full commit of 40 hexadecimal digits" in said
+    said = fetch_code(tmp_path, repository=upstream[0], revision="0" * 40).fails()
+    assert f"cannot get {'0' * 12} of {upstream[0]} (job.code): git ended with" in said
+    assert os.listdir(tmp_path / "code") == []
+
+
+def test_code_that_somebody_changed_is_refused(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+    repository, (first, second) = upstream
+    fetch_code(tmp_path, repository=repository, revision=first).succeeds()
+    said = fetch_code(tmp_path, repository=repository, revision=second).fails()
+    assert "holds other code" in said
+    assert first in said
+    (tmp_path / "code/verl/verl/__init__.py").write_text("number = 3\n")
+    said = fetch_code(tmp_path, repository=repository, revision=first).fails()
+    assert "is not what was fetched" in said
+    assert "delete the directory, and run the fetch task again" in said
+    refused = load_task("base").Refused
+    with pytest.raises(refused, match="is not what was fetched"):
+        code_digest(tmp_path)
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
+    (tmp_path / "code/verl").mkdir(parents=True)
+    (tmp_path / "code/verl/notes.txt").write_text("mine")
+    said = fetch_code(tmp_path, repository=upstream[0], revision=upstream[1][0]).fails()
+    assert "was not made by the fetch task (no grpo.json)" in said
+    assert os.listdir(tmp_path / "code/verl") == ["notes.txt"]
+
+
+@pytest.mark.parametrize("change", ["content", "name", "added", "removed", "link"])
+def test_the_digest_sees_every_change(tmp_path: Path, change: str) -> None:
+    digest = load_task("codetree").tree_digest
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/one.py").write_text("1")
+    (tmp_path / "a/link").symlink_to("one.py")
+    (tmp_path / "b.py").write_text("2")
+    before = digest(str(tmp_path))
+    assert digest(str(tmp_path)) == before
+    if change == "content":
+        (tmp_path / "a/one.py").write_text("2")
+    elif change == "name":
+        (tmp_path / "a/one.py").rename(tmp_path / "a/two.py")
+    elif change == "added":
+        (tmp_path / "a/new.py").write_text("")
+    elif change == "removed":
+        (tmp_path / "b.py").unlink()
+    else:
+        (tmp_path / "a/link").unlink()
+        (tmp_path / "a/link").symlink_to("../b.py")
+    assert digest(str(tmp_path)) != before
+
+
+def wheel(folder: Path, version: str) -> None:
+    """Write the smallest wheel, with a dependency that exists nowhere."""
+    import zipfile
+
+    folder.mkdir(exist_ok=True)
+    info = f"verl-{version}.dist-info"
+    with zipfile.ZipFile(folder / f"verl-{version}-py3-none-any.whl", "w") as file:
+        file.writestr("verl/__init__.py", f"__version__ = {version!r}\n")
+        file.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: verl\nVersion: {version}\nRequires-Dist: nowhere\n"
+        )
+        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr(f"{info}/RECORD", f"verl/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+
+def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel(tmp_path / "wheels", "0.7.1")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    said = fetch_code(tmp_path, packages={"verl": "0.7.0"}).fails()
+    assert "cannot install verl==0.7.0 (job.code.packages)" in said
+    assert "No matching distribution found for verl==0.7.0" in said
+    fetch_code(tmp_path, packages={"verl": "0.7.1"}).succeeds()
+    assert (tmp_path / "code/verl/verl/__init__.py").read_text() == "__version__ = '0.7.1'\n"
+    assert os.listdir(tmp_path / "code") == ["verl"]
+    first = code_digest(tmp_path)
+    assert "holds what was asked for" in fetch_code(tmp_path, packages={"verl": "0.7.1"}).succeeds()
+    # The same packages make the same digest wherever they are installed.
+    code = {"directory": str(tmp_path / "other/verl"), "packages": {"verl": "0.7.1"}}
+    run_task("fetch", {"code": code}, tmp_path).succeeds()
+    assert load_task("codetree").verify_code(code["directory"]) == first
+
+
+def test_without_git_the_archive_is_read(
+    tmp_path: Path, upstream: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = load_task("fetch_code")
+    commit, asked = upstream[1][0], []
+    archive = tmp_path / "archive.tar.gz"
+    git = ["git", "-C", upstream[0].removeprefix("file://"), "archive", "--prefix=verl-x/", "-o", str(archive), commit]
+    subprocess.run(git, check=True)
+
+    def urlopen(url: str, timeout: float) -> Any:
+        asked.append(url)
+        return archive.open("rb")
+
+    monkeypatch.setattr(module.urllib.request, "urlopen", urlopen)
+    (tmp_path / "out").mkdir()
+    module.download("https://github.com/verl-project/verl.git", commit, str(tmp_path / "out"))
+    assert (tmp_path / "out/verl/__init__.py").read_text() == "number = 1\n"
+    assert asked == [f"https://github.com/verl-project/verl/archive/{commit}.tar.gz"]
+    with pytest.raises(module.Refused, match=f"holds commit {commit[:12]}, expected {'1' * 12}"):
+        module.download("https://github.com/verl-project/verl", "1" * 40, str(tmp_path / "out"))
+
+
+def test_no_token_gets_into_files(tmp_path: Path, hub: Hub, model: Repository) -> None:
+    hub.tokens = {TOKEN: True}
+    fetch(tmp_path, hub, token=TOKEN).succeeds()
+    texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [text for text in texts if re.search(TOKEN.encode(), text)]

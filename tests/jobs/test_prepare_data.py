@@ -1,0 +1,251 @@
+"""Data sets in the form of GSM8K, prepared; and what the judges of NeMo RL and verl make of the result."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from math_verify.metric import math_metric
+from math_verify.parser import ExprExtractionConfig, LatexExtractionConfig
+
+from .tasks import GSM8K, Done, load_task, run_task, solutions, write_lines
+
+COMMIT = "e53f048856ff4f594e959d75785d2c2d37b678ee"
+NUMBERS = [number for _, _, number in GSM8K]
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    """A directory as the data set's own repository has it: JSON lines, one file a split."""
+    write_lines(tmp_path / "raw/train.jsonl", solutions())
+    write_lines(tmp_path / "raw/test.jsonl", solutions()[:3])
+    return tmp_path / "raw"
+
+
+def prepare(tmp_path: Path, source: Path | str, ending: str = "jsonl", **changes: Any) -> Done:
+    entry = {"repository": str(source), "subset": "main", "question": "question", "answer": "answer", **changes}
+    task = {"directory": str(tmp_path / "datasets"), "format": ending, "datasets": {"gsm8k": entry}}
+    return run_task("prepare_data", task, tmp_path, HF_HOME=str(tmp_path / "hf"))
+
+
+def lines(tmp_path: Path, split: str = "train") -> list[dict[str, Any]]:
+    text = (tmp_path / f"datasets/gsm8k/{split}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def parquet(tmp_path: Path, split: str = "train") -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(tmp_path / f"datasets/gsm8k/{split}.parquet").to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(("question", "answer", "number"), GSM8K)
+def test_the_number_after_the_last_mark_is_the_answer(question: str, answer: str, number: str) -> None:
+    assert load_task("prepare_data").final_answer(answer) == number
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["72", "#### ", "#### seventy", "#### 72 pens", "#### 7 2", "#### 1,2", "####\n#### x", "#### --5", "#### $", None],
+)
+def test_what_is_no_number_is_no_answer(answer: str | None) -> None:
+    assert load_task("prepare_data").final_answer(answer) == ""
+
+
+def test_json_lines_for_nemo_rl(tmp_path: Path, raw: Path) -> None:
+    prepare(tmp_path, raw).succeeds()
+    assert lines(tmp_path) == [
+        {"question": row["question"], "answer": n} for row, n in zip(solutions(), NUMBERS, strict=True)
+    ]
+    assert [row["answer"] for row in lines(tmp_path, "test")] == NUMBERS[:3]
+
+
+def test_parquet_for_verl(tmp_path: Path, raw: Path) -> None:
+    prepare(tmp_path, raw, "parquet").succeeds()
+    rows = parquet(tmp_path)
+    assert [row["reward_model"] for row in rows] == [{"style": "rule", "ground_truth": n} for n in NUMBERS]
+    assert {row["data_source"] for row in rows} == {"openai/gsm8k"}
+    assert [list(row) for row in rows[:1]] == [["data_source", "prompt", "ability", "reward_model", "extra_info"]]
+    assert [row["extra_info"]["index"] for row in rows] == list(range(len(GSM8K)))
+    assert rows[1]["extra_info"]["split"] == "train"
+    assert rows[1]["extra_info"]["answer"] == GSM8K[1][1]
+    (message,) = rows[0]["prompt"]
+    assert message["role"] == "user"
+    assert message["content"].startswith(GSM8K[0][0])
+    assert "####" in message["content"].removeprefix(GSM8K[0][0])
+
+
+def hub_snapshot(home: Path, *, place: str = "main") -> Path:
+    """Lay a data set into the cache as the Hub's client does: a snapshot of links, and a reference to it."""
+    folder = home / "hub/datasets--openai--gsm8k"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs/main").write_text(COMMIT)
+    (folder / "blobs").mkdir()
+    target = folder / "snapshots" / COMMIT / place
+    target.mkdir(parents=True)
+    for split in ("train", "test"):
+        pq.write_table(pa.Table.from_pylist(solutions()), folder / "blobs" / split)
+        (target / f"{split}-00000-of-00001.parquet").symlink_to(os.path.relpath(folder / "blobs" / split, target))
+    return target
+
+
+def test_the_fetched_snapshot_is_read(tmp_path: Path) -> None:
+    hub_snapshot(tmp_path / "hf")
+    prepare(tmp_path, "openai/gsm8k").succeeds()
+    assert [row["answer"] for row in lines(tmp_path)] == NUMBERS
+    record = json.loads((tmp_path / "datasets/gsm8k/prepared.json").read_text())
+    assert record["request"]["origin"] == {"repository": "openai/gsm8k", "revision": COMMIT}
+    assert record["splits"]["train"]["rows"] == len(GSM8K)
+    assert re.fullmatch("[0-9a-f]{64}", record["splits"]["train"]["sha256"])
+
+
+@pytest.mark.parametrize("place", ["data", "."])
+def test_a_data_set_without_subsets_lies_in_data_or_at_the_top(tmp_path: Path, place: str) -> None:
+    hub_snapshot(tmp_path / "hf", place=place)
+    prepare(tmp_path, "openai/gsm8k", subset="").succeeds()
+    assert [row["answer"] for row in lines(tmp_path, "test")] == NUMBERS
+
+
+def test_another_subset_is_never_taken_instead(tmp_path: Path) -> None:
+    hub_snapshot(tmp_path / "hf", place="data")
+    said = prepare(tmp_path, "openai/gsm8k", subset="socratic").fails()
+    assert "no train, validation or test file (.parquet or .jsonl) in socratic or data/socratic" in said
+
+
+def test_several_files_of_a_split_are_one(tmp_path: Path) -> None:
+    target = hub_snapshot(tmp_path / "hf")
+    (target / "train-00001-of-00002.parquet").symlink_to((target / "train-00000-of-00001.parquet").readlink())
+    prepare(tmp_path, "openai/gsm8k").succeeds()
+    assert [row["answer"] for row in lines(tmp_path)] == NUMBERS * 2
+
+
+def test_other_columns_have_other_names(tmp_path: Path) -> None:
+    write_lines(tmp_path / "raw/train.jsonl", [{"problem": "1+1?", "solution": "#### 2", "level": 1}])
+    prepare(tmp_path, tmp_path / "raw", question="problem", answer="solution").succeeds()
+    assert lines(tmp_path) == [{"question": "1+1?", "answer": "2"}]
+    said = prepare(tmp_path, tmp_path / "raw", question="problem").fails()
+    assert "has no column answer, it has level, problem, solution" in said
+
+
+def test_rows_without_an_answer_are_refused_with_their_number(tmp_path: Path, raw: Path) -> None:
+    rows = [*solutions(), {"question": "Why?", "answer": "Nobody knows."}, {"question": "", "answer": "#### 1"}]
+    write_lines(raw / "train.jsonl", rows)
+    said = prepare(tmp_path, raw).fails()
+    assert "2 of 10 rows" in said
+    assert "row 8: 'Nobody knows.'; row 9: 'no question'" in said
+    assert not (tmp_path / "datasets").exists()
+
+
+def test_missing_sources_say_what_to_do(tmp_path: Path) -> None:
+    assert "openai/gsm8k is not in the Hugging Face cache" in prepare(tmp_path, "openai/gsm8k").fails()
+    assert "/nowhere does not exist: name a directory on a mounted volume" in prepare(tmp_path, "/nowhere").fails()
+    (tmp_path / "empty").mkdir()
+    assert "holds no train, validation or test file" in prepare(tmp_path, tmp_path / "empty").fails()
+    (tmp_path / "empty/train.parquet").write_text("version https://git-lfs.github.com/spec/v1")
+    assert "train.parquet is not a Parquet file" in prepare(tmp_path, tmp_path / "empty").fails()
+    write_lines(tmp_path / "torn/train.jsonl", solutions())
+    with (tmp_path / "torn/train.jsonl").open("a") as file:
+        file.write('{"question": "hal')
+    assert "train.jsonl, line 9: expected a JSON object a line" in prepare(tmp_path, tmp_path / "torn").fails()
+
+
+def test_the_second_run_reuses_what_matches(tmp_path: Path, raw: Path) -> None:
+    prepare(tmp_path, raw).succeeds()
+    file = tmp_path / "datasets/gsm8k/train.jsonl"
+    before = file.stat()
+    assert f"is prepared already ({3} rows test, {len(GSM8K)} rows train)" in prepare(tmp_path, raw).succeeds()
+    assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    # A file that was cut short, and a source that has changed, are noticed.
+    file.write_text("")
+    prepare(tmp_path, raw).succeeds()
+    assert len(lines(tmp_path)) == len(GSM8K)
+    write_lines(raw / "train.jsonl", solutions()[:2])
+    prepare(tmp_path, raw).succeeds()
+    assert len(lines(tmp_path)) == 2
+
+
+def test_a_run_that_broke_off_is_not_taken_for_a_good_one(tmp_path: Path, raw: Path) -> None:
+    prepare(tmp_path, raw).succeeds()
+    record = tmp_path / "datasets/gsm8k/prepared.json"
+    record.write_text(json.dumps({"request": json.loads(record.read_text())["request"]}))
+    (tmp_path / "datasets/gsm8k/test.jsonl").unlink()
+    prepare(tmp_path, raw).succeeds()
+    assert len(lines(tmp_path, "test")) == 3
+
+
+def test_files_of_somebody_else_stay(tmp_path: Path, raw: Path) -> None:
+    write_lines(tmp_path / "datasets/gsm8k/train.jsonl", [{"question": "mine", "answer": "1"}])
+    assert "was not made by this task: move it away" in prepare(tmp_path, raw).fails()
+    assert lines(tmp_path) == [{"question": "mine", "answer": "1"}]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Any:
+    """The judge as NeMo RL's math environment sets it up (nemo_rl/environments/math_environment.py, v0.4.0 to v0.7.0).
+
+    The gold text is put into a box and read as LaTeX alone; a response may also hold a plain number.
+    """
+    verify = math_metric(
+        gold_extraction_target=(LatexExtractionConfig(),),
+        pred_extraction_target=(ExprExtractionConfig(), LatexExtractionConfig()),
+    )
+
+    def reward(gold: str, response: str) -> float:
+        try:
+            return float(verify([f"\\boxed{{{gold}}}"], [response])[0])
+        except Exception:  # the environment counts whatever goes wrong as a wrong answer
+            return 0.0
+
+    return reward
+
+
+RESPONSES = ["So it is \\boxed{%s}.", "<think>Hm.</think> The answer is %s.", "Easy.\n#### %s"]
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+def test_nemo_rl_rewards_right_responses_alone(tmp_path: Path, raw: Path, judge: Any, response: str) -> None:
+    prepare(tmp_path, raw).succeeds()
+    rows = lines(tmp_path)
+    assert [judge(row["answer"], response % row["answer"]) for row in rows] == [1.0] * len(GSM8K)
+    assert [judge(row["answer"], response % f"{float(row['answer']) + 1:g}") for row in rows] == [0.0] * len(GSM8K)
+
+
+@pytest.mark.parametrize("response", RESPONSES)
+def test_solutions_as_gold_would_reward_nothing(judge: Any, response: str) -> None:
+    """What the preparation is for: the published set-up gave the whole solution to this judge."""
+    plain = [(row["answer"], number) for row, number in zip(solutions(), NUMBERS, strict=True)]
+    assert [judge(answer, response % number) for answer, number in plain] == [0.0] * len(plain)
+
+
+def verl_rule() -> Any:
+    """Return verl's own judge where its sources are, otherwise its rule.
+
+    Among the last 300 characters the last "#### number", without commas, is compared with the gold as text
+    (verl/utils/reward_score/gsm8k.py, the same from v0.6.1 to v0.9.0).
+    """
+    if root := os.environ.get("GRPO_VERL_SOURCES"):
+        (path,) = Path(root).glob("verl-v0.7.1/verl/utils/reward_score/gsm8k.py")
+        return runpy.run_path(str(path))["compute_score"]
+
+    def score(response: str, gold: str) -> float:
+        found = re.findall(r"#### (-?[0-9.,]+)", response[-300:])
+        return float(bool(found) and found[-1].replace(",", "") == gold)
+
+    return score
+
+
+def test_verl_rewards_a_response_that_follows_the_prompt(tmp_path: Path, raw: Path) -> None:
+    prepare(tmp_path, raw, "parquet").succeeds()
+    score = verl_rule()
+    golds = [row["reward_model"]["ground_truth"] for row in parquet(tmp_path)]
+    assert [score(f"Let me see.\n#### {gold}", gold) for gold in golds] == [1.0] * len(golds)
+    assert [score(f"Let me see.\n#### {gold}1", gold) for gold in golds] == [0.0] * len(golds)
+    assert [score(f"The answer is {gold}.", gold) for gold in golds] == [0.0] * len(golds)
+    # A large number, written as people write it.
+    assert score("#### 1,080", golds[1]) == 1.0

@@ -1,0 +1,185 @@
+"""The adapters, started as a job starts them.
+
+Where GRPO_NEMO_RL_SOURCES and GRPO_VERL_SOURCES name folders of source trees (nrl-v0.5.0 …, verl-v0.7.1 …), the
+frameworks' own code registers, creates and asks the rewards; only what a test machine lacks is replaced
+(stubs/sitecustomize.py). Without them a small tree stands in for NeMo RL, for what is independent of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import ROOT
+
+STUBS = Path(__file__).with_name("stubs")
+PROGRAMS = ("rewards", "reward_builtins", "reward_answers", "nemo_rl_rewards", "nemo_rl_environment", "verl_reward")
+RESPONSES = [
+    "<think>6 times 12</think><answer>72</answer>",
+    "<answer>72</answer>",
+    "<think>6 times 12</think><answer>71</answer>",
+    "",
+    "\ud800\0 \U0001f600",
+]
+SCORES = [1.0, 0.95, 0.2, 0.0, 0.0]
+NEMO_RL = ("v0.5.0", "v0.6.0", "v0.7.0")
+VERL = ("v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0")
+
+
+def source(variable: str, name: str) -> Path:
+    folder = os.environ.get(variable)
+    if not folder or not (Path(folder) / name).is_dir():
+        pytest.skip(f"{variable} does not name a folder with {name}: not tried with the framework's own code")
+    return Path(folder) / name
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with what a job's launcher writes: the programs, the rewards and a prompt."""
+    made = tmp_path / "attempt"
+    made.mkdir()
+    for name in PROGRAMS:
+        shutil.copy(ROOT / "jobs" / f"{name}.py", made)
+    entries = {"format": {"weight": 0.2, "builtin": "format"}, "answer": {"weight": 0.8, "builtin": "exact_answer"}}
+    (made / "rewards.json").write_text(json.dumps(entries))
+    (made / "tags.txt").write_text("Answer in <answer></answer>, {{}} are braces: {}")
+    return made
+
+
+def run(words: list[Any], *sources: Path) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(map(str, [STUBS, *sources]))}
+    command = [sys.executable, *map(str, words)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def small_nemo_rl(folder: Path, environments: str = "") -> Path:
+    """Return a tree with the three modules that the wrapper asks for."""
+    for name, text in {
+        "distributed/ray_actor_environment_registry": "ACTOR_ENVIRONMENT_REGISTRY = {}",
+        "distributed/virtual_cluster": "class PY_EXECUTABLES:\n    SYSTEM = 'system'",
+        "environments/utils": environments,
+    }.items():
+        path = folder / "small/nemo_rl" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder / "small"
+
+
+REGISTRY = "ENVIRONMENTS = {}\ndef register_env(name, actor): ENVIRONMENTS[name] = actor"
+
+
+@pytest.mark.parametrize("version", NEMO_RL)
+def test_nemo_rl_creates_our_environment_and_takes_its_scores(version: str, folder: Path) -> None:
+    tree = source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}")
+    script = STUBS / "run_grpo.py"
+    ended = run([folder / "nemo_rl_rewards.py", script, "--prompt", folder / "tags.txt", json.dumps(RESPONSES)], tree)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    *said, last = ended.stdout.splitlines()
+    seen = json.loads(last)
+    assert seen["arguments"][:2] == [str(script), "--prompt"]
+    assert (seen["folder"], seen["pythonpath"]) == (str(STUBS), str(folder))
+    assert seen["registered"]
+    assert seen["interpreter"]
+    assert seen["inherits"]
+    assert seen["kind"]
+    assert seen["missing"] == []
+    assert seen["parameters"].keys() == {"step", "global_post_process_and_metrics"}
+    assert all(theirs == ours for theirs, ours in seen["parameters"].values())
+    assert seen["workers"] == 2
+    assert seen["prompt"] == "Answer in <answer></answer>, {} are braces: 6 times 12?"
+    assert seen["rewards"] == pytest.approx(SCORES)
+    assert seen["done"] == [1.0] * len(RESPONSES)
+    assert all(message["content"] for message in seen["observations"])
+    assert "grpo: score of a response: 0 to 1, the plain weighted sum of 2 rewards" in said
+    means = "score 0.4300, correct 0.4000, reward format 0.5500, reward answer 0.4000"
+    assert f"grpo: rewards: 5 responses: {means}" in said
+
+
+def test_nemo_rl_without_a_registry_is_refused(folder: Path) -> None:
+    tree = source("GRPO_NEMO_RL_SOURCES", "nrl-v0.4.0")
+    ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"], tree)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "job.rewards needs job.version v0.5.0 or later" in ended.stdout
+
+
+@pytest.mark.parametrize("version", VERL)
+def test_verl_loads_our_function_and_calls_it_from_threads(version: str, folder: Path) -> None:
+    tree = source("GRPO_VERL_SOURCES", f"verl-{version}")
+    responses = [text.replace("72", "72+x").replace("71", "71+x") for text in RESPONSES]
+    ended = run([STUBS / "run_verl.py", version, folder / "verl_reward.py", json.dumps(responses)], tree)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    rows = json.loads(ended.stdout.splitlines()[-1])
+    assert [row["acc"] for row in rows] == [1.0, 1.0, 0.0, 0.0, 0.0]
+    assert [row["score"] for row in rows] == pytest.approx(SCORES)
+    assert {tuple(row) for row in rows} == {("score", "acc", "reward_format", "reward_answer")}
+
+
+def test_the_script_runs_as_if_it_had_been_started_itself(folder: Path) -> None:
+    tree = small_nemo_rl(folder, REGISTRY)
+    (folder / "examples").mkdir()
+    (folder / "examples/beside.py").write_text("name = 'beside'")
+    (folder / "examples/run_grpo.py").write_text(
+        "import os, sys, beside, rewards\n"
+        "from nemo_rl.environments.utils import ENVIRONMENTS\n"
+        "from nemo_rl.distributed.ray_actor_environment_registry import ACTOR_ENVIRONMENT_REGISTRY\n"
+        "first = os.path.dirname(__file__) == sys.path[0]\n"
+        "print(__name__, sys.argv[1:], ENVIRONMENTS, ACTOR_ENVIRONMENT_REGISTRY, first)\n"
+        "sys.exit(7)\n"
+    )
+    ended = run([folder / "nemo_rl_rewards.py", folder / "examples/run_grpo.py", "--config", "a b"], tree)
+    actor = "nemo_rl_environment.RewardsEnvironment"
+    assert ended.stdout.splitlines()[-1] == (
+        f"__main__ ['--config', 'a b'] {{'rewards': '{actor}'}} {{'{actor}': 'system'}} True"
+    )
+    assert ended.returncode == 7
+
+
+def test_a_mistake_in_a_reward_ends_the_job_before_the_script(folder: Path) -> None:
+    (folder / "rewards.json").write_text(json.dumps({"a": {"weight": 1, "builtin": "exact"}}))
+    ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"], small_nemo_rl(folder, REGISTRY))
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout == (
+        "grpo: reward a: there is no builtin 'exact', expected one of format, exact_answer, length\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("examples/run_grpo_math.py", "uses the math environment whatever is configured: run run_grpo.py"),
+        ("examples/nothing.py", "expected a script and its arguments, got "),
+        ("run_grpo.py", "job.rewards needs job.version v0.5.0 or later"),
+    ],
+)
+def test_what_cannot_work_is_refused(script: str, said: str, folder: Path) -> None:
+    (folder / "examples").mkdir()
+    for name in ("run_grpo.py", "examples/run_grpo_math.py"):
+        (folder / name).write_text("raise SystemExit('not reached')")
+    ended = run([folder / "nemo_rl_rewards.py", folder / script], small_nemo_rl(folder))
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert said in ended.stdout
+
+
+def test_outside_of_nemo_rl_the_wrapper_says_so(folder: Path) -> None:
+    ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"])
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "NeMo RL cannot be imported: No module named 'nemo_rl'; job.rewards runs in its image only" in ended.stdout
+
+
+def test_the_verl_function_is_loaded_by_path_alone(folder: Path) -> None:
+    code = (
+        "import importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('custom_module', sys.argv[1])\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "print(module.compute_score('gsm8k', '<answer>72</answer>', '72', extra_info={}, more=1))\n"
+    )
+    ended = run(["-c", code, folder / "verl_reward.py"])
+    assert ended.stdout == "{'score': 0.9500000000000001, 'acc': 1.0, 'reward_format': 0.75, 'reward_answer': 1.0}\n"

@@ -1,0 +1,232 @@
+"""Models on local disks: when they are copied, that a copy is whole, and which node gets what."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import load_program
+
+MOUNTS = """overlay / overlay rw 0 0
+gemma-bucket /data fuse rw,user_id=0 0 0
+10.0.0.2@tcp:/lfs /data/lustre lustre rw 0 0
+/dev/sda1 /data/with\\040space ext4 rw 0 0
+bucket /models fuse.gcsfuse rw 0 0
+overlay /shadowed fuse rw 0 0
+/dev/sdb1 /shadowed ext4 rw 0 0
+"""
+
+
+@pytest.fixture
+def staging() -> Any:
+    return load_program("staging")
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Return a model as the hub's cache has it: links to blobs."""
+    blobs, snapshot = tmp_path / "hub/blobs", tmp_path / "hub/snapshots/abc"
+    blobs.mkdir(parents=True)
+    (snapshot / "sub").mkdir(parents=True)
+    for name, size in (("config.json", 10), ("model-1.safetensors", 1000), ("sub/tokenizer.model", 20)):
+        blob = blobs / name.replace("/", "-")
+        blob.write_bytes(b"x" * size)
+        (snapshot / name).symlink_to(blob)
+    return snapshot
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "needed"),
+    [
+        ("/data/runs/x", "fuse", True),
+        ("/data", "fuse", True),
+        ("/database", "overlay", False),
+        ("/data/lustre/x", "lustre", False),
+        ("/data/with space/x", "ext4", False),
+        ("/models/x", "fuse.gcsfuse", True),
+        ("/shadowed/x", "ext4", False),
+    ],
+)
+def test_the_kind_of_a_mount(staging: Any, tmp_path: Path, path: str, kind: str, needed: bool) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(MOUNTS)
+    assert staging.mount_type(path, str(mounts)) == kind
+    assert staging.needed(path, str(mounts)) is needed
+
+
+def test_no_list_of_mounts_needs_no_copy(staging: Any, tmp_path: Path) -> None:
+    assert not staging.needed("/data", str(tmp_path / "none"))
+
+
+def test_a_copy_is_whole_and_used_again(staging: Any, model: Path, tmp_path: Path) -> None:
+    files, target = staging.files_of(str(model)), tmp_path / "disk/0/step_30"
+    assert files == {"config.json": 10, "model-1.safetensors": 1000, "sub/tokenizer.model": 20}
+    assert staging.copy(str(model), str(target), files) == "copied, 0 MiB"
+    assert staging.files_of(str(target)) == files
+    assert not any(path.is_symlink() for path in target.rglob("*"))
+    assert staging.copy(str(model), str(target), files) == "is there already"
+
+
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_a_damaged_copy_is_made_again(staging: Any, model: Path, tmp_path: Path, damage: str) -> None:
+    files, target = staging.files_of(str(model)), tmp_path / "disk/0/step_30"
+    staging.copy(str(model), str(target), files)
+    (target / "model-1.safetensors").unlink()
+    if damage == "short":
+        (target / "model-1.safetensors").touch()
+    (target.parent / "step_30.part").mkdir()
+    assert staging.copy(str(model), str(target), files) == "copied, 0 MiB"
+    assert staging.files_of(str(target)) == files
+    assert os.listdir(target.parent) == ["step_30"]
+
+
+def test_a_model_that_changes_meanwhile_is_refused(staging: Any, model: Path, tmp_path: Path) -> None:
+    files = {**staging.files_of(str(model)), "config.json": 11}
+    with pytest.raises(OSError, match="still being written"):
+        staging.copy(str(model), str(tmp_path / "disk/step_30"), files)
+    assert not (tmp_path / "disk/step_30").exists()
+
+
+def test_a_disk_that_is_too_small_is_said(
+    staging: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=100))
+    with pytest.raises(OSError, match="stageDirectory"):
+        staging.copy(str(model), str(tmp_path / "disk/step_30"), staging.files_of(str(model)))
+
+
+def test_another_content_has_another_place(staging: Any, model: Path) -> None:
+    first = staging.target_of(str(model), "/disk", "step_30")
+    assert first == staging.target_of(str(model), "/disk", "step_30")
+    assert Path(first).name == "step_30"
+    os.utime(model / "config.json", (1, 1))
+    assert staging.target_of(str(model), "/disk", "step_30") != first
+
+
+class Ray(types.ModuleType):
+    """A stand-in for Ray: a task runs at once, in its own folder for each node."""
+
+    def __init__(self, nodes: list[dict[str, Any]]) -> None:
+        super().__init__("ray")
+        self.found, self.asked, self.closed = nodes, [], False
+
+    def init(self, **options: Any) -> None:
+        assert options["address"] == "auto"
+        if not self.found:
+            raise ConnectionError("no cluster")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return self.found
+
+    def remote(self, function: Any) -> Any:
+        def options(num_cpus: int, max_retries: int, scheduling_strategy: str) -> Any:
+            def start(source: str, target: str, files: dict[str, int]) -> Any:
+                self.asked.append((scheduling_strategy, files))
+                return lambda: function(source, f"{target}-{scheduling_strategy}", files)
+
+            assert (num_cpus, max_retries) == (0, 0)
+            return types.SimpleNamespace(remote=start)
+
+        return types.SimpleNamespace(options=options)
+
+    def get(self, task: Any) -> Any:
+        return task()
+
+    def shutdown(self) -> None:
+        self.closed = True
+
+
+def node(name: str, gpus: int, alive: bool = True) -> dict[str, Any]:
+    resources = {"CPU": 8, "GPU": gpus} if gpus else {"memory": 1}
+    return {"NodeID": name, "NodeManagerHostname": f"host-{name}", "Alive": alive, "Resources": resources}
+
+
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ray]:
+    made = Ray([node("head", 0), node("a", 8), node("b", 8), node("gone", 8, alive=False)])
+    strategies: Any = types.ModuleType("ray.util.scheduling_strategies")
+    strategies.NodeAffinitySchedulingStrategy = lambda node_id, soft: node_id if not soft else ""
+    for name, module in (("ray", made), ("ray.util", types.ModuleType("ray.util")), (strategies.__name__, strategies)):
+        monkeypatch.setitem(sys.modules, name, module)
+    return made
+
+
+def test_each_node_gets_what_it_needs(
+    staging: Any, ray: Ray, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "disk/step_30"
+    assert staging.main(str(model), str(target)) == 0
+    files = staging.files_of(str(model))
+    small = {path: size for path, size in files.items() if path != "model-1.safetensors"}
+    assert ray.asked == [("head", small), ("a", files), ("b", files)]
+    assert staging.files_of(f"{target}-head") == small
+    assert f"grpo: {target} on host-a copied" in capsys.readouterr().out
+    assert ray.closed
+
+
+def test_a_cluster_without_gpus_gets_everything(staging: Any, ray: Ray, model: Path, tmp_path: Path) -> None:
+    ray.found = [node("head", 0)]
+    assert staging.main(str(model), str(tmp_path / "step_30")) == 0
+    assert ray.asked == [("head", staging.files_of(str(model)))]
+
+
+def test_a_node_that_failed_is_named(
+    staging: Any,
+    ray: Ray,
+    model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def full(_task: Any) -> None:
+        raise RuntimeError("Traceback\n\nOSError: No space left on device")
+
+    monkeypatch.setattr(ray, "get", full)
+    assert staging.main(str(model), str(tmp_path / "step_30")) == 1
+    said = capsys.readouterr().out
+    assert f"grpo: cannot copy {model}: host-b: OSError: No space left on device" in said
+    assert ray.closed
+
+
+def test_no_cluster_is_said(staging: Any, ray: Ray, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ray.found = []
+    assert staging.main(str(model), "/nowhere") == 1
+    assert "no Ray cluster is running here" in capsys.readouterr().out
+
+
+def test_no_ray_is_said(
+    staging: Any, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert staging.main(str(model), "/nowhere") == 1
+    assert "ray cannot be imported" in capsys.readouterr().out
+
+
+def test_the_copy_is_what_the_engines_read(
+    jobs: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate = jobs("evaluate")
+    started = []
+
+    def start(words: list[str], check: bool) -> types.SimpleNamespace:
+        started.append(words[2:])
+        return types.SimpleNamespace(returncode=len(started) - 1)
+
+    monkeypatch.setattr(evaluate.subprocess, "run", start)
+    task = {"stageDirectory": str(tmp_path / "disk")}
+    target = evaluate.staged(task, str(model))
+    assert started == [[str(model), target]]
+    assert target.startswith(f"{tmp_path}/disk/")
+    with pytest.raises(evaluate.Refused, match="was not copied"):
+        evaluate.staged(task, str(model))
+    # What is in no cache yet cannot be copied, and what lies on a disk need not be.
+    assert evaluate.staged(task, "google/nowhere") == "google/nowhere"
+    assert "google/nowhere is in no cache here" in capsys.readouterr().out
+    assert evaluate.staged({}, str(model)) == str(model)
