@@ -12,6 +12,13 @@ VERSIONS = ("v0.7.0", "v0.6.0", "v0.5.0", "v0.4.0")
 # Rows of train and validation set. OpenMathInstruct-2 is split 95 to 5; DeepScaleR's count is approximate.
 ROWS = {"OpenMathInstruct-2": (950_000, 50_000), "gsm8k": (7_473, 1_319), "DeepScaler": (40_300, 480)}
 
+# Where NeMo RL's classes of these names load from; DeepScaleR is validated on AIME 2024.
+REPOSITORIES = {
+    "OpenMathInstruct-2": {"nvidia/OpenMathInstruct-2"},
+    "gsm8k": {"openai/gsm8k"},
+    "DeepScaler": {"agentica-org/DeepScaleR-Preview-Dataset", "HuggingFaceH4/aime_2024"},
+}
+
 
 @dataclass(frozen=True)
 class Setup:

@@ -10,7 +10,7 @@ import yaml
 from postrender.helm import Engine
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, PROFILES, ROOT, SITE, Render
-from tests.recipes.contract import SETUPS, VERSIONS
+from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS
 from tests.recipes.rendered import NEWEST, ONE_GPU, framework_file, leaves, recipe_file, render_plan, stack
 
 OLDER = VERSIONS[1:]
@@ -98,3 +98,15 @@ def test_smoke_takes_one_gpu(render: Render) -> None:
     assert (worker["replicas"], str(limits["nvidia.com/gpu"])) == (1, "1")
     assert "networking.gke.io/interfaces" not in worker["template"]["metadata"].get("annotations", {})
     assert render("network", files=small) == []
+
+
+@pytest.mark.parametrize("recipe", sorted(SETUPS))
+def test_the_other_tasks_know_what_training_reads(recipe: str) -> None:
+    """Model and data sets are fetched before, and what older versions read from files is prepared from the same."""
+    job = yaml.safe_load(recipe_file(recipe).read_text("utf-8"))["job"]
+    assert list(job["fetch"]["models"]) == [job["config"]["policy"]["model_name"]]
+    assert set(job["fetch"]["datasets"]) == REPOSITORIES[SETUPS[recipe].dataset]
+    prepared = {entry["repository"] for entry in job.get("prepareData", {}).values()}
+    assert prepared == ({"openai/gsm8k"} if SETUPS[recipe].dataset == "gsm8k" else set())
+    revisions = [entry["revision"] for kind in job["fetch"].values() for entry in kind.values()]
+    assert set(revisions) == {"main"}

@@ -19,7 +19,7 @@ import pytest
 
 from jobs import configuration
 from tests.conftest import ROOT
-from tests.recipes.contract import SETUPS, VERSIONS
+from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS
 from tests.recipes.rendered import Config, leaves
 
 PROGRAM = ROOT / "tests/recipes/nemo_rl.py"
@@ -147,6 +147,16 @@ def test_what_the_framework_will_use(recipe: str, version: str, accepted: Any) -
     data = config["data"].get("default") or config["data"]
     assert data["prompt_file"] == "examples/prompts/cot.txt"
     assert {path for path, _ in leaves(config) if "_override_" in path} == set()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_data_sets_come_from_where_they_are_fetched(version: str) -> None:
+    """Another repository would be downloaded for nothing, and the training would ask the hub all the same."""
+    folder = sources(version) / "nemo_rl/data/datasets/response_datasets"
+    text = "".join(file.read_text("utf-8") for file in folder.glob("*.py"))
+    loaded = set(re.findall(r'load_dataset\(\s*"([^"]+)"', text))
+    missing = {one for each in REPOSITORIES.values() for one in each} - loaded
+    assert missing == ({"openai/gsm8k"} if version in ("v0.4.0", "v0.5.0") else set())
 
 
 @pytest.mark.parametrize("version", VERSIONS)
