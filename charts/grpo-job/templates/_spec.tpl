@@ -138,7 +138,7 @@ GRPO_FILE
 {{- define "grpo.programs" -}}
 {{- $programs := list "launch.py" "base.py" "configuration.py" "facts.py" "owner.py" "supervise.py" "workers.py" "ray_nodes.py" -}}
 {{- $own := dict
-  "fetch" (list "fetch.py" "fetch_code.py" "codetree.py" "hubcache.py" "tasklib.py")
+  "fetch" (list "fetch.py" "fetch_code.py" "fetch_tables.py" "codetree.py" "hubcache.py" "tasklib.py")
   "prepare-data" (list "prepare_data.py" "hubcache.py" "tasklib.py")
   "convert" (list "convert.py" "checkpoints.py" "tensors.py" "tasklib.py")
   "evaluate" (list "evaluate.py" (ternary "nemo_eval.py" "verl_eval.py" (eq .Values.job.framework "nemo-rl")) "staging.py" "children.py" "checkpoints.py" "tasklib.py")
