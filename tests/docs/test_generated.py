@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender.docs import kinds as kubernetes
-from postrender.docs import reference, sanity, schemas, sources
+from postrender.docs import reference, sanity, schemas, sources, tutorial
 from postrender.docs.__main__ import main
 from postrender.docs.files import ROOT
 from postrender.docs.sources import CHARTS, SECTIONS, Schema, SourceError, Sources
@@ -78,10 +78,18 @@ def test_the_kubernetes_schemas_are_fresh() -> None:
     assert kubernetes.TARGET.read_text("utf-8") == kubernetes.render(), "run `python -m postrender.docs.kinds`"
 
 
+def copy_sources(folder: Path) -> None:
+    """Copy what files are generated from."""
+    for name in ("schemas", "values"):
+        shutil.copytree(ROOT / name, folder / name)
+    (folder / "docs").mkdir()
+    shutil.copy(ROOT / tutorial.TEMPLATE, folder / "docs")
+
+
 def test_a_stale_file_is_named_with_the_command_that_mends_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
+    copy_sources(tmp_path)
     assert main([], root=tmp_path) == 0
     assert main(["--check"], root=tmp_path) == 0
     (tmp_path / "charts/storage/values.yaml").write_text("stack: {}\n", "utf-8")

@@ -1,0 +1,267 @@
+"""docs/tutorial.md: every name in it is what the charts render, for other machines and other names too."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from postrender.docs import stacknames, tutorial
+from postrender.docs.sources import SourceError
+from postrender.errors import UnreadableError
+from postrender.helm import Engine, Rendered
+from tests.conftest import LAYERS, ROOT, SITE, by_kind
+from tests.docs import pages
+
+RELEASE = {"network": "-network", "storage": "-storage", "raycluster": "-ray"}
+OTHER = """
+stack: {name: team7, names: {cluster: ours, serviceAccount: pods}}
+platform: {projectId: their-project, projectNumber: '42', capacity: {kind: reservation, reservation: blue}}
+network:
+  names: {prefix: h200-}
+  gvnic: {prefix: front, subnet: front-a}
+  rdma: {prefix: back, vpc: backbone, subnets: {rdma-3: spare}}
+storage: {data: null, runs: {mountPath: /mnt/runs, gcsfuse: {bucket: their-bucket, purpose: checkpoints}}}
+huggingface: {secret: {name: hub, key: token}, cache: {volume: runs}}
+job: {name: first, attempt: 3, volume: runs}
+tracking: {tensorboard: {server: {volume: runs}}}
+"""
+SPOT = "platform: {capacity: {kind: spot}}\nray: {workers: {replicas: 5}, test: {timeoutSeconds: 600}}\n"
+
+
+class Page:
+    """The page of one stack, and what the charts render for it."""
+
+    def __init__(self, files: list[str], helm: Engine, folder: Path) -> None:
+        self.files, self.text = files, tutorial.render(ROOT, files)
+        self.lines = list(pages.commands(self.text))
+        (folder / "values").symlink_to(ROOT / "values")
+        (folder / "my-site.yaml").symlink_to(SITE)
+        self.installs = list(pages.installs(self.text, folder))
+        self.rendered = [
+            helm.render(
+                str(ROOT / "charts" / one.layer),
+                one.files,
+                values=one.values,
+                release=one.release,
+                namespace=one.namespace,
+                notes=True,
+            )
+            for one in self.installs
+        ]
+
+    def of(self, layer: str, task: str = "train") -> Rendered:
+        """Return what the page's helm command of a layer, or of a task, renders."""
+        return next(
+            each
+            for one, each in zip(self.installs, self.rendered, strict=True)
+            if one.layer == layer and one.values.get("job", {}).get("task", "train") == task
+        )
+
+    def command(self, start: str) -> str:
+        (found,) = [line for line in self.lines if line.startswith(start)]
+        return found
+
+    def words(self, start: str) -> list[str]:
+        return [word for line in self.lines if line.startswith(start) for word in shlex.split(line)]
+
+
+def files(tmp_path: Path, accelerator: str, recipe: str, extra: str) -> list[str]:
+    found = [f"values/accelerators/{accelerator}.yaml", f"values/recipes/{recipe}.yaml", stacknames.EXAMPLE]
+    if not extra:
+        return found
+    (tmp_path / "mine.yaml").write_text(extra, encoding="utf-8")
+    return [*found, str(tmp_path / "mine.yaml")]
+
+
+@pytest.fixture(
+    params=[
+        ("b200", "gemma3-27b-gsm8k", ""),
+        ("h200", "gemma3-27b-gsm8k", OTHER),
+        ("b200", "gemma3-27b-gsm8k", SPOT),
+        ("h200", "smoke", ""),
+    ],
+    ids=["the page", "other names", "spot", "smoke"],
+)
+def page(request: pytest.FixtureRequest, tmp_path: Path, helm: Engine) -> Page:
+    (tmp_path / "work").mkdir()
+    return Page(files(tmp_path, *request.param), helm, tmp_path / "work")
+
+
+def notes(rendered: Rendered) -> str:
+    """Return the notes with each command on one line, with single spaces."""
+    return re.sub(r"[ \t]+", " ", (rendered.notes or "").replace("\\\n", " "))
+
+
+def test_every_helm_command_renders_and_all_layers_are_there(page: Page) -> None:
+    assert {one.layer for one in page.installs} == {*LAYERS}
+    assert {one.namespace for one in page.installs} == {"rl"}
+    tasks = [one.values["job"]["task"] for one in page.installs if one.values]
+    assert [task for task in tasks if task != "prepare-data"] == ["fetch", "convert", "evaluate"]
+
+
+def test_networks_and_subnets_are_those_of_the_network_chart(page: Page) -> None:
+    objects = page.of("network").documents
+    sets = [each["spec"] for each in objects if each["kind"] == "GKENetworkParamSet"]
+    made = [
+        (re.findall("--network=(\\S+)", line)[0], line.split()[5])
+        for line in page.lines
+        if line.startswith("gcloud compute networks subnets create")
+    ]
+    assert made == [(one["vpc"], one["vpcSubnet"]) for one in sets]
+    ranges = re.findall(r"--range=(\S+)", "\n".join(page.lines))
+    assert len(set(ranges)) == len(made)
+    vpcs = list(dict.fromkeys(one["vpc"] for one in sets))
+    created = [line.split() for line in page.lines if line.startswith("gcloud compute networks create")]
+    assert [words[4] for words in created] == vpcs
+    assert ["--network-profile=$ZONE-vpc-roce" in words for words in created] == [False, True]
+    deleted = page.words("gcloud compute networks subnets delete")[5:-2]
+    assert deleted == [name for _, name in made]
+    assert page.words("gcloud compute networks delete")[4:-1] == vpcs
+    firewall = page.words("gcloud compute firewall-rules create")[4]
+    assert page.words("gcloud compute firewall-rules delete")[4] == firewall
+    names = [each["metadata"]["name"] for each in objects if each["kind"] == "Network"]
+    assert f"Check: {names[0]} and {names[1]} to {names[-1]} exist" in page.text
+
+
+def test_the_node_pool_is_the_one_of_the_network_charts_notes(page: Page) -> None:
+    theirs = next(line.strip() for line in notes(page.of("network")).splitlines() if "node-pools create" in line)
+    nodes = by_kind(page.of("raycluster").documents, "RayCluster")["spec"]["workerGroupSpecs"][0]["replicas"]
+    named = {"POOL": "gpus", "CLUSTER": "$CLUSTER", "LOCATION": "$REGION", "ZONE": "$ZONE", "NODES": str(nodes)}
+    for word, name in named.items():
+        theirs = re.sub(rf"\b{word}\b", name, theirs)
+    assert sorted(page.words("gcloud container node-pools create")) == sorted(shlex.split(theirs))
+
+
+def test_what_the_notes_ask_for_is_what_the_page_does(page: Page) -> None:
+    said = notes(page.of("storage")) + notes(page.of("network")) + notes(page.of("raycluster"))
+    asked = [line.strip() for line in said.splitlines() if re.match(" +(gcloud storage|kubectl|helm install k)", line)]
+    assert len(asked) == 6
+    for command in asked:
+        if "TOKEN_FILE" in command or not command.startswith("kubectl get"):
+            assert command.replace("=REGION", "=$REGION") in [re.sub(" +", " ", line) for line in page.lines], command
+
+
+def test_names_of_the_cluster_the_claim_and_the_tests_are_the_charts(page: Page) -> None:
+    cluster = by_kind(page.of("raycluster").documents, "RayCluster")["metadata"]["name"]
+    assert f"raycluster/{cluster} " in page.command("kubectl wait --for=jsonpath='{.status.state}'")
+    assert f"service/{cluster}-head-svc " in page.command("kubectl exec")
+    claim = by_kind(page.of("storage").documents, "PersistentVolumeClaim")["metadata"]["name"]
+    assert page.command("kubectl get pvc").split()[3] == claim
+    account = by_kind(page.of("raycluster").documents, "RayCluster")["spec"]["headGroupSpec"]["template"]["spec"]
+    assert f"service account `{account['serviceAccountName']}`" in page.text.replace("\n", " ")
+    test = re.search(r"Test: (helm test .*? --timeout \S+)", notes(page.of("raycluster")))
+    assert test
+    assert page.command("helm test") == test[1]
+
+
+def test_jobs_and_directories_are_what_the_charts_make(page: Page) -> None:
+    made = {}
+    for one, each in zip(page.installs, page.rendered, strict=True):
+        if one.layer == "grpo-job":
+            made[by_kind(each.documents, "RayJob")["metadata"]["name"]] = each
+    named = re.findall(r"rayjob[/ ]([\w-]+)", "\n".join(line for line in page.lines if " -w" not in line))
+    assert {*named} == {*made}
+    directory = re.search(r"Checkpoints and logs: (\S+)", notes(page.of("grpo-job")))
+    assert directory
+    assert f"`{directory[1]}/hf/step_N`" in page.text
+    assert f"`{directory[1]}/evaluations`" in page.text
+    bucket = by_kind(page.of("storage").documents, "PersistentVolume")["spec"]["csi"]["volumeHandle"]
+    mount = re.search(r"mounted at (\S+)", notes(page.of("storage")))
+    assert mount
+    run = directory[1].removeprefix(mount[1])
+    entrypoints = "".join(by_kind(each.documents, "RayJob")["spec"]["entrypoint"] for each in made.values())
+    for line in page.lines:
+        for path in re.findall(r"gs://\S+", line):
+            assert path.startswith(f"gs://{bucket}")
+            rest = path.removeprefix(f"gs://{bucket}")
+            assert rest == "" or rest.startswith(f"{run}/")
+            if rest.endswith("/output.log"):
+                assert f'"{mount[1]}{rest.rpartition("/attempts/")[0]}"' in entrypoints
+    assert page.words("grpo checkpoints")[2] == page.words("grpo samples")[2] == run.rpartition("/")[2]
+
+
+def test_all_that_was_installed_is_uninstalled(page: Page) -> None:
+    gone = [word for line in page.lines if line.startswith("helm uninstall") for word in line.split()[2:-2]]
+    assert sorted(gone) == sorted(one.release for one in page.installs)
+
+
+def test_the_head_fits_its_machine(page: Page) -> None:
+    spec = by_kind(page.of("raycluster").documents, "RayCluster")["spec"]["headGroupSpec"]["template"]
+    asked = [one["resources"]["requests"] for one in spec["spec"]["containers"]]
+    sidecar = spec["metadata"]["annotations"]
+    cores = sum(float(one["cpu"]) for one in asked) + float(sidecar["gke-gcsfuse/cpu-limit"])
+    quantities = [*(one["memory"] for one in asked), sidecar["gke-gcsfuse/memory-limit"]]
+    memory = sum(stacknames.units(each) for each in quantities)
+    create = page.command("gcloud container clusters create")
+    size = int(re.findall("n2-standard-([0-9]+)", create)[0])
+    assert cores < size
+    assert memory * 1.0737 < 4 * size * 0.95
+    assert f"asks for {cores:g} cores and {memory:g}Gi" in page.text.replace("\n", " ")
+    disk = [*(one["ephemeral-storage"] for one in asked), sidecar["gke-gcsfuse/ephemeral-storage-limit"]]
+    assert int(re.findall("--disk-size=([0-9]+)", create)[0]) > sum(map(stacknames.units, disk)) * 1.0737 + 100
+
+
+def test_names_that_changed_are_gone(tmp_path: Path) -> None:
+    text = tutorial.render(ROOT, files(tmp_path, "h200", "gemma3-27b-gsm8k", OTHER))
+    commands = "\n".join(pages.blocks(text, "bash"))
+    for old in ("my-project", "my-gvnic", "my-rdma", "my-bucket", "gemma-", "gemma3-gsm8k", "hf-secret", "b200"):
+        assert old not in commands.replace("gemma3-27b-gsm8k.yaml", ""), old
+
+
+def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
+    text = tutorial.render(
+        ROOT, files(tmp_path, "b200", "gemma3-27b-gsm8k", "job: {config: {grpo: {max_num_steps: 40}}}")
+    )
+    assert "about 10.6 hours (40 steps of 950 s)" in text.replace("\n", " ")
+    assert "prepare-data" not in "".join(pages.blocks(text, "bash"))
+    older = "job: {version: v0.5.0}\nray: {head: {numCpus: 1}}\n"
+    text = tutorial.render(ROOT, files(tmp_path, "b200", "gemma3-27b-gsm8k", older))
+    assert "job.task=prepare-data" in "".join(pages.blocks(text, "bash"))
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "recipe", "extra", "sentence"),
+    [
+        ("gb200", "gemma3-27b-gsm8k", "", "accelerator b200 and h200"),
+        ("b200", "qwen2.5-32b-gsm8k-verl", "", "howto/verl.md"),
+        ("b200", "qwen2.5-1.5b-math", "", "a recipe with benchmarks"),
+        ("b200", "gemma3-27b-gsm8k", "platform: {kind: gke-autopilot}", "howto/autopilot.md"),
+        ("b200", "gemma3-27b-gsm8k", "network: {mode: dranet}", "network.mode multiNetwork"),
+        ("b200", "gemma3-27b-gsm8k", "platform: {capacity: {kind: queued}}", "on-demand, spot, reservation"),
+        ("b200", "gemma3-27b-gsm8k", "ray: {head: {cpu: '90'}}", "92 cores"),
+        ("b200", "gemma3-27b-gsm8k", "storage: {data: {gcsfuse: null, existingClaim: {name: x}}}", "runs in a bucket"),
+    ],
+)
+def test_a_stack_that_the_page_is_not_for_is_refused(
+    accelerator: str, recipe: str, extra: str, sentence: str, tmp_path: Path
+) -> None:
+    with pytest.raises(SourceError, match=re.escape(sentence)):
+        tutorial.render(ROOT, files(tmp_path, accelerator, recipe, extra))
+
+
+def test_a_placeholder_without_a_name_is_refused(tmp_path: Path) -> None:
+    for folder in ("schemas", "values"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "docs").mkdir()
+    text = (ROOT / tutorial.TEMPLATE).read_text(encoding="utf-8")
+    (tmp_path / tutorial.TEMPLATE).write_text(text.replace("{{bucket}}", "{{bukket}}"), encoding="utf-8")
+    with pytest.raises(SourceError, match=r"unknown \['bukket'\], never used \['bucket'\]"):
+        tutorial.render(tmp_path)
+
+
+def test_the_command_prints_the_page_and_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for name in tutorial.FILES for word in ("-f", name)]
+    assert tutorial.main(words) == 0
+    assert capsys.readouterr().out == (ROOT / tutorial.PAGE).read_text(encoding="utf-8")
+    assert tutorial.main([*words, "-f", "nowhere.yaml"]) == UnreadableError.exit_code
+    assert "nowhere.yaml" in capsys.readouterr().err
+
+
+def test_the_page_is_short_and_says_what_was_not_run() -> None:
+    text = (ROOT / tutorial.PAGE).read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert len(prose.split()) < 1500
+    assert "Nothing here was run on GKE or on GPUs by us" in prose.replace("\n", " ")
