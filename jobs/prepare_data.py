@@ -124,7 +124,8 @@ def read_rows(files: list[str], entry: Record) -> list[Row]:
 
 
 def write_lines(path: str, rows: list[Row]) -> None:
-    lines = [{"question": row["question"], "answer": row["answer"]} for row in rows]
+    # NeMo RL v0.4.0 looks each row's task up in a table that knows math alone; later versions set or drop the key.
+    lines = [{"question": row["question"], "answer": row["answer"], "task_name": "math"} for row in rows]
     replace(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 

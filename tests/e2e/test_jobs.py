@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -49,6 +50,22 @@ def test_a_failing_trainer_fails_the_job(run: Stack, image: Image) -> None:
     assert status["jobDeploymentStatus"] == "Failed"
     assert "exit code 3" in status["message"]
     assert len(image.calls()) == 1
+
+
+@ONE_HELM
+def test_verl_gets_its_configuration_and_its_code(run: Stack, image: Image) -> None:
+    """On the other recipe's cluster, whose image is asked for: what differs is the driver alone."""
+    nemo = yaml.safe_load((run.repository / f"values/recipes/{run.recipe}.yaml").read_text())
+    verl = run.with_recipe("qwen2.5-32b-gsm8k-verl").with_values(images=nemo["images"])
+    plan = json.loads(verl.entrypoint().split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0])
+    image.behave()
+    image.prepare(verl, plan)
+    verl.install("grpo-job")
+    verl.until_job("SUCCEEDED")
+    (call,) = image.calls()
+    config = yaml.safe_load(call.config)
+    assert config["actor_rollout_ref"]["rollout"]["n"] == 8
+    assert config == plan["config"]
 
 
 @ONE_HELM

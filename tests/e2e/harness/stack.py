@@ -93,6 +93,11 @@ class Stack:
         """Render a layer without installing it."""
         return self.helm.template(self.release(layer), self.chart(layer), self.namespace, self.options())
 
+    def entrypoint(self) -> str:
+        """Return what the RayJob of this stack runs."""
+        job = next(item for item in self.render("grpo-job") if item["kind"] == "RayJob")
+        return str(job["spec"]["entrypoint"])
+
     @property
     def values(self) -> Values:
         """The site file with this stack's changes."""
