@@ -191,7 +191,7 @@ def preparation(tree: Tree) -> Names:
     """Return the step of task prepare-data, or why there is none."""
     run, version = tree["job"]["name"], tree["job"]["version"]
     if not needs_data(tree):
-        why = f"NeMo RL {version} reads the data set of this recipe by itself, and its benchmarks come from the hub"
+        why = f"NeMo RL {version} reads the data set of this recipe by itself, and evaluation downloads its benchmarks"
         return {"prepare": f"Task `prepare-data` is not needed: {why}.", "prepare_release": ""}
     release, job = f"{run}-prepare-data", f"{run}-prepare-data-{tree['job']['attempt']}"
     lines = [

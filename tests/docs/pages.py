@@ -52,7 +52,7 @@ def written(page: str) -> dict[str, str]:
     for block in [*blocks(page, "yaml"), *blocks(page, "python")]:
         if name := re.match(r"# (\S+\.(?:yaml|py))\b", block):
             found[name[1]] = block
-    return found
+    return found | {name: text for text, name in re.findall(r"^\$ echo '(.*)' > (\S+)$", page, re.MULTILINE)}
 
 
 def folder_of(page: str, folder: Path) -> Path:

@@ -1,0 +1,204 @@
+"""The pages of docs/: what they tell to write renders, what they tell to run runs, and what they name is there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from postrender import cli, lint
+from postrender.errors import RenderError
+from postrender.helm import Engine
+from tests.conftest import LAYERS, ROOT, stack_files
+from tests.docs import pages
+from tests.jobs import checkpoint_files
+
+TASKS = ("train", "fetch", "prepare-data", "convert", "evaluate", "clean")
+TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages.PAGES}
+HOWTO = [name for name in TEXTS if "howto/" in name]
+# options.md has a test of its own, which renders its blocks in the same way.
+RENDERED = [name for name in TEXTS if pages.blocks(TEXTS[name], "yaml") and not name.endswith("options.md")]
+
+
+def blocks() -> Iterator[Any]:
+    """Give each block of values with the stack that it is laid over; a comment above a block may name another one."""
+    for name in RENDERED:
+        parts = re.split(r"^(```yaml\n.*?^```)", TEXTS[name], flags=re.DOTALL | re.MULTILINE)
+        for number in range(1, len(parts), 2):
+            block = parts[number].removeprefix("```yaml\n").removesuffix("```")
+            above = pages.STACK.search(parts[number - 1][-80:])
+            stack = (above[1], above[2]) if above else pages.stack_of(TEXTS[name])
+            if "apiVersion:" not in block:
+                yield pytest.param(stack, block, id=f"{Path(name).stem}-{number}")
+
+
+def everything(helm: Engine, files: list[Path]) -> dict[str, object]:
+    """Return what each layer and each task renders to, or why it is refused."""
+    found: dict[str, object] = {}
+    for layer, task in [*((layer, "train") for layer in LAYERS), *(("grpo-job", task) for task in TASKS[1:])]:
+        chart = str(ROOT / "charts" / layer)
+        try:
+            one = helm.render(chart, files, values={"job": {"task": task}}, release=layer, namespace="rl", notes=True)
+            found[f"{layer} {task}"] = (one.manifest, one.notes)
+        except RenderError as error:
+            found[f"{layer} {task}"] = error
+    return found
+
+
+def refused(found: dict[str, object]) -> dict[str, str]:
+    return {name: str(one) for name, one in found.items() if isinstance(one, RenderError)}
+
+
+@pytest.mark.parametrize(("stack", "block"), list(blocks()))
+def test_a_block_is_what_its_reader_can_use(stack: tuple[str, str], block: str, helm: Engine, tmp_path: Path) -> None:
+    """As the last file of a stack, in all charts and tasks; it changes something, and nothing is refused for it."""
+    file = tmp_path / "last.yaml"
+    file.write_text(block, encoding="utf-8")
+    before, after = stack_files(*stack), [*stack_files(*stack), file]
+    assert [finding.message for finding in lint.lint([str(path) for path in after])] == []
+    one, other = everything(helm, before), everything(helm, after)
+    assert set(refused(other)) <= set(refused(one)), refused(other)
+    assert {name: str(each) for name, each in one.items()} != {name: str(each) for name, each in other.items()}
+
+
+def test_the_pattern_finds_the_blocks() -> None:
+    assert len(list(blocks())) >= 20
+    assert {name for name in HOWTO if name not in RENDERED} == set()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_helm_command_renders(name: str, helm: Engine, tmp_path: Path) -> None:
+    """With the files and options that it gives; and the RayJobs that the page names are among what it renders."""
+    folder = pages.folder_of(TEXTS[name], tmp_path)
+    made = set()
+    for one in pages.installs(TEXTS[name], folder):
+        chart = str(ROOT / "charts" / one.layer)
+        rendered = helm.render(chart, one.files, values=one.values, release=one.release, namespace=one.namespace)
+        assert rendered.manifest or one.layer == "network"
+        made |= {each["metadata"]["name"] for each in rendered.documents if each["kind"] == "RayJob"}
+    commands = "\n".join(command for command in pages.commands(TEXTS[name]))
+    named = set(re.findall(r"rayjob[/ ]([a-z0-9][\w-]*-[0-9]+)\b", commands))
+    assert named <= made, named - made
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_shell_block_is_one(name: str) -> None:
+    """Bash reads it, and the files of the checkout that it names exist."""
+    for block in pages.blocks(TEXTS[name], "bash"):
+        done = subprocess.run(["bash", "-n"], input=block, text=True, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), block
+    for command in pages.commands(TEXTS[name]):
+        for path in pages.paths(command):
+            assert (ROOT / path).exists(), f"{path} in: {command}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a folder with a run directory, as a volume that is mounted here has it; commands run in it."""
+    run = tmp_path / "runs/gemma3-gsm8k"
+    checkpoint_files.nemo_rl(run, 10, value=0.5)
+    logs = run / "logs/exp_001"
+    logs.mkdir(parents=True)
+    row = {"content": [["question", "answer", "said"]], "rewards": [0.5], "idx": 0}
+    for step in (1, 10):
+        (logs / f"train_data_step{step}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def offline(command: str) -> list[str] | None:
+    """Return the words of a command of grpo as they can be run here; what asks a cluster only shows how."""
+    words = shlex.split(command, comments=True)
+    if words[:1] != ["grpo"]:
+        return None
+    words = words[1:]
+    return [*words, "--show-commands"] if words[0] in ("checkpoints", "samples") and "-f" in words else words
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]])
+def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages.folder_of(TEXTS[name], folder)
+    ran = 0
+    for command in pages.commands(TEXTS[name]):
+        if words := offline(command):
+            assert cli.main(words) == 0, (command, capsys.readouterr())
+            ran += 1
+    assert ran
+
+
+def test_the_list_of_checkpoints_looks_as_in_the_tutorial(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["checkpoints", "runs/gemma3-gsm8k"]) == 0
+    shown = capsys.readouterr().out.splitlines()[0]
+    (text,) = pages.blocks(TEXTS["docs/tutorial.md"], "text")
+    assert text.rstrip("\n") == shown.replace(shown.split()[-1], "val:accuracy")
+
+
+@pytest.mark.parametrize("name", [*TEXTS, "README.md", "CONTRIBUTING.md"])
+def test_a_link_leads_somewhere(name: str) -> None:
+    """To a file, and to a heading of it where it names one."""
+    page = ROOT / name
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        file = (page.parent / target).resolve() if target else page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in pages.headings(file.read_text(encoding="utf-8")), f"{target}#{anchor}"
+
+
+def test_the_index_has_every_page() -> None:
+    listed = set(re.findall(r"\]\(([^)#:]+)\)", TEXTS["docs/README.md"]))
+    assert listed == {name.removeprefix("docs/") for name in TEXTS} - {"README.md"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_page_keeps_to_its_form(name: str) -> None:
+    """How-tos are short; no dash stands for a missing verb; prose fits a screen."""
+    assert "\u2014" not in TEXTS[name]
+    if name in HOWTO:
+        assert len(TEXTS[name].splitlines()) <= 80
+
+
+def test_the_quota_of_the_kueue_page_holds_its_stack(helm: Engine) -> None:
+    text = TEXTS["docs/howto/kueue.md"]
+    (manifest,) = [block for block in pages.blocks(text, "yaml") if "apiVersion:" in block]
+    objects = {one["kind"]: one for one in yaml.safe_load_all(manifest)}
+    (group,) = objects["ClusterQueue"]["spec"]["resourceGroups"]
+    quota = {one["name"]: one["nominalQuota"] for one in group["flavors"][0]["resources"]}
+    assert [*quota] == group["coveredResources"]
+    assert group["flavors"][0]["name"] == objects["ResourceFlavor"]["metadata"]["name"]
+    assert objects["LocalQueue"]["spec"]["clusterQueue"] == objects["ClusterQueue"]["metadata"]["name"]
+    values = {"ray": {"kueue": {"queue": objects["LocalQueue"]["metadata"]["name"]}}}
+    rendered = helm.render(str(ROOT / "charts/raycluster"), stack_files(), values=values, release="r", namespace="rl")
+    (cluster,) = [one for one in rendered.documents if one["kind"] == "RayCluster"]
+    groups = [(1, cluster["spec"]["headGroupSpec"])]
+    groups += [(one["replicas"], one) for one in cluster["spec"]["workerGroupSpecs"]]
+    asked: dict[str, float] = {}
+    for count, one in groups:
+        for container in one["template"]["spec"]["containers"]:
+            for resource, amount in container["resources"]["requests"].items():
+                asked[resource] = asked.get(resource, 0) + count * float(str(amount).removesuffix("Gi"))
+    assert asked == {name: float(str(amount).removesuffix("Gi")) for name, amount in quota.items()}
+
+
+def test_the_table_of_versions_is_what_the_files_say(render_text: Callable[..., Any]) -> None:
+    """Ray, driver and CPUs of the head of each version, from values/frameworks and the recipe."""
+    text = TEXTS["docs/howto/older-versions.md"]
+    rows = dict(re.findall(r"^\| ([^|]+?) \| (.*) \|$", text, re.MULTILINE))
+    versions = [
+        yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
+        for file in (
+            "values/recipes/gemma3-27b-gsm8k.yaml",
+            *(f"values/frameworks/nemo-rl-v0.{minor}.0.yaml" for minor in (6, 5, 4)),
+        )
+    ]
+    images = [one["images"]["training"] for one in versions]
+    assert rows["Ray"].split(" | ") == [str(one["rayVersion"]) for one in images]
+    assert rows["NVIDIA driver from"].split(" | ") == [str(one["minimumDriver"]) for one in images]
+    heads = [str(one["ray"]["head"].get("numCpus", 0)) for one in versions]
+    assert rows["CPU of the head for Ray (`ray.head.numCpus`)"].split(" | ") == heads
