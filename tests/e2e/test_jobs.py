@@ -87,6 +87,30 @@ def test_a_killed_trainer_resumes_from_its_last_checkpoint(run: Stack, image: Im
     assert image.starts() == [0, 2]
 
 
+@ONE_HELM
+def test_tasks_beside_a_run(run: Stack, image: Image) -> None:
+    """The real programs: data is prepared before the run, and its checkpoints are deleted after it."""
+    raw = run.on_volume("/data/raw/train.jsonl")
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    raw.write_text(json.dumps({"question": "Half of 144?", "answer": "144 / 2 = 72\n#### 72"}) + "\n")
+    prepare = run.with_values(job={"task": "prepare-data", "prepareData": {"gsm8k": {"repository": "/data/raw"}}})
+    prepare.install("grpo-job")
+    prepare.until_job("SUCCEEDED")
+    prepared = json.loads(run.on_volume("/data/datasets/gsm8k/train.jsonl").read_text())
+    assert prepared["answer"] == "72"
+    image.behave(steps=2)
+    run.install("grpo-job")
+    run.until_job("SUCCEEDED")
+    steps = run.on_volume(f"/data/runs/{run.job}/checkpoints")
+    assert sorted(path.name for path in steps.iterdir()) == ["step_1", "step_2"]
+    clean = run.with_values(job={"task": "clean"})
+    clean.install("grpo-job")
+    clean.until_job("SUCCEEDED")
+    assert not steps.exists() or not list(steps.iterdir())
+    clean.uninstall("grpo-job")
+    prepare.uninstall("grpo-job")
+
+
 def test_a_changed_spec_is_refused_and_the_run_goes_on(run: Stack, image: Image, kube: Kube) -> None:
     image.behave(hold=True)
     run.install("grpo-job")
