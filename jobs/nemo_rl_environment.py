@@ -43,13 +43,14 @@ def pair(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Pair:
 
 # Calls wait for workers, hence several at a time; the workers keep to one.
 @ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=64)
-class RewardsEnvironment(EnvironmentInterface):
+class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the image's class, unknown here
     """Judges finished responses: an episode is one turn."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         runtime = {"py_executable": PY_EXECUTABLES.SYSTEM}
         count = int((config or {}).get("num_workers") or 8)
-        self.workers = [RewardWorker.options(runtime_env=runtime).remote() for _ in range(count)]
+        worker: Any = RewardWorker  # the decorator has made an actor class of it
+        self.workers = [worker.options(runtime_env=runtime).remote() for _ in range(count)]
         self.turn, self.lock, self.tally = itertools.count(), threading.Lock(), rewards.Tally()
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> Any:

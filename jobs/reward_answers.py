@@ -129,7 +129,7 @@ class Verifier:
             child.stdin.write(question.encode() + b"\n")
             child.stdin.flush()
             if select.select([child.stdout], [], [], PATIENCE)[0]:
-                return child.stdout.readline().decode().strip()
+                return str(child.stdout.readline().decode().strip())
         return ""
 
     def __call__(self, truth: str, answer: str) -> bool:
