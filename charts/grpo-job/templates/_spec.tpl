@@ -31,15 +31,15 @@
 {{- end }}
 
 {{/* grpo.plan: what the entrypoint's program has to do, as JSON.
-                                                                  include "grpo.plan" (list $ "DIGEST") */}}
+                                                                  include "grpo.plan" $ */}}
 {{- define "grpo.plan" -}}
-{{- $root := index . 0 -}}
+{{- $root := . -}}
 {{- $job := $root.Values.job -}}
 {{- include "grpo.check" $root -}}
 {{- $plan := dict
   "run" $job.name
   "attempt" (int64 $job.attempt)
-  "digest" (index . 1)
+  "digest" (include "grpo.digestPlace" .)
   "runDirectory" (include "grpo.jobDirectory" $root)
   "takeoverSeconds" (int64 $job.takeoverSeconds)
   "facts" (include "common.facts" $root | fromJson)
@@ -106,9 +106,9 @@
 {{/* grpo.entrypoint: shell command of the Ray job, the plan first. Ray gives it to sh; the quoted here-documents keep sh from reading anything in
      them, and nothing needs to be mounted, because a cluster that runs cannot be given a mount. -I: no module of the folder in which
      the job starts stands in for one of Python's.
-                                                                  include "grpo.entrypoint" (list $ "DIGEST") */}}
+                                                                  include "grpo.entrypoint" $ */}}
 {{- define "grpo.entrypoint" -}}
-{{- $root := index . 0 -}}
+{{- $root := . -}}
 set -eu
 exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}
@@ -150,9 +150,9 @@ GRPO_FILE
 {{- concat $programs $own | toJson -}}
 {{- end }}
 
-{{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" (list $ "DIGEST") */}}
+{{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" $ */}}
 {{- define "grpo.specText" -}}
-{{- $root := index . 0 -}}
+{{- $root := . -}}
 {{- $entrypoint := include "grpo.entrypoint" . -}}
 {{- if gt (len $entrypoint) 98304 -}}
 {{- fail (printf "the entrypoint has %d bytes, and Ray starts none of 128 KiB or more (ours: 98304): shorten job.config" (len $entrypoint)) -}}
@@ -175,11 +175,19 @@ rayClusterSpec:
 {{- end }}
 {{- end }}
 
-{{/* grpo.digest: digest of the spec, computed with the digest's own place left empty.
-                                                                  include "grpo.digest" $ */}}
-{{- define "grpo.digest" -}}
-{{- include "grpo.specText" (list . "") | fromYaml | toJson | sha256sum -}}
+{{/* grpo.spec: text and digest of the spec, as JSON. The digest is that of the text before it is put into its own place. The lock and the
+     RayJob both need it, and all templates see the same .Release: it is made once a render.
+                                                                  include "grpo.spec" $ | fromJson */}}
+{{- define "grpo.spec" -}}
+{{- if not (hasKey .Release "grpoSpec") -}}
+{{- $text := include "grpo.specText" . -}}
+{{- $digest := sha256sum $text -}}
+{{- $_ := set .Release "grpoSpec" (dict "text" (replace (include "grpo.digestPlace" .) $digest $text) "digest" $digest | toJson) -}}
+{{- end -}}
+{{- .Release.grpoSpec -}}
 {{- end }}
+
+{{- define "grpo.digestPlace" }}(sha256 of this spec){{ end }}
 
 {{/* grpo.ephemeralReplicas: GPU workers of a cluster that the job brings itself: what the task needs, and no node more.
                                                                   include "grpo.ephemeralReplicas" $ */}}
