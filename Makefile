@@ -71,8 +71,9 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/render.py
 	$(BIN)/python bench/dead_values.py
 
-tools: ## Build pinned Helm 3, Helm 4, linters and a control plane into .tools/ (needs Go; about 10 minutes, once)
+tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh
+	tools/torch.sh
 
 e2e: $(STAMP) tools ## Install the stack on a real control plane with the real KubeRay operator (needs root on Linux)
 	tools/ray.sh

@@ -87,9 +87,9 @@ def staged(task: Record, model: str) -> str:
     source = local_folder(model)
     if not source:
         return model
-    target = staging.target_of(
-        source, root or os.path.join(tempfile.gettempdir(), "grpo-models"), model.strip("/").split("/")[-1]
-    )
+    # By the run, so that task clean finds the copies.
+    folder = os.path.join(root or os.path.join(tempfile.gettempdir(), "grpo-models"), task["run"])
+    target = staging.target_of(source, folder, model.strip("/").split("/")[-1])
     # A program of its own, because Ray takes over the signals of the one that it is imported in.
     if subprocess.run([sys.executable, staging.__file__, source, target], check=False).returncode:
         raise Refused(f"{model} was not copied to {target} on every node; the lines above say why")

@@ -11,8 +11,10 @@ import contextlib
 import errno
 import json
 import os
+import shlex
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +32,9 @@ HERE = Path(__file__).parent
 def prepare_command(plan: Record) -> list[str]:
     """Enter the working directory and return the trainer's command, its program as an absolute path."""
     image, folder = plan["facts"].get("image", "of this pod"), plan["workingDirectory"]
+    if folder.startswith("{programs}"):
+        folder = folder.replace("{programs}", str(HERE))
+        os.makedirs(folder, exist_ok=True)
     try:
         os.chdir(folder)
     except OSError as error:
@@ -111,6 +116,20 @@ def write_files(plan: Record, folder: Path) -> None:
         replace(folder / "code" / name, (HERE / name).read_text(encoding="utf-8"), "draft")
 
 
+def run_checks(plan: Record) -> None:
+    """Run programs that find a mistake in what was written before a GPU waits for it.
+
+    Code that was fetched must be what was recorded then; rewards must load.
+    """
+    if code := plan.get("code"):
+        from codetree import verify_code
+
+        say(f"{code} is as it was fetched, {verify_code(code)[:12]}")
+    for words in plan.get("checks") or []:
+        if subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode:
+            raise Refused(f"{shlex.join(words)} found a mistake, see above")
+
+
 def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
     """Run the trainer, and again after a failure up to plan["retries"] times; return its last exit code."""
     retries = plan.get("retries", 0)
@@ -160,6 +179,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         outputs.enter_context(copied(folder / "output.log"))
         write_files(plan, folder)
         os.environ.update(plan.get("environment") or {})
+        run_checks(plan)
         return train(plan, words, owner, mask)
     finally:
         owner.release()

@@ -124,17 +124,18 @@ def read_rows(files: list[str], entry: Record) -> list[Row]:
 
 
 def write_lines(path: str, rows: list[Row]) -> None:
-    lines = [{"question": row["question"], "answer": row["answer"]} for row in rows]
+    # NeMo RL v0.4.0 looks each row's task up in a table that knows math alone; later versions set or drop the key.
+    lines = [{"question": row["question"], "answer": row["answer"], "task_name": "math"} for row in rows]
     replace(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
-def write_parquet(path: str, rows: list[Row], split: str) -> None:
+def write_parquet(path: str, rows: list[Row], split: str, instruction: str) -> None:
     """Write the columns that verl reads; extra_info travels along for a reward function of one's own."""
     table = arrow().Table.from_pylist(
         [
             {
                 "data_source": DATA_SOURCE,
-                "prompt": [{"role": "user", "content": f"{row['question']}\n\n{INSTRUCTION}"}],
+                "prompt": [{"role": "user", "content": f"{row['question']}\n\n{instruction}"}],
                 "ability": "math",
                 "reward_model": {"style": "rule", "ground_truth": row["answer"]},
                 "extra_info": {"split": split, "index": i, "question": row["question"], "answer": row["solution"]},
@@ -174,10 +175,10 @@ def intact(folder: str, record: Record, request: Record) -> bool:
     return record.get("request") == request and bool(parts) and all(same)
 
 
-def write_split(folder: str, split: str, rows: list[Row], ending: str) -> Record:
+def write_split(folder: str, split: str, rows: list[Row], ending: str, instruction: str) -> Record:
     file = os.path.join(folder, f"{split}.{ending}")
     if ending == "parquet":
-        write_parquet(file, rows, split)
+        write_parquet(file, rows, split, instruction)
     else:
         write_lines(file, rows)
     say(f"{len(rows)} rows in {file}; the first answer is {rows[0]['answer']}")
@@ -186,7 +187,8 @@ def write_split(folder: str, split: str, rows: list[Row], ending: str) -> Record
 
 def prepare(name: str, entry: Record, folder: str, ending: str) -> None:
     source, origin = find_source(entry)
-    request: Record = {"version": VERSION, "format": ending, "origin": origin, "instruction": INSTRUCTION}
+    instruction = entry.get("instruction") or INSTRUCTION
+    request: Record = {"version": VERSION, "format": ending, "origin": origin, "instruction": instruction}
     request |= {key: entry.get(key) or "" for key in ("subset", "question", "answer")}
     path = os.path.join(folder, RECORD)
     record = read_json(path)
@@ -200,7 +202,7 @@ def prepare(name: str, entry: Record, folder: str, ending: str) -> None:
         raise Refused(f"{folder}/{foreign[0]}.{ending} is there and was not made by this task: move it away")
     # From here on the directory is this task's own, and not a good one until the record names its files.
     write_json(path, {"request": request})
-    splits = {split: write_split(folder, split, rows, ending) for split, rows in parts.items()}
+    splits = {split: write_split(folder, split, rows, ending, instruction) for split, rows in parts.items()}
     write_json(path, {"request": request, "splits": splits})
 
 

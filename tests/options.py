@@ -82,6 +82,7 @@ FACTORS: dict[str, dict[str, Values]] = {
         "made": instead(pvc={"storageClassName": "lustre", "size": "9000Gi", "lustre": MADE}),
     },
     "local": {"off": {}, "on": {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "20Gi"}}}}},
+    "task": {task: {"job": {"task": task}} for task in ("train", "fetch", "evaluate")},
     "cluster": {mode: {"job": {"cluster": {"mode": mode}}} for mode in ("existing", "ephemeral")},
     "head": {
         "plain": {},
@@ -155,6 +156,14 @@ def refused() -> Iterator[Refused]:
 
 
 REFUSED = tuple(refused())
+LAYERS = ("network", "storage", "raycluster", "grpo-job")
+
+
+def layers(row: Row) -> list[str]:
+    """Return the charts that a row uses: where there are no GPUs, nothing trains and nothing is evaluated."""
+    return [layer for layer in LAYERS if layer != "grpo-job" or row["accelerator"] != "cpu" or row["task"] == "fetch"]
+
+
 # A machine without RDMA has nothing to install either: the mode is refused first.
 NEEDS_RDMA = {("accelerator", name) for name in ("h100-mega", "rtx-pro-6000", "cpu")}
 

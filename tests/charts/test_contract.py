@@ -135,7 +135,7 @@ SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
 }
 
 # Parts of the job that count for one task only.
-TASKS = {"step": "convert", "fetch": "fetch", "prepareData": "prepare-data", "evaluate": "evaluate", "clean": "clean"}
+TASKS = {"step": "convert", "convert": "convert", "fetch": "fetch", "prepareData": "prepare-data", "evaluate": "evaluate", "clean": "clean"}
 
 # Their only effect by themselves is a refusal: tests/charts/test_profiles.py, test_a_framework_and_its_version_go_together.
 REFUSES = {("images", "training", "arm64"), ("job", "framework")}

@@ -21,6 +21,8 @@ def test_a_package_holds_real_files_and_what_it_needs(layer: str, packages: Path
     assert (chart / "charts/common/templates/_names.tpl").is_file()
     assert {path.name for path in (chart / "values/accelerators").iterdir()} == {f"{name}.yaml" for name in PROFILES}
     assert (chart / "values/recipes/gemma3-27b-gsm8k.yaml").is_file()
+    # Tests that import the programs leave byte code beside them.
+    assert not list(chart.rglob("*.pyc"))
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -9,22 +9,17 @@ import pytest
 from postrender.errors import RenderError
 from postrender.helm import Rendered
 from tests import options
-from tests.conftest import LAYERS, Render
+from tests.conftest import Render
 
 RenderText = Callable[..., Rendered]
 ROWS = options.rows()
-
-
-def layers(row: options.Row) -> list[str]:
-    """Return the charts that a row uses: no training without GPUs."""
-    return [layer for layer in LAYERS if layer != "grpo-job" or row["accelerator"] != "cpu"]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=options.label)
 def test_a_row_of_pairs_renders(row: options.Row, render: Render) -> None:
     """Each object is valid by the schema of its kind, and no two have one identity."""
     values = options.values(row)
-    objects = [item for layer in layers(row) for item in render(layer, values, accelerator=row["accelerator"])]
+    objects = [item for layer in options.layers(row) for item in render(layer, values, accelerator=row["accelerator"])]
     identities = [(item["kind"], item["metadata"].get("namespace"), item["metadata"]["name"]) for item in objects]
     assert len(identities) == len(set(identities))
 

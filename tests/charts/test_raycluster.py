@@ -386,7 +386,9 @@ def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
     head, worker = parts(objects)
     facts = json.loads(environment(head)["GRPO_CLUSTER_FACTS"])
     assert (facts["gpuNodes"], facts["headCpus"]) == (2, 216)
-    head["spec"]["containers"][0]["env"].pop()
+    own = [entry["name"] for entry in head["spec"]["containers"][0]["env"][-2:]]
+    assert own == ["GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S"]
+    del head["spec"]["containers"][0]["env"][-2:]
     head["spec"]["containers"][0]["name"] = "ray-worker"
     head["metadata"]["labels"]["grpo-charts/part"] = "worker"
     assert head == worker

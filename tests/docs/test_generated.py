@@ -27,6 +27,17 @@ TOKEN = "hf_" + "NotARealToken0123456789"
 # The distribution has no type hints.
 jsonschema: Any = importlib.import_module("jsonschema")
 TREE = sources.load(ROOT)
+# Keys of maps that "data" could not be.
+EXAMPLE_KEYS = {
+    "interfaces": "eth1",
+    "subnets": "rdma-0",
+    "configFor": "b200",
+    "refuses": "spot",
+    "env": "NCCL_X",
+    "models": "google/gemma-3-1b-it",
+    "datasets": "openai/gsm8k",
+    "benchmarks": "math500",
+}
 
 
 def chart_schema(chart: str) -> Schema:
@@ -50,9 +61,7 @@ def leaves(raw: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         for key, inner in node["properties"].items():
             yield from leaves(inner, (*path, key))
     elif isinstance(node.get("additionalProperties"), dict):
-        key = {"interfaces": "eth1", "subnets": "rdma-0", "configFor": "b200", "refuses": "spot", "env": "NCCL_X"}.get(
-            path[-1], "data"
-        )
+        key = EXAMPLE_KEYS.get(path[-1], "data")
         yield from leaves(node["additionalProperties"], (*path, key))
     else:
         yield path, node

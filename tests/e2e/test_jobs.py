@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -52,6 +53,22 @@ def test_a_failing_trainer_fails_the_job(run: Stack, image: Image) -> None:
 
 
 @ONE_HELM
+def test_verl_gets_its_configuration_and_its_code(run: Stack, image: Image) -> None:
+    """On the other recipe's cluster, whose image is asked for: what differs is the driver alone."""
+    nemo = yaml.safe_load((run.repository / f"values/recipes/{run.recipe}.yaml").read_text())
+    verl = run.with_recipe("qwen2.5-32b-gsm8k-verl").with_values(images=nemo["images"])
+    plan = json.loads(verl.entrypoint().split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0])
+    image.behave()
+    image.prepare(verl, plan)
+    verl.install("grpo-job")
+    verl.until_job("SUCCEEDED")
+    (call,) = image.calls()
+    config = yaml.safe_load(call.config)
+    assert config["actor_rollout_ref"]["rollout"]["n"] == 8
+    assert config == plan["config"]
+
+
+@ONE_HELM
 def test_retries_start_the_trainer_again(run: Stack, image: Image) -> None:
     image.behave(exit=[7, 0])
     run.with_values(job={"retries": 1}).install("grpo-job")
@@ -68,6 +85,30 @@ def test_a_killed_trainer_resumes_from_its_last_checkpoint(run: Stack, image: Im
     second.upgrade("grpo-job")
     second.until_job("SUCCEEDED")
     assert image.starts() == [0, 2]
+
+
+@ONE_HELM
+def test_tasks_beside_a_run(run: Stack, image: Image) -> None:
+    """The real programs: data is prepared before the run, and its checkpoints are deleted after it."""
+    raw = run.on_volume("/data/raw/train.jsonl")
+    raw.parent.mkdir(parents=True, exist_ok=True)
+    raw.write_text(json.dumps({"question": "Half of 144?", "answer": "144 / 2 = 72\n#### 72"}) + "\n")
+    prepare = run.with_values(job={"task": "prepare-data", "prepareData": {"gsm8k": {"repository": "/data/raw"}}})
+    prepare.install("grpo-job")
+    prepare.until_job("SUCCEEDED")
+    prepared = json.loads(run.on_volume("/data/datasets/gsm8k/train.jsonl").read_text())
+    assert prepared["answer"] == "72"
+    image.behave(steps=2)
+    run.install("grpo-job")
+    run.until_job("SUCCEEDED")
+    steps = run.on_volume(f"/data/runs/{run.job}/checkpoints")
+    assert sorted(path.name for path in steps.iterdir()) == ["step_1", "step_2"]
+    clean = run.with_values(job={"task": "clean"})
+    clean.install("grpo-job")
+    clean.until_job("SUCCEEDED")
+    assert not steps.exists() or not list(steps.iterdir())
+    clean.uninstall("grpo-job")
+    prepare.uninstall("grpo-job")
 
 
 def test_a_changed_spec_is_refused_and_the_run_goes_on(run: Stack, image: Image, kube: Kube) -> None:

@@ -8,7 +8,7 @@ from tests import options
 
 from conftest import NewStack
 from harness.kube import Kube, KubectlError, Manifest
-from harness.stack import LAYERS, Stack
+from harness.stack import Stack
 
 # Its CRD is not public in a form that we could install; the schema of ours judges it in the suite.
 NOT_SERVED = {"ComputeDomain"}
@@ -60,7 +60,7 @@ def test_every_pair_of_options_gives_objects_and_pods(
     count = 0
     for number, row in enumerate(options.rows()):
         stack = new_stack(row["accelerator"], namespace=namespace)
-        layers = [layer for layer in LAYERS if layer != "grpo-job" or row["accelerator"] != "cpu"]
+        layers = options.layers(row)
         rendered = [item for layer in layers for item in render(engine, stack, layer, row)]
         pods = as_pods(rendered, f"row{number}-")
         count += len(pods)

@@ -61,7 +61,8 @@ def test_what_is_no_number_is_no_answer(answer: str | None) -> None:
 def test_json_lines_for_nemo_rl(tmp_path: Path, raw: Path) -> None:
     prepare(tmp_path, raw).succeeds()
     assert lines(tmp_path) == [
-        {"question": row["question"], "answer": n} for row, n in zip(solutions(), NUMBERS, strict=True)
+        {"question": row["question"], "answer": n, "task_name": "math"}
+        for row, n in zip(solutions(), NUMBERS, strict=True)
     ]
     assert [row["answer"] for row in lines(tmp_path, "test")] == NUMBERS[:3]
 
@@ -128,7 +129,7 @@ def test_several_files_of_a_split_are_one(tmp_path: Path) -> None:
 def test_other_columns_have_other_names(tmp_path: Path) -> None:
     write_lines(tmp_path / "raw/train.jsonl", [{"problem": "1+1?", "solution": "#### 2", "level": 1}])
     prepare(tmp_path, tmp_path / "raw", question="problem", answer="solution").succeeds()
-    assert lines(tmp_path) == [{"question": "1+1?", "answer": "2"}]
+    assert lines(tmp_path) == [{"question": "1+1?", "answer": "2", "task_name": "math"}]
     said = prepare(tmp_path, tmp_path / "raw", question="problem").fails()
     assert "has no column answer, it has level, problem, solution" in said
 

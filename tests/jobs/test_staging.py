@@ -220,13 +220,13 @@ def test_the_copy_is_what_the_engines_read(
         return types.SimpleNamespace(returncode=len(started) - 1)
 
     monkeypatch.setattr(evaluate.subprocess, "run", start)
-    task = {"stageDirectory": str(tmp_path / "disk")}
+    task = {"run": "gemma", "stageDirectory": str(tmp_path / "disk")}
     target = evaluate.staged(task, str(model))
     assert started == [[str(model), target]]
-    assert target.startswith(f"{tmp_path}/disk/")
+    assert target.startswith(f"{tmp_path}/disk/gemma/")
     with pytest.raises(evaluate.Refused, match="was not copied"):
         evaluate.staged(task, str(model))
     # What is in no cache yet cannot be copied, and what lies on a disk need not be.
     assert evaluate.staged(task, "google/nowhere") == "google/nowhere"
     assert "google/nowhere is in no cache here" in capsys.readouterr().out
-    assert evaluate.staged({}, str(model)) == str(model)
+    assert evaluate.staged({"run": "gemma"}, str(model)) == str(model)

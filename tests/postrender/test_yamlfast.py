@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -53,11 +54,14 @@ def test_plain_files_are_read(text: str) -> None:
     assert yamlfast.load(text.encode()) == yamlio.values_from_bytes(text.encode(), "f").plain()
 
 
-@pytest.mark.parametrize("name", ["accelerators", "recipes", "examples"])
+@pytest.mark.parametrize("name", ["accelerators", "recipes", "frameworks", "examples"])
 def test_the_files_of_this_project_are_plain(name: str) -> None:
-    """The fast way is of use only if real values files may take it."""
+    """The fast way is of use only if real values files may take it; a quoted key, a block text and a digest may not."""
     for file in (ROOT / "values" / name).glob("*.yaml"):
-        assert yamlfast.load(file.read_bytes()) == yamlio.load_values(file).plain(), file
+        fast, text = yamlfast.load(file.read_bytes()), file.read_text(encoding="utf-8")
+        assert fast == yamlio.load_values(file).plain() or (fast is None and re.search(r'": |: \|\n|sha256:', text)), (
+            file
+        )
 
 
 DISPUTED = [

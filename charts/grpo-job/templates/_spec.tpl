@@ -66,6 +66,8 @@
   "command" (include "grpo.framework" (list . "command") | fromJsonArray)
   "requiredFiles" (include "grpo.framework" (list . "requiredFiles") | fromJsonArray)
   "neededFiles" (merge $needed (include "grpo.neededCode" . | fromJson))
+  "checks" (ternary list (list (list "python3" (printf "%s/rewards.py" (include "grpo.codeDirectory" .)))) (eq (include "grpo.rewards" .) "{}"))
+  "code" (get (include "grpo.code" . | fromJson | default dict) "directory" | default "")
   "shared" (keys (include "grpo.sharedFiles" . | fromJson) | sortAlpha)
   "config" $config | toJson -}}
 {{- end }}
@@ -143,7 +145,9 @@ GRPO_FILE
   "convert" (list "convert.py" "checkpoints.py" "tensors.py" "tasklib.py")
   "evaluate" (list "evaluate.py" (ternary "nemo_eval.py" "verl_eval.py" (eq .Values.job.framework "nemo-rl")) "staging.py" "children.py" "checkpoints.py" "tasklib.py")
   "clean" (list "clean.py" "tasklib.py") -}}
-{{- concat $programs (get $own .Values.job.task | default list) | toJson -}}
+{{- $own = get $own .Values.job.task | default list -}}
+{{- if and (include "grpo.trains" .) (include "grpo.code" . | fromJson) }}{{ $own = list "codetree.py" "tasklib.py" }}{{ end -}}
+{{- concat $programs $own | toJson -}}
 {{- end }}
 
 {{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" (list $ "DIGEST") */}}

@@ -42,7 +42,7 @@
   "runDirectory" (include "grpo.runDirectory" .)
   "framework" $job.framework
   "version" $job.version
-  "workingDirectory" (include "grpo.framework" (list . "workingDirectory"))
+  "workingDirectory" "."
   "model" (include "grpo.framework" (list . "model"))
   "gpusPerNode" (int64 .Values.accelerator.gpusPerNode) -}}
 {{- include "common.merge" (list $common (include (printf "grpo.task.%s" $job.task) . | fromJson)) -}}
@@ -50,7 +50,6 @@
 
 {{- define "grpo.task.fetch" -}}
 {{- if not .Values.huggingface.cache.volume }}{{ fail "job.task fetch downloads into the cache: set huggingface.cache.volume" }}{{ end -}}
-{{- if .Values.huggingface.offline.enabled }}{{ fail "job.task fetch downloads, and huggingface.offline is enabled: switch it off for this task" }}{{ end -}}
 {{- $models := include "common.entries" .Values.job.fetch.models | fromJson -}}
 {{- $model := include "grpo.framework" (list . "model") -}}
 {{- if and (not (hasPrefix "/" $model)) (not (hasKey $models $model)) }}{{ $_ := set $models $model dict }}{{ end -}}
@@ -65,7 +64,11 @@
 {{- dict "datasets" $filled "directory" (include "grpo.datasets" .) "format" (ternary "parquet" "jsonl" (eq .Values.job.framework "verl")) | toJson -}}
 {{- end }}
 
-{{- define "grpo.task.convert" -}}{{ dict "step" .Values.job.step | toJson }}{{- end }}
+{{- define "grpo.task.convert" -}}
+{{- $task := dict "step" .Values.job.step -}}
+{{- with .Values.job.convert.dtype }}{{ $_ := set $task "dtype" . }}{{ end -}}
+{{- toJson $task -}}
+{{- end }}
 
 {{- define "grpo.task.clean" -}}
 {{- $what := list "checkpoints" "staged" -}}

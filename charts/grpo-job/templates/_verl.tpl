@@ -1,9 +1,9 @@
 {{/* verl: `python3 -m verl.trainer.main_ppo` composes one YAML file over the defaults that the package ships, with Hydra. The driver stays
      on the head; TaskRunner and workers are Ray actors that get their pod's variables and ray_init.runtime_env, not the driver's. */}}
 
-{{/* grpo.verl.workingDirectory: verl is a package and not a source tree. What it writes has an absolute path.
+{{/* grpo.verl.workingDirectory: verl is a package and not a source tree: an empty folder, for Python looks for modules there.
                                                                   include "grpo.framework" (list $ "workingDirectory") */}}
-{{- define "grpo.verl.workingDirectory" }}/tmp{{ end }}
+{{- define "grpo.verl.workingDirectory" }}{programs}/work{{ end }}
 
 {{- define "grpo.verl.model" -}}
 {{- $model := (include "grpo.overlaid" . | fromJson).actor_rollout_ref | default dict | dig "model" "path" "" -}}
@@ -34,6 +34,7 @@
   "nnodes" (include "grpo.nodes" . | int64)
   "n_gpus_per_node" (int64 .Values.accelerator.gpusPerNode)
   "default_local_dir" (printf "%s/checkpoints" (include "grpo.runDirectory" .)) -}}
+{{- if not (hasKey ((include "grpo.overlaid" . | fromJson).trainer | default dict) "rollout_data_dir") }}{{ $_ := set $trainer "rollout_data_dir" (printf "%s/logs/rollouts" (include "grpo.runDirectory" .)) }}{{ end -}}
 {{- $variables := include "grpo.environment" . | fromJson -}}
 {{- dict
   "defaults" (list "ppo_trainer" "_self_")

@@ -6,13 +6,16 @@ anything to the pod or to the run's configuration.
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.sandbox import mount
+from harness.stack import Stack
 
 CODE = Path("/opt/nemo-rl")
 VENV = Path("/opt/nemo_rl_venv")
@@ -42,6 +45,7 @@ class Image:
     def __init__(self, ray: Path, standins: Path) -> None:
         self.state = CODE / "e2e"
         self.trainer = standins / "run_grpo.py"
+        self.jobs = standins.parents[2] / "jobs"
         VENV.mkdir(exist_ok=True)
         mount("--bind", ray, VENV)
         (CODE / "examples").mkdir(parents=True, exist_ok=True)
@@ -53,14 +57,28 @@ class Image:
         for name in ("run_grpo.py", "run_grpo_math.py"):
             shutil.copy(self.trainer, CODE / "examples" / name)
 
-    def fetch_verl(self, directory: Path) -> None:
-        """Put a stand-in for verl where task fetch puts the real one."""
+    def prepare(self, stack: Stack, plan: dict[str, Any]) -> None:
+        """Put on the volume what the tasks fetch and prepare-data would have put there, verl a stand-in."""
+        for path, task in plan["neededFiles"].items():
+            file = stack.on_volume(path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if task == "fetch":
+                self._fetch_verl(file.parent)
+            else:
+                file.touch()
+
+    def _fetch_verl(self, directory: Path) -> None:
         package = directory / "verl/trainer"
         package.mkdir(parents=True, exist_ok=True)
         for folder in (package, package.parent):
             (folder / "__init__.py").touch()
         shutil.copy(self.trainer, package / "main_ppo.py")
-        (directory / "grpo.json").write_text("{}")
+        sys.path.insert(0, str(self.jobs))
+        try:
+            digest = importlib.import_module("codetree").tree_digest(str(directory))
+        finally:
+            sys.path.remove(str(self.jobs))
+        (directory / "grpo.json").write_text(json.dumps({"digest": digest}))
 
     def behave(self, **settings: object) -> None:
         """Say what the next trainer does, and forget the calls so far.

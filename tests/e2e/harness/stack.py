@@ -72,8 +72,8 @@ class Stack:
         return self.repository / "charts" / layer
 
     def release(self, layer: str) -> str:
-        """Name the release of a layer; each run is a release of its own."""
-        return self.job if layer == "grpo-job" else f"{self.name}-{layer}"
+        """Name the release of a layer; each run, and each of its tasks, is a release of its own."""
+        return f"{self.job}{self.task}" if layer == "grpo-job" else f"{self.name}-{layer}"
 
     def install(self, *layers: str) -> None:
         """Install layers in the order given."""
@@ -92,6 +92,11 @@ class Stack:
     def render(self, layer: str) -> list[Manifest]:
         """Render a layer without installing it."""
         return self.helm.template(self.release(layer), self.chart(layer), self.namespace, self.options())
+
+    def entrypoint(self) -> str:
+        """Return what the RayJob of this stack runs."""
+        job = next(item for item in self.render("grpo-job") if item["kind"] == "RayJob")
+        return str(job["spec"]["entrypoint"])
 
     @property
     def values(self) -> Values:
@@ -116,7 +121,12 @@ class Stack:
     @property
     def run(self) -> str:
         """The name of the RayJob of this attempt."""
-        return f"{self.job}-{self.values['job'].get('attempt', 1)}"
+        return f"{self.job}{self.task}-{self.values['job'].get('attempt', 1)}"
+
+    @property
+    def task(self) -> str:
+        """What a task other than training adds to names."""
+        return f"-{self.values['job']['task']}" if self.values["job"].get("task", "train") != "train" else ""
 
     def prepare_namespace(self) -> None:
         """Make the namespace and the secret that a stack needs."""
