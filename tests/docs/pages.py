@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,12 +113,3 @@ def paths(command: str) -> Iterator[str]:
     for word in re.findall(r"[\w./{},-]+", command):
         if re.match(r"(values|charts|docs|examples|jobs|schemas)/", word) and "{" not in word:
             yield word
-
-
-def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        key: merged(under[key], over[key])
-        for key in over
-        if isinstance(under.get(key), dict) and isinstance(over[key], dict)
-    }
-    return {**under, **over, **both}
