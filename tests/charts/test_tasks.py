@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from postrender.errors import RenderError
+from postrender.helm import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, ROOT, Render, stack_files
 
+RenderText = Callable[..., Rendered]
 JOBS = ROOT / "jobs"
 TASKS = ("fetch", "prepare-data", "convert", "evaluate", "clean")
 NEEDED: dict[str, Any] = {
@@ -247,3 +250,52 @@ def test_every_program_is_used_by_some_job() -> None:
     starts |= {"verl_reward", *(task.replace("-", "_") for task in TASKS)}
     used = set().union(*(imported(name, framework) for name in starts for framework in ("nemo", "verl")))
     assert {path.stem for path in Path(JOBS).glob("*.py")} == used
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "files", "text"),
+    [
+        ({"benchmarks": {"gsm8k": None, "math500": {}}}, VERL, "validation knows gsm8k alone"),
+        ({"benchmarks": {"gsm8k": None}}, VERL, "such as gsm8k"),
+        ({"tensorParallelSize": 2}, VERL, "leave out tensorParallelSize"),
+        ({"tensorParallelSize": 3}, stack_files(), "8 GPUs of a node cannot be cut into engines of 3"),
+        (
+            {"benchmarks": {"aime2026": {}}},
+            [*stack_files(), ROOT / "values/frameworks/nemo-rl-v0.6.0.yaml"],
+            "v0.6.0 does not have it",
+        ),
+    ],
+)
+def test_what_evaluation_cannot_do_is_refused_at_once(
+    evaluate: dict[str, Any], files: list[Path], text: str, render: Render
+) -> None:
+    """The program would refuse it too, on a GPU node that had to come first."""
+    with pytest.raises(RenderError, match=text):
+        render("grpo-job", {"job": {"name": "probe", "task": "evaluate", "evaluate": evaluate}}, files=files)
+
+
+def test_a_benchmark_from_the_web_needs_the_web(render: Render) -> None:
+    values = {**job("evaluate"), "huggingface": {"offline": {"enabled": True}}}
+    with pytest.raises(RenderError, match="reads it from the web"):
+        render("grpo-job", values)
+
+
+@pytest.mark.parametrize(("files", "ending"), [(VERL, "parquet"), (stack_files(recipe="smoke"), "jsonl")])
+def test_evaluation_on_gsm8k_needs_the_prepared_file(files: list[Path], ending: str, render: Render) -> None:
+    found = plan(render("grpo-job", {"job": {"name": "probe", "task": "evaluate"}}, files=files))
+    assert found["neededFiles"][f"/data/datasets/gsm8k/test.{ending}"] == "prepare-data"
+
+
+@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+@pytest.mark.parametrize("task", ["train", *TASKS])
+def test_the_notes_name_what_the_job_needs(task: str, mode: str, render_text: RenderText) -> None:
+    """A task without GPUs asks for none, and every command names the namespace."""
+    values = job(task, cluster={"mode": mode}, evaluate={"benchmarks": {"gsm8k": {}}})
+    notes = render_text("grpo-job", values).notes or ""
+    assert ("check-node" in notes) == (mode == "ephemeral" and task in ("train", "evaluate"))
+    assert ("this runs on the head alone" in notes) == (mode == "ephemeral" and task not in ("train", "evaluate"))
+    assert ("from task prepare-data" in notes) == (task == "evaluate")
+    assert ("task fetch comes first" in notes) == (task == "prepare-data")
+    assert ("It deletes /data/runs/probe/checkpoints" in notes) == (task == "clean")
+    commands = [line for line in notes.splitlines() if line.strip().startswith(("helm install", "helm upgrade"))]
+    assert all("--namespace" in line for line in commands)

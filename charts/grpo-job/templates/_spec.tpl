@@ -77,8 +77,19 @@
 {{- $program := printf "{programs}/%s.py" (.Values.job.task | replace "-" "_") -}}
 {{- dict
   "command" (list "python3" $program (printf "%s/task.json" (include "grpo.attemptDirectory" .)))
-  "neededFiles" (ternary (include "grpo.neededCode" . | fromJson) dict (has .Values.job.task (list "convert" "evaluate")))
+  "neededFiles" (include "grpo.neededByTask" . | fromJson)
   "task" (include "grpo.task" . | fromJson) | toJson -}}
+{{- end }}
+
+{{/* grpo.neededByTask: files that a task other than training needs, and the task that makes each, as JSON.
+                                                                  include "grpo.neededByTask" $ | fromJson */}}
+{{- define "grpo.neededByTask" -}}
+{{- $task := .Values.job.task -}}{{- $needed := dict -}}
+{{- if has $task (list "convert" "evaluate") }}{{ $needed = include "grpo.neededCode" . | fromJson }}{{ end -}}
+{{- if and (eq $task "evaluate") (hasKey (include "common.entries" .Values.job.evaluate.benchmarks | fromJson) "gsm8k") -}}
+{{- $_ := set $needed (printf "%s/gsm8k/test.%s" (include "grpo.datasets" .) (ternary "parquet" "jsonl" (eq .Values.job.framework "verl"))) "prepare-data" -}}
+{{- end -}}
+{{- toJson $needed -}}
 {{- end }}
 
 {{/* grpo.neededCode: record of the code that job.code puts on a volume, and the task that puts it there, as JSON.

@@ -78,15 +78,17 @@
 
 {{- define "grpo.task.evaluate" -}}
 {{- $evaluate := .Values.job.evaluate -}}
+{{- include "grpo.checkEngines" . -}}
 {{- $benchmarks := dict -}}
 {{- range $name, $given := include "common.entries" $evaluate.benchmarks | fromJson -}}
+{{- include "grpo.checkBenchmark" (list $ $name) -}}
 {{- $filled := merge $given (dict "temperature" 0.0 "topP" 1.0 "maxNewTokens" 8192 "samples" 1 "seed" 42) -}}
 {{- if and (gt (int64 $filled.samples) 1) (eq (float64 $filled.temperature) 0.0) -}}
 {{- fail (printf "job.evaluate.benchmarks.%s: %d samples at temperature 0 are %d times the same answer: set temperature above 0" $name (int64 $filled.samples) (int64 $filled.samples)) -}}
 {{- end -}}
 {{- $_ := set $benchmarks $name $filled -}}
 {{- end -}}
-{{- if not $benchmarks }}{{ fail "job.task evaluate: name a benchmark under job.evaluate.benchmarks, such as math500" }}{{ end -}}
+{{- if not $benchmarks }}{{ fail (printf "job.task evaluate: name a benchmark under job.evaluate.benchmarks, such as %s" (ternary "gsm8k" "math500" (eq .Values.job.framework "verl"))) }}{{ end -}}
 {{- $models := list -}}
 {{- if $evaluate.base.enabled }}{{ $models = append $models "base" }}{{ end -}}
 {{- if $evaluate.checkpoint.enabled }}{{ $models = append $models "checkpoint" }}{{ end -}}
@@ -99,4 +101,30 @@
   "stageDirectory" $evaluate.stageDirectory
   "tensorParallelSize" (int64 $evaluate.tensorParallelSize)
   "vllmKwargs" $evaluate.vllmKwargs | toJson -}}
+{{- end }}
+
+{{/* grpo.checkEngines: fail where vLLM's engines do not fit on a node.   include "grpo.checkEngines" $ */}}
+{{- define "grpo.checkEngines" -}}
+{{- $size := int64 .Values.job.evaluate.tensorParallelSize -}}{{- $gpus := int64 .Values.accelerator.gpusPerNode -}}
+{{- if and (eq .Values.job.framework "verl") (or (gt $size 1) .Values.job.evaluate.vllmKwargs) -}}
+{{- fail "job.evaluate: with verl the engines are those of the run, actor_rollout_ref.rollout: leave out tensorParallelSize and vllmKwargs" -}}
+{{- end -}}
+{{- if and $gpus (mod $gpus $size) -}}
+{{- fail (printf "job.evaluate.tensorParallelSize: %d GPUs of a node cannot be cut into engines of %d" $gpus $size) -}}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.checkBenchmark: fail for a benchmark that the framework of this version does not have.
+                                                                  include "grpo.checkBenchmark" (list $ "math500") */}}
+{{- define "grpo.checkBenchmark" -}}
+{{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $job := $root.Values.job -}}
+{{- if and (eq $job.framework "verl") (ne $name "gsm8k") -}}
+{{- fail (printf "job.evaluate.benchmarks.%s: verl has no evaluation of its own, and its validation knows gsm8k alone. Set it to null, or evaluate the converted model in a stack with job.framework nemo-rl" $name) -}}
+{{- end -}}
+{{- if and (eq $name "aime2026") (ne $job.version "v0.7.0") -}}
+{{- fail (printf "job.evaluate.benchmarks.aime2026: NeMo RL %s does not have it, v0.7.0 does" $job.version) -}}
+{{- end -}}
+{{- if and (eq $name "math500") $root.Values.huggingface.offline.enabled -}}
+{{- fail "job.evaluate.benchmarks.math500: NeMo RL reads it from the web, which huggingface.offline says is not there. Set it to null" -}}
+{{- end -}}
 {{- end }}
