@@ -1,8 +1,8 @@
 """Delete what a run has left behind (usage: python3 clean.py task.json).
 
 task.json: "runDirectory", "run", "stageDirectory" and "what", a list of checkpoints (<run>/checkpoints), converted
-(<run>/hf) and staged (<stageDirectory>/<run> on the disk of each node of the Ray cluster); by default checkpoints and
-staged. Logs, configurations, owner records and evaluations stay.
+(<run>/hf) and staged (<stageDirectory>/grpo-staged/<run> on the disk of each node of the Ray cluster); by default
+checkpoints and staged. Logs, configurations, owner records and evaluations stay.
 It owns the run, and its tasks that read checkpoints, for as long as it takes to rename the folders: a trainer that
 starts then finds either all of a checkpoint or none. What was renamed is deleted afterwards, by a later clean at last.
 No link is followed.
@@ -129,7 +129,7 @@ def empty_trash(directory: str) -> None:
 
 def remove_staged(root: str, name: str) -> int:
     """Delete a run's copies on this node; return the bytes. Nodes get it by value: no module of ours is there."""
-    path = os.path.join(root, name)
+    path = os.path.join(root, "grpo-staged", name)
     if os.path.islink(path) or not os.path.isdir(path):
         return 0
     size = tree_size(path)
@@ -163,7 +163,7 @@ def on_every_node(root: str, name: str) -> list[tuple[str, int | str]]:
 
 def clean_nodes(task: Record) -> str:
     """Delete the run's copies on the nodes; return what went wrong, or an empty text."""
-    root = task.get("stageDirectory") or os.path.join(tempfile.gettempdir(), "grpo-models")
+    root = task.get("stageDirectory") or tempfile.gettempdir()
     if not os.path.isabs(root) or not re.fullmatch(r"\w[\w.-]*", task["run"]):
         raise Refused(f"{root}/{task['run']} is not a directory for copies: stageDirectory must be an absolute path")
     try:

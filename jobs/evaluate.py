@@ -87,8 +87,8 @@ def staged(task: Record, model: str) -> str:
     source = local_folder(model)
     if not source:
         return model
-    # By the run, so that task clean finds the copies.
-    folder = os.path.join(root or os.path.join(tempfile.gettempdir(), "grpo-models"), task["run"])
+    # By the run, so that task clean finds the copies, and under a name that no run's directory has.
+    folder = os.path.join(root or tempfile.gettempdir(), "grpo-staged", task["run"])
     target = staging.target_of(source, folder, model.strip("/").split("/")[-1])
     # A program of its own, because Ray takes over the signals of the one that it is imported in.
     if subprocess.run([sys.executable, staging.__file__, source, target], check=False).returncode:
@@ -170,12 +170,18 @@ def line(benchmark: str, results: dict[str, Record]) -> str:
     return f"{benchmark:<10} {' | '.join(cells)}"
 
 
-def evaluate(task: Record) -> None:
+def check(task: Record) -> tuple[dict[str, str], Record]:
+    """Return what is evaluated, on what; raise Refused for what can be known before a GPU has been waited for."""
     models, benchmarks = subjects(task), task["benchmarks"]
     if not benchmarks:
         raise Refused("job.evaluate.benchmarks is empty; name one, such as gsm8k")
     for benchmark, settings in benchmarks.items():
         engine_of(task).check(task, benchmark, settings)
+    return models, benchmarks
+
+
+def evaluate(task: Record) -> None:
+    models, benchmarks = check(task)
     rows = [
         line(benchmark, {name: measure(task, benchmark, name, model) for name, model in models.items()})
         for benchmark in benchmarks
@@ -187,4 +193,4 @@ def evaluate(task: Record) -> None:
 
 if __name__ == "__main__":
     children.on_stop()
-    sys.exit(tasklib.run(evaluate))
+    sys.exit(tasklib.run(check if sys.argv[2:] == ["--check"] else evaluate))

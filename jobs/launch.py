@@ -27,6 +27,7 @@ from workers import wait_for_workers
 
 AGREE = "set images.training and job.version to a pair that belongs together"
 HERE = Path(__file__).parent
+CHECK_SECONDS = 300.0
 
 
 def prepare_command(plan: Record) -> list[str]:
@@ -53,7 +54,8 @@ def check_files(plan: Record) -> None:
     """Refuse a run whose data or code has not been put on its volume, with the task that does it."""
     for file, task in (plan.get("neededFiles") or {}).items():
         if not Path(file).exists():
-            raise Refused(f"{file} does not exist: run job.task {task} of the same values files first")
+            advice = f"run job.task {task} of the same values files first" if task else "the configuration names it"
+            raise Refused(f"{file} does not exist: {advice}")
 
 
 def prepare_directory(plan: Record, directory: Path) -> None:
@@ -83,10 +85,18 @@ def recorded(path: Path, text: str) -> str:
 
 
 def check_identity(plan: Record, directory: Path) -> None:
-    """Refuse the directory of another run: its checkpoints would be resumed as if they were this run's."""
+    """Refuse the directory of another run: its checkpoints would be taken for this run's.
+
+    A training says whose directory it is; another task (plan["of"] names the run's directory) must find that said.
+    """
     mine = plan.get("identity") or {}
+    if "of" in plan:
+        directory = Path(plan["of"])
+        if not (directory / "run.json").exists():
+            raise Refused(f"there is no run in {directory}: it has no run.json. Is job.name right, and has it trained?")
     try:
-        theirs = json.loads(recorded(directory / "run.json", json.dumps(mine)))
+        said = (directory / "run.json").read_text(encoding="utf-8") if "of" in plan else None
+        theirs = json.loads(said or recorded(directory / "run.json", json.dumps(mine)))
         other = [f"{key} {theirs.get(key)} (here {value})" for key, value in mine.items() if theirs.get(key) != value]
     except (ValueError, AttributeError):
         raise Refused(f"{directory / 'run.json'} does not say whose directory it is; choose another job.name") from None
@@ -125,9 +135,28 @@ def run_checks(plan: Record) -> None:
         from codetree import verify_code
 
         say(f"{code} is as it was fetched, {verify_code(code)[:12]}")
-    for words in plan.get("checks") or []:
-        if subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode:
-            raise Refused(f"{shlex.join(words)} found a mistake, see above")
+    for given in plan.get("checks") or []:
+        words = [word.replace("{programs}", str(HERE)) for word in given]
+        deadline = now() + CHECK_SECONDS
+        # A process group of its own and a look at the signals now and then: a check that hangs must not hold the GPUs.
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as check:
+            try:
+                while check.poll() is None and now() < deadline:
+                    pause(0.1)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(check.pid, signal.SIGKILL)
+        if check.returncode:
+            late = f"was not done after {CHECK_SECONDS:.0f} s" if now() >= deadline else "found a mistake, see above"
+            raise Refused(f"{shlex.join(words)} {late}")
+
+
+def set_environment(plan: Record) -> None:
+    """Set the run's variables; its modules come before those that the image or the pod has on PYTHONPATH."""
+    variables = dict(plan.get("environment") or {})
+    if "PYTHONPATH" in variables and (before := os.environ.get("PYTHONPATH")):
+        variables["PYTHONPATH"] += os.pathsep + before
+    os.environ.update(variables)
 
 
 def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
@@ -166,9 +195,12 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     say(f"run {plan['run']}, attempt {plan['attempt']}")
     compare_facts(plan["facts"])
     words = prepare_command(plan)
+    if "of" in plan:
+        check_identity(plan, directory)
     prepare_directory(plan, directory)
     check_files(plan)
-    check_identity(plan, directory)
+    if "of" not in plan and plan.get("identity"):
+        check_identity(plan, directory)
     check_attempt(plan, directory)
     owner = Owner(plan, directory, wait)
     try:
@@ -178,7 +210,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         owner.heart.start()
         outputs.enter_context(copied(folder / "output.log"))
         write_files(plan, folder)
-        os.environ.update(plan.get("environment") or {})
+        set_environment(plan)
         run_checks(plan)
         return train(plan, words, owner, mask)
     finally:

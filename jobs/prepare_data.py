@@ -185,6 +185,17 @@ def write_split(folder: str, split: str, rows: list[Row], ending: str, instructi
     return {"file": os.path.basename(file), "rows": len(rows), "sha256": digest(file)}
 
 
+def refuse_other(name: str, folder: str, record: Record, request: Record) -> None:
+    """Refuse to replace good data of another source: a run that resumes would go on with other rows."""
+    before = record.get("request") or {}
+    changed = [key for key in request if key != "version" and before.get(key) != request[key]]
+    if changed and intact(folder, record, before):
+        raise Refused(
+            f"{folder} holds data prepared with another {' and '.join(changed)} ({before.get('origin')}), which a "
+            "run may go on with: give this one another name under job.prepareData, or delete that folder first"
+        )
+
+
 def prepare(name: str, entry: Record, folder: str, ending: str) -> None:
     source, origin = find_source(entry)
     instruction = entry.get("instruction") or INSTRUCTION
@@ -196,6 +207,7 @@ def prepare(name: str, entry: Record, folder: str, ending: str) -> None:
         counts = ", ".join(f"{part['rows']} rows {split}" for split, part in record["splits"].items())
         say(f"{name}: {folder} is prepared already ({counts})")
         return
+    refuse_other(name, folder, record, request)
     parts = {split: read_rows(files, entry) for split, files in split_files(source, request["subset"]).items()}
     foreign = [split for split in parts if os.path.lexists(os.path.join(folder, f"{split}.{ending}"))]
     if foreign and not record:

@@ -36,9 +36,9 @@ def write_json(path: str, value: Record) -> None:
     replace(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
-def run(program: Callable[[Record], None]) -> int:
+def run(program: Callable[[Record], object]) -> int:
     """Run a task program on the file that its first argument names; return the exit code."""
-    task = read_json(sys.argv[1]) if len(sys.argv) == 2 else {}
+    task = read_json(sys.argv[1]) if len(sys.argv) > 1 else {}
     try:
         if not task:
             raise Refused(f"usage: python3 {os.path.basename(sys.argv[0])} task.json, a JSON object")

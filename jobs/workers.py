@@ -38,11 +38,12 @@ def read(stream: IO[bytes] | None) -> bytes:
 
 
 def latest(text: bytes) -> Record:
-    """Return the last whole line that is a report."""
+    """Return the last whole line that is a report; libraries may print between them."""
     for line in reversed(text.split(b"\n")[:-1]):
         with contextlib.suppress(ValueError):
-            report: Record = json.loads(line)
-            return report
+            report = json.loads(line)
+            if isinstance(report, dict) and {"gpus", "free"} <= report.keys():
+                return report
     return {}
 
 
@@ -62,29 +63,52 @@ def reason(report: Record, nodes: int, gpus: int) -> str:
     return ""
 
 
+class Watch:
+    """What the Ray cluster offers, asked again after an error: a wait of hours outlives the head's bad minutes."""
+
+    def __init__(self) -> None:
+        self.failures, self.why = 0, "Ray has not answered"
+
+    def reports(self, deadline: float) -> Iterator[Record]:
+        """Yield the latest report several times a second, {} before the first one.
+
+        Raises Refused when Ray could not be asked twice and never answered.
+        """
+        answered = False
+        while now() < deadline:
+            text, errors = b"", b""
+            with ray_nodes() as process:
+                while process.poll() is None and now() < deadline:
+                    text, errors = text[-4096:] + read(process.stdout), errors[-4096:] + read(process.stderr)
+                    report = latest(text)
+                    answered = answered or bool(report)
+                    yield report
+                    pause(0.2)
+                lines = (errors + read(process.stderr)).decode(errors="replace").strip().splitlines()
+            self.why = f"cannot ask Ray for its nodes: {lines[-1] if lines else 'its client ended'}"
+            self.failures += 1
+            if self.failures > 1 and not answered:
+                raise Refused(self.why)
+            pause(min(5, max(0, deadline - now())))
+
+
 def wait_for_workers(nodes: int, gpus: int, timeout: float) -> None:
     """Return when `nodes` nodes with `gpus` GPUs each are in the cluster and that many GPUs are free.
 
     Raises Refused after `timeout` seconds, or when Ray cannot be asked.
     """
-    started, text, errors, why = now(), b"", b"", "Ray has not answered"
-    said, spoken = "", started
-    with ray_nodes() as process:
-        while now() - started < timeout:
-            text, errors = text[-4096:] + read(process.stdout), errors[-4096:] + read(process.stderr)
-            report = latest(text)
-            if report and not (why := reason(report, nodes, gpus)):
-                say(f"the GPU workers are there: {describe(report, gpus)}")
-                return
-            if process.poll() is not None:
-                lines = (errors + read(process.stderr)).decode(errors="replace").strip().splitlines()
-                raise Refused(f"cannot ask Ray for its nodes: {lines[-1] if lines else 'its client ended'}")
-            there = describe(report, gpus) if report else ""
-            if there != said or now() - spoken >= PROGRESS:
-                waited = f"{now() - started:.0f} of {timeout:.0f} s"
-                say(f"waiting for {nodes} nodes with {gpus} free GPUs each: {there or why} ({waited})")
-                said, spoken = there, now()
-            pause(0.2)
+    started, watch = now(), Watch()
+    said, spoken, report, why = "", started, Record(), watch.why
+    for report in watch.reports(started + timeout):
+        why = reason(report, nodes, gpus) if report else watch.why
+        if not why:
+            say(f"the GPU workers are there: {describe(report, gpus)}")
+            return
+        there = describe(report, gpus) if report else ""
+        if there != said or now() - spoken >= PROGRESS:
+            waited = f"{now() - started:.0f} of {timeout:.0f} s"
+            say(f"waiting for {nodes} nodes with {gpus} free GPUs each: {there or why} ({waited})")
+            said, spoken = there, now()
     there = describe(report, gpus) if report else "nothing"
     advice = "Then raise job.attempt, or job.workersTimeoutSeconds where nodes come later"
     raise Refused(

@@ -31,7 +31,7 @@ def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
 @pytest.fixture
 def run(cluster: Stack, helm: Helm, request: pytest.FixtureRequest) -> Iterator[Stack]:
     """A run of its own name; its release is uninstalled afterwards."""
-    words = request.node.originalname.removeprefix("test_").replace("_", "-")[:28].strip("-")
+    words = request.node.originalname.removeprefix("test_").replace("_", "-")[:26].strip("-")
     stack = cluster.with_helm(helm).with_values(job={"name": f"{words}-{helm.program.name}"})
     yield stack
     stack.uninstall("grpo-job")

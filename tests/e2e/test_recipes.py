@@ -66,7 +66,7 @@ def calls(cluster: Stack, image: Image) -> dict[str, tuple[Submitted, Call]]:
     submitted = {}
     for recipe in RECIPES:
         own = {"own": {"text": HOSTILE, "small": 1e-09}}
-        name = f"r-{recipe}".replace(".", "-")[:40].rstrip("-")
+        name = f"r-{recipe}".replace(".", "-")[:32].rstrip("-")
         job = {"name": name, "config": own, "env": {"HOSTILE": {"value": HOSTILE}}}
         # Each for as many nodes as the recipe itself asks for, on the one cluster that has enough for all.
         stack = replace(cluster, recipe=recipe, site={"job": job})

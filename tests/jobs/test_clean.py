@@ -254,7 +254,7 @@ def test_deleting_stops_when_the_run_is_lost(directory: Path, short: Any, monkey
 
 def staged(tmp_path: Path, *nodes: str) -> list[Path]:
     """Lay copies of this run and of another one onto nodes."""
-    copies = [tmp_path / "stage" / node / name for node in nodes for name in (RUN, "other")]
+    copies = [tmp_path / "stage" / node / "grpo-staged" / name for node in nodes for name in (RUN, "other")]
     for copy in copies:
         (copy / "step_10").mkdir(parents=True)
         with (copy / "step_10/model.safetensors").open("wb") as file:

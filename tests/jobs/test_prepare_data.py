@@ -130,6 +130,8 @@ def test_other_columns_have_other_names(tmp_path: Path) -> None:
     write_lines(tmp_path / "raw/train.jsonl", [{"problem": "1+1?", "solution": "#### 2", "level": 1}])
     prepare(tmp_path, tmp_path / "raw", question="problem", answer="solution").succeeds()
     assert lines(tmp_path) == [{"question": "1+1?", "answer": "2", "task_name": "math"}]
+    (tmp_path / "datasets/gsm8k/prepared.json").unlink()
+    (tmp_path / "datasets/gsm8k/train.jsonl").unlink()
     said = prepare(tmp_path, tmp_path / "raw", question="problem").fails()
     assert "has no column answer, it has level, problem, solution" in said
 
@@ -162,13 +164,20 @@ def test_the_second_run_reuses_what_matches(tmp_path: Path, raw: Path) -> None:
     before = file.stat()
     assert f"is prepared already ({3} rows test, {len(GSM8K)} rows train)" in prepare(tmp_path, raw).succeeds()
     assert (file.stat().st_ino, file.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    # A file that was cut short, and a source that has changed, are noticed.
+    # A file that was cut short is made again.
     file.write_text("")
     prepare(tmp_path, raw).succeeds()
     assert len(lines(tmp_path)) == len(GSM8K)
-    write_lines(raw / "train.jsonl", solutions()[:2])
+
+
+def test_good_data_of_another_source_is_not_replaced(tmp_path: Path, raw: Path) -> None:
+    """A run that resumes would go on with other rows."""
     prepare(tmp_path, raw).succeeds()
-    assert len(lines(tmp_path)) == 2
+    write_lines(raw / "train.jsonl", solutions()[:2])
+    said = prepare(tmp_path, raw).fails()
+    assert "holds data prepared with another origin" in said
+    assert "give this one another name under job.prepareData" in said
+    assert len(lines(tmp_path)) == len(GSM8K)
 
 
 def test_a_run_that_broke_off_is_not_taken_for_a_good_one(tmp_path: Path, raw: Path) -> None:

@@ -223,7 +223,7 @@ def test_the_copy_is_what_the_engines_read(
     task = {"run": "gemma", "stageDirectory": str(tmp_path / "disk")}
     target = evaluate.staged(task, str(model))
     assert started == [[str(model), target]]
-    assert target.startswith(f"{tmp_path}/disk/gemma/")
+    assert target.startswith(f"{tmp_path}/disk/grpo-staged/gemma/")
     with pytest.raises(evaluate.Refused, match="was not copied"):
         evaluate.staged(task, str(model))
     # What is in no cache yet cannot be copied, and what lies on a disk need not be.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -238,6 +239,40 @@ def test_the_directory_of_another_run_is_refused(site: Site) -> None:
     assert len(site.intervals()) == 2
 
 
+def test_a_task_of_another_run_is_refused_and_leaves_no_trace(site: Site) -> None:
+    """Two stacks on one volume with the same job.name: the other's task clean must not touch this run."""
+    tasks = site.directory / "tasks/clean"
+    changes = {"of": str(site.directory), "runDirectory": str(tasks), "folders": []}
+    refused(site.start(identity=IDENTITY, **changes), "there is no run in", "Is job.name right")
+    assert not site.directory.exists()
+    assert site.start(identity=IDENTITY).wait() == 0
+    refused(site.start(identity={**IDENTITY, "stack": "other"}, **changes), "belongs to another run", "stack gemma")
+    assert not tasks.exists()
+    assert site.start(identity=IDENTITY, **changes).wait() == 0
+
+
+def test_modules_of_the_run_come_before_those_of_the_pod(site: Site) -> None:
+    script = "import os; print(os.environ['PYTHONPATH'])"
+    plan = site.plan(command=["python3", "-c", script], environment={"PYTHONPATH": "/a"})
+    launch = site.start_plan(plan, PYTHONPATH="/b:/c")
+    assert launch.wait() == 0
+    assert "/a:/b:/c" in launch.output
+
+
+def test_a_check_that_finds_a_mistake_ends_the_run(site: Site) -> None:
+    check = ["python3", "-c", "import sys; print('grpo: the reward has a typo'); sys.exit(1)"]
+    refused(site.start(checks=[check]), "found a mistake, see above")
+    assert site.intervals() == []
+
+
+def test_a_check_that_hangs_is_stopped_with_the_run(site: Site) -> None:
+    launch = site.start(checks=[["sh", "-c", "echo hanging; sleep 60"]])
+    launch.says("hanging")
+    launch.signal(signal.SIGTERM)
+    assert launch.wait(5) == 128 + signal.SIGTERM
+    assert site.record()["state"] == "released"
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{"])
 def test_a_directory_that_does_not_say_whose_it_is_is_refused(site: Site, text: str) -> None:
     site.directory.mkdir(parents=True)
@@ -260,7 +295,7 @@ def test_a_task_gets_its_file_and_its_program(site: Site) -> None:
     launch = site.start_plan(site.plan(command=command, task={"prompt": "é \U0001f600"}, folders=[]))
     assert launch.wait() == 0, launch.output
     assert 'é \U0001f600 """What every' in launch.output
-    assert sorted(path.name for path in site.directory.iterdir()) == ["attempts", "owner.json", "owners", "run.json"]
+    assert sorted(path.name for path in site.directory.iterdir()) == ["attempts", "owner.json", "owners"]
 
 
 def test_code_for_the_workers_lies_on_the_volume(site: Site) -> None:

@@ -89,6 +89,23 @@ def test_no_ray_is_an_error_of_one_line(ray: Site) -> None:
     assert "Traceback" not in launch.output
 
 
+def test_an_error_of_ray_in_a_long_wait_is_not_the_end(ray: Site) -> None:
+    offer(ray, [HEAD, NODE], 8)
+    launch = start(ray)
+    launch.says("waiting for 2 nodes with 8 free GPUs each: 1 nodes")
+    (ray.tmp / "offers.json").write_text("{")
+    launch.says("cannot ask Ray for its nodes: json.decoder.JSONDecodeError")
+    offer(ray, [HEAD, NODE, NODE], 16)
+    assert launch.wait() == 0, launch.output
+
+
+def test_what_libraries_print_is_no_report(ray: Site) -> None:
+    offer(ray, [HEAD, NODE, NODE], 16)
+    module = ray.tmp / "modules/ray.py"
+    module.write_text("print(1); print('{\"level\": \"warning\"}'); print('null')\n" + module.read_text())
+    assert start(ray).wait() == 0
+
+
 def test_a_retry_waits_for_the_nodes_again(ray: Site) -> None:
     offer(ray, [HEAD, NODE, NODE], 16)
     launch = start(ray, retries=1, command=["sh", "-c", f"rm {ray.tmp / 'offers.json'}; exit 3"])

@@ -17,6 +17,8 @@
 {{- concat (list "python3") $wrapper (list (include "grpo.nemo-rl.script" .) "--config" (printf "%s/config.yaml" (include "grpo.attemptDirectory" .))) | toJson -}}
 {{- end }}
 
+{{- define "grpo.nemo-rl.checks" }}[]{{ end }}
+
 {{- define "grpo.nemo-rl.requiredFiles" -}}
 {{- list (include "grpo.nemo-rl.script" .) (include "grpo.nemo-rl.base" .) | toJson -}}
 {{- end }}
@@ -32,6 +34,10 @@
 {{/* grpo.nemo-rl.check: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever
      where there is none.                                         include "grpo.framework" (list $ "check") */}}
 {{- define "grpo.nemo-rl.check" -}}
+{{- $tag := .Values.images.training.tag -}}
+{{- if and (regexMatch "^v[0-9]+\\.[0-9]+\\.[0-9]+$" $tag) (hasSuffix "/nemo-rl" .Values.images.training.repository) (ne $tag .Values.job.version) -}}
+{{- fail (printf "job.version is %s, and images.training has the tag %s: add values/frameworks/nemo-rl-%s.yaml after the recipe, which sets both" .Values.job.version $tag .Values.job.version) -}}
+{{- end -}}
 {{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (include "common.headCpus" . | int64) 1) -}}
 {{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
 {{- end -}}
@@ -54,7 +60,7 @@
 {{- if eq (include "grpo.rewards" .) "{}" }}{}
 {{- else -}}
 {{- $name := dict "env_name" "rewards" -}}
-{{- dict "data" (ternary $name (dict "default" $name) (semverCompare "<0.6.0" .Values.job.version)) "env" (dict "rewards" (dict "num_workers" 8)) | toJson -}}
+{{- dict "data" (ternary $name (dict "default" $name) (semverCompare "<0.6.0" .Values.job.version)) "env" (dict "rewards" (dict "num_workers" (dig "env" "rewards" "num_workers" 8 (include "grpo.overlaid" . | fromJson) | int64))) | toJson -}}
 {{- end -}}
 {{- end }}
 

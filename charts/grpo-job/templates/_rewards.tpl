@@ -23,9 +23,10 @@
 {{- define "grpo.sharedFiles" -}}
 {{- $files := dict -}}
 {{- if include "grpo.trains" . -}}
+{{- include "grpo.checkPrompts" . -}}
 {{- $rewards := include "grpo.rewards" . | fromJson -}}
 {{- if $rewards -}}
-{{- $_ := set $files "rewards.json" (toPrettyJson $rewards) -}}
+{{- $_ := set $files "rewards.json" (toPrettyJson $rewards | include "grpo.printable") -}}
 {{- range $name := concat (list "rewards.py" "reward_answers.py" "reward_builtins.py") (include "grpo.framework" (list . "rewardPrograms") | fromJsonArray) -}}
 {{- $_ := set $files $name ($.Files.Get (printf "files/jobs/%s" $name)) -}}
 {{- end -}}
@@ -33,7 +34,7 @@
 {{- range $name, $reward := $rewards }}{{ if hasKey $reward "file" }}{{ $_ := set $files (printf "rewards/%s.py" $name) (get $.Values.job.rewards $name).file }}{{ end }}{{ end -}}
 {{- range $name, $text := include "common.entries" .Values.job.prompts | fromJson }}{{ $_ := set $files (printf "prompts/%s.txt" $name) $text }}{{ end -}}
 {{- range $name, $text := $files -}}
-{{- if regexMatch "[\\x00-\\x08\\x0b-\\x1f\\x7f]" $text }}{{ fail (printf "%s holds a control character, which a Kubernetes object in YAML cannot carry: write it as an escape, or with Unix line ends" $name) }}{{ end -}}
+{{- if regexMatch "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x{9f}\\x{2028}\\x{2029}\\x{feff}\\x{fffe}\\x{ffff}]" $text }}{{ fail (printf "%s holds a control character, which a Kubernetes object in YAML cannot carry: write it as an escape, or with Unix line ends" $name) }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $files -}}
@@ -47,8 +48,21 @@
 {{- range $path := include "grpo.framework" (list $root "rewardKeys") | fromJsonArray -}}
 {{- $parent := $config -}}
 {{- range initial $path }}{{ $parent = ternary (get ($parent | default dict) .) dict (kindIs "map" ($parent | default dict)) }}{{ end -}}
-{{- if kindIs "map" $parent }}{{ $_ := unset $parent (last $path) }}{{ end -}}
+{{- range $one := ternary $parent (list $parent) (kindIs "slice" $parent) -}}
+{{- if kindIs "map" $one }}{{ $_ := unset $one (last $path) }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $config -}}
+{{- end }}
+
+{{/* grpo.checkPrompts: fail where the configuration names a prompt that job.prompts does not have, or nothing would read one.
+                                                                  include "grpo.checkPrompts" $ */}}
+{{- define "grpo.checkPrompts" -}}
+{{- $prompts := include "common.entries" .Values.job.prompts | fromJson -}}
+{{- if and $prompts (eq .Values.job.framework "verl") }}{{ fail "job.prompts: verl reads no prompt file, its prompts are part of the data: set job.prepareData.NAME.instruction" }}{{ end -}}
+{{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_PROMPTS\\}/[^\"]*" (include "grpo.overlaid" .) -1 -}}
+{{- $name := $found | trimPrefix "${oc.env:GRPO_PROMPTS}/" | trimSuffix ".txt" -}}
+{{- if not (hasKey $prompts $name) }}{{ fail (printf "job.config names the prompt %s.txt, and job.prompts has %s: write it there" $name (keys $prompts | sortAlpha | join ", " | default "none")) }}{{ end -}}
+{{- end -}}
 {{- end }}

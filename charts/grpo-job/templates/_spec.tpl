@@ -56,29 +56,61 @@
 {{/* grpo.training: part of the plan of a job that trains, as JSON.     include "grpo.training" $ | fromJson */}}
 {{- define "grpo.training" -}}
 {{- $config := include "grpo.config" . | fromJson -}}
-{{- $needed := dict -}}
-{{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_DATASETS\\}[^\"]+" (toJson $config) -1 -}}
-{{- $_ := set $needed ($found | replace "${oc.env:GRPO_DATASETS}" (include "grpo.datasets" $)) "prepare-data" -}}
-{{- end -}}
+{{- $needed := include "grpo.neededInputs" (list . "data" (get $config "data")) | fromJson -}}
+{{- $needed = merge $needed (include "grpo.neededInputs" (list . "model" (include "grpo.framework" (list . "model"))) | fromJson) -}}
 {{- dict
-  "identity" (dict "run" .Values.job.name "stack" .Values.stack.name "framework" .Values.job.framework "model" (include "grpo.framework" (list . "model")))
+  "identity" (include "grpo.identity" . | fromJson)
   "folders" (list "checkpoints" "logs")
   "command" (include "grpo.framework" (list . "command") | fromJsonArray)
   "requiredFiles" (include "grpo.framework" (list . "requiredFiles") | fromJsonArray)
   "neededFiles" (merge $needed (include "grpo.neededCode" . | fromJson))
-  "checks" (ternary list (list (list "python3" (printf "%s/rewards.py" (include "grpo.codeDirectory" .)))) (eq (include "grpo.rewards" .) "{}"))
+  "checks" (concat (include "grpo.framework" (list . "checks") | fromJsonArray) (ternary list (list (list "python3" (printf "%s/rewards.py" (include "grpo.codeDirectory" .)))) (eq (include "grpo.rewards" .) "{}")))
   "code" (get (include "grpo.code" . | fromJson | default dict) "directory" | default "")
   "shared" (keys (include "grpo.sharedFiles" . | fromJson) | sortAlpha)
   "config" $config | toJson -}}
 {{- end }}
 
+{{/* grpo.identity: by what a run directory is known as this run's, as JSON.
+                                                                  include "grpo.identity" $ | fromJson */}}
+{{- define "grpo.identity" -}}
+{{- dict "run" .Values.job.name "stack" .Values.stack.name "framework" .Values.job.framework "model" (include "grpo.framework" (list . "model")) | toJson -}}
+{{- end }}
+
+{{/* grpo.neededInputs: files below a key that must lie on a volume when the run starts, and the task that makes each (empty: none of
+     ours), as JSON.                                              include "grpo.neededInputs" (list $ "data" $config.data) | fromJson */}}
+{{- define "grpo.neededInputs" -}}
+{{- $root := index . 0 -}}{{- $value := index . 2 -}}{{- $needed := dict -}}
+{{- if kindIs "map" $value -}}
+{{- range $key, $inner := $value }}{{ $needed = merge $needed (include "grpo.neededInputs" (list $root $key $inner) | fromJson) }}{{ end -}}
+{{- else if kindIs "slice" $value -}}
+{{- range $inner := $value }}{{ $needed = merge $needed (include "grpo.neededInputs" (list $root (index $ 1) $inner) | fromJson) }}{{ end -}}
+{{- else if kindIs "string" $value -}}
+{{- $prepared := trimPrefix "${oc.env:GRPO_DATASETS}/" $value -}}
+{{- if and (ne $prepared $value) (not (contains "${" $prepared)) -}}
+{{- $_ := set $needed (printf "%s/%s" (include "grpo.datasets" $root) $prepared) "prepare-data" -}}
+{{- else if not (contains "${" $value) -}}
+{{- range $volume := include "common.volumes" $root | fromJson -}}
+{{- if hasPrefix (printf "%s/" $volume.mountPath) $value }}{{ $_ := set $needed $value "" }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $needed -}}
+{{- end }}
+
 {{/* grpo.otherTask: part of the plan of any other task, as JSON.       include "grpo.otherTask" $ | fromJson */}}
 {{- define "grpo.otherTask" -}}
 {{- $program := printf "{programs}/%s.py" (.Values.job.task | replace "-" "_") -}}
-{{- dict
-  "command" (list "python3" $program (printf "%s/task.json" (include "grpo.attemptDirectory" .)))
+{{- $command := list "python3" $program (printf "%s/task.json" (include "grpo.attemptDirectory" .)) -}}
+{{- $plan := dict -}}
+{{- /* Another stack on the same volume may have a run of this name. The base model alone can be evaluated before the run. */ -}}
+{{- if or (has .Values.job.task (list "convert" "clean")) (and (eq .Values.job.task "evaluate") .Values.job.evaluate.checkpoint.enabled) -}}
+{{- $plan = dict "of" (include "grpo.runDirectory" .) "identity" (include "grpo.identity" . | fromJson) -}}
+{{- end -}}
+{{- if eq .Values.job.task "evaluate" }}{{ $_ := set $plan "checks" (list (append $command "--check")) }}{{ end -}}
+{{- merge $plan (dict
+  "command" $command
   "neededFiles" (include "grpo.neededByTask" . | fromJson)
-  "task" (include "grpo.task" . | fromJson) | toJson -}}
+  "task" (include "grpo.task" . | fromJson)) | toJson -}}
 {{- end }}
 
 {{/* grpo.neededByTask: files that a task other than training needs, and the task that makes each, as JSON.
@@ -125,6 +157,7 @@ exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}
 GRPO_PLAN
 programs=$(mktemp -d)
+trap 'rm -rf "$programs"' EXIT
 {{- range $name := include "grpo.programs" $root | fromJsonArray }}
 {{ include "grpo.file" (list (ternary "__main__.py" $name (eq $name "launch.py")) ($root.Files.Get (printf "files/jobs/%s" $name))) }}
 {{- end }}
@@ -166,7 +199,7 @@ GRPO_FILE
 {{- $root := . -}}
 {{- $entrypoint := include "grpo.entrypoint" . -}}
 {{- if gt (len $entrypoint) 98304 -}}
-{{- fail (printf "the entrypoint has %d bytes, and Ray starts none of 128 KiB or more (ours: 98304): shorten job.config" (len $entrypoint)) -}}
+{{- fail (printf "the entrypoint has %d bytes, and Ray starts none of 128 KiB or more (ours: 98304): shorten job.config, job.prompts or the files of job.rewards" (len $entrypoint)) -}}
 {{- end -}}
 entrypoint: |-
   {{- $entrypoint | nindent 2 }}
@@ -213,6 +246,7 @@ rayClusterSpec:
 {{- define "grpo.runName" -}}
 {{- $task := ternary "" (printf "-%s" .Values.job.task) (eq .Values.job.task "train") -}}
 {{- $name := printf "%s%s-%d" .Values.job.name $task (int64 .Values.job.attempt) -}}
-{{- if gt (len $name) 47 }}{{ fail (printf "the RayJob would be called %s, which has %d characters, and KubeRay allows 47: shorten job.name" $name (len $name)) }}{{ end -}}
+{{- $longest := printf "%s-prepare-data-%d" .Values.job.name (int64 .Values.job.attempt) -}}
+{{- if gt (len $longest) 47 }}{{ fail (printf "the RayJob of a task would be called %s, which has %d characters, and KubeRay allows 47: shorten job.name" $longest (len $longest)) }}{{ end -}}
 {{- $name -}}
 {{- end }}

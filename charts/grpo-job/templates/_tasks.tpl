@@ -71,6 +71,7 @@
 {{- end }}
 
 {{- define "grpo.task.clean" -}}
+{{- include "grpo.checkStageDirectory" . -}}
 {{- $what := list "checkpoints" "staged" -}}
 {{- if .Values.job.clean.converted.enabled }}{{ $what = append $what "converted" }}{{ end -}}
 {{- dict "what" $what "stageDirectory" .Values.job.evaluate.stageDirectory | toJson -}}
@@ -79,6 +80,7 @@
 {{- define "grpo.task.evaluate" -}}
 {{- $evaluate := .Values.job.evaluate -}}
 {{- include "grpo.checkEngines" . -}}
+{{- include "grpo.checkStageDirectory" . -}}
 {{- $benchmarks := dict -}}
 {{- range $name, $given := include "common.entries" $evaluate.benchmarks | fromJson -}}
 {{- include "grpo.checkBenchmark" (list $ $name) -}}
@@ -101,6 +103,18 @@
   "stageDirectory" $evaluate.stageDirectory
   "tensorParallelSize" (int64 $evaluate.tensorParallelSize)
   "vllmKwargs" $evaluate.vllmKwargs | toJson -}}
+{{- end }}
+
+{{/* grpo.checkStageDirectory: fail where copies for one node would be made on a volume that all of them mount, or around one.
+                                                                  include "grpo.checkStageDirectory" $ */}}
+{{- define "grpo.checkStageDirectory" -}}
+{{- $stage := .Values.job.evaluate.stageDirectory -}}
+{{- range $name, $volume := include "common.volumes" . | fromJson -}}
+{{- $mount := printf "%s/" $volume.mountPath -}}
+{{- if and $stage (not (hasKey $volume "ephemeral")) (or (hasPrefix $mount (printf "%s/" $stage)) (hasPrefix (printf "%s/" $stage) $mount)) -}}
+{{- fail (printf "job.evaluate.stageDirectory %s is on, or around, volume %s, which all nodes share: name a folder of the nodes' own disks, such as /tmp/models" $stage $name) -}}
+{{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* grpo.checkEngines: fail where vLLM's engines do not fit on a node.   include "grpo.checkEngines" $ */}}

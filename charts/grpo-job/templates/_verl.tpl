@@ -16,6 +16,13 @@
 
 {{- define "grpo.verl.requiredFiles" }}[]{{ end }}
 
+{{/* grpo.verl.checks: commands that find out before a GPU is waited for whether verl is there, as JSON.
+                                                                  include "grpo.framework" (list $ "checks") | fromJsonArray */}}
+{{- define "grpo.verl.checks" -}}
+{{- $code := "import importlib.util as u, sys; sys.exit(None if u.find_spec('verl') else 'grpo: verl is neither in the image nor under job.code')" -}}
+{{- list (list "python3" "-c" $code) | toJson -}}
+{{- end }}
+
 {{/* grpo.verl.environment: where its loggers write, which verl reads from variables only, as JSON.
                                                                   include "grpo.framework" (list $ "environment") | fromJson */}}
 {{- define "grpo.verl.environment" -}}
