@@ -119,7 +119,7 @@ SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
     ("platform", "capacity", "maxRunDurationSeconds"): {"platform": {"capacity": {"kind": "queued"}}},
     ("ray", "kueue", "topology", "preferred"): {"ray": {"kueue": {"topology": {"required": ""}}}},
     ("job", "nodes"): THREE,
-    **{("job", "configFor", version): {"job": {"version": version}} for version in ("v0.4.0", "v0.5.0")},
+    **{("job", "configFor", version): {"images": {"training": {"tag": version}}, "job": {"version": version}} for version in ("v0.4.0", "v0.5.0")},
     ("storage", "data", "gcsfuse", "purpose"): {
         "storage": {"data": {"gcsfuse": {"mountOptions": {"metadata-cache:ttl-secs": "0", "rename-dir-limit": "1"}}}}
     },
@@ -138,7 +138,7 @@ SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
 TASKS = {"step": "convert", "convert": "convert", "fetch": "fetch", "prepareData": "prepare-data", "evaluate": "evaluate", "clean": "clean"}
 
 # Their only effect by themselves is a refusal: tests/charts/test_profiles.py, test_a_framework_and_its_version_go_together.
-REFUSES = {("images", "training", "arm64"), ("job", "framework")}
+REFUSES = {("images", "training", "arm64"), ("job", "framework"), ("job", "version")}
 
 CANDIDATES = [
     "scratch",
@@ -183,7 +183,7 @@ def mutations(node: shapes.Schema, value: Any) -> list[Any]:
     if isinstance(value, bool):
         return [not value]
     if isinstance(value, int):
-        return [value + 1, value - 1]
+        return [value + 1, value - 1, value // 2]
     if isinstance(value, float):
         return [value / 2]
     if isinstance(value, str):
@@ -498,7 +498,8 @@ def test_a_name_that_yaml_reads_as_something_else_stays_a_name(word: str, render
 
 def test_names_stay_within_their_limits(render: Render) -> None:
     """The longest allowed names give names that KubeRay accepts."""
-    values = {"stack": {"name": "s" * 40}, "job": {"name": "j" * 40, "attempt": 999999}}
+    data = {"prepareData": {"gsm8k": {"repository": "openai/gsm8k"}}}
+    values = {"stack": {"name": "s" * 40}, "job": {**data, "name": "j" * 32, "attempt": 9, "task": "prepare-data"}}
     cluster = by_kind(render("raycluster", values), "RayCluster")["metadata"]["name"]
     job = next(item for item in render("grpo-job", values) if item["kind"] == "RayJob")["metadata"]["name"]
     assert len(cluster) <= 53
@@ -510,7 +511,7 @@ def test_names_stay_within_their_limits(render: Render) -> None:
     [
         {"stack": {"name": "s" * 41}},
         {"stack": {"names": {"cluster": "1.2x"}}},
-        {"job": {"name": "j" * 41}},
+        {"job": {"name": "j" * 33}},
         {"job": {"name": "Upper"}},
         {"job": {"name": "1st"}},
     ],

@@ -122,8 +122,13 @@ def test_an_overlay_counts_for_its_accelerator_only(render: Render) -> None:
     )
 
 
+def of_version(version: str) -> dict[str, Any]:
+    return {"images": {"training": {"tag": version}}, "job": {"version": version}}
+
+
 def configuration(render: Render, job: dict[str, Any], version: str = "v0.7.0", accelerator: str = "b200") -> Any:
-    values = {"ray": {"head": {"numCpus": 1}}, "job": {"version": version, **job}}
+    values = {"ray": {"head": {"numCpus": 1}}, **of_version(version)}
+    values["job"] |= job
     return plan(render("grpo-job", values, accelerator=accelerator))["config"]
 
 
@@ -198,7 +203,7 @@ def test_fewer_nodes_on_an_existing_cluster(render: Render) -> None:
 )
 def test_the_version_chooses_the_script(version: str, script: str, render: Render) -> None:
     """run_grpo_math.py is gone from v0.6.0 on. An image of another version is refused by what it lacks."""
-    found = plan(render("grpo-job", {"job": {"version": version}, "ray": {"head": {"numCpus": 1}}}))
+    found = plan(render("grpo-job", {**of_version(version), "ray": {"head": {"numCpus": 1}}}))
     assert found["command"][1] == f"examples/{script}"
     assert found["requiredFiles"] == [f"examples/{script}", "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"]
 
@@ -207,7 +212,13 @@ def test_the_version_chooses_the_script(version: str, script: str, render: Rende
 def test_an_older_version_needs_a_cpu_on_the_head(version: str, render_text: Callable[..., Rendered]) -> None:
     """It reserves one on every node and waits for ever, with all GPUs idle."""
     with pytest.raises(RenderError, match=f"job.version {version} waits for ever .* set ray.head.numCpus to 1"):
-        render_text("grpo-job", {"job": {"version": version}})
+        render_text("grpo-job", of_version(version))
+
+
+def test_the_image_is_of_the_version(render_text: Callable[..., Rendered]) -> None:
+    """v0.5.0 to v0.7.0 have the same files where the launcher looks."""
+    with pytest.raises(RenderError, match=r"has the tag v0\.7\.0: add values/frameworks/nemo-rl-v0\.6\.0\.yaml"):
+        render_text("grpo-job", {"job": {"version": "v0.6.0"}})
 
 
 def test_any_value_survives_the_way_into_the_entrypoint(render: Render) -> None:
@@ -279,7 +290,7 @@ def test_a_head_with_gpus_counts_as_a_node(render: Render) -> None:
     """16 GPUs are a head and one worker."""
     values = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}}}
     assert plan(render("grpo-job", values))["config"]["cluster"] == {"num_nodes": 2, "gpus_per_node": 8}
-    older = {**values, "job": {"version": "v0.6.0"}}
+    older = {**values, **of_version("v0.6.0")}
     assert plan(render("grpo-job", older))["facts"]["headCpus"] == 216
 
 
