@@ -39,8 +39,9 @@ RENDER_HELP = f"""\
 usage: grpo render [LAYER] -f FILE … [options]
 
 Print the manifests of one layer (network, storage, raycluster, grpo-job), or of all in the order of installation.
+With job.cluster.mode ephemeral all is without raycluster.
 
-{FILES_HELP}{RENDERING_HELP}  --release NAME          name of the release (default: the name of the layer)
+{FILES_HELP}{RENDERING_HELP}  --release NAME          name of the release (default: STACK-network, STACK-storage, STACK-ray; JOB or JOB-TASK)
   --notes                 print the notes of the charts on stderr (Helm 3 cannot)
   --output-dir DIR        write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing; files that an
                           earlier run wrote there and this one does not are removed, and nothing else
