@@ -124,9 +124,7 @@ def _render(argv: list[str]) -> int:
         left = [] if asked else [layer for layer in paths.LAYERS if layer not in layers]
         _deliver(rendered, options.last("output-dir"), left)
         for layer in left:
-            sys.stderr.write(
-                f"{layer} is left out: job.cluster.mode is ephemeral, and the job brings its own cluster\n"
-            )
+            sys.stderr.write(f"{layer} is left out: job.cluster.mode is ephemeral, the job brings its own cluster\n")
         if options.has("notes") and not any(each.notes for each in rendered.values()):
             sys.stderr.write("no notes: Helm 3 renders them on a cluster only; give a Helm 4 with --helm\n")
         sys.stderr.write(f"rendered with {engine.name}\n")

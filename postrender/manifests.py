@@ -204,8 +204,8 @@ def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = 
     """Write each layer into its folder below `directory`, and remove what an earlier run wrote there and this does not.
 
     A layer that is left out and that an earlier run wrote keeps its folder with an empty list: of a folder that is gone
-    Argo CD and Flux would report an error, and the objects would stay. Nothing is touched unless all folders are fit. Raises InputError, OutputRefusedError, and OutputError where the
-    system refuses.
+    Argo CD and Flux would report an error, and the objects would stay. Nothing is touched unless all folders are fit.
+    Raises InputError, OutputRefusedError, and OutputError where the system refuses.
     """
     try:
         texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}
