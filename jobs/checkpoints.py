@@ -1,6 +1,7 @@
 """List the checkpoints of a run: which are complete, how large and how good they are, which one a resume takes.
 
 usage: checkpoints.py RUN_DIRECTORY [--framework nemo-rl|verl] [--metric NAME] [--json]
+Exit codes: 0 listed, 1 the run has none of what was asked for, 2 wrong use, 3 it cannot be read.
 A module too: list_checkpoints and choose. It reads names, sizes, headers and JSON, and needs no library but Python's.
 Sources: NeMo RL v0.4.0 to v0.7.0 nemo_rl/utils/checkpoint.py and its Automodel's components/checkpoint; verl v0.6.1 to
 v0.9.0 verl/utils/checkpoint/fsdp_checkpoint_manager.py and verl/trainer/ppo/ray_trainer.py.
@@ -216,19 +217,24 @@ def logged(run: Path, metric: str) -> tuple[str, dict[int, float]]:
 
     verl keeps no metric with a checkpoint. By default it is the first core metric of the validation, its mean.
     """
-    values: dict[int, float] = {}
+    found: dict[int, float] = {}
+    for step, values in measured_by_verl(run, metric or "val-core/"):
+        core = sorted((name for name in values if name.startswith("val-core/")), key=lambda name: "/mean@" not in name)
+        metric = metric or (core[0] if core else "")
+        value = number(values.get(metric))
+        if value is not None:
+            found[step] = value
+    return metric, found
+
+
+def measured_by_verl(run: Path, word: str = "val-") -> Iterator[tuple[int, dict[str, str]]]:
+    """Give the step and the metrics of every line of the run's output with a word, the oldest attempt's first."""
     attempts = sorted((name for name in entries(run / "attempts") if name.isdigit()), key=int)
     for line in (line for name in attempts for line in lines(run / "attempts" / name / "output.log")):
         step = re.search(r"\bstep:([0-9]+) - ", line)
-        if not step or (metric or "val-core/") not in line:
-            continue
-        found = dict(re.findall(r" - (\S+?):(?:np\.\w+\()?(-?[0-9][^\s)]*)", line[step.end() - 3 :]))
-        core = sorted((name for name in found if name.startswith("val-core/")), key=lambda name: "/mean@" not in name)
-        metric = metric or (core[0] if core else "")
-        value = number(found.get(metric))
-        if value is not None:
-            values[int(step[1])] = value
-    return metric, values
+        if step and word in line:
+            found = re.findall(r" - (\S+?):(?:np\.\w+\()?(-?[0-9][^\s)]*)", line[step.end() - 3 :])
+            yield int(step[1]), dict(found)
 
 
 def lines(path: Path) -> Iterator[str]:
@@ -342,8 +348,21 @@ def as_json(directory: str, framework: str, found: list[Checkpoint]) -> str:
     return json.dumps({"directory": directory, "framework": framework, **picks, "checkpoints": listed}, indent=2)
 
 
+def advice(found: list[Checkpoint]) -> list[str]:
+    """Say what to do with a broken step that a resume would take: the trainer fails there, at every attempt."""
+    said = []
+    for one in (one for one in found if one.resume and not one.complete):
+        folder, more = Path(one.path).parent, f"out of {Path(one.path).parent}"
+        if Path(one.path).name.startswith("global_"):
+            # With a tracker that names nothing, verl starts from scratch.
+            whole = chosen(found, "latest").rpartition("_")[2]
+            more = f"and write {whole} into {folder / TRACKER}" if whole else f"and {TRACKER} with it"
+        said.append(f"{one.path} is not complete, and a resume takes it: move it away, {more}, before the next attempt")
+    return said
+
+
 def as_text(found: list[Checkpoint]) -> str:
-    """Return a table: a line a step, and in words why it is not complete or what takes it."""
+    """Return a table: a line a step, and in words why it is not complete or what takes it; below it, what to do."""
     best, metric = chosen(found, "best"), found[-1].metric or "metric"
     width = max(len(metric), 8)
     rows = [f"{'step':>8}  {'complete':8}  {'GiB':>8}  {metric:>{width}}"]
@@ -354,7 +373,27 @@ def as_text(found: list[Checkpoint]) -> str:
         value = "-" if one.value is None else f"{one.value:.4f}"
         known = "yes" if one.complete else "no"
         rows.append(f"{one.step:>8}  {known:8}  {one.bytes / GIB:>8.2f}  {value:>{width}}  {'; '.join(words)}".rstrip())
-    return "\n".join(rows)
+    return "\n".join([*rows, *advice(found)])
+
+
+def metrics(directory: str | Path, found: list[Checkpoint], framework: str) -> list[str]:
+    """Return the names of all that was measured: with NeMo RL's steps, or by the validation of verl."""
+    if framework == VERL:
+        names = {name for _, values in measured_by_verl(Path(directory)) for name in values if name.startswith("val-")}
+    else:
+        read = (read_json(Path(one.path) / "training_info.json").items() for one in found)
+        names = {name for items in read for name, value in items if number(value) is not None}
+    return sorted(names)
+
+
+def lacking(given: argparse.Namespace, found: list[Checkpoint], framework: str) -> str:
+    """Say what was asked for and is not there."""
+    if not found:
+        return f"no checkpoint in {place(given.directory)}"
+    if not given.metric or any(one.value is not None for one in found):
+        return ""
+    have = ", ".join(metrics(given.directory, found, framework)) or "none"
+    return f"no step has a value of {given.metric}; there are: {have}"
 
 
 def main(arguments: list[str]) -> int:
@@ -365,17 +404,22 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--metric", default="", help="what best means, instead of what the run's configuration says")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
+    if not os.path.isdir(given.directory):
+        where = "name the run directory, <mountPath>/runs/<job.name>"
+        print(f"grpo: {given.directory} is no directory: {where}", file=sys.stderr)
+        return 2
     try:
         framework = given.framework or detect(given.directory)
         found = list_checkpoints(given.directory, framework, given.metric)
+        lack = lacking(given, found, framework)
     except OSError as error:
         print(f"grpo: {given.directory} cannot be read: {error.strerror}", file=sys.stderr)
-        return 1
-    if given.json:
-        print(as_json(given.directory, framework, found))
-    else:
-        print(as_text(found) if found else f"no checkpoint in {place(given.directory)}")
-    return 0
+        return 3
+    if given.json or found:
+        print(as_json(given.directory, framework, found) if given.json else as_text(found))
+    if lack:
+        print(f"grpo: {lack}", file=sys.stderr)
+    return 1 if lack else 0
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ usage: samples.py RUN_DIRECTORY [--step N] [--count 5] [--worst | --best] [--jso
 NeMo RL writes logs/exp_NNN/train_data_step<N>.jsonl, a sample a line, each value in a list of its own. content has the
 texts of the conversation without their roles: the rendered prompt, what was generated, what the environment said to it
 (read at v0.4.0 to v0.7.0, nemo_rl/experience/rollouts.py). v0.4.0 counts steps from 0 there; here they count from 1.
-verl writes <trainer.rollout_data_dir>/<step>.jsonl, if it is told to (verl/trainer/ppo/ray_trainer.py).
+verl writes <trainer.rollout_data_dir>/<step>.jsonl (verl/trainer/ppo/ray_trainer.py); the chart says logs/rollouts.
+Exit codes: 0 shown, 1 the run has none of what was asked for, 2 wrong use, 3 it cannot be read.
 """
 
 from __future__ import annotations
@@ -69,8 +70,6 @@ def rollout_folders(directory: Path) -> Iterator[Path]:
 
 def steps_of(directory: Path) -> dict[int, Path]:
     """Return the file of each step that has one."""
-    if not directory.is_dir():
-        raise Missing(f"{directory} is no directory")
     if found := nemo_rl_steps(directory):
         return found
     for folder in rollout_folders(directory):
@@ -214,12 +213,19 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     # Prompts are in every language, a pod's locale often in none.
     sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    if not given.directory.is_dir():
+        print(
+            f"grpo: {given.directory} is no directory: name the run directory, <mountPath>/runs/<job.name>",
+            file=sys.stderr,
+        )
+        return 2
     try:
         found = show(given.directory, given.step, given.count, given.order)
     except Missing as error:
         print(f"grpo: {error}", file=sys.stderr)
     except OSError as error:
         print(f"grpo: {error.filename} cannot be read: {error.strerror}", file=sys.stderr)
+        return 3
     else:
         print(json.dumps(found, indent=2, ensure_ascii=False) if given.json else as_text(found))
         return 0

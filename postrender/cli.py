@@ -69,6 +69,7 @@ def _lint(argv: list[str]) -> int:
 
 
 def _layers(options: Options) -> tuple[str, ...]:
+    """Return the one layer that is asked for, or none for all of them."""
     from postrender import paths
 
     layer, *more = options.words or ["all"]
@@ -78,7 +79,7 @@ def _layers(options: Options) -> tuple[str, ...]:
             raise UsageError(
                 f"{options.command}: --release names one release", fix="name the layer: grpo render LAYER …"
             )
-        return paths.LAYERS
+        return ()
     if layer not in paths.LAYERS:
         listed = ", ".join(paths.LAYERS)
         raise options.wrong(f"no layer is called {layer!r}, expected one of {listed}", near=layer, known=paths.LAYERS)
@@ -100,13 +101,14 @@ def _render(argv: list[str]) -> int:
     if options.has("help"):
         sys.stdout.write(usage.RENDER_HELP)
         return EXIT_CLEAN
-    from postrender import helm
+    from postrender import helm, paths
     from postrender.stack import Stack
 
-    layers = _layers(options)
+    asked = _layers(options)
     if options.last("output-dir") == "":
         raise options.wrong("--output-dir is empty, expected a folder")
     stack = Stack.load(_files(options), accelerator=options.last("accelerator"))
+    layers = asked or stack.layers()
     with helm.choose(options.last("helm")) as engine:
         rendered = {
             layer: stack.render(
@@ -119,14 +121,17 @@ def _render(argv: list[str]) -> int:
             )
             for layer in layers
         }
-        _deliver(rendered, options.last("output-dir"))
+        left = [] if asked else [layer for layer in paths.LAYERS if layer not in layers]
+        _deliver(rendered, options.last("output-dir"), left)
+        for layer in left:
+            sys.stderr.write(f"{layer} is left out: job.cluster.mode is ephemeral, the job brings its own cluster\n")
         if options.has("notes") and not any(each.notes for each in rendered.values()):
             sys.stderr.write("no notes: Helm 3 renders them on a cluster only; give a Helm 4 with --helm\n")
         sys.stderr.write(f"rendered with {engine.name}\n")
     return EXIT_CLEAN
 
 
-def _deliver(rendered: dict[str, Rendered], directory: str | None) -> None:
+def _deliver(rendered: dict[str, Rendered], directory: str | None, left: list[str]) -> None:
     """Print the manifests, or write them into a folder; notes and what was done go to stderr."""
     if directory is None:
         # All or nothing: half a stream must not reach the program behind a pipe.
@@ -134,7 +139,7 @@ def _deliver(rendered: dict[str, Rendered], directory: str | None) -> None:
     else:
         from postrender import manifests
 
-        for folder in manifests.write(directory, rendered):
+        for folder in manifests.write(directory, rendered, left):
             sys.stderr.write(f"{folder}\n")
     for layer, each in rendered.items():
         if each.notes:

@@ -200,15 +200,19 @@ def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: 
     return Written(folder, len(texts), written, removed)
 
 
-def write(directory: str, layers: Mapping[str, Rendered]) -> list[Written]:
+def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = ()) -> list[Written]:
     """Write each layer into its folder below `directory`, and remove what an earlier run wrote there and this does not.
 
-    Nothing is touched unless all folders are fit. Raises InputError, OutputRefusedError, and OutputError where the
-    system refuses.
+    A layer that is left out and that an earlier run wrote keeps its folder with an empty list: of a folder that is gone
+    Argo CD and Flux would report an error, and the objects would stay. Nothing is touched unless all folders are fit.
+    Raises InputError, OutputRefusedError, and OutputError where the system refuses.
     """
     try:
         texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}
         owners = {os.path.join(directory, layer): _owner(rendered) for layer, rendered in layers.items()}
+        for folder in (os.path.join(directory, layer) for layer in left):
+            if os.path.lexists(os.path.join(folder, INDEX)):
+                texts[folder], owners[folder] = {}, max(owners.values(), key=len, default="")
         former = {folder: _former(folder, owners[folder]) for folder in texts}
         return [_write(folder, texts[folder], former[folder], owners[folder]) for folder in texts]
     except OSError as error:

@@ -7,7 +7,7 @@ import re
 import sys
 
 from postrender import incluster, usage
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, UsageError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, UsageError
 from postrender.options import Options
 
 TYPE_CHECKING = False
@@ -19,8 +19,13 @@ WITH_VALUE = ("accelerator", "namespace", "cluster")
 FLAGS = ("show-commands",)
 # They become parts of a path and of kubectl's selector.
 _NAME = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# A program's own exit code for what it could not do; 2 is a wrong argument, there as here.
-_FAILED = 1
+# What lies in the directory of a run, in a folder of its steps, or in one of its samples.
+_OF_A_RUN = re.compile(
+    r"attempts|checkpoints|logs|owners|owner\.json|tasks|hf|evaluations|((tmp_|old_)?|global_)step_[0-9]+"
+    r"|latest_checkpointed_iteration\.txt|exp_[0-9]+|(train_data_step)?[0-9]+\.jsonl|rollouts|rollout_data"
+)
+# The programs end with the codes of `grpo`; Python ends with 1 too, where a program has a mistake.
+_BROKEN = "Traceback (most recent call last)"
 
 
 def _place(options: Options) -> tuple[str, incluster.Head | None]:
@@ -36,6 +41,8 @@ def _place(options: Options) -> tuple[str, incluster.Head | None]:
         if not os.path.isdir(word):
             fix = "give the values files of the run with -f, or a directory that is on this machine"
             raise UsageError(f"{options.command}: {word!r} is no directory here", fix=fix)
+        if not _is_of_a_run(word):
+            raise _no_run(options.command, word)
         return word, None
     from postrender import paths, values
 
@@ -45,6 +52,20 @@ def _place(options: Options) -> tuple[str, incluster.Head | None]:
     merged = values.load([*([paths.accelerator(accelerator)] if accelerator else []), *files])
     head = incluster.head(merged, word, namespace=options.last("namespace"), cluster=options.last("cluster"))
     return incluster.run_directory(merged, word), head
+
+
+def _is_of_a_run(directory: str) -> bool:
+    return any(_OF_A_RUN.fullmatch(name) for name in os.listdir(directory))
+
+
+def _no_run(command: str, directory: str) -> UsageError:
+    """Return the refusal of a directory that is none of a run; where runs lie in it, one of them is the hint."""
+    inside = sorted(entry.path for entry in os.scandir(directory) if entry.is_dir() and os.access(entry, os.R_OK))
+    run = next((path for path in inside if _is_of_a_run(path)), "")
+    return UsageError(
+        f"{command}: {directory!r} is no directory of a run: no checkpoints, no logs",
+        fix=f"{command} {run}" if run else "name the run directory, <mountPath>/runs/<job.name>",
+    )
 
 
 def ask(program: str, options: Options, arguments: Sequence[str]) -> int:
@@ -60,7 +81,8 @@ def ask(program: str, options: Options, arguments: Sequence[str]) -> int:
     done = incluster.run(program, words, head)
     sys.stdout.write(done.output)
     sys.stderr.write(done.errors)
-    return EXIT_CANNOT_RUN if done.code == _FAILED else done.code
+    broken = done.code > EXIT_CANNOT_RUN or (done.code == EXIT_FINDINGS and _BROKEN in done.errors)
+    return EXIT_CANNOT_RUN if broken or done.code < 0 else done.code
 
 
 def checkpoints(argv: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 
     from postrender.helm import Engine, Rendered
     from postrender.values import Values
+
+# How a release of the stack ends; the release of a run is called as the run.
+_SUFFIX = {"network": "network", "storage": "storage", "raycluster": "ray"}
+# What Helm takes; a name that is wrong is for the schema to refuse, with the key's name.
+_RELEASE = re.compile("[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,19 @@ class Stack:
         names = (*profile, *files)
         return cls(names, values.load(names))
 
+    def layers(self) -> tuple[str, ...]:
+        """Return the layers that are installed, in order: a job that brings its own cluster needs no other."""
+        ephemeral = self.values.get("job.cluster.mode") == "ephemeral"
+        return tuple(layer for layer in paths.LAYERS if not (ephemeral and layer == "raycluster"))
+
+    def release(self, layer: str) -> str:
+        """Return what the README calls the release of a layer, or the layer where the values do not say its name."""
+        job = layer == "grpo-job"
+        task = self.values.get("job.task") if job else None
+        named = self.values.get("job.name" if job else "stack.name")
+        name = "-".join(str(part) for part in (named, None if task == "train" else task, _SUFFIX.get(layer)) if part)
+        return name if named and _RELEASE.fullmatch(name) else layer
+
     def render(
         self,
         engine: Engine,
@@ -39,12 +58,12 @@ class Stack:
         kube_version: str | None = None,
         notes: bool = False,
     ) -> Rendered:
-        """Render one layer; the release is called as the layer unless told otherwise. Raises as Engine.render does."""
+        """Render one layer; its release has the README's name unless told otherwise. Raises as Engine.render does."""
         try:
             return engine.render(
                 paths.chart(layer),
                 self.files,
-                release=release or layer,
+                release=release or self.release(layer),
                 namespace=namespace,
                 kube_version=kube_version,
                 notes=notes,

@@ -39,8 +39,10 @@ RENDER_HELP = f"""\
 usage: grpo render [LAYER] -f FILE … [options]
 
 Print the manifests of one layer (network, storage, raycluster, grpo-job), or of all in the order of installation.
+With job.cluster.mode ephemeral all is without raycluster.
 
-{FILES_HELP}{RENDERING_HELP}  --release NAME          name of the release (default: the name of the layer)
+{FILES_HELP}{RENDERING_HELP}  --release NAME          name of the release (default: STACK-network, STACK-storage,
+                          STACK-ray, and JOB or JOB-TASK)
   --notes                 print the notes of the charts on stderr (Helm 3 cannot)
   --output-dir DIR        write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing; files that an
                           earlier run wrote there and this one does not are removed, and nothing else
@@ -77,6 +79,7 @@ usage: grpo checkpoints RUN -f FILE … [options]
 
 List the checkpoints of a run: complete or what is missing, size, metric, which one is the best and which one a resume
 takes. The metric is that of the run's configuration (NeMo RL), or what the validation printed first (verl).
+The exit code is 1 when the run lacks what was asked for, and 2 when there is no such run or directory of a run.
 
 {RUN_HELP}  --metric NAME           what best means, instead
   --framework NAME        nemo-rl or verl, where no checkpoint says it
@@ -87,7 +90,8 @@ usage: grpo samples RUN -f FILE … [options]
        grpo samples DIRECTORY [options]
 
 Show samples of a training step: prompt, generation and reward, and mean and spread of the step's rewards.
-NeMo RL always writes them; verl does where trainer.rollout_data_dir is set.
+Both frameworks write them at every step, verl into logs/rollouts of the run.
+The exit code is 1 when the run lacks what was asked for, and 2 when there is no such run or directory of a run.
 
 {RUN_HELP}  --step N                step, counted from 1 (default: the last)
   --count N               how many samples (default: 5)

@@ -21,6 +21,8 @@ EXAMPLE = "values/examples/site.yaml"
 GKE = {"b200": "1.32.2-gke.1475000", "h200": "1.31.4-gke.1183000"}
 # Cores of the machines for the head; each has 4 GB a core.
 N2_STANDARD = (8, 16, 32, 48, 64, 80)
+# A run of so few steps shows that the chain works, and nothing of the model.
+FEW_STEPS = 10
 BUYING = {"on-demand": "", "spot": "--spot ", "reservation": "--reservation-affinity=specific --reservation={} "}
 
 Tree = Mapping[str, Any]
@@ -30,6 +32,11 @@ Names = dict[str, str]
 def only(condition: object, sentence: str) -> None:
     if not condition:
         raise SourceError(f"the tutorial is for {sentence}")
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 node, 2 nodes."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def units(quantity: str) -> float:
@@ -91,7 +98,12 @@ def machine(tree: Tree, attached: str) -> Names:
         "machine": accelerator["machineType"],
         "label": label,
         "gpus": str(gpus),
-        "nodes": str(nodes),
+        "nodes": counted(nodes, "node"),
+        "costly": f"the {nodes} GPU nodes, by the hour and also when idle, are nearly all of it. They exist"
+        if nodes > 1
+        else "the GPU node, by the hour and also when idle, is nearly all of it. It exists",
+        "ready": f"{counted(nodes, 'node')} {'is' if nodes == 1 else 'are'}",
+        "one_node": "one of the GPU nodes" if nodes > 1 else "the GPU node",
         "total": str(gpus * nodes),
         "gke": GKE[accelerator["name"]],
         "driver": str(tree["images"]["training"]["minimumDriver"]),
@@ -170,11 +182,15 @@ def settings(tree: Tree) -> Names:
         "model": model,
         "gated": f"{model} is gated: accept its licence on the hub, as the owner of the token. " if gated else "",
         "downloads": " and ".join(fetched),
-        "steps": str(config["grpo"]["max_num_steps"]),
-        "save_period": str(config["checkpointing"]["save_period"]),
+        "steps": counted(config["grpo"]["max_num_steps"], "step"),
+        "few": f"; {counted(config['grpo']['max_num_steps'], 'step')} are a test of the plumbing"
+        if config["grpo"]["max_num_steps"] <= FEW_STEPS
+        else "",
+        "saves": "step" if (period := config["checkpointing"]["save_period"]) == 1 else f"{period} steps",
         "metric": f"{config['checkpointing']['metric_name']:>8}",
         "benchmarks": "; ".join(
-            f"{name}, {one.get('samples', 1)} answers to each question at temperature {one.get('temperature', 0)}"
+            f"{name}, {counted(one.get('samples', 1), 'answer')} to each question"
+            f" at temperature {one.get('temperature', 0)}"
             for name, one in asked.items()
         ),
     }
@@ -206,22 +222,31 @@ def preparation(tree: Tree) -> Names:
     return {"prepare": "\n".join(lines), "prepare_release": f"{release} "}
 
 
+def duration(steps: int, seconds: str) -> str:
+    """Return how long steps of so many seconds take, in words; empty seconds are not known."""
+    if not seconds:
+        return "hours"
+    minutes = math.ceil(steps * float(seconds) / 60)
+    long = f"{minutes / 60:.1f} hours" if minutes >= 60 else counted(minutes, "minute")
+    return f"about {long} ({counted(steps, 'step')} of {seconds} s)"
+
+
 def header(recipe: str, steps: int) -> Names:
     """Return what the comment at the top of a recipe says about time, disk and result."""
     text = re.sub(r"\n#? *", " ", recipe.split("\nimages:", maxsplit=1)[0])
-    disk, seconds = (
-        re.search(pattern, text) for pattern in (r"step is about ([0-9]+) GiB", r"about ([0-9]+) s a step")
-    )
+    disk, seconds = (re.search(pattern, text) for pattern in (r"step is about ([0-9]+) GiB", r"([0-9.]+) s a step"))
     expected = re.search(r"Expected: (.*)", text)
     only(disk and expected, "a recipe whose header says what a step needs on disk and what is expected")
-    hours = (
-        f"about {steps * int(seconds[1]) / 3600:.1f} hours ({steps} steps of {seconds[1]} s)" if seconds else "hours"
-    )
     # What a header says of the published runs refers to its own table.
     said = expected[1].split(" The published")[0].strip() if expected else ""
     size = int(disk[1]) if disk else 0
     # A step holds weights and the two moments of Adam, all in float32.
-    return {"disk": str(size), "weights": str(size // 3), "time": hours, "expected": f"Expected: {said}"}
+    return {
+        "disk": str(size),
+        "weights": str(math.ceil(size / 3)),
+        "time": duration(steps, seconds[1] if seconds else ""),
+        "expected": f"Expected: {said}",
+    }
 
 
 def machines(root: Path) -> Names:
@@ -263,6 +288,6 @@ def names(root: Path, files: Sequence[str]) -> Names:
     given = ["my-site.yaml" if name == EXAMPLE else name for name in files]
     found = {**networks(tree), **head(tree), **places(tree), **jobs(tree), **settings(tree), **preparation(tree)}
     found |= machine(tree, found.pop("attached")) | machines(root)
-    found |= header((root / recipe).read_text("utf-8"), int(found["steps"]))
+    found |= header((root / recipe).read_text("utf-8"), tree["job"]["config"]["grpo"]["max_num_steps"])
     found |= {"operator": OPERATOR, "installer": INSTALLER, "recipe": Path(recipe).stem, "site": EXAMPLE}
     return found | {"files": " ".join(f"-f {name}" for name in given), "count": str(len(files))}

@@ -253,6 +253,16 @@ def test_a_pod_spec_overlay_is_strict(field: str, render_text: Callable[..., Ren
         render_text("raycluster", {"ray": {"workers": {"podSpec": {field: []}}}})
 
 
+@pytest.mark.parametrize("layer", ["raycluster", "grpo-job"])
+def test_a_missing_volume_that_two_keys_name_is_named_once_for_both(
+    layer: str, render_text: Callable[..., Rendered]
+) -> None:
+    """Whoever mends the first alone would meet the second."""
+    values = {"storage": {"data": None, "work": {"mountPath": "/work", "existingClaim": {"name": "x"}}}}
+    with pytest.raises(RenderError, match=r'volume is "data" \((job\.volume|huggingface\.cache\.volume) names it too\)'):
+        render_text(layer, values)
+
+
 def test_a_cache_on_a_missing_volume_is_named(render_text: Callable[..., Rendered]) -> None:
     """The message says which key names which volume, and what there is."""
     with pytest.raises(

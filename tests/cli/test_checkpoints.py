@@ -25,7 +25,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     """Run a command line where a stand-in for kubectl runs what the head pod would; its command lines go to CALLS."""
     (tmp_path / "bin").mkdir()
     # The pod sees the volume at /data; here it is a folder of the test.
-    pod = KUBECTL.replace('"$@"; code=$?', 'set -- "$1" "$2" "$3" "$VOLUME${4#/data}" ${5+"$5"}; "$@"; code=$?')
+    pod = KUBECTL.replace('"$@"; code=$?', 'set -- "$1" "$2" "$3" "$VOLUME${4#/data}" ${5+"$5" "$6"}; "$@"; code=$?')
     (tmp_path / "bin/kubectl").write_text(pod)
     (tmp_path / "bin/kubectl").chmod(0o755)
     (tmp_path / "bin/python3").symlink_to(sys.executable)
@@ -66,15 +66,59 @@ def test_a_run_in_the_cluster_is_the_same_program(grpo: Run, directory: Path, tm
 
 
 def test_options_reach_the_program(grpo: Run, directory: Path) -> None:
+    checkpoint_files.nemo_rl(directory, 30, value=0.5, metric="train:reward")
     code, out, _ = grpo(str(directory), "--format", "json", "--metric", "train:reward", "--framework", "nemo-rl")
     found = json.loads(out)
     assert (code, found["framework"], found["checkpoints"][0]["metric"]) == (0, "nemo-rl", "train:reward")
 
 
-def test_what_the_program_refuses_could_not_run(grpo: Run, directory: Path) -> None:
+def test_a_run_that_is_not_on_the_volume_is_wrong_use(grpo: Run, directory: Path) -> None:
     code, out, err = grpo("another-run", *FILES)
-    assert (code, out) == (3, "")
-    assert "runs/another-run cannot be read: No such file or directory" in err
+    assert (code, out) == (2, "")
+    assert "runs/another-run is no directory: name the run directory" in err
+
+
+def test_what_the_run_lacks_is_a_finding(grpo: Run, directory: Path) -> None:
+    for words in ([str(directory)], ["gemma3-gsm8k", *FILES]):
+        code, out, err = grpo(*words, "--metric=zork")
+        assert (code, len(out.splitlines())) == (1, 3)
+        assert err == "grpo: no step has a value of zork; there are: total_steps, val:accuracy\n"
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "samples"])
+def test_a_directory_of_no_run_is_wrong_use(
+    command: str, directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For both commands; the folder above the runs is the usual mistake."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "data/runs/lost+found").mkdir()
+    for folder, fix in (("data/runs", f"grpo {command} {tmp_path}/data/runs/gemma3-gsm8k"), ("empty", "name the run ")):
+        assert cli.main([command, str(tmp_path / folder)]) == 2
+        message, hint = capsys.readouterr().err.splitlines()
+        assert (
+            message == f"grpo {command}: {str(tmp_path / folder)!r} is no directory of a run: no checkpoints, no logs"
+        )
+        assert hint.startswith(f"  fix: {fix}")
+
+
+@pytest.mark.parametrize("command", ["checkpoints", "samples"])
+def test_a_run_that_has_nothing_yet_is_a_finding(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "attempts/1").mkdir(parents=True)
+    assert cli.main([command, str(tmp_path)]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_a_program_that_breaks_down_could_not_run(
+    grpo: Run, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python ends with 1 too when a program has a mistake; and a pod may end it with any code."""
+    for text, code in (("raise RuntimeError", 3), ("raise SystemExit(137)", 3)):
+        (tmp_path / "broken.py").write_text(text)
+        monkeypatch.setattr("postrender.incluster.program", lambda name: str(tmp_path / "broken.py"))
+        assert grpo(str(directory))[0] == code
 
 
 @pytest.mark.parametrize("options", [[], ["--cluster", "other", "--namespace", "team-a"]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from postrender import __version__, cli
+from postrender.stack import Stack
 from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files
 from tests.postrender.test_tokens import EXAMPLES
 
@@ -203,6 +205,33 @@ def test_render_prints_manifests_on_stdout_and_the_engine_on_stderr(grpo: Run) -
     assert found == sorted(found)
     assert all(f"notes of {layer}:\n" in err for layer in LAYERS)
     assert grpo("render", "all", "-f", PROFILE, *REST)[1] == everything
+
+
+def test_releases_have_the_names_of_the_readmes_install_block(grpo: Run, tmp_path: Path) -> None:
+    """So that the notes can be pasted, and a manifest carries the labels that `helm install` would write."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    installed = re.findall(r"^\$ helm install (\S+) +charts/\S+", readme, re.MULTILINE)
+    _, out, err = grpo("render", "--accelerator", "b200", *REST, "--namespace", "rl", "--notes")
+    labels = re.findall("app.kubernetes.io/instance: (.*)", out)
+    assert list(dict.fromkeys(label.strip('"') for label in labels)) == installed
+    assert f"helm test {installed[2]} --namespace rl" in err
+    assert f"helm upgrade {installed[3]} charts/grpo-job" in err
+
+
+@pytest.mark.parametrize(
+    ("values", "release"),
+    [
+        ("job: {task: fetch}", "gemma3-gsm8k-fetch"),
+        ("job: {task: train}", "gemma3-gsm8k"),
+        ("job: {name: null}", "grpo-job"),
+        ("job: {name: Not A Name}", "grpo-job"),
+    ],
+)
+def test_the_release_of_a_task_is_called_as_the_run_and_the_task(tmp_path: Path, values: str, release: str) -> None:
+    """A name that Helm would refuse is left to the schema, which names the key."""
+    (tmp_path / "over.yaml").write_text(values, encoding="utf-8")
+    stack = Stack.load([PROFILE, RECIPE, str(SITE), str(tmp_path / "over.yaml")])
+    assert stack.release("grpo-job") == release
 
 
 def test_render_with_an_executable_gives_the_same(grpo: Run) -> None:

@@ -215,3 +215,42 @@ def test_the_folder_of_another_stack_is_refused(render_to: Run, out: Path) -> No
     assert "holds stack gemma, and these values are stack qwen" in err.replace(" namespace rl", "")
     assert "a folder of its own" in err
     assert state(out) == before
+
+
+EPHEMERAL = "job: {cluster: {mode: ephemeral}}\n"
+
+
+def test_a_job_with_a_cluster_of_its_own_needs_no_layer_for_it(render_to: Run, out: Path) -> None:
+    """A second cluster would hold as many GPUs again, idle; the command says which layer it has not rendered."""
+    code, _, err = render_to("all", EPHEMERAL)
+    assert (code, {path.name for path in out.iterdir()}) == (0, {*LAYERS} - {"raycluster"})
+    assert err.count("raycluster is left out: job.cluster.mode is ephemeral") == 1
+    assert render_to("raycluster", EPHEMERAL)[2].startswith(f"{out}/raycluster: ")
+
+
+def test_a_layer_that_is_left_out_loses_its_files_and_keeps_its_list(render_to: Run, out: Path) -> None:
+    """An Application on a folder that is gone reports an error and prunes nothing: the GPUs would stay."""
+    render_to()
+    before = len(listed(out / "raycluster"))
+    _, _, err = render_to("all", EPHEMERAL)
+    assert f"{out}/raycluster: 0 objects, 0 written, {before} removed\n" in err
+    assert {path.name for path in (out / "raycluster").iterdir()} == {INDEX}
+    after = state(out)
+    assert render_to("all", EPHEMERAL)[0] == 0
+    assert state(out) == after
+    assert render_to()[2].splitlines()[2].startswith(f"{out}/raycluster: {before} objects, {before} written")
+
+
+def test_a_layer_of_another_stack_that_is_left_out_is_refused_too(render_to: Run, out: Path) -> None:
+    render_to("raycluster", "stack: {name: qwen}\n")
+    before = state(out)
+    code, _, err = render_to("all", EPHEMERAL)
+    assert (code, "raycluster/kustomization.yaml: the folder holds stack qwen" in err) == (2, True)
+    assert state(out) == before
+
+
+def test_a_folder_of_others_with_the_name_of_a_layer_that_is_left_out_stays(render_to: Run, out: Path) -> None:
+    (out / "raycluster").mkdir(parents=True)
+    (out / "raycluster/notes.md").write_text("mine", encoding="utf-8")
+    assert render_to("all", EPHEMERAL)[0] == 0
+    assert {path.name for path in (out / "raycluster").iterdir()} == {"notes.md"}

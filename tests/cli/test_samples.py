@@ -54,7 +54,7 @@ def test_json(grpo: Run, run_directory: Path) -> None:
 
 
 def test_what_is_not_there_is_said(grpo: Run, run_directory: Path) -> None:
-    assert grpo(run_directory, "--step", 9) == (3, "", "grpo: step 9 has no trajectories, steps 1 to 2 have\n")
+    assert grpo(run_directory, "--step", 9) == (1, "", "grpo: step 9 has no trajectories, steps 1 to 2 have\n")
 
 
 @pytest.mark.parametrize(

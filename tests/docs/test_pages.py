@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from postrender import cli, lint
+from postrender.docs import tutorial
 from postrender.errors import RenderError
 from postrender.helm import Engine
-from tests.conftest import LAYERS, ROOT, stack_files
+from tests.conftest import LAYERS, ROOT, SITE, stack_files
 from tests.docs import pages
 from tests.jobs import checkpoint_files
 
@@ -184,6 +185,25 @@ def test_the_quota_of_the_kueue_page_holds_its_stack(helm: Engine) -> None:
             for resource, amount in container["resources"]["requests"].items():
                 asked[resource] = asked.get(resource, 0) + count * float(str(amount).removesuffix("Gi"))
     assert asked == {name: float(str(amount).removesuffix("Gi")) for name, amount in quota.items()}
+
+
+def test_the_recipes_with_benchmarks_are_those_of_the_page() -> None:
+    recipes = {
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob("values/recipes/*.yaml")
+    }
+    asked = {name for name, one in recipes.items() if (one["job"].get("evaluate") or {}).get("benchmarks")}
+    (listed,) = re.findall(r"The recipes (.*) name benchmarks", TEXTS["docs/howto/evaluate.md"])
+    assert set(re.findall("`([^`]+)`", listed)) == asked
+
+
+def test_the_second_stacks_role_is_the_one_that_its_tutorial_binds(tmp_path: Path) -> None:
+    """The page shows the command, because who reuses a bucket does not read the step that makes it."""
+    text = TEXTS["docs/howto/h200.md"]
+    folder = pages.folder_of(text, tmp_path)
+    names = ["values/accelerators/h200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", SITE, folder / "my-h200.yaml"]
+    printed = tutorial.render(ROOT, [str(name) for name in names])
+    (command,) = [line for line in pages.commands(text) if "add-iam-policy-binding" in line]
+    assert " ".join(command.split()) in [" ".join(line.split()) for line in pages.commands(printed)]
 
 
 def test_the_table_of_versions_is_what_the_files_say(render_text: Callable[..., Any]) -> None:

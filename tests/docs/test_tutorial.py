@@ -222,6 +222,48 @@ def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
     assert "job.task=prepare-data" in "".join(pages.blocks(text, "bash"))
 
 
+def prose(tmp_path: Path, recipe: str, extra: str = "") -> str:
+    return " ".join(tutorial.render(ROOT, files(tmp_path, "b200", recipe, extra)).split())
+
+
+def test_one_is_no_plural(tmp_path: Path) -> None:
+    text = prose(tmp_path, "gemma3-1b-openmath", "job: {config: {checkpointing: {save_period: 1}}}")
+    assert not re.search(r"\b1 (nodes|steps|answers|GPU nodes|checkpoints)\b", text)
+    for said in ("on 1 node `", "the GPU node, by the hour", "1 node is `Ready`", "1 answer to each", "every step."):
+        assert said in text
+    two = prose(tmp_path, "gemma3-27b-gsm8k")
+    for said in (
+        "on 2 nodes `",
+        "the 2 GPU nodes, by the hour",
+        "2 nodes are `Ready`",
+        "It takes one of the GPU nodes",
+    ):
+        assert said in two
+
+
+def test_sizes_are_rounded_up_and_few_steps_are_called_so(tmp_path: Path) -> None:
+    """11 GiB of which a third is weights do not fit into 3."""
+    text = prose(tmp_path, "gemma3-1b-openmath")
+    assert "hold the weights, about 4 GiB in float32" in text
+    assert "test of the plumbing" not in text
+    few = prose(tmp_path, "gemma3-1b-openmath", "job: {config: {grpo: {max_num_steps: 10}}}")
+    assert "says nothing; 10 steps are a test of the plumbing. Results" in few
+
+
+@pytest.mark.parametrize(
+    ("said", "time"),
+    [
+        ("about 950 s a step; reward", "about 2.6 hours (10 steps of 950 s)"),
+        ("not the last. 40 s a step.", "about 7 minutes (10 steps of 40 s)"),
+        ("10.8 s a step.", "about 2 minutes (10 steps of 10.8 s)"),
+        ("1024 a step, 512 an update", "hours"),
+    ],
+)
+def test_the_time_is_read_as_the_headers_say_it(said: str, time: str) -> None:
+    text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\nimages:\n"
+    assert stacknames.header(text, 10)["time"] == time
+
+
 @pytest.mark.parametrize(
     ("accelerator", "recipe", "extra", "sentence"),
     [

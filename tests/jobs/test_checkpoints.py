@@ -291,15 +291,77 @@ def test_the_program_prints_json(tmp_path: Path) -> None:
     assert checkpoints.Checkpoint(**one) == checkpoints.list_checkpoints(tmp_path)[0]
 
 
+def test_a_broken_step_that_a_resume_takes_is_to_be_moved_away(tmp_path: Path) -> None:
+    """Below the table, because NeMo RL takes the highest number, complete or not."""
+    files.nemo_rl(tmp_path, 10, value=0.5)
+    (files.nemo_rl(tmp_path, 20, value=0.25) / "config.yaml").unlink()
+    done = run_program(tmp_path)
+    steps = tmp_path / "checkpoints"
+    advice = f"step_20 is not complete, and a resume takes it: move it away, out of {steps}, before the next attempt"
+    assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [f"{steps}/{advice}"])
+    shutil.rmtree(steps / "step_20")
+    assert len(run_program(tmp_path).stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("whole", [5, None])
+def test_the_tracker_of_verl_is_mended_too(tmp_path: Path, whole: int | None) -> None:
+    """Without its folder the tracker makes verl start from scratch."""
+    if whole:
+        files.verl(tmp_path, whole)
+    (files.verl(tmp_path, 10) / "data.pt").unlink()
+    tracker = tmp_path / "checkpoints/latest_checkpointed_iteration.txt"
+    tracker.write_text("10")
+    last = run_program(tmp_path).stdout.splitlines()[-1]
+    assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete, and a resume takes it: ")
+    what = f"and write 5 into {tracker}, before" if whole else f"and {tracker.name} with it, before"
+    assert what in last
+
+
+def test_a_metric_that_no_step_has_is_told_with_those_there_are(tmp_path: Path) -> None:
+    for step in (10, 20):
+        files.nemo_rl(tmp_path, step, value=0.5)
+    done = run_program(tmp_path, "--metric", "val:acuracy")
+    assert (done.returncode, len(done.stdout.splitlines())) == (1, 3)
+    assert done.stderr == "grpo: no step has a value of val:acuracy; there are: total_steps, val:accuracy\n"
+    assert json.loads(run_program(tmp_path, "--metric", "x", "--json").stdout)["best"] == ""
+    assert run_program(tmp_path, "--metric", "val:accuracy").returncode == 0
+
+
+def test_the_metrics_of_verl_are_those_of_its_validation(tmp_path: Path) -> None:
+    files.verl(tmp_path, 5)
+    (tmp_path / "attempts/1").mkdir(parents=True)
+    (tmp_path / "attempts/1/output.log").write_text(LOG.format(first=0.5, second=0.25))
+    done = run_program(tmp_path, "--metric", "reward")
+    core = "val-core/openai/gsm8k/reward"
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"; there are: val-aux/x/score/mean@1, {core}/best@8, {core}/mean@8\n")
+    (tmp_path / "attempts/1/output.log").write_text("")
+    assert run_program(tmp_path, "--metric", "reward").stderr.endswith("; there are: none\n")
+
+
 def test_a_run_that_has_saved_nothing_yet(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").mkdir()
     done = run_program(tmp_path)
-    assert (done.returncode, done.stdout) == (0, f"no checkpoint in {tmp_path}/checkpoints\n")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"grpo: no checkpoint in {tmp_path}/checkpoints\n"
     done = run_program(tmp_path, "--json")
-    assert (done.returncode, json.loads(done.stdout)["checkpoints"]) == (0, [])
+    assert (done.returncode, json.loads(done.stdout)["checkpoints"]) == (1, [])
 
 
 def test_a_directory_that_is_not_there_is_told(tmp_path: Path) -> None:
     done = run_program(tmp_path / "gone")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"grpo: {tmp_path}/gone cannot be read: No such file or directory\n"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert (
+        done.stderr == f"grpo: {tmp_path}/gone is no directory: name the run directory, <mountPath>/runs/<job.name>\n"
+    )
+
+
+def test_a_directory_that_cannot_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: Path) -> list[str]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(checkpoints.os, "listdir", refuse)
+    assert checkpoints.main([str(tmp_path)]) == 3
+    assert capsys.readouterr() == ("", f"grpo: {tmp_path} cannot be read: Permission denied\n")

@@ -60,9 +60,9 @@ def found(*words: object) -> dict[str, Any]:
     return result
 
 
-def refused(text: str, *words: object) -> None:
+def refused(text: str, *words: object, code: int = 1) -> None:
     done = start(*words)
-    assert done.returncode == 1, done.stdout
+    assert done.returncode == code, done.stdout
     assert text in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -205,7 +205,7 @@ def test_text_for_a_person(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
-    refused(f"{tmp_path / 'x'} is no directory", tmp_path / "x")
+    refused(f"{tmp_path / 'x'} is no directory: name the run directory, <mountPath>/runs/", tmp_path / "x", code=2)
     refused("has no trajectories", tmp_path)
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [{}])
     refused("holds no sample (1 lines that are none)", tmp_path)

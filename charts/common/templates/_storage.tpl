@@ -33,13 +33,16 @@
 {{- end -}}
 {{- end }}
 
-{{/* common.mountPath: where a volume that another key names is mounted; fails with the key's name where there is none.
+{{/* common.mountPath: where a volume that another key names is mounted; fails with the names of all keys that name it where there is none.
                                                                   include "common.mountPath" (list $ "job.volume" "data") */}}
 {{- define "common.mountPath" -}}
 {{- $root := index . 0 -}}{{- $key := index . 1 -}}{{- $name := index . 2 -}}
 {{- $volumes := include "common.volumes" $root | fromJson -}}
 {{- if not (hasKey $volumes $name) -}}
-{{- fail (printf "%s is %q, and storage has no volume of that name (it has: %s). Add storage.%s to your site file or name another volume" $key $name (keys $volumes | sortAlpha | join ", " | default "none") $name) -}}
+{{- $named := dict "job.volume" (dig "volume" "data" ($root.Values.job | default dict)) "huggingface.cache.volume" (dig "cache" "volume" "" ($root.Values.huggingface | default dict)) -}}
+{{- $too := "" -}}
+{{- range $other, $volume := $named }}{{ if and (ne $other $key) (eq $volume $name) }}{{ $too = printf " (%s names it too)" $other }}{{ end }}{{ end -}}
+{{- fail (printf "%s is %q%s, and storage has no volume of that name (it has: %s). Add storage.%s to your site file or name another volume" $key $name $too (keys $volumes | sortAlpha | join ", " | default "none") $name) -}}
 {{- end -}}
 {{- (get $volumes $name).mountPath -}}
 {{- end }}
