@@ -1,4 +1,4 @@
-"""Judge values files without rendering: what Helm would misread, what the charts' schemas refuse, what is a secret."""
+"""Judge values files without rendering: what Helm misreads, what the schemas refuse, what is a secret or covered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from postrender.schema import Schema
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from postrender.schema import Problem
@@ -34,7 +34,7 @@ def lint(files: Sequence[str]) -> list[Finding]:
 
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
-    found += _schema(merged, Schema(paths.schema(_STRICTEST)))
+    found += [*_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
@@ -60,14 +60,28 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
     from postrender import values, yamlfast
 
     merged = _defaults()
-    profiles = set()
+    profiles, trees = set(), []
     for data in texts:
         tree = yamlfast.load(data)
         if tree is None or tokens.find(data.decode("utf-8")):
             return False
         profiles.add(values.profile_name(tree))
         merged = values.overlay(merged, tree)
-    return len(profiles - {""}) == 1 and Schema(paths.plain_schema()).is_valid(merged)
+        trees.append(tree)
+    if len(profiles - {""}) != 1 or _may_be_covered(trees, merged):
+        return False
+    return Schema(paths.plain_schema()).is_valid(merged)
+
+
+def _may_be_covered(trees: Sequence[Mapping[str, Any]], merged: Mapping[str, Any]) -> bool:
+    """Look closer only where a file with job.config comes after one with job.configFor: most stacks have none."""
+    jobs = [job for tree in trees if isinstance(job := tree.get("job"), dict)]
+    first = next((number for number, job in enumerate(jobs) if job.get("configFor")), len(jobs))
+    if not any(job.get("config") for job in jobs[first + 1 :]):
+        return False
+    from postrender import covered
+
+    return covered.is_possible(jobs, merged)
 
 
 def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]:
@@ -165,6 +179,12 @@ def _recipe(merged: Values) -> Iterator[Finding]:
             "Image, framework version and configuration belong together and come from one file.",
             f"add -f RECIPE.yaml after the profile, one of: {', '.join(paths.recipes()) or 'none are installed'}",
         )
+
+
+def _covered(merged: Values) -> Iterator[Finding]:
+    from postrender import covered
+
+    return covered.findings(merged)
 
 
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
