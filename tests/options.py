@@ -152,7 +152,9 @@ def refused() -> Iterator[Refused]:
     yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
     yield Refused(("platform", "gke-autopilot"), ("accelerator", "gb200"), "network", "documents A4X for GKE Standard")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
-    yield Refused(("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL reads it from the web")
+    yield Refused(
+        ("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL reads it from the web"
+    )
     yield Refused(("accelerator", "cpu"), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs")
 
 

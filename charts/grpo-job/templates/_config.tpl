@@ -1,37 +1,3 @@
-{{/* grpo.nodes: GPU nodes of the job. All of the cluster by default; less only on an existing cluster, never more.
-                                                                  include "grpo.nodes" $ */}}
-{{- define "grpo.nodes" -}}
-{{- if not .Values.accelerator.gpusPerNode -}}
-{{- fail (printf "accelerator %s has no GPUs, and a training needs some: choose another profile" .Values.accelerator.name) -}}
-{{- end -}}
-{{- $have := include "common.gpuNodes" . | int64 -}}
-{{- $want := int64 (.Values.job.nodes | default $have) -}}
-{{- if gt $want $have -}}
-{{- fail (printf "job.nodes is %d, and the cluster has %d GPU nodes (ray.workers.replicas, and the head where ray.head.gpus.enabled): the job would wait for nodes that never come. Lower job.nodes or raise ray.workers.replicas" $want $have) -}}
-{{- end -}}
-{{- if and (lt $want $have) (eq .Values.job.cluster.mode "ephemeral") -}}
-{{- fail (printf "job.nodes is %d of %d GPU nodes, and job.cluster.mode is ephemeral: the other nodes would be paid and not used. Lower ray.workers.replicas by %d" $want $have (sub $have $want)) -}}
-{{- end -}}
-{{- $want -}}
-{{- end }}
-
-{{/* grpo.runDirectory: where the run keeps its checkpoints, logs and records.
-                                                                  include "grpo.runDirectory" $ */}}
-{{- define "grpo.runDirectory" -}}
-{{- $volumes := include "common.volumes" . | fromJson -}}
-{{- if hasKey (get $volumes .Values.job.volume | default dict) "ephemeral" -}}
-{{- fail (printf "job.volume is %q, which is local disk: checkpoints there end with the pod. Name a volume that stays" .Values.job.volume) -}}
-{{- end -}}
-{{- with (get $volumes .Values.job.volume | default dict).gcsfuse -}}
-{{- $options := include "common.gcsfuseOptions" . | fromJson -}}
-{{- $fresh := get $options "metadata-cache:ttl-secs" | default (get $options "metadata-cache-ttl-secs") -}}
-{{- if or (ne $fresh "0") (not (get $options "rename-dir-limit" | default (get $options "file-system:rename-dir-limit"))) -}}
-{{- fail (printf "job.volume is %q, a bucket whose mount options neither show what another pod has just written nor let a finished step be renamed: set storage.%s.gcsfuse.purpose to checkpoints" $.Values.job.volume $.Values.job.volume) -}}
-{{- end -}}
-{{- end -}}
-{{- printf "%s/runs/%s" (include "common.mountPath" (list . "job.volume" .Values.job.volume)) .Values.job.name -}}
-{{- end }}
-
 {{/* grpo.framework: a part that each framework has in a template file of its own: derived, workingDirectory, command, requiredFiles,
      environment, check.                                          include "grpo.framework" (list $ "derived") */}}
 {{- define "grpo.framework" -}}

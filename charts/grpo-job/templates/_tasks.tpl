@@ -6,33 +6,6 @@
 {{/* grpo.usesGpus: text when the task needs GPU nodes.            include "grpo.usesGpus" $ */}}
 {{- define "grpo.usesGpus" }}{{ if has .Values.job.task (list "train" "evaluate") }}true{{ end }}{{ end }}
 
-{{/* grpo.jobDirectory: where the records of this job lie: the run directory itself, or a folder of the task in it.
-                                                                  include "grpo.jobDirectory" $ */}}
-{{- define "grpo.jobDirectory" -}}
-{{- include "grpo.runDirectory" . -}}
-{{- if not (include "grpo.trains" .) }}/tasks/{{ .Values.job.task }}{{ end -}}
-{{- end }}
-
-{{/* grpo.datasets: folder of prepared data.                       include "grpo.datasets" $ */}}
-{{- define "grpo.datasets" -}}
-{{- printf "%s/datasets" (include "common.mountPath" (list . "job.volume" .Values.job.volume)) -}}
-{{- end }}
-
-{{/* grpo.code: what job.code says, with its folder, as JSON; null without it. The folder's name says what is in it, so that another
-     version has another folder.                                   include "grpo.code" $ | fromJson */}}
-{{- define "grpo.code" -}}
-{{- $code := .Values.job.code -}}{{- $packages := include "common.entries" $code.packages | fromJson -}}
-{{- $parts := list -}}
-{{- range $name := keys $packages | sortAlpha }}{{ $parts = append $parts (printf "%s-%s" $name (get $packages $name)) }}{{ end -}}
-{{- if ne (empty $code.repository) (empty $code.revision) }}{{ fail "job.code: give repository and revision together" }}{{ end -}}
-{{- if $code.repository }}{{ $parts = prepend $parts (printf "%s-%s" (base $code.repository | trimSuffix ".git") (trunc 12 $code.revision)) }}{{ end -}}
-{{- if not $parts -}}null
-{{- else -}}
-{{- $mount := include "common.mountPath" (list . "job.code.volume" ($code.volume | default .Values.job.volume)) -}}
-{{- dict "directory" (printf "%s/code/%s" $mount (join "+" $parts)) "packages" $packages "repository" $code.repository "revision" $code.revision | toJson -}}
-{{- end -}}
-{{- end }}
-
 {{/* grpo.task: content of task.json, as JSON.                     include "grpo.task" $ | fromJson */}}
 {{- define "grpo.task" -}}
 {{- $job := .Values.job -}}
