@@ -1,4 +1,4 @@
-"""Every recipe's rendered entrypoint on a real Ray head, by the Jobs REST API, beside a stand-in trainer."""
+"""Every recipe's entrypoint on a real Ray head, with a stand-in trainer: by the Jobs REST API, and by KubeRay."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ RECIPES = sorted(path.stem for path in (REPOSITORY / "values/recipes").glob("*.y
 HOSTILE = 'it\'s "quoted" $HOME `id` # no comment, {x} \\\nsecond line: 1e-5'
 
 
+REFERENCE = yaml.safe_load((REPOSITORY / "values/recipes/gemma3-27b-gsm8k.yaml").read_text())
+
+
+def plan_text(entrypoint: str) -> str:
+    return entrypoint.split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0]
+
+
 @dataclass(frozen=True)
 class Submitted:
     """One recipe's job on the head, and what the chart rendered for it."""
@@ -32,8 +39,7 @@ class Submitted:
 
     @property
     def plan(self) -> dict[str, Any]:
-        text = self.entrypoint.split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0]
-        return dict(json.loads(text))
+        return dict(json.loads(plan_text(self.entrypoint)))
 
     def submit(self) -> str:
         environment = {"GRPO_CLUSTER_FACTS": json.dumps(self.plan["facts"])}
@@ -95,3 +101,33 @@ def test_the_trainer_gets_what_the_chart_rendered(recipe: str, calls: dict[str, 
     assert call.environ["HOSTILE"] == HOSTILE
     assert call.environ["GRPO_DATASETS"] == "/data/datasets"
     assert call.cwd == job.plan["workingDirectory"] or call.cwd.endswith("/work")
+
+
+@pytest.fixture(scope="module")
+def operated(cluster: Stack, image: Image, calls: object) -> Iterator[dict[str, Stack]]:
+    """Install every recipe's job on the one cluster, for the nodes that it asks for: what the cluster is stays."""
+    image.behave()
+    stacks = {}
+    for recipe in RECIPES:
+        name = f"o-{recipe}".replace(".", "-")[:32].rstrip("-")
+        alone = replace(cluster, recipe=recipe, site={"job": {"name": name}})
+        nodes = json.loads(plan_text(alone.entrypoint()))["workers"]["nodes"]
+        stacks[recipe] = cluster.with_recipe(recipe).with_values(
+            job={"name": name, "nodes": nodes},
+            images=REFERENCE["images"],
+            ray={"head": {"gpus": {"enabled": False}}},
+            tracking={"wandb": {"enabled": False}},
+        )
+        image.prepare(stacks[recipe], json.loads(plan_text(stacks[recipe].entrypoint())))
+        stacks[recipe].install("grpo-job")
+    yield stacks
+    for stack in stacks.values():
+        stack.uninstall("grpo-job")
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_operator_runs_every_recipe(recipe: str, operated: dict[str, Stack], image: Image) -> None:
+    operated[recipe].until_job("SUCCEEDED", seconds=240)
+    directory = f"/data/runs/{operated[recipe].job}/"
+    (call,) = [call for call in image.calls() if any(word.startswith(directory) for word in call.argv)]
+    assert yaml.safe_load(call.config) == json.loads(plan_text(operated[recipe].entrypoint()))["config"]
