@@ -217,7 +217,7 @@ def test_an_older_version_needs_a_cpu_on_the_head(version: str, render_text: Cal
 
 def test_the_image_is_of_the_version(render_text: Callable[..., Rendered]) -> None:
     """v0.5.0 to v0.7.0 have the same files where the launcher looks."""
-    with pytest.raises(RenderError, match=r"has the tag v0\.7\.0: add values/frameworks/nemo-rl-v0\.6\.0\.yaml"):
+    with pytest.raises(RenderError, match=r"has the tag v0\.7\.0: set both, as the recipe does"):
         render_text("grpo-job", {"job": {"version": "v0.6.0"}})
 
 

@@ -176,7 +176,7 @@ def test_a_used_attempt_is_not_run_with_another_spec(run: Stack, image: Image) -
 def test_layers_that_disagree_fail_within_seconds(run: Stack, image: Image) -> None:
     image.behave()
     started = time.monotonic()
-    other = run.with_values(images={"training": {"tag": "v0.6.0"}}, ray={"workers": {"replicas": 3}})
+    other = run.with_values(images={"training": {"tag": "v0.7.0-ours"}}, ray={"workers": {"replicas": 3}})
     other.install("grpo-job")
     status = other.until_job("FAILED")
     assert time.monotonic() - started < 20

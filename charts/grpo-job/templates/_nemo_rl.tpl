@@ -36,7 +36,7 @@
 {{- define "grpo.nemo-rl.check" -}}
 {{- $tag := .Values.images.training.tag -}}
 {{- if and (regexMatch "^v[0-9]+\\.[0-9]+\\.[0-9]+$" $tag) (hasSuffix "/nemo-rl" .Values.images.training.repository) (ne $tag .Values.job.version) -}}
-{{- fail (printf "job.version is %s, and images.training has the tag %s: add values/frameworks/nemo-rl-%s.yaml after the recipe, which sets both" .Values.job.version $tag .Values.job.version) -}}
+{{- fail (printf "job.version is %s, and images.training has the tag %s: set both, as the recipe does for its version and values/frameworks/ for the others" .Values.job.version $tag) -}}
 {{- end -}}
 {{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (include "common.headCpus" . | int64) 1) -}}
 {{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
