@@ -301,3 +301,64 @@ def test_the_notes_name_what_the_job_needs(task: str, mode: str, render_text: Re
     assert ("It deletes /data/runs/probe/checkpoints" in notes) == (task == "clean")
     commands = [line for line in notes.splitlines() if line.strip().startswith(("helm install", "helm upgrade"))]
     assert all("--namespace" in line for line in commands)
+
+
+def test_a_reward_counts_for_each_data_set_of_a_list(render: Render) -> None:
+    """An entry's own env_name would win over the default one, and train on the framework's reward."""
+    config = {"data": {"train": [{"dataset_name": "gsm8k", "split": "train", "env_name": "math"}]}}
+    found = plan(render("grpo-job", job("train", rewards=REWARDS, config=config)))["config"]
+    assert found["data"]["train"] == [{"dataset_name": "gsm8k", "split": "train"}]
+    assert found["data"]["default"]["env_name"] == "rewards"
+
+
+def test_the_number_of_reward_workers_is_the_users(render: Render) -> None:
+    config = {"env": {"rewards": {"num_workers": 2}}}
+    found = plan(render("grpo-job", job("train", rewards=REWARDS, config=config)))["config"]
+    assert found["env"]["rewards"] == {"num_workers": 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "files", "text"),
+    [
+        (
+            {"config": {"data": {"default": {"prompt_file": "${oc.env:GRPO_PROMPTS}/tgas.txt"}}}, "prompts": {"tags": "{}"}},
+            stack_files(),
+            "the prompt tgas.txt, and job.prompts has tags",
+        ),
+        ({"prompts": {"tags": "{}"}}, VERL, "verl reads no prompt file"),
+        ({"prompts": {"odd": "a\u2028b {}"}}, stack_files(), "control character"),
+    ],
+)
+def test_prompts_that_nobody_could_read_are_refused(
+    values: dict[str, Any], files: list[Path], text: str, render: Render
+) -> None:
+    with pytest.raises(RenderError, match=text):
+        render("grpo-job", job("train", **values), files=files)
+
+
+@pytest.mark.parametrize("task", ["evaluate", "clean"])
+@pytest.mark.parametrize("folder", ["/data", "/data/runs", "/data/../data"])
+def test_copies_for_one_node_lie_on_no_shared_volume(task: str, folder: str, render: Render) -> None:
+    """Task clean deletes them by the name of the run."""
+    with pytest.raises(RenderError, match="stageDirectory"):
+        render("grpo-job", job(task, evaluate={**NEEDED["evaluate"], "stageDirectory": folder}))
+
+
+def test_files_on_a_volume_are_looked_for_before_gpus(render: Render) -> None:
+    """Names that OmegaConf resolves later are nobody's to look for."""
+    config = {
+        "policy": {"model_name": "/data/models/gemma"},
+        "data": {"train": {"data_path": "/data/mine.jsonl"}, "other": "${oc.env:GRPO_DATASETS}/a/${x}.jsonl"},
+    }
+    assert plan(render("grpo-job", job("train", config=config)))["neededFiles"] == {
+        "/data/models/gemma": "",
+        "/data/mine.jsonl": "",
+    }
+
+
+def test_checks_run_before_gpus_are_waited_for(render: Render) -> None:
+    evaluate = plan(render("grpo-job", job("evaluate")))
+    assert evaluate["checks"] == [[*evaluate["command"], "--check"]]
+    assert "find_spec('verl')" in plan(render("grpo-job", job("train"), files=VERL))["checks"][0][2]
+    rewards = plan(render("grpo-job", job("train", rewards=REWARDS)))
+    assert rewards["checks"] == [["python3", "/data/runs/probe/attempts/1/code/rewards.py"]]
