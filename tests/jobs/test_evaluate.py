@@ -433,3 +433,15 @@ def test_what_verl_cannot_do_is_said(
 def test_verl_needs_the_runs_configuration(verl: Evaluation) -> None:
     shutil.rmtree(verl.run / "attempts")
     verl.refused("has no configuration of this run", "train first")
+
+
+def test_a_check_evaluates_nothing(each: Evaluation) -> None:
+    """The launcher runs it before a GPU is waited for."""
+    words = [*each.words(benchmarks={"math500": MATH}), "--check"]
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=each.environment, timeout=60)
+    assert done.returncode == 0, done.stdout
+    assert each.started() == []
+    shutil.rmtree(each.run / "hf")
+    done = subprocess.run(words, check=False, capture_output=True, text=True, env=each.environment, timeout=60)
+    assert done.returncode == 1
+    assert "run task convert first" in done.stdout
