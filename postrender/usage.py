@@ -103,3 +103,25 @@ usage: grpo values [SECTION]
 
 Print the reference of all values, of a section or of a key: grpo values ray.workers
 """
+POST_RENDER_HELP = """\
+usage: helm install … --post-renderer grpo-post-render --post-renderer-args --values --post-renderer-args FILE …
+       helm template … | grpo-post-render --values FILE … [options]
+
+Wire the pods of a rendered stream, of any chart, by the values files of a stack: interfaces, NCCL's settings, folders
+of the driver, shared memory, node placement, secrets by reference. Pods are wired that take all GPUs of a node of the
+profile; pods of a Ray cluster get the secrets. Every other document passes byte for byte. A stream that is unsafe to
+install is refused: then nothing is written to stdout, and the reasons go to stderr.
+
+  --values FILE           a values file; once a file, later ones win, as with helm (or GRPO_VALUES=FILE:FILE)
+  --on-conflict WHAT      where something is there and differs: fail (default), keep or replace
+  --select KIND/NAME      wire this object only; may be given more than once
+  --pod-template-path KIND=PATH
+                          where objects of another kind have a pod template: MPIJob=spec.mpiReplicaSpecs.*.template
+  --init-containers       give the secrets to init containers too
+  --no-gate               wire, and judge nothing
+  --report FILE           write what was wired, skipped and refused as JSON
+
+An object with the annotation grpo-charts/wiring: skip is left alone. Helm 4 takes the name of a plugin instead of a
+program: grpo helm-plugin install
+Exit codes: 0, 1 refused, 2 wrong command line or input, 3 could not run.
+"""
