@@ -86,7 +86,9 @@ def default_folder() -> str:
     """Return the folder for plugins of this Python: another one never changes what a running Helm is about to start."""
     import hashlib
 
-    own = hashlib.sha256(os.fsencode(f"{sys.executable}\0{_root()}")).hexdigest()[:12]
+    # The commands of one environment start it by several names (python, python3).
+    identity = "\0".join((sys.prefix, os.path.realpath(sys.executable), _root()))
+    own = hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]
     data = os.environ.get("XDG_DATA_HOME", "")
     if not os.path.isabs(data):
         data = os.path.join(os.path.expanduser("~"), ".local", "share")

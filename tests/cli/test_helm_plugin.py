@@ -174,26 +174,25 @@ def environment(folder: Path) -> Path:
     return folder / "bin/python"
 
 
+def made_by(python: Path, *words: str) -> str:
+    """Return the folder that `grpo helm-plugin dir` of another Python prints."""
+    line = [python, "-EP", "-m", "postrender.cli", "helm-plugin", "dir", *words]
+    return subprocess.run(line, check=True, capture_output=True, text=True, cwd=python.parent).stdout.strip()
+
+
 def test_an_environment_in_a_path_with_blanks_and_quotes(grpo: Run, chart: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / 'my "own" $HOME\'s')
-    made = subprocess.run(
-        [python, "-EP", "-m", "postrender.cli", "helm-plugin", "dir"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-    )
-    folder = made.stdout.strip()
-    assert folder != grpo("dir")[1].strip(), "each Python has a plugin of its own"
+    folder = made_by(python)
+    assert folder != grpo("dir")[1].strip(), "each environment has a plugin of its own"
+    assert folder == made_by(python.with_name("python3")), "and one, whatever its Python is called"
     assert helm_4(chart, folder, "fine").returncode == 0
     refused(helm_4(chart, folder, SECRET))
 
 
-def test_an_environment_that_is_gone_says_so(chart: Path, tmp_path: Path, grpo: Run) -> None:
+def test_an_environment_that_is_gone_says_so(chart: Path, tmp_path: Path) -> None:
     python = environment(tmp_path / "environment")
     folder = tmp_path / "plugins"
-    line = [python, "-EP", "-m", "postrender.cli", "helm-plugin", "dir", folder]
-    subprocess.run(line, check=True, capture_output=True, cwd=tmp_path)
+    made_by(python, str(folder))
     python.unlink()
     done = helm_4(chart, str(folder), "fine")
     assert (done.returncode, done.stdout) == (1, "")
