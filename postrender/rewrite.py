@@ -80,9 +80,13 @@ class Rewriter:
 
     def _wire(self, document: Document) -> None:
         text = document.text()
-        plain = blocks.scan(text) is not None
+        plain = _has_plain_gpus(text) and blocks.scan(text) is not None
         before = _parse(document, text, plain=plain)
         after, done = wire.wire(before, self._wiring, self._options)
+        if plain and any(each.conflicts for each in done):
+            # What differs may be one value in two spellings: `readOnly: yes`.
+            plain, before = False, _parse(document, text, plain=False)
+            after, done = wire.wire(before, self._wiring, self._options)
         self._note(document, text, before, done)
         changed = any(each.changed for each in done)
         if isinstance(after, dict) and after.get("kind") in pods.HOLDERS:
@@ -204,6 +208,16 @@ def _parse(document: Document, text: str, *, plain: bool) -> Plain:
         return document.parse(text, plain=plain)
     except ValueError:
         return document.parse(text, plain=False)
+
+
+def _has_plain_gpus(text: str) -> bool:
+    """Say whether every number of GPUs is written so that all readers see the same one: not 010, 8.0 or 0b1000."""
+    for part in text.split(pods.GPU)[1:]:
+        name, colon, value = part.partition("\n")[0].partition(":")
+        number = value.partition(" #")[0].strip(" \"'\r,}")
+        if colon and not name.strip(" \"'") and not (number.isdecimal() and (number[0] != "0" or number == "0")):
+            return False
+    return True
 
 
 def _kind(document: Document) -> str | None:

@@ -125,7 +125,8 @@ class _Editor:
 
     def _insert_entries(self, spot: Spot, lines: list[str]) -> None:
         first = next(iter(spot.keys.values()))
-        if first.start < spot.first or "\n" in self._text[first.start : first.end]:
+        is_nested = first.kind in (MAP, LIST) and not first.flow
+        if is_nested or first.start < spot.first or "\n" in self._text[first.start : first.end]:
             self._insert_before(spot, lines)
             return
         # Behind the line of the first entry, which for a container is its name.
@@ -161,7 +162,8 @@ class _Editor:
             line = self._text[begin : spot.start]
             col = len(line) - len(line.lstrip(" -")) + 2
             lines = quoted.block(after) if isinstance(after, dict) else quoted.items(after)
-            self._put(spot.start, spot.end, "".join(f"{self._end}{' ' * col}{each}" for each in lines))
+            start = begin + len(line.rstrip(" "))
+            self._put(start, spot.end, "".join(f"{self._end}{' ' * col}{each}" for each in lines))
             return
         space = " " if spot.start == spot.end and self._text[spot.start - 1 : spot.start] not in (" ", "") else ""
         self._put(spot.start, spot.end, space + quoted.flow(after))

@@ -116,8 +116,7 @@ def wire(document: Plain, wiring: Wiring, options: Options) -> tuple[Plain, list
 
 
 def _wire_object(result: Wired, wiring: Wiring, options: Options) -> Wired:
-    metadata = pods.mapping(result.item.get("metadata"))
-    stamp = pods.mapping(metadata.get("annotations")).get(STAMP)
+    stamp = pods.mapping(pods.mapping(result.item.get("metadata")).get("annotations")).get(STAMP)
     if options.select and (result.kind.lower(), result.name) not in options.select:
         result.skipped.append({"pod": "all", "reason": "not selected"})
         return result
@@ -133,8 +132,9 @@ def _wire_object(result: Wired, wiring: Wiring, options: Options) -> Wired:
     result.conflicts = decisions.conflicts
     result.changed = result.item != before
     if result.changed or (stamp is not None and targets):
-        metadata.setdefault("annotations", {})
-        metadata["annotations"] = {**pods.mapping(metadata["annotations"]), STAMP: f"{FORMAT} {digest(wiring)}"}
+        metadata = pods.mapping(result.item.get("metadata"))
+        there = pods.mapping(metadata.get("annotations"))
+        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {digest(wiring)}"}
         result.item["metadata"] = metadata
     whole = [target for target in targets if target.whole]
     if whole:
