@@ -60,9 +60,11 @@
 {{- printf "%s-rdma" (include "common.owner" .) -}}
 {{- end }}
 
-{{/* common.claimTemplate: the ResourceClaimTemplate as a document, for the chart that owns the pods.
+{{/* common.claimTemplate: the ResourceClaimTemplate as a document, for the chart that owns the pods; nothing where the charts do not wire.
                                                                   include "common.claimTemplate" $ */}}
 {{- define "common.claimTemplate" -}}
+{{- $devices := include "common.rdmaInterfaces" . | fromJsonArray | len -}}
+{{- if .Values.stack.wiring.enabled -}}
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata:
@@ -78,11 +80,12 @@ spec:
           exactly:
             deviceClassName: mrdma.google.com
             allocationMode: ExactCount
-            count: {{ include "common.rdmaInterfaces" . | fromJsonArray | len }}
+            count: {{ $devices }}
+{{- end -}}
 {{- end }}
 
 {{/* common.computeDomain: the NVLink domain of the stack as a document, for the chart that owns the pods; nothing where NVLink ends at
-     the node. NVIDIA's DRA driver makes the claim template that the pods name.
+     the node or the charts do not wire. NVIDIA's DRA driver makes the claim template that the pods name.
                                                                   include "common.computeDomain" $ */}}
 {{- define "common.computeDomain" -}}
 {{- with .Values.accelerator.nvlinkDomainNodes -}}
@@ -90,6 +93,7 @@ spec:
 {{- if gt $nodes (int64 .) -}}
 {{- fail (printf "the cluster has %d GPU nodes, and an NVLink domain of %s has %d at most: lower ray.workers.replicas" $nodes $.Values.accelerator.name (int64 .)) -}}
 {{- end -}}
+{{- if $.Values.stack.wiring.enabled -}}
 apiVersion: resource.nvidia.com/v1beta1
 kind: ComputeDomain
 metadata:
@@ -102,6 +106,7 @@ spec:
   channel:
     resourceClaimTemplate:
       name: {{ include "common.computeDomainName" $ | quote }}
+{{- end -}}
 {{- end -}}
 {{- end }}
 

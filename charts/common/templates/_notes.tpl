@@ -41,3 +41,11 @@ Needs, before the pods start:
   {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* common.notes.wiring: who brings the wiring where the charts do not, as a line of NOTES.
+                                                                  include "common.notes.wiring" $ */}}
+{{- define "common.notes.wiring" -}}
+{{- if not .Values.stack.wiring.enabled }}
+The pods of this chart are not wired (stack.wiring.enabled is false): every install and upgrade of release {{ .Release.Name }} needs --post-renderer grpo-post-render, which reads the same values files.
+{{- end }}
+{{- end }}
