@@ -108,6 +108,15 @@ def test_all_but_the_wiring_is_the_same(row: options.Row, render: Render) -> Non
         assert off == [strip(item) for item in on if item["kind"] not in BESIDE]
 
 
+def test_a_pod_that_has_nothing_but_wiring(render: Render) -> None:
+    """What is empty without it is an empty list: a null would be no place to insert at."""
+    values = {"storage": {"data": None}, "huggingface": {"cache": {"volume": ""}}}
+    on, off = both(render, "raycluster", values)
+    assert off == [strip(item) for item in on]
+    worker = templates(by_kind(off, "RayCluster"))["gpu"]["spec"]
+    assert worker["containers"][0]["env"] == worker["containers"][0]["volumeMounts"] == worker["volumes"] == []
+
+
 @pytest.mark.parametrize(("profile", "mode"), MACHINES)
 def test_no_pod_has_any_wiring(profile: str, mode: str, render: Render) -> None:
     """Every machine in every network that it can have, head with GPUs or not, cluster of its own or not."""

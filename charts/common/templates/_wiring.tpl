@@ -23,14 +23,15 @@
 {{- end }}
 
 {{/* common.wiring.apply: a pod template with the wiring in front of what it has, as JSON. Ray's container is the first one. A user's
-     nodeSelector replaces ours.                                  include "common.wiring.apply" (list $template $wiring) | fromJson */}}
+     nodeSelector replaces ours. (concat makes nothing of empty lists, and nothing would be rendered as null.)
+                                                                  include "common.wiring.apply" (list $template $wiring) | fromJson */}}
 {{- define "common.wiring.apply" -}}
 {{- $template := index . 0 -}}{{- $wiring := index . 1 -}}
 {{- $ray := first $template.spec.containers -}}
 {{- $_ := set $ray "env" (concat $wiring.environment $ray.env) -}}
-{{- $_ := set $ray "volumeMounts" (concat $wiring.mounts $ray.volumeMounts) -}}
+{{- $_ := set $ray "volumeMounts" (concat $wiring.mounts $ray.volumeMounts | default list) -}}
 {{- range $claim := $wiring.claims }}{{ $_ := set $ray.resources "claims" (append ($ray.resources.claims | default list) (dict "name" $claim.name)) }}{{ end -}}
-{{- $_ := set $template.spec "volumes" (concat $wiring.volumes $template.spec.volumes) -}}
+{{- $_ := set $template.spec "volumes" (concat $wiring.volumes $template.spec.volumes | default list) -}}
 {{- range $field, $items := dict "initContainers" $wiring.initContainers "tolerations" $wiring.tolerations "resourceClaims" $wiring.claims -}}
 {{- if $items }}{{ $_ := set $template.spec $field (concat $items (get $template.spec $field | default list)) }}{{ end -}}
 {{- end -}}

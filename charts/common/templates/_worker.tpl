@@ -24,7 +24,7 @@
   "part" (index . 1)
   "accelerator" $root.Values.accelerator
   "storage" (include "common.podVolumes" $root | fromJson)
-  "environment" (concat (include "common.environment" $root | fromJsonArray) (index . 2))) | fromYaml -}}
+  "environment" (concat (include "common.environment" $root | fromJsonArray) (index . 2) | default list)) | fromYaml -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" $template.Error) }}{{ end -}}
 {{- $_ := set $template.metadata "annotations" (merge (include "common.topology" $root | fromJson) ($template.metadata.annotations | default dict)) -}}
 {{- toJson $template -}}
