@@ -176,6 +176,24 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     assert (job == by_kind(on, "RayJob")["spec"]) is (mode == "existing")
 
 
+@pytest.mark.parametrize(
+    ("task", "head", "expected"),
+    [("train", False, True), ("evaluate", False, True), ("fetch", False, False), ("fetch", True, True)],
+)
+def test_claims_are_made_for_pods_that_take_them(task: str, head: bool, expected: bool, render: Render) -> None:
+    """A task on the head's CPUs brings a cluster without a GPU node."""
+    values = {
+        "network": {"mode": "dranet"},
+        "images": {"training": {"arm64": True}},
+        "job": {"task": task, "cluster": {"mode": "ephemeral"}},
+        "ray": {"head": {"gpus": {"enabled": head}}},
+    }
+    objects = render("grpo-job", values, accelerator="gb200")
+    found = [template["spec"].get("resourceClaims") for template in templates(by_kind(objects, "RayJob")).values()]
+    assert any(found) is expected
+    assert {item["kind"] for item in objects} & BESIDE == (BESIDE if expected else set())
+
+
 def test_the_facts_are_those_of_the_wired_cluster(render: Render) -> None:
     """A job with wiring runs on a cluster that was wired by the post-renderer."""
     facts = [
