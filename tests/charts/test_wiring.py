@@ -117,6 +117,25 @@ def test_a_pod_that_has_nothing_but_wiring(render: Render) -> None:
     assert worker["containers"][0]["env"] == worker["containers"][0]["volumeMounts"] == worker["volumes"] == []
 
 
+@pytest.mark.parametrize(
+    ("values", "looks"),
+    [
+        ({}, True),
+        ({"network": {"mode": "none"}}, True),
+        ({"images": {"training": {"minimumDriver": 0}}}, True),
+        ({"network": {"mode": "none"}, "images": {"training": {"minimumDriver": 0}}}, False),
+    ],
+)
+def test_the_node_is_looked_at_where_there_is_something_to_see(
+    values: dict[str, Any], looks: bool, render: Render, render_text: RenderText
+) -> None:
+    """Files of the RDMA plugin, the driver's version, or nothing: then no container is started for it, and NOTES tell of none."""
+    containers = templates(by_kind(render("raycluster", values), "RayCluster"))["gpu"]["spec"].get("initContainers", [])
+    assert [container["name"] for container in containers] == ["check-node"] * looks
+    assert all("" not in container["args"][0].split("\n") for container in containers)
+    assert ("check-node" in (render_text("raycluster", values).notes or "")) is looks
+
+
 @pytest.mark.parametrize(("profile", "mode"), MACHINES)
 def test_no_pod_has_any_wiring(profile: str, mode: str, render: Render) -> None:
     """Every machine in every network that it can have, head with GPUs or not, cluster of its own or not."""
@@ -180,8 +199,8 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     ("task", "head", "expected"),
     [("train", False, True), ("evaluate", False, True), ("fetch", False, False), ("fetch", True, True)],
 )
-def test_claims_are_made_for_pods_that_take_them(task: str, head: bool, expected: bool, render: Render) -> None:
-    """A task on the head's CPUs brings a cluster without a GPU node."""
+def test_claims_are_made_for_the_pods_that_take_them(task: str, head: bool, expected: bool, render: Render) -> None:
+    """A task on the head's CPUs brings a cluster without a GPU node, and evaluation one node: no domain waits for more."""
     values = {
         "network": {"mode": "dranet"},
         "images": {"training": {"arm64": True}},
@@ -189,9 +208,14 @@ def test_claims_are_made_for_pods_that_take_them(task: str, head: bool, expected
         "ray": {"head": {"gpus": {"enabled": head}}},
     }
     objects = render("grpo-job", values, accelerator="gb200")
-    found = [template["spec"].get("resourceClaims") for template in templates(by_kind(objects, "RayJob")).values()]
-    assert any(found) is expected
-    assert {item["kind"] for item in objects} & BESIDE == (BESIDE if expected else set())
+    spec = by_kind(objects, "RayJob")["spec"]["rayClusterSpec"]
+    claims = [template["spec"].get("resourceClaims", []) for template in templates(by_kind(objects, "RayJob")).values()]
+    named = {claim["resourceClaimTemplateName"] for pod in claims for claim in pod}
+    made = {item["metadata"]["name"]: item for item in objects if item["kind"] in BESIDE}
+    assert named == set(made)
+    assert bool(made) is expected
+    for domain in (item for item in made.values() if item["kind"] == "ComputeDomain"):
+        assert domain["spec"]["numNodes"] == sum(group["replicas"] for group in spec["workerGroupSpecs"]) + head
 
 
 def test_the_facts_are_those_of_the_wired_cluster(render: Render) -> None:

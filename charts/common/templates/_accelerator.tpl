@@ -89,7 +89,7 @@ spec:
                                                                   include "common.computeDomain" $ */}}
 {{- define "common.computeDomain" -}}
 {{- with .Values.accelerator.nvlinkDomainNodes -}}
-{{- $nodes := include "common.gpuNodes" $ | int64 -}}
+{{- $nodes := include "common.domainNodes" $ | int64 -}}
 {{- if gt $nodes (int64 .) -}}
 {{- fail (printf "the cluster has %d GPU nodes, and an NVLink domain of %s has %d at most: lower ray.workers.replicas" $nodes $.Values.accelerator.name (int64 .)) -}}
 {{- end -}}
@@ -113,5 +113,13 @@ spec:
 {{/* common.computeDomainName: name of the ComputeDomain and of its claim template. The spec of a domain is immutable, so that another
      number of nodes is another domain.                           include "common.computeDomainName" $ */}}
 {{- define "common.computeDomainName" -}}
-{{- printf "%s-nvlink-%d" (include "common.owner" .) (include "common.gpuNodes" . | int64) -}}
+{{- printf "%s-nvlink-%d" (include "common.owner" .) (include "common.domainNodes" . | int64) -}}
+{{- end }}
+
+{{/* common.domainNodes: GPU nodes of the cluster that this chart makes; a task's own cluster has no node more than it needs.
+                                                                  include "common.domainNodes" $ | int64 */}}
+{{- define "common.domainNodes" -}}
+{{- $replicas := .Values.ray.workers.replicas -}}
+{{- if eq .Chart.Name "grpo-job" }}{{ $replicas = include "grpo.ephemeralReplicas" . }}{{ end -}}
+{{- add (int64 $replicas) (ternary 1 0 .Values.ray.head.gpus.enabled) -}}
 {{- end }}

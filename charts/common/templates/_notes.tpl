@@ -23,7 +23,7 @@ Needs, before the pods start:
   {{ $gpuNodes }} nodes like {{ .Values.accelerator.machineType }}, for the workers
   {{- else }}
   {{ $gpuNodes }} GPU nodes{{ if include "common.isAutopilot" . }} (made when the pods are there){{ end }}{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
-  {{- if ne .Values.network.mode "none" }} and the RDMA plugin (NOTES of the network release tell how){{ end }}; the init container check-node says what is missing
+  {{- if ne .Values.network.mode "none" }} and the RDMA plugin (NOTES of the network release tell how){{ end }}{{ if (include "common.wiring" (list . true) | fromJson).initContainers }}; the init container check-node says what is missing{{ end }}
   {{- end }}
   {{- if not .Values.huggingface.offline.enabled }}
   where the model is gated (Gemma, Llama): its licence accepted on the hub by the owner of the token

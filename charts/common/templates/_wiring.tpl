@@ -13,7 +13,7 @@
   "environment" (concat $environment (include "common.wiring.nccl" $root | fromJsonArray))
   "mounts" $folders.mounts
   "volumes" $folders.volumes
-  "initContainers" (list (include "common.wiring.checkNode" (list $root $folders.hostMounts) | fromYaml))
+  "initContainers" (list (include "common.wiring.checkNode" (list $root $folders.hostMounts) | fromYaml) | compact)
   "nodeSelector" $placement.nodeSelector
   "tolerations" $placement.tolerations
   "claims" (include "common.wiring.claims" $root | fromJsonArray)
