@@ -86,7 +86,8 @@ def without(template: Object) -> Object:
         (spec, "nodeSelector", lambda key: key != "cloud.google.com/compute-class"),
     ):
         kept = {key: value for key, value in holder.pop(field, {}).items() if not wired(key)}
-        holder |= {field: kept} if kept else {}
+        if kept:
+            holder[field] = kept
     return template
 
 
@@ -129,7 +130,7 @@ def test_a_pod_that_has_nothing_but_wiring(render: Render) -> None:
 def test_the_node_is_looked_at_where_there_is_something_to_see(
     values: dict[str, Any], looks: bool, render: Render, render_text: RenderText
 ) -> None:
-    """Files of the RDMA plugin, the driver's version, or nothing: then no container is started for it, and NOTES tell of none."""
+    """Files of the RDMA plugin, the driver's version, or nothing: then no container is started."""
     containers = templates(by_kind(render("raycluster", values), "RayCluster"))["gpu"]["spec"].get("initContainers", [])
     assert [container["name"] for container in containers] == ["check-node"] * looks
     assert all("" not in container["args"][0].split("\n") for container in containers)
@@ -200,7 +201,7 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     [("train", False, True), ("evaluate", False, True), ("fetch", False, False), ("fetch", True, True)],
 )
 def test_claims_are_made_for_the_pods_that_take_them(task: str, head: bool, expected: bool, render: Render) -> None:
-    """A task on the head's CPUs brings a cluster without a GPU node, and evaluation one node: no domain waits for more."""
+    """A task on the head's CPUs brings a cluster without a GPU node, and evaluation one node."""
     values = {
         "network": {"mode": "dranet"},
         "images": {"training": {"arm64": True}},
