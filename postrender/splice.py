@@ -12,7 +12,7 @@ from postrender.spots import CLOSED, LIST, MAP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from postrender.plain import Plain
@@ -38,24 +38,27 @@ def same(left: Plain, right: Plain) -> bool:
 
 
 def edited(
-    text: str, before: Plain, after: Plain, parse: Callable[[str], Plain], scans: Sequence[Callable[[str], Spot | None]]
+    text: str,
+    before: Plain,
+    after: Plain,
+    parse: Callable[[str], Plain],
+    scan: Callable[[str], Spot],
+    fast: Spot | None = None,
 ) -> str:
     """Return the text that reads as `after`, where `text` reads as `before`.
 
-    `parse` reads a text. Each of `scans` finds the spots of a text, or gives None; the last one has the last word.
-    Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
+    `parse` reads a text; `scan` finds the spots of a text where those that the fast scanner found do not do. Raises
+    SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
-    *tries, last = scans
-    for scan in tries:
-        root = scan(text)
+    if fast is not None:
         try:
-            result = _apply(text, _edits(text, root, before, after)) if root else None
-            if result is not None and same(parse(result), after):
+            result = _apply(text, _edits(text, fast, before, after))
+            if same(parse(result), after):
                 return result
-        except (_ClosedError, SpliceError, InputError):
-            continue
-    root = last(text)
-    result = _apply(text, _edits(text, root, before, after)) if root else text
+        except (_ClosedError, InputError):
+            # The full scanner has the last word, and the better reason.
+            pass
+    result = _apply(text, _edits(text, scan(text), before, after))
     if not same(parse(result), after):
         raise SpliceError("the edited document would not read as it should; an anchor or a merge key may be in the way")
     return result
