@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from postrender.helm import Rendered
 
-_BAR = 30
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 
 
@@ -189,26 +188,16 @@ def _dead_values(argv: list[str]) -> int:
     if options.has("help"):
         sys.stdout.write(usage.DEAD_HELP)
         return EXIT_CLEAN
-    from postrender import deadvalues, helm
+    from postrender import deadvalues, helm, report
 
     if len(options.words) != 1:
         raise UsageError(f"{options.command}: one chart is needed", fix="grpo dead-values CHART -f FILE …")
     form = options.choice("format", ("text", "json"))
     with helm.choose(options.last("helm")) as engine:
-        result = deadvalues.find(engine, options.words[0], options.all("values"), progress=_progress)
+        result = deadvalues.find(engine, options.words[0], options.all("values"), progress=report.progress)
         sys.stderr.write(f"rendered with {engine.name}\n")
     sys.stdout.write(deadvalues.as_json(result) if form == "json" else deadvalues.as_text(result))
     return EXIT_FINDINGS if result.nothing else EXIT_CLEAN
-
-
-def _progress(done: int, of: int) -> None:
-    """Show a person how far a long command is, and take the line away at the end; a log gets nothing."""
-    import os
-
-    if sys.stderr.isatty() and "CI" not in os.environ:
-        bar = "#" * (_BAR * done // of)
-        sys.stderr.write(f"\r[{bar:<{_BAR}}] {done} of {of} values" if done < of else "\r\033[K")
-        sys.stderr.flush()
 
 
 def _values(argv: list[str]) -> int:
@@ -235,6 +224,12 @@ def _samples(argv: list[str]) -> int:
     return runs.samples(argv)
 
 
+def _helm_plugin(argv: list[str]) -> int:
+    from postrender import plugin
+
+    return plugin.main(argv)
+
+
 def _version(argv: list[str]) -> int:
     if argv:
         raise UsageError(f"grpo version: no argument was expected, found {argv[0]!r}")
@@ -258,6 +253,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "values": _values,
     "checkpoints": _checkpoints,
     "samples": _samples,
+    "helm-plugin": _helm_plugin,
     "version": _version,
 }
 

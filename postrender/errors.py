@@ -59,6 +59,10 @@ class RenderError(InputError):
         return "meet the specifications of the schema" in self.message
 
 
+class SpliceError(InputError):
+    """A document cannot be edited so that nothing but the wanted change is read from it."""
+
+
 class OutputRefusedError(InputError):
     """A folder for output holds what this program did not write."""
 

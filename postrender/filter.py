@@ -1,6 +1,7 @@
-"""The post-renderer `grpo-post-render`: copies a rendered stream byte for byte, unless it contains a secret.
+"""The post-renderer `grpo-post-render`: wires a rendered stream by the values, and refuses one that is unsafe.
 
-Only the standard library is imported, and little of it: Helm starts this program for every install and upgrade.
+Helm starts this program for every install and upgrade: modules that take long to load are imported where they are
+needed, and neither `re` nor `json` nor a YAML library with positions is, while all is well.
 """
 
 from __future__ import annotations
@@ -8,82 +9,246 @@ from __future__ import annotations
 import os
 import sys
 
-from postrender import tokens
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, EXIT_INTERRUPTED, EXIT_USAGE, GrpoError
+from postrender import stream
+from postrender.decisions import POLICIES
+from postrender.errors import (
+    EXIT_CANNOT_RUN,
+    EXIT_CLEAN,
+    EXIT_FINDINGS,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    GrpoError,
+    InputError,
+    OutputError,
+    UsageError,
+)
 
-_HELP = """\
-usage: helm install … --post-renderer grpo-post-render      (Helm 3; Helm 4 takes the name of a plugin)
-       helm template … | grpo-post-render
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
-Copies the rendered manifests from stdin to stdout, byte for byte, and refuses a stream that contains what looks like a
-secret: then nothing is written to stdout, the place and the kind of the secret go to stderr, and the exit code is 1.
+    from postrender.rewrite import Refusal, Result
 
-This version changes no document: wiring charts that are not ours is not part of it.
-"""
-
-
-def refusals(data: bytes) -> list[str]:
-    """Return one line for every secret in a stream: document, line, kind; never the secret itself."""
-    # Latin-1 maps every byte to one character: any stream can be searched, and its lines are counted as they stand.
-    text = data.decode("latin-1")
-    lines = text.split("\n")
-    found = []
-    for token in tokens.find(text):
-        before = lines[: token.line - 1]
-        document = sum(line.startswith("---") for line in before if line) + (not text.startswith("---"))
-        source = next((line for line in reversed(before) if line.startswith(("# Source: ", "---"))), "")
-        name = f" ({source[10:].strip()})" if source.startswith("# Source: ") else ""
-        found.append(f"document {document}{name}, line {token.line}: looks like a secret of the kind {token.shape}")
-    return found
+_NAME = "grpo-post-render"
+_FIX = f"see {_NAME} --help"
+_VALUED = ("values", "report", "on-conflict", "select", "pod-template-path")
+_FLAGS = ("no-gate", "init-containers")
 
 
-def _refuse(found: list[str]) -> int:
-    message = "\n".join(
-        [
-            "grpo-post-render: refused, nothing was passed on",
-            *(f"  {line}" for line in found),
-            "  fix: revoke it, put the new one into a Kubernetes Secret and refer to that by name",
-            "",
-        ]
+class Settings:
+    """Hold the command line, or what a function of kustomize is configured with."""
+
+    def __init__(self) -> None:
+        self.values: list[str] = []
+        self.report = ""
+        self.policy = POLICIES[0]
+        self.select: set[tuple[str, str]] = set()
+        self.templates: dict[str, tuple[str, ...]] = {}
+        self.gate = True
+        self.init_containers = False
+
+    def take(self, option: str, value: str) -> None:
+        """Set one option; raise UsageError for a value that it cannot have."""
+        if option == "values":
+            self.values.append(value)
+        elif option == "report":
+            self.report = value
+        elif option == "on-conflict":
+            if value not in POLICIES:
+                raise UsageError(f"--on-conflict is {value!r}, expected one of {', '.join(POLICIES)}", fix=_FIX)
+            self.policy = value
+        elif option == "select":
+            kind, _, name = value.partition("/")
+            if not kind or not name:
+                raise UsageError(f"--select is {value!r}, expected KIND/NAME", fix="--select raycluster/my-cluster")
+            self.select.add((kind.lower(), name))
+        else:
+            kind, _, path = value.partition("=")
+            if not kind or not path.strip("."):
+                raise UsageError(f"--{option} is {value!r}, expected KIND=PATH", fix=f"--{option} MyJob=spec.template")
+            self.templates[kind] = (*self.templates.get(kind, ()), path.strip("."))
+
+
+def _settings(argv: Sequence[str]) -> Settings:
+    settings, words = Settings(), [*argv]
+    while words:
+        word = words.pop(0)
+        option, has_value, value = word.removeprefix("--").partition("=")
+        if word in ("--no-gate", "--init-containers"):
+            settings.gate &= word != "--no-gate"
+            settings.init_containers |= word == "--init-containers"
+        elif not word.startswith("--") or option not in _VALUED:
+            raise UsageError(f"{word!r} was not expected", fix=_FIX)
+        elif has_value:
+            settings.take(option, value)
+        elif words:
+            settings.take(option, words.pop(0))
+        else:
+            raise UsageError(f"{word} needs a value", fix=_FIX)
+    if not settings.values:
+        settings.values = [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
+    return settings
+
+
+def _configure(settings: Settings, data: bytes) -> None:
+    """Take what a function of kustomize is configured with: the `spec` of its functionConfig, named as the options."""
+    if settings.values or data.find(b"ResourceList", 0, 1024) < 0 or data.find(b"functionConfig") < 0:
+        return
+    from postrender import pods
+
+    (document, *_) = stream.split(data)
+    config = pods.mapping(pods.mapping(document.parse(document.text(), plain=False)).get("functionConfig"))
+    for option, value in pods.mapping(config.get("spec")).items():
+        if option in _FLAGS and isinstance(value, bool):
+            settings.gate &= not (value and option == "no-gate")
+            settings.init_containers |= value and option == "init-containers"
+        elif option in _VALUED:
+            for each in value if isinstance(value, list) else [value]:
+                settings.take(option, str(each))
+        else:
+            raise UsageError(f"functionConfig.spec.{option} was not expected", fix=_FIX)
+
+
+def _rewrite(settings: Settings, data: bytes) -> Result:
+    from postrender import stackvalues
+    from postrender.rewrite import Rewriter
+    from postrender.wire import Options
+    from postrender.wiring import Wiring
+
+    _configure(settings, data)
+    if not settings.values:
+        raise UsageError(
+            "no values files: what the pods need stands in them",
+            fix="give --values values/accelerators/b200.yaml --values site.yaml, or the paths in GRPO_VALUES",
+        )
+    options = Options(
+        policy=settings.policy,
+        select=frozenset(settings.select),
+        templates=settings.templates,
+        init_containers=settings.init_containers,
     )
+    try:
+        wiring = Wiring(stackvalues.load(settings.values))
+    except stackvalues.DoubtfulError as error:
+        raise _judged(settings.values) or error from error
+    return Rewriter(data, wiring, options, gate=settings.gate).run()
+
+
+def _judged(files: Sequence[str]) -> InputError | None:
+    """Return what `grpo lint` has to say of values that do not have the form of the contract."""
+    from postrender import lint
+
+    first, *more = lint.lint(files) or (None,)
+    if first is None:
+        return None
+    words = " ".join(f"-f {file}" for file in files)
+    return InputError(
+        f"{first.what}{f' (and {len(more)} more)' if more else ''}", at=first.at, fix=f"grpo lint {words}"
+    )
+
+
+def _report(result: Result) -> dict[str, Any]:
+    from postrender import wire
+
+    wired = [
+        {
+            "document": document.number,
+            "source": document.source,
+            "kind": each.kind,
+            "name": each.name,
+            "changed": each.changed,
+            "pods": each.pods,
+            "skipped": each.skipped,
+            "conflicts": each.conflicts,
+        }
+        for document, each in result.wired
+    ]
+    added = [{"kind": each["kind"], **each["metadata"]} for _, each in result.added]
+    refusals = [
+        {"rule": each.rule, "at": each.at.file, "line": each.at.line, "what": each.what, "fix": each.fix}
+        for each in result.refusals
+    ]
+    return {"annotation": wire.STAMP, "objects": wired, "added": added, "refused": refusals}
+
+
+def _write_report(path: str, report: dict[str, Any]) -> None:
+    import json
+
+    from postrender import tokens
+
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(tokens.mask(json.dumps(report, indent=2, ensure_ascii=False)) + "\n")
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror}", fix="check the path of --report") from error
+
+
+def _complain(lines: Sequence[str], code: int) -> int:
+    """Say why nothing was passed on, where the user of this Helm can see it."""
+    from postrender import tokens
+
+    try:
+        message = tokens.mask("\n".join(lines)) + "\n"
+    except GrpoError as damage:
+        # Without the list of shapes nothing that came from a file may be shown.
+        message = f"{_NAME}: {damage}\n"
     sys.stderr.write(message)
     if not os.environ.get("HELM_PLUGIN_NAME"):
-        return EXIT_FINDINGS
+        return code
     # Helm 4 drops what a plugin writes to stderr. A document that is a bare text makes Helm fail, with the text in
     # its own message; that needs exit code 0, as otherwise Helm does not look at the output.
     sys.stdout.write("|\n" + "".join(f"  {line}\n" for line in message.splitlines()))
     return EXIT_CLEAN
 
 
-def _copy() -> int:
-    data = sys.stdin.buffer.read()
-    found = refusals(data)
-    if found:
-        return _refuse(found)
+def _refuse(refusals: Sequence[Refusal]) -> int:
+    lines = [f"{_NAME}: refused, nothing was passed on"]
+    for each in refusals:
+        lines.append(f"  {each.at.file}, line {each.at.line}: {each.what} [{each.rule}]")
+    lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in refusals)]
+    return _complain(lines, EXIT_FINDINGS)
+
+
+def _run(argv: Sequence[str]) -> int:
+    settings = _settings(argv)
+    data = sys.stdin.buffer.read(stream.MAX_BYTES + 1)
+    if len(data) > stream.MAX_BYTES:
+        limit = stream.MAX_BYTES // (1024 * 1024)
+        raise InputError(f"the stream is larger than {limit} MiB", fix="render one chart at a time")
+    result = _rewrite(settings, data)
+    if settings.report:
+        _write_report(settings.report, _report(result))
+    if result.refusals:
+        return _refuse(result.refusals)
     # A stream of our own: under PYTHONUNBUFFERED sys.stdout may write a part only and say nothing.
     with open(sys.stdout.fileno(), "wb", closefd=False) as out:
-        out.write(data)
+        for part in result.parts:
+            out.write(part)
     return EXIT_CLEAN
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run the filter; return 0, 1 for a refused stream, 2 for a wrong argument, 3 where it could not run."""
+    """Run the post-renderer.
+
+    Returns 0, 1 for a refused stream, 2 for a wrong argument or a stream that is none, 3 where it could not run.
+    """
     arguments = sys.argv[1:] if argv is None else argv
     if arguments and arguments[0] in ("-h", "--help"):
-        sys.stdout.write(_HELP)
+        from postrender.usage import POST_RENDER_HELP
+
+        sys.stdout.write(POST_RENDER_HELP)
         return EXIT_CLEAN
     # Python has no stream where the shell has closed one (<&-).
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         return EXIT_CANNOT_RUN
     try:
-        if arguments:
-            found = tokens.mask(repr(arguments[0]))
-            sys.stderr.write(f"grpo-post-render: no argument was expected, found {found}; see --help\n")
-            return EXIT_USAGE
-        return _copy()
-    except (GrpoError, OSError) as error:
-        sys.stderr.write(f"grpo-post-render: {error}\n")
-        return EXIT_CANNOT_RUN
+        return _run(arguments)
+    except GrpoError as error:
+        lines = f"{_NAME}: {error}".splitlines()
+        return _complain(lines, EXIT_USAGE if error.exit_code == EXIT_USAGE else EXIT_CANNOT_RUN)
+    except OSError as error:
+        return _complain([f"{_NAME}: {error}"], EXIT_CANNOT_RUN)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 

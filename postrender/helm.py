@@ -120,6 +120,10 @@ class Binary:
         """Name the executable and its version."""
         return f"helm {self.version} ({self._path})"
 
+    def plugin_folders(self) -> str:
+        """Return the folders in which this Helm looks for plugins, parted as in PATH."""
+        return self._run("env", "HELM_PLUGINS").strip()
+
     def _run(self, *args: str) -> str:
         try:
             done = subprocess.run(

@@ -13,7 +13,19 @@ if TYPE_CHECKING:
     from postrender.location import Location
 
 FORMATS = ("text", "json", "github")
+_BAR = 30
 _lines: dict[str, list[str]] = {}
+
+
+def progress(done: int, of: int) -> None:
+    """Show a person how far a long command is, and take the line away at the end; a log gets nothing."""
+    import os
+    import sys
+
+    if sys.stderr.isatty() and "CI" not in os.environ:
+        bar = "#" * (_BAR * done // of)
+        sys.stderr.write(f"\r[{bar:<{_BAR}}] {done} of {of} values" if done < of else "\r\033[K")
+        sys.stderr.flush()
 
 
 def write(findings: Sequence[Finding], form: str) -> str:

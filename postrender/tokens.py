@@ -1,12 +1,11 @@
 """Find secrets by their shape, and never show them.
 
-Only the standard library is imported, as the post-renderer starts here. The shapes are the lines of
-schemas/tokens.yaml: `name: 'pattern'`, one a line, which needs no YAML library to read.
+Little of the standard library is imported, as the post-renderer starts here: not even `re`, unless a text holds what
+may be a secret. The shapes are the lines of schemas/tokens.yaml: `name: 'pattern'`, one a line, which needs no YAML
+library to read.
 """
 
 from __future__ import annotations
-
-import re
 
 from postrender import paths
 from postrender.errors import InstallationError
@@ -14,11 +13,16 @@ from postrender.errors import InstallationError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from re import Match
 
-_ENTRY = re.compile(r"^([A-Za-z][A-Za-z0-9]*): +'((?:[^']|'')+)' *$")
-# The letters that a pattern must start with, up to the first character that means something to a regular expression.
-_PREFIX = re.compile(r"(?:\\b)?([A-Za-z0-9_-]*)")
-_REPEATED = frozenset("?*{+|")
+_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_SETS = {
+    "[A-Za-z0-9]": _WORD - {"_"},
+    "[A-Za-z0-9_]": _WORD,
+    "[A-Za-z0-9_-]": _WORD | {"-"},
+    "[A-Za-z0-9-]": _WORD - {"_"} | {"-"},
+    "[A-Z0-9]": frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"),
+}
 _shapes: dict[str, str] = {}
 
 
@@ -48,24 +52,57 @@ def shapes() -> dict[str, str]:
 
 
 def _entry(file: str, at: int, line: str) -> tuple[str, str]:
-    match = _ENTRY.match(line)
-    if not match:
+    name, colon, rest = line.rstrip(" ").partition(": ")
+    pattern = rest.lstrip(" ")
+    text = pattern[1:-1].replace("''", "\0")
+    quoted = len(pattern) > 2 and pattern[0] == pattern[-1] == "'" and "'" not in text
+    if not (colon and quoted and name.isascii() and name.isalnum() and name[0].isalpha()):
         fix = "install grpo-charts again"
         raise InstallationError(f"{file}:{at}: expected a line of the form name: 'pattern'", fix=fix)
-    return match[1], match[2].replace("''", "'")
+    return name, text.replace("\0", "'")
 
 
-def _literal(pattern: str) -> str:
-    """Return text that every match contains: looking for it costs far less than compiling the pattern."""
-    match = _PREFIX.match(pattern)
-    literal = match[1] if match else ""
-    after = pattern[match.end() : match.end() + 1] if match else ""
-    return literal[:-1] if after in _REPEATED else literal
+def _starts(pattern: str) -> tuple[list[str], str]:
+    """Return the texts with which every match begins, and the rest of the pattern."""
+    at = 0
+    while at < len(pattern) and (pattern[at] in _WORD or pattern[at] == "-"):
+        at += 1
+    starts, rest = [pattern[:at]], pattern[at:]
+    inner, closed, behind = rest[1:].partition("]")
+    if rest[:1] == "[" and closed and inner.isalpha() and behind[:1] not in ("{", "*", "+", "?"):
+        # One letter of a few, as in gh[pousr]_.
+        more, rest = _starts(behind)
+        return [f"{starts[0]}{letter}{each}" for letter in inner for each in more], rest
+    if rest[:1] in ("{", "*", "+", "?", "|"):
+        return [starts[0][:-1]], ""
+    return starts, rest
 
 
-def _matches(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+def _may_match(pattern: str, text: str) -> bool:
+    """Say whether a text holds what may match: looking for it costs far less than loading `re` and compiling."""
+    boundary = pattern.startswith("\\b")
+    starts, rest = _starts(pattern.removeprefix("\\b"))
+    name, _, count = rest.rstrip("}").rpartition("{")
+    allowed, least = _SETS.get(name), count.rstrip(",")
+    for start in starts:
+        at = text.find(start)
+        while at >= 0:
+            end = at + len(start)
+            if not boundary or not at or text[at - 1] not in _WORD:
+                if allowed is None or not least.isdecimal():
+                    return True
+                following = text[end : end + int(least)]
+                if len(following) == int(least) and allowed.issuperset(following):
+                    return True
+            at = text.find(start, at + 1)
+    return False
+
+
+def _matches(text: str) -> Iterator[tuple[str, Match[str]]]:
     for name, pattern in shapes().items():
-        if _literal(pattern) in text:
+        if _may_match(pattern, text):
+            import re
+
             for match in re.finditer(pattern, text):
                 yield name, match
 

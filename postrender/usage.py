@@ -12,6 +12,7 @@ usage: grpo COMMAND …
   values       print what each value means: grpo values [SECTION]
   checkpoints  list the checkpoints of a run: whole or not, how large, how good, what a resume takes
   samples      show what a training step generated, with its rewards
+  helm-plugin  make the plugin through which Helm 4 starts the post-renderer
   version      print the versions at work
 
 `grpo COMMAND --help` shows the options of a command.
@@ -102,4 +103,57 @@ VALUES_HELP = """\
 usage: grpo values [SECTION]
 
 Print the reference of all values, of a section or of a key: grpo values ray.workers
+"""
+POST_RENDER_HELP = """\
+usage: helm install … --post-renderer grpo-post-render --post-renderer-args --values --post-renderer-args FILE …
+       helm template … | grpo-post-render --values FILE … [options]
+
+Wire the pods of a rendered stream, of any chart, by the values files of a stack: interfaces, NCCL's settings, folders
+of the driver, shared memory, node placement, secrets by reference. Pods are wired that take all GPUs of a node of the
+profile; pods of a Ray cluster get the secrets. Every other document passes byte for byte. A stream that is unsafe to
+install is refused: then nothing is written to stdout, and the reasons go to stderr.
+
+  --values FILE           a values file; once a file, later ones win, as with helm (or GRPO_VALUES=FILE:FILE)
+  --on-conflict WHAT      where something is there and differs: fail (default), keep or replace
+  --select KIND/NAME      wire this object only; may be given more than once
+  --pod-template-path KIND=PATH
+                          where objects of another kind have a pod template: MPIJob=spec.mpiReplicaSpecs.*.template
+  --init-containers       give the secrets to init containers too
+  --no-gate               wire, and judge nothing
+  --report FILE           write what was wired, skipped and refused as JSON
+
+An object with the annotation grpo-charts/wiring: skip is left alone. Helm 4 takes the name of a plugin instead of a
+program: grpo helm-plugin install
+Exit codes: 0, 1 refused, 2 wrong command line or input, 3 could not run.
+"""
+PLUGIN_HELP = """\
+usage: grpo helm-plugin dir [DIRECTORY]
+       grpo helm-plugin install [--helm PATH]
+
+Make the plugin grpo-post-render, through which Helm 4 starts the post-renderer. Helm 3 needs none: it starts programs.
+
+dir makes it in a folder of its own, renews it where it is not that of this grpo, and prints what goes into
+HELM_PLUGINS, so that one command, or one job of CI, has it and nothing else changes:
+
+  HELM_PLUGINS="$(grpo helm-plugin dir):$(helm env HELM_PLUGINS)" helm install RELEASE CHART \\
+    --post-renderer grpo-post-render --post-renderer-args --values --post-renderer-args FILE
+
+install puts it where helm looks for plugins; helm plugin uninstall grpo-post-render takes it away.
+
+  DIRECTORY               a folder for plugins (default: one for this Python, below ~/.local/share/grpo-charts)
+  --helm PATH             helm executable (default: helm on PATH)
+"""
+HELM_3 = """\
+nothing was written: helm {version} starts the program itself and needs no plugin
+use it:
+  helm install RELEASE CHART --post-renderer {program} {arguments}
+"""
+HELM_4 = """\
+{done}, for helm {version}
+use it:
+  helm install RELEASE CHART --post-renderer {name} {arguments}
+take it away:
+  helm plugin uninstall {name}
+Helm 3 of this user loads none of its plugins while this one is there: it reads the same folder and knows no such
+plugins. With both, use grpo helm-plugin dir.
 """

@@ -38,10 +38,11 @@ def _overlay_nodes(under: Node, over: Node) -> Node:
     return Node(entries, over.at, over.key_at, over.spelled)
 
 
-def _without_nulls(value: Plain, path: tuple[str, ...] = ()) -> Plain:
+def without_nulls(value: Plain, path: tuple[str, ...] = ()) -> Plain:
+    """Return values without the entries that a null deletes; below job.config a null is a value."""
     if path in _VERBATIM or not isinstance(value, dict):
         return value
-    return {key: _without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
+    return {key: without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
 
 
 class Values:
@@ -88,7 +89,7 @@ class Values:
 
     def effective(self) -> dict[str, Any]:
         """Return the merged tree without the entries that a null deletes; below job.config a null is a value."""
-        tree: dict[str, Any] = _without_nulls(self.as_helm_merges())
+        tree: dict[str, Any] = without_nulls(self.as_helm_merges())
         return tree
 
 

@@ -52,6 +52,24 @@ def load(data: bytes) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) and _keys(tree) == colons else None
 
 
+# The library does not survive lists nested some thousand levels deep, and reads the first of several documents only.
+_DEEP = "- " * (_MAX_DASHES + 1)
+
+
+def parse(text: str) -> Plain:
+    """Read any one document as YAML 1.2 does; raise ValueError where the library cannot, or is not to be trusted.
+
+    Words that YAML 1.1 reads differently stay text, and of two equal keys the last one counts.
+    """
+    if _DEEP in text or "\n..." in text or "\n%" in text or text[:1] in ("%", "\ufeff") or " " * 1000 in text:
+        raise ValueError("not for this reader")
+    try:
+        from yaml12 import parse_yaml
+    except ImportError as error:
+        raise ValueError("the library is missing") from error
+    return parse_yaml(text)
+
+
 def _bodies(text: str) -> Iterator[str]:
     """Yield the lines without comments and empty lines; raise ValueError where a quote stays open over a line's end."""
     for line in text.split("\n"):

@@ -259,6 +259,20 @@ def parse(data: bytes, file: str) -> list[Node]:
         raise _refusal(error, data, file) from error
 
 
+def events(text: str, name: str) -> Iterator[Foreign]:
+    """Yield the parser's events without the marks of stream and documents; offsets count characters.
+
+    Raises InputError where the text is no YAML.
+    """
+    parser = CParser(text)
+    try:
+        while not isinstance(event := parser.get_event(), StreamEndEvent):
+            if type(event).__name__ not in ("StreamStartEvent", "DocumentStartEvent", "DocumentEndEvent"):
+                yield event
+    except YAMLError as error:
+        raise _refusal(error, text.encode("utf-8"), name) from error
+
+
 def load_values(path: str | os.PathLike[str]) -> Node:
     """Read one values file as Helm reads it after `-f`; the root node is a map, empty for an empty file.
 

@@ -83,7 +83,7 @@ USAGE = {
     "no such command": (
         "xyz",
         "grpo: no command is called 'xyz'\n"
-        "  fix: the commands are lint, render, diff, dead-values, values, checkpoints, samples, version\n",
+        "  fix: the commands are lint, render, diff, dead-values, values, checkpoints, samples, helm-plugin, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is no option\n  fix: see grpo lint --help\n"),

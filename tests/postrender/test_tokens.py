@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import strategies as st
 
 from postrender import paths, tokens, yamlio
 from postrender.errors import InstallationError
+from tests.conftest import ROOT
 
 # One example of each shape, put together here so that no scanner mistakes this file for a leak.
 EXAMPLES = {
@@ -76,3 +80,28 @@ def test_a_missing_list_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(tokens, "_shapes", {})
     with pytest.raises(InstallationError, match=r"cannot be read: .*none\.yaml"):
         tokens.shapes()
+
+
+def _plainly(text: str) -> set[tuple[str, int]]:
+    return {(name, match.start()) for name, shape in tokens.shapes().items() for match in re.finditer(shape, text)}
+
+
+@given(
+    parts=st.lists(
+        st.sampled_from(
+            [*EXAMPLES.values(), "hf_", "gh", "ghp_", "sk-", "disk-", " ", "\n", "_", "é", "wandb_", "AIza"]
+        )
+        | st.text("abAB01_-", max_size=40),
+        max_size=6,
+    )
+)
+def test_what_is_searched_without_patterns_first_is_what_patterns_find(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert {(name, match.start()) for name, match in tokens._matches(text)} == _plainly(text)
+
+
+def test_text_without_secrets_loads_no_pattern_library() -> None:
+    text = "hf_api_token gh high sk-learn disk-" + "a" * 40 + " WANDB AKIA xoxb- task-" + "b" * 40
+    code = f"import sys; from postrender import tokens; tokens.find({text!r}); print('re' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
+    assert done.stdout == "False\n"

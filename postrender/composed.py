@@ -1,0 +1,81 @@
+"""Find where the parts of any document stand, by the events of the full parser; the slow twin of `blocks`."""
+
+from __future__ import annotations
+
+from postrender import yamlio
+from postrender.errors import InputError
+from postrender.spots import LIST, MAP, SCALAR, Spot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postrender.plain import Foreign
+
+_MAX_DEPTH = 100
+
+
+def scan(text: str, name: str) -> Spot:
+    """Return the root of a document's only value; raise InputError where it is no YAML or nests too deep."""
+    return _Reader(text, name).spot(0)
+
+
+class _Reader:
+    """Turn parser events into spots; an alias is the spot of its anchor."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text = text
+        self._events = yamlio.events(text, name)
+        self._anchors: dict[str, Spot] = {}
+
+    def spot(self, depth: int) -> Spot:
+        return self._spot(next(self._events), depth)
+
+    def _spot(self, event: Foreign, depth: int) -> Spot:
+        kind = type(event).__name__
+        if depth > _MAX_DEPTH:
+            raise InputError(f"nested deeper than {_MAX_DEPTH} levels", fix="flatten the object")
+        if kind == "AliasEvent":
+            return self._alias(event)
+        start, end = event.start_mark.index, event.end_mark.index
+        if kind == "ScalarEvent":
+            # A block text ends behind its empty lines, which belong to what follows as well.
+            spot = Spot(SCALAR, start, start + len(self._text[start:end].rstrip()))
+        else:
+            spot = Spot(MAP if kind == "MappingStartEvent" else LIST, start, end, flow=bool(event.flow_style))
+            (self._map if spot.kind == MAP else self._list)(spot, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = spot
+        return spot
+
+    def _alias(self, event: Foreign) -> Spot:
+        spot = self._anchors.get(event.anchor)
+        if spot is None:
+            raise InputError(f"the alias *{event.anchor} contains itself, or nothing above it has that name")
+        spot.shared = True
+        return spot
+
+    def _map(self, spot: Spot, depth: int) -> None:
+        while (event := next(self._events)).__class__.__name__ != "MappingEndEvent":
+            if not spot.keys:
+                spot.first, spot.col = event.start_mark.index, event.start_mark.column
+            is_text = event.__class__.__name__ == "ScalarEvent"
+            if not is_text:
+                self._spot(event, depth + 1)
+            # A key that is no text is nothing that anybody wires.
+            key = event.value if is_text else f"\0{event.start_mark.index}"
+            spot.keys[key] = value = self.spot(depth + 1)
+            spot.end = value.end if value.start > spot.start else spot.end
+        if spot.flow:
+            spot.end = event.end_mark.index
+
+    def _list(self, spot: Spot, depth: int) -> None:
+        while (event := next(self._events)).__class__.__name__ != "SequenceEndEvent":
+            item = self._spot(event, depth + 1)
+            if not spot.items:
+                # An anchor stands before the first dash, on the line of the key.
+                begin = event.start_mark.index
+                spot.first = spot.start if self._text[spot.start] == "-" else self._text.rfind("-", 0, begin)
+                spot.col = spot.first - self._text.rfind("\n", 0, spot.first) - 1
+            spot.items.append(item)
+            spot.end = item.end if item.start > spot.start else spot.end
+        if spot.flow:
+            spot.end = event.end_mark.index

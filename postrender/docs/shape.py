@@ -1,0 +1,45 @@
+"""Write the schema of the sections that wiring follows from, without all that the post-renderer has no time for.
+
+It starts with every install, and a JSON Schema library alone takes longer to load than all of its work. What does not
+fit this small schema is for the whole one to judge.
+"""
+
+from __future__ import annotations
+
+from postrender.docs.files import lines_json
+from postrender.docs.schemas import has_default
+from postrender.docs.sources import Schema, Sources
+
+PATH = "schemas/wiring.schema.json"
+# The sections that postrender/wiring.py reads.
+SECTIONS = ("stack", "platform", "accelerator", "network", "huggingface", "tracking", "images")
+# Elsewhere only what has a default is required: who wires a chart of somebody else names no stack, and no image.
+_WHOLE = "accelerator"
+
+
+def render(sources: Sources) -> str:
+    """Return the text of the schema; every object in it is strict."""
+    sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in SECTIONS}
+    return lines_json({"required": SECTIONS, "properties": sections})
+
+
+def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:
+    node = sources.resolve(raw)
+    kept: Schema = {key: node[key] for key in ("type", "enum") if key in node}
+    if node.get("type") != "object":
+        return kept
+    properties = node.get("properties", {})
+    # A key with a default is there, unless somebody has taken it away with null.
+    required = [
+        key
+        for key, inner in properties.items()
+        if (whole and key in node.get("required", ())) or has_default(sources, inner)
+    ]
+    more = node.get("additionalProperties")
+    shape = {
+        **kept,
+        "required": required,
+        "properties": {key: _shape(sources, inner, whole=whole) for key, inner in properties.items()},
+        "additionalProperties": _shape(sources, more, whole=whole) if isinstance(more, dict) else False,
+    }
+    return {key: value for key, value in shape.items() if value or key == "additionalProperties"}

@@ -1,0 +1,190 @@
+"""Find every pod template of every kind that Kubernetes, KubeRay, JobSet and LeaderWorkerSet know.
+
+A path is a tuple of keys and list positions, from the object down.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any, Final
+
+    from postrender.plain import Plain
+
+    Path = tuple[str | int, ...]
+
+GPU: Final = "nvidia.com/gpu"
+ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
+# Every entry of a list or a map.
+EACH: Final = "*"
+# Where a kind keeps its pod templates, and where a number beside each says how many pods it makes.
+_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
+    "Pod": ("",),
+    "PodTemplate": ("template",),
+    "Deployment": ("spec.template",),
+    "ReplicaSet": ("spec.template",),
+    "ReplicationController": ("spec.template",),
+    "StatefulSet": ("spec.template",),
+    "DaemonSet": ("spec.template",),
+    "Job": ("spec.template",),
+    "CronJob": ("spec.jobTemplate.spec.template",),
+    "JobSet": ("spec.replicatedJobs.*.template.spec.template",),
+    "LeaderWorkerSet": ("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"),
+    "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs.*.template"),
+    "RayJob": ("spec.rayClusterSpec.headGroupSpec.template", "spec.rayClusterSpec.workerGroupSpecs.*.template"),
+    "RayService": (
+        "spec.rayClusterConfig.headGroupSpec.template",
+        "spec.rayClusterConfig.workerGroupSpecs.*.template",
+    ),
+}
+RAY: Final = ("RayCluster", "RayJob", "RayService")
+# Objects that hold other objects; ResourceList is what kustomize gives to a function.
+HOLDERS: Final = ("List", "ResourceList")
+
+
+def is_known(kind: str) -> bool:
+    """Say whether objects of this kind can hold pod templates that are found without being told where."""
+    return kind in _TEMPLATES or kind in HOLDERS
+
+
+def mapping(value: Plain) -> dict[str, Any]:
+    """Return a map, or an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Plain) -> list[Plain]:
+    """Return a list, or an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+class Pod:
+    """One pod template, or a Pod itself: `template` holds metadata and spec, `path` leads to it.
+
+    `worker` says that it is a worker group of a Ray cluster, `ray` that it is any pod of one. `count` is how many pods
+    are made of it, where the object says so.
+    """
+
+    __slots__ = ("count", "path", "ray", "template", "worker")
+
+    def __init__(self, path: Path, template: dict[str, Any], *, ray: bool, worker: bool, count: int | None) -> None:
+        self.path = path
+        self.template = template
+        self.ray = ray
+        self.worker = worker
+        self.count = count
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Return the pod's spec."""
+        return mapping(self.template.get("spec"))
+
+    def containers(self) -> list[dict[str, Any]]:
+        """Return the containers that are maps."""
+        return [each for each in sequence(self.spec.get("containers")) if isinstance(each, dict)]
+
+    def gpu_container(self) -> tuple[int, int]:
+        """Return position and GPUs of the container with the most GPUs; (0, 0) where none has any."""
+        counted = [(gpus(each), -at) for at, each in enumerate(self.containers())]
+        most, at = max(counted, default=(0, 0))
+        return (-at, most) if most > 0 else (0, 0)
+
+
+def gpus(container: Mapping[str, Any]) -> int:
+    """Return a container's limit of GPUs; 0 where it has none, or none that Kubernetes would take."""
+    limit = mapping(mapping(container.get("resources")).get("limits")).get(GPU)
+    text = str(limit)
+    return int(text) if not isinstance(limit, bool) and text.isascii() and text.isdecimal() else 0
+
+
+def accelerators(spec: Mapping[str, Any]) -> set[str]:
+    """Return the accelerators that a pod's node selector, or else its required affinity, asks for."""
+    chosen = mapping(spec.get("nodeSelector")).get(ACCELERATOR)
+    if chosen is not None:
+        return {str(chosen)}
+    node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    required = mapping(node.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    found: set[str] = set()
+    for term in sequence(required.get("nodeSelectorTerms")):
+        for each in map(mapping, sequence(mapping(term).get("matchExpressions"))):
+            if each.get("key") == ACCELERATOR and each.get("operator") == "In":
+                found |= set(map(str, sequence(each.get("values"))))
+    return found
+
+
+def objects(document: Plain, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the objects of a document with their paths: itself, or what a List holds."""
+    if not isinstance(document, dict):
+        return
+    if document.get("kind") in HOLDERS and isinstance(document.get("items"), list):
+        for at, item in enumerate(document["items"]):
+            yield from objects(item, (*path, "items", at))
+    else:
+        yield path, document
+
+
+def pods(item: Mapping[str, Any], more: Mapping[str, tuple[str, ...]] | None = None) -> list[Pod]:
+    """Return the pod templates of one object; `more` says where kinds that are not known keep theirs."""
+    kind = str(item.get("kind"))
+    found = []
+    for dotted in (*_TEMPLATES.get(kind, ()), *(more or {}).get(kind, ())):
+        for path, template in _walk(item, tuple(dotted.split(".")) if dotted else ()):
+            worker = kind in RAY and "workerGroupSpecs" in path
+            found.append(Pod(path, template, ray=kind in RAY, worker=worker, count=_count(kind, item, path)))
+    return found
+
+
+def _walk(value: Plain, parts: tuple[str, ...], path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if not parts:
+        if isinstance(value, dict):
+            yield path, value
+        return
+    first, rest = parts[0], parts[1:]
+    if first != EACH:
+        yield from _walk(mapping(value).get(first), rest, (*path, first))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _walk(each, rest, (*path, at))
+    else:
+        for key, each in mapping(value).items():
+            yield from _walk(each, rest, (*path, key))
+
+
+def _at(item: Plain, path: Path) -> Plain:
+    for part in path:
+        item = item[part]
+    return item
+
+
+def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
+    """Return how many pods the object makes of one template; None where it does not say so."""
+    if kind in RAY:
+        group = mapping(_at(item, path[:-1]))
+        return _product(group, ("replicas", "numOfHosts")) if "workerGroupSpecs" in path else 1
+    spec = mapping(item.get("spec"))
+    if kind == "JobSet":
+        job = mapping(_at(item, path[:3]))
+        inner = mapping(mapping(job.get("template")).get("spec"))
+        return _times(_product(job, ("replicas",)), _product(inner, ("parallelism",)))
+    if kind == "LeaderWorkerSet":
+        size = mapping(spec.get("leaderWorkerTemplate")).get("size", 1)
+        size = size if isinstance(size, int) else None
+        has_leader = "leaderTemplate" in mapping(spec.get("leaderWorkerTemplate"))
+        each = 1 if path[-1] == "leaderTemplate" else size if not has_leader or size is None else size - 1
+        return _times(_product(spec, ("replicas",)), each)
+    keys = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
+    if kind == "Pod":
+        return 1
+    return _product(spec, (keys[kind],)) if kind in keys else None
+
+
+def _product(item: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    result: int | None = 1
+    for key in keys:
+        value = item.get(key)
+        result = _times(result, 1 if value is None else value if isinstance(value, int) else None)
+    return result
+
+
+def _times(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left * right

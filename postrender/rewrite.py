@@ -1,0 +1,251 @@
+"""Wire a stream of manifests and judge the result: what is no target keeps every byte."""
+
+from __future__ import annotations
+
+from postrender import blocks, pods, quoted, splice, stream, wire
+from postrender.decisions import FAIL
+from postrender.errors import InputError
+from postrender.location import Location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from postrender.plain import Plain
+    from postrender.pods import Path
+    from postrender.rules import Item
+    from postrender.spots import Spot
+    from postrender.stream import Document
+    from postrender.wire import Options, Wired
+    from postrender.wiring import Wiring
+
+
+class Refusal:
+    """One reason not to pass a stream on; `at` names the document and the line in the stream."""
+
+    __slots__ = ("at", "fix", "rule", "what")
+
+    def __init__(self, rule: str, at: Location, what: str, fix: str) -> None:
+        self.rule = rule
+        self.at = at
+        self.what = what
+        self.fix = fix
+
+
+class Result:
+    """Hold the parts of the new stream in order, what was done, and what speaks against it."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes | memoryview] = []
+        self.wired: list[tuple[Document, Wired]] = []
+        self.added: list[tuple[Document, dict[str, Any]]] = []
+        self.refusals: list[Refusal] = []
+
+
+class Rewriter:
+    """Wire one stream; with `gate` the whole stream is read and judged."""
+
+    def __init__(self, data: bytes, wiring: Wiring, options: Options, *, gate: bool) -> None:
+        self._data = data
+        self._wiring = wiring
+        self._options = options
+        self._gate = gate
+        self._documents: list[Document] = []
+        self._items: list[Item] = []
+        self._edits: list[tuple[int, int, bytes]] = []
+        self._result = Result()
+
+    def run(self) -> Result:
+        """Return the wired stream; raise InputError where it is no stream of manifests."""
+        for document in stream.split(self._data):
+            self._documents.append(document)
+            if self._is_candidate(document):
+                self._wire(document)
+            elif self._gate:
+                self._read(document)
+        self._add_objects()
+        self._refuse_missing_selection()
+        self._refuse_conflicts()
+        if self._gate:
+            self._judge()
+        self._result.parts = list(self._parts())
+        return self._result
+
+    def _is_candidate(self, document: Document) -> bool:
+        kind = _kind(document)
+        if kind is None:
+            return self._data.find(b"containers", document.start, document.end) >= 0
+        return pods.is_known(kind) or kind in self._options.templates
+
+    def _wire(self, document: Document) -> None:
+        text = document.text()
+        plain = blocks.scan(text) is not None
+        before = _parse(document, text, plain=plain)
+        after, done = wire.wire(before, self._wiring, self._options)
+        self._note(document, text, before, done)
+        changed = any(each.changed for each in done)
+        if isinstance(after, dict) and after.get("kind") in pods.HOLDERS:
+            changed |= self._put_into_holder(document, after, done)
+        if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
+            new = self._spliced(document, text, before, after, plain=plain)
+            self._edits.append((document.start, document.end, new.encode("utf-8")))
+        self._result.wired += [(document, each) for each in done]
+
+    def _spliced(self, document: Document, text: str, before: Plain, after: Plain, *, plain: bool) -> str:
+        def full(text: str) -> Spot:
+            from postrender import composed
+
+            return composed.scan(text, document.name)
+
+        try:
+            scans = [blocks.scan, full] if plain else [full]
+            return splice.edited(text, before, after, lambda new: _parse(document, new, plain=plain), scans)
+        except InputError as error:
+            raise document.moved(error) from error
+
+    def _read(self, document: Document) -> None:
+        text = document.text()
+        try:
+            from postrender import yamlfast
+
+            value = yamlfast.parse(text)
+        except ValueError:
+            value = document.parse(text, plain=False)
+        self._note(document, text, value, [])
+
+    def _note(self, document: Document, text: str, value: Plain, done: list[Wired]) -> None:
+        """Keep what the gate judges: every object by its identity, and the pods of those that were wired."""
+        if value is None or not self._gate:
+            return
+        if not isinstance(value, dict):
+            found = "a list" if isinstance(value, list) else "a single value"
+            raise InputError(f"expected a Kubernetes object, found {found}", at=Location(document.name, document.line))
+        from postrender.rules import Item
+
+        judged = {each.path: each for each in done if each.pods or each.elsewhere}
+        for path, item in pods.objects(value):
+            each = judged.get(path)
+            number = len(self._documents) - 1
+            self._items.append(Item(number, path, each.item if each else item, each.found if each else ()))
+
+    def _put_into_holder(self, document: Document, after: dict[str, Any], done: list[Wired]) -> bool:
+        """Put new objects into a List: a function of kustomize answers with one document."""
+        new = [each for wired in done for each in self._lacking(wired.beside)]
+        for wired in done:
+            wired.beside = []
+        self._result.added += [(document, each) for each in new]
+        after["items"] = [*new, *after["items"]]
+        return bool(new)
+
+    def _add_objects(self) -> None:
+        for document, wired in list(self._result.wired):
+            for each in self._lacking(wired.beside):
+                body = "".join(f"{line}\n" for line in quoted.block(each))
+                has_mark = self._data.startswith(b"---", document.start)
+                text = f"---\n{body}" if has_mark else f"{body}---\n"
+                self._edits.append((document.start, document.start, text.encode("utf-8")))
+                self._result.added.append((document, each))
+
+    def _lacking(self, objects: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the objects that neither the stream nor what was added to it has."""
+        for each in objects:
+            there = [*(item for _, item in self._result.added), *self._of_kind(each["kind"])]
+            if not any(_name(item) == _name(each) for item in there):
+                yield each
+
+    def _of_kind(self, kind: str) -> Iterator[dict[str, Any]]:
+        for document in stream.split(self._data):
+            if self._data.find(kind.encode(), document.start, document.end) >= 0:
+                text = document.text()
+                value = _parse(document, text, plain=blocks.scan(text) is not None)
+                yield from (item for _, item in pods.objects(value) if item.get("kind") == kind)
+
+    def _refuse_missing_selection(self) -> None:
+        there = {(each.kind.lower(), each.name) for _, each in self._result.wired}
+        for kind, name in sorted(self._options.select - there):
+            what = f"--select {kind}/{name}: the stream has no such object with pods"
+            raise InputError(what, fix="write KIND/NAME as in the stream, in small letters")
+
+    def _refuse_conflicts(self) -> None:
+        if self._options.policy != FAIL:
+            return
+        for document, wired in self._result.wired:
+            for each in wired.conflicts:
+                what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
+                fix = "remove it, or choose with --on-conflict keep or --on-conflict replace"
+                at = Location(document.name, document.line)
+                self._result.refusals.append(Refusal("wiring/conflict", at, f"{what} {_short(each['wanted'])}", fix))
+
+    def _judge(self) -> None:
+        from postrender.judge import judge
+        from postrender.rules import Manifests
+        from postrender.rules.gate import RULES
+
+        texts = [document.text() for document in self._documents]
+        for rule, hit in judge(Manifests(self._items, texts, self._wiring), RULES):
+            document = self._documents[hit.document]
+            line = hit.line or _line(document, hit.path)
+            at = Location(document.name, document.line + line - 1)
+            self._result.refusals.append(Refusal(rule.id, at, hit.what, rule.fix))
+
+    def _parts(self) -> Iterator[bytes | memoryview]:
+        view, at = memoryview(self._data), 0
+        for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
+            if start > at:
+                yield view[at:start]
+            yield new
+            at = max(at, end)
+        yield view[at:]
+
+
+def _parse(document: Document, text: str, *, plain: bool) -> Plain:
+    try:
+        return document.parse(text, plain=plain)
+    except ValueError:
+        return document.parse(text, plain=False)
+
+
+def _kind(document: Document) -> str | None:
+    """Return a document's kind where it is written plainly at the left margin, or None."""
+    data = document.data
+    at = data.find(b"\nkind:", document.start, document.end)
+    if at < 0:
+        if not data.startswith(b"kind:", document.start):
+            return None
+        at = document.start - 1
+    end = data.find(b"\n", at + 1, document.end)
+    value = data[at + 6 : end if end >= 0 else document.end].partition(b" #")[0].strip()
+    return value.decode() if value.isalnum() and value.isascii() else None
+
+
+def _line(document: Document, path: Path) -> int:
+    """Return the line of a path, or of what is nearest above it, within its document."""
+    from postrender import composed
+
+    text = document.text()
+    try:
+        spot = composed.scan(text, document.name)
+    except (InputError, StopIteration):
+        return 1
+    for part in path:
+        if isinstance(part, str) and part in spot.keys:
+            spot = spot.keys[part]
+        elif isinstance(part, int) and part < len(spot.items):
+            spot = spot.items[part]
+        else:
+            break
+    return text.count("\n", 0, spot.start) + 1
+
+
+def _name(item: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = pods.mapping(item.get("metadata"))
+    return str(item.get("kind")), str(metadata.get("namespace", "")), str(metadata.get("name"))
+
+
+def _short(value: Plain) -> str:
+    try:
+        text = quoted.flow(value)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 160 else f"{text[:160]}…"

@@ -1,0 +1,106 @@
+"""Rules judge objects, ours or foreign: one rule a module, under the domain that its id names.
+
+A rule's `check` gets all objects at once and yields what it found; it knows nothing of text, places and reports.
+"""
+
+from __future__ import annotations
+
+from postrender.pods import accelerators
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Final
+
+    from postrender.pods import Path, Pod
+    from postrender.wiring import Wiring
+
+ERROR: Final = "error"
+WARNING: Final = "warning"
+
+
+class Rule:
+    """Say what is judged and why: `source` is the evidence, `fix` what to do."""
+
+    __slots__ = ("check", "fix", "id", "severity", "source", "title", "why")
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 (what the field calls it)
+        *,
+        severity: str,
+        title: str,
+        why: str,
+        fix: str,
+        source: str,
+        check: Callable[[Manifests], Iterator[Hit]],
+    ) -> None:
+        self.id = id
+        self.severity = severity
+        self.title = title
+        self.why = why
+        self.fix = fix
+        self.source = source
+        self.check = check
+
+
+class Item:
+    """One object of a stream, and where it comes from: position of the document, path below its root."""
+
+    __slots__ = ("document", "object", "path", "pods")
+
+    def __init__(self, document: int, path: Path, item: dict[str, Any], pods: Sequence[Pod]) -> None:
+        self.document = document
+        self.path = path
+        self.object = item
+        self.pods = pods
+
+    @property
+    def title(self) -> str:
+        """Return kind and name, as messages call the object."""
+        metadata = self.object.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
+        return f"{self.object.get('kind')} {name}".strip()
+
+
+class Manifests:
+    """Hold what rules judge: objects, those of them whose pods are judged too, and the wiring of the values if any."""
+
+    __slots__ = ("items", "texts", "wiring")
+
+    def __init__(self, items: Sequence[Item], texts: Sequence[str], wiring: Wiring | None) -> None:
+        self.items = items
+        self.texts = texts
+        self.wiring = wiring
+
+    def pods(self) -> Iterator[tuple[Item, Pod]]:
+        """Yield the pod templates with their objects."""
+        for item in self.items:
+            for pod in item.pods:
+                yield item, pod
+
+    def whole_pods(self) -> Iterator[tuple[Item, Pod, Wiring]]:
+        """Yield the pods that take a whole node of the wiring's accelerator and select no other one."""
+        wiring = self.wiring
+        if wiring and wiring.gpus:
+            for item, pod in self.pods():
+                if pod.gpu_container()[1] == wiring.gpus and not wiring.others(accelerators(pod.spec)):
+                    yield item, pod, wiring
+
+
+class Hit:
+    """One thing that a rule found: a path below an object, or a line of a document's text."""
+
+    __slots__ = ("document", "line", "path", "secret", "what")
+
+    def __init__(self, document: int, what: str, *, path: Path = (), line: int = 0, secret: bool = False) -> None:
+        self.document = document
+        self.what = what
+        self.path = path
+        self.line = line
+        self.secret = secret
+
+
+def at(item: Item, path: Path, what: str) -> Hit:
+    """Return a hit at a path below an object."""
+    return Hit(item.document, f"{item.title}: {what}", path=(*item.path, *path))

@@ -1,0 +1,69 @@
+"""Two entries of a list must not have the same merge key."""
+
+from __future__ import annotations
+
+from postrender.pods import mapping, sequence
+from postrender.rules import ERROR, Hit, Manifests, Rule, at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from postrender.pods import Path
+
+# Lists that the API server merges by key, with what Kubernetes takes where a key is left out.
+_OF_POD = {
+    "volumes": ("name",),
+    "initContainers": ("name",),
+    "containers": ("name",),
+    "imagePullSecrets": ("name",),
+    "hostAliases": ("ip",),
+    "resourceClaims": ("name",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+}
+_OF_CONTAINER = {
+    "env": ("name",),
+    "ports": ("containerPort", "protocol"),
+    "volumeMounts": ("mountPath",),
+    "volumeDevices": ("devicePath",),
+    "resizePolicy": ("resourceName",),
+}
+_DEFAULTS = {"protocol": "TCP"}
+
+
+def check(manifests: Manifests) -> Iterator[Hit]:
+    """Look at the lists of each pod and of its containers."""
+    for item, pod in manifests.pods():
+        yield from (at(item, (*pod.path, "spec", *path), what) for path, what in _twice(pod.spec, _OF_POD))
+        for kind in ("initContainers", "containers"):
+            for position, container in enumerate(map(mapping, sequence(pod.spec.get(kind)))):
+                for path, what in _twice(container, _OF_CONTAINER):
+                    yield at(item, (*pod.path, "spec", kind, position, *path), f"{container.get('name')}: {what}")
+
+
+def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterator[tuple[Path, str]]:
+    for name, keys in lists.items():
+        seen: dict[tuple[str, ...], int] = {}
+        for number, entry in enumerate(map(mapping, sequence(holder.get(name)))):
+            identity = tuple(str(entry.get(key, _DEFAULTS.get(key))) for key in keys)
+            if not any(key in entry for key in keys):
+                continue
+            if identity in seen:
+                told = "/".join(identity)
+                yield (
+                    (name, number),
+                    f"{name} has two entries with {'/'.join(keys)} {told} (the first is number {seen[identity] + 1})",
+                )
+            seen.setdefault(identity, number)
+
+
+RULE = Rule(
+    "pods/duplicate-merge-key",
+    severity=ERROR,
+    title="a list has two entries with the same merge key",
+    why="server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two",
+    fix="remove one of the two entries",
+    source="https://kubernetes.io/docs/reference/using-api/server-side-apply/#merge-strategy",
+    check=check,
+)

@@ -1,0 +1,181 @@
+"""Edit the text of a document so that it reads as another object: insertions and replacements, and no byte besides.
+
+New entries of a map stand behind its first line, new items of a list in front; what is taken away, or changes its
+kind, makes the value be written anew. `edited` reads the result again, and raises where it is not what was asked for.
+"""
+
+from __future__ import annotations
+
+from postrender import quoted
+from postrender.errors import InputError, SpliceError
+from postrender.spots import CLOSED, LIST, MAP
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from postrender.plain import Plain
+    from postrender.spots import Spot
+
+    # Start, end, and the text that stands there afterwards.
+    Edit = tuple[int, int, str]
+
+
+class _ClosedError(Exception):
+    """An edit is needed inside a value of which only the ends are known."""
+
+
+def same(left: Plain, right: Plain) -> bool:
+    """Say whether two values are equal and of the same types: 1, 1.0 and true are three values."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
+
+
+def edited(
+    text: str, before: Plain, after: Plain, parse: Callable[[str], Plain], scans: Sequence[Callable[[str], Spot | None]]
+) -> str:
+    """Return the text that reads as `after`, where `text` reads as `before`.
+
+    `parse` reads a text. Each of `scans` finds the spots of a text, or gives None; the last one has the last word.
+    Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
+    """
+    *tries, last = scans
+    for scan in tries:
+        root = scan(text)
+        try:
+            result = _apply(text, _edits(text, root, before, after)) if root else None
+            if result is not None and same(parse(result), after):
+                return result
+        except (_ClosedError, SpliceError, InputError):
+            continue
+    root = last(text)
+    result = _apply(text, _edits(text, root, before, after)) if root else text
+    if not same(parse(result), after):
+        raise SpliceError("the edited document would not read as it should; an anchor or a merge key may be in the way")
+    return result
+
+
+def _apply(text: str, edits: list[Edit]) -> str:
+    parts, at = [], 0
+    for start, end, new in sorted(edits):
+        if start < at:
+            raise SpliceError("two edits of the document overlap")
+        parts += [text[at:start], new]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+def _edits(text: str, root: Spot, before: Plain, after: Plain) -> list[Edit]:
+    editor = _Editor(text)
+    editor.walk(root, before, after)
+    return list(editor.edits.values())
+
+
+class _Editor:
+    """Collect the edits of one document; two for one place must be the same, as an alias stands for its anchor."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._end = "\r\n" if "\r\n" in text else "\n"
+        self.edits: dict[tuple[int, int], Edit] = {}
+
+    def walk(self, spot: Spot, before: Plain, after: Plain, *, flow: bool = False) -> None:
+        """Compare, and go down to where the two differ; `flow` says that the value stands in braces or brackets."""
+        if same(before, after):
+            return
+        if isinstance(before, dict) and isinstance(after, dict) and before and before.keys() <= after.keys():
+            self._walk_map(spot, before, after, flow or spot.flow)
+        elif isinstance(before, list) and isinstance(after, list) and before and len(after) >= len(before):
+            self._walk_list(spot, before, after, flow or spot.flow)
+        else:
+            self._replace(spot, after, flow)
+
+    def _walk_map(self, spot: Spot, before: dict[str, Any], after: dict[str, Any], flow: bool) -> None:
+        _open(spot, MAP)
+        new = {key: value for key, value in after.items() if key not in before}
+        if "<<" in spot.keys and (new or not before.keys() <= spot.keys.keys()):
+            raise SpliceError("a map that must be edited is merged from another one by <<", fix="write its entries out")
+        for key, value in before.items():
+            if key in spot.keys:
+                self.walk(spot.keys[key], value, after[key], flow=flow)
+            elif not same(value, after[key]):
+                raise SpliceError(f"the key {key} cannot be found in the text")
+        if new and flow:
+            self._put(spot.start + 1, spot.start + 1, quoted.flow(new)[1:-1] + ", ")
+        elif new:
+            self._insert_entries(spot, quoted.block(new))
+
+    def _walk_list(self, spot: Spot, before: list[Plain], after: list[Plain], flow: bool) -> None:
+        _open(spot, LIST)
+        if len(spot.items) != len(before):
+            raise SpliceError("a list has not as many items as it reads to have")
+        new = after[: len(after) - len(before)]
+        for item, old, wanted in zip(spot.items, before, after[len(new) :], strict=True):
+            self.walk(item, old, wanted, flow=flow)
+        if new and flow:
+            self._put(spot.start + 1, spot.start + 1, quoted.flow(new)[1:-1] + ", ")
+        elif new:
+            self._insert_before(spot, quoted.items(new))
+
+    def _insert_entries(self, spot: Spot, lines: list[str]) -> None:
+        first = next(iter(spot.keys.values()))
+        if first.start < spot.first or "\n" in self._text[first.start : first.end]:
+            self._insert_before(spot, lines)
+            return
+        # Behind the line of the first entry, which for a container is its name.
+        end = self._text.find("\n", first.end)
+        at, before = (end + 1, "") if end >= 0 else (len(self._text), self._end)
+        self._put(at, at, before + self._lines(lines, spot.col))
+
+    def _insert_before(self, spot: Spot, lines: list[str]) -> None:
+        """Insert lines before the first key or dash, and above the comments that belong to it."""
+        begin = self._text.rfind("\n", 0, spot.first) + 1
+        indent = " " * spot.col
+        if self._text[begin : spot.first].strip(" "):
+            # The first key or dash stands behind a dash.
+            self._put(spot.first, spot.first, "".join(f"{line}{self._end}{indent}" for line in lines))
+            return
+        while spot.col and begin:
+            above = self._text.rfind("\n", 0, begin - 1) + 1
+            # A comment at another column belongs to what is above.
+            if not self._text.startswith(f"{indent}#", above):
+                break
+            begin = above
+        self._put(begin, begin, self._lines(lines, spot.col))
+
+    def _lines(self, lines: list[str], col: int) -> str:
+        return "".join(f"{' ' * col}{line}{self._end}" for line in lines)
+
+    def _replace(self, spot: Spot, after: Plain, flow: bool) -> None:
+        """Write a value anew: in block style in place of nothing or an empty value, and else on one line."""
+        is_empty = self._text[spot.start : spot.end] in ("", "{}", "[]", "null", "~")
+        begin = self._text.rfind("\n", 0, spot.start) + 1
+        rest = self._text[spot.end :].partition("\n")[0].strip(" \r")
+        if isinstance(after, (dict, list)) and after and is_empty and not flow and not rest:
+            line = self._text[begin : spot.start]
+            col = len(line) - len(line.lstrip(" -")) + 2
+            lines = quoted.block(after) if isinstance(after, dict) else quoted.items(after)
+            self._put(spot.start, spot.end, "".join(f"{self._end}{' ' * col}{each}" for each in lines))
+            return
+        space = " " if spot.start == spot.end and self._text[spot.start - 1 : spot.start] not in (" ", "") else ""
+        self._put(spot.start, spot.end, space + quoted.flow(after))
+
+    def _put(self, start: int, end: int, new: str) -> None:
+        edit = self.edits.setdefault((start, end), (start, end, new))
+        if edit[2] != new:
+            raise SpliceError(
+                "an alias makes one text stand for two objects that need different wiring", fix="write one of them out"
+            )
+
+
+def _open(spot: Spot, kind: str) -> None:
+    if spot.kind == CLOSED:
+        raise _ClosedError
+    if spot.kind != kind:
+        raise SpliceError(f"expected a {kind} in the text")

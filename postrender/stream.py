@@ -1,0 +1,104 @@
+"""Cut a stream of YAML documents at its `---` lines; every byte belongs to one document."""
+
+from __future__ import annotations
+
+from postrender.errors import InputError
+from postrender.location import Location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from postrender.plain import Plain
+
+# Helm stores a release in an object of 1 MiB at most: whatever is larger by far is no stream of manifests.
+MAX_BYTES: Final = 128 * 1024 * 1024
+_SOURCE = b"# Source: "
+_AFTER_MARK = (b"", b" ", b"\n", b"\r", b"\t")
+
+
+class Document:
+    """One document of a stream: `data` from `start` to `end`, with the `---` line in front of it if there is one."""
+
+    __slots__ = ("data", "end", "number", "start")
+
+    def __init__(self, data: bytes, number: int, start: int, end: int) -> None:
+        self.data = data
+        self.number = number
+        self.start = start
+        self.end = end
+
+    @property
+    def line(self) -> int:
+        """Return the line of the stream in which the document starts, counted from 1."""
+        return self.data.count(b"\n", 0, self.start) + 1
+
+    @property
+    def source(self) -> str:
+        """Return the template that Helm says it comes from, or an empty text."""
+        at = self.data.find(_SOURCE, self.start, min(self.end, self.start + 512))
+        line = self.data[at : self.data.find(b"\n", at)] if at >= 0 else b""
+        return line.removeprefix(_SOURCE).decode("utf-8", "replace").strip()
+
+    @property
+    def name(self) -> str:
+        """Return how messages call the document."""
+        return f"document {self.number}{f' ({self.source})' if self.source else ''}"
+
+    def text(self) -> str:
+        """Return the document as text; raise InputError with the line of the first byte that is not UTF-8."""
+        raw = self.data[self.start : self.end]
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = self.line + raw.count(b"\n", 0, error.start)
+            raise InputError(
+                f"this is not UTF-8: byte 0x{raw[error.start]:02x}",
+                at=Location(self.name, line),
+                fix="save the template as UTF-8",
+            ) from error
+
+    def parse(self, text: str, *, plain: bool) -> Plain:
+        """Read a text that stands for this document, with the fast parser where it is known to be plain.
+
+        Raises InputError with the line in the stream.
+        """
+        if plain:
+            from postrender import yamlfast
+
+            return yamlfast.parse(text)
+        from postrender import yamlio
+
+        try:
+            objects = yamlio.load_objects(text, self.name)
+        except InputError as error:
+            raise self.moved(error) from error
+        if len(objects) > 1:
+            raise InputError("two documents without a --- line between them", at=Location(self.name, self.line))
+        return objects[0] if objects else None
+
+    def moved(self, error: InputError) -> InputError:
+        """Return an error of this document's text with the line in the stream."""
+        inner = error.at.line - 1 if error.at else 0
+        return type(error)(error.message, at=Location(self.name, self.line + inner), fix=error.fix)
+
+
+def split(data: bytes) -> Iterator[Document]:
+    """Yield the documents of a stream, in order; empty lines in front of the first `---` line belong to it."""
+    number = start = 0
+    while start < len(data):
+        end = _next(data, start)
+        if not number and not data[:end].strip():
+            end = _next(data, end)
+        number += 1
+        yield Document(data, number, start, end)
+        start = end
+
+
+def _next(data: bytes, start: int) -> int:
+    """Return the offset of the first `---` line behind a document's start, or the end of the stream."""
+    at = data.find(b"\n---", start)
+    while at >= 0 and data[at + 4 : at + 5] not in _AFTER_MARK:
+        at = data.find(b"\n---", at + 4)
+    return at + 1 if at >= 0 else len(data)

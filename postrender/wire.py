@@ -1,0 +1,200 @@
+"""Wire the objects of one document: choose the pods, apply the transforms, say what was done and what was skipped."""
+
+from __future__ import annotations
+
+import binascii
+
+from postrender import pods, quoted
+from postrender.decisions import FAIL, Decisions
+from postrender.transforms import Target, checknode, claims, environment, interfaces, placement, volumes
+from postrender.wiring import FORMAT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, Final
+
+    from postrender.plain import Plain
+    from postrender.pods import Path, Pod
+    from postrender.wiring import Wiring
+
+# On an object: `skip` is the user's word, anything else ours.
+STAMP: Final = "grpo-charts/wiring"
+SKIP: Final = "skip"
+_LABEL_OF_OWNER = "grpo-charts/owner"
+# Labels that would make a queue of Kueue admit an object that has no pods.
+_KUEUE = "kueue.x-k8s.io/"
+_HOOK = "helm.sh/"
+_FILE = "postrenderer.helm.sh/postrender-filename"
+
+
+class Options:
+    """Hold what the command line says about wiring."""
+
+    __slots__ = ("init_containers", "policy", "select", "templates")
+
+    def __init__(
+        self,
+        *,
+        policy: str = FAIL,
+        select: frozenset[tuple[str, str]] = frozenset(),
+        templates: Mapping[str, tuple[str, ...]] | None = None,
+        init_containers: bool = False,
+    ) -> None:
+        self.policy = policy
+        self.select = select
+        self.templates = templates or {}
+        self.init_containers = init_containers
+
+
+class Wired:
+    """Say what became of one object with pod templates (`found`).
+
+    `pods` are the paths of those that were wired, `skipped` the others with GPUs and the reasons, `beside` the objects
+    that must stand beside it; `elsewhere` says that a pod was skipped because it selects another machine.
+    """
+
+    __slots__ = ("beside", "changed", "conflicts", "elsewhere", "found", "item", "path", "pods", "skipped")
+
+    def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
+        self.path = path
+        self.item = item
+        self.found = found
+        self.elsewhere = False
+        self.pods: list[str] = []
+        self.skipped: list[dict[str, str]] = []
+        self.conflicts: list[dict[str, Any]] = []
+        self.beside: list[dict[str, Any]] = []
+        self.changed = False
+
+    @property
+    def kind(self) -> str:
+        """Return the object's kind."""
+        return str(self.item.get("kind"))
+
+    @property
+    def name(self) -> str:
+        """Return the object's name, or how its name begins."""
+        metadata = pods.mapping(self.item.get("metadata"))
+        return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def digest(wiring: Wiring) -> str:
+    """Return eight digits that are others when the values lead to another wiring."""
+    parts = [
+        wiring.annotations,
+        wiring.secrets(),
+        wiring.libraries(""),
+        wiring.nccl(),
+        wiring.volumes,
+        wiring.mounts,
+        wiring.selector("", ""),
+        wiring.tolerations(),
+        wiring.mode,
+    ]
+    return f"{binascii.crc32(quoted.flow(parts).encode()):08x}"
+
+
+def clone(value: Plain) -> Plain:
+    """Return a deep copy of plain data."""
+    if isinstance(value, dict):
+        return {key: clone(item) for key, item in value.items()}
+    return [clone(item) for item in value] if isinstance(value, list) else value
+
+
+def wire(document: Plain, wiring: Wiring, options: Options) -> tuple[Plain, list[Wired]]:
+    """Return the wired copy of a document, and what was done to each of its objects that has pods."""
+    if not any(pods.pods(item, options.templates) for _, item in pods.objects(document)):
+        return document, []
+    after = clone(document)
+    done = [
+        _wire_object(Wired(path, item, found), wiring, options)
+        for path, item in pods.objects(after)
+        if (found := pods.pods(item, options.templates))
+    ]
+    return after, done
+
+
+def _wire_object(result: Wired, wiring: Wiring, options: Options) -> Wired:
+    metadata = pods.mapping(result.item.get("metadata"))
+    stamp = pods.mapping(metadata.get("annotations")).get(STAMP)
+    if options.select and (result.kind.lower(), result.name) not in options.select:
+        result.skipped.append({"pod": "all", "reason": "not selected"})
+        return result
+    if stamp == SKIP:
+        result.skipped.append({"pod": "all", "reason": f"the annotation {STAMP} says {SKIP}"})
+        return result
+    decisions = Decisions(options.policy)
+    targets = _targets(result, wiring, decisions)
+    before = clone(result.item)
+    for target in targets:
+        _apply(target, options)
+        result.pods.append(target.place("spec"))
+    result.conflicts = decisions.conflicts
+    result.changed = result.item != before
+    if result.changed or (stamp is not None and targets):
+        metadata.setdefault("annotations", {})
+        metadata["annotations"] = {**pods.mapping(metadata["annotations"]), STAMP: f"{FORMAT} {digest(wiring)}"}
+        result.item["metadata"] = metadata
+    whole = [target for target in targets if target.whole]
+    if whole:
+        result.beside = [_beside(each, result.item) for each in wiring.documents(whole[0].owner, whole[0].nodes)]
+    return result
+
+
+def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target]:
+    targets = []
+    for pod in result.found:
+        if not pod.containers():
+            continue
+        position, count = pod.gpu_container()
+        reason = _unfit(pod, count, wiring)
+        if reason:
+            result.skipped.append({"pod": ".".join(map(str, pod.path)), "reason": reason})
+            result.elsewhere |= count == wiring.gpus
+        if not (count or pod.ray or not reason):
+            continue
+        target = Target(pod, position, wiring, decisions)
+        target.whole = not reason and (count > 0 or pod.worker)
+        targets.append(target)
+    whole = [target.pod for target in targets if target.whole]
+    nodes = [pod.count for pod in whole]
+    for target in targets:
+        target.nodes = None if None in nodes else sum(each or 0 for each in nodes)
+        labels = pods.mapping(pods.mapping(target.pod.template.get("metadata")).get("labels"))
+        target.owner = str(labels.get(_LABEL_OF_OWNER) or result.name)
+        target.libraries = target.whole or (target.pod.ray and (bool(whole) or not result.skipped))
+    return targets
+
+
+def _unfit(pod: Pod, count: int, wiring: Wiring) -> str:
+    """Return why a pod takes no whole node of the profile's; empty where it does, or where it has no GPUs at all."""
+    if not wiring.gpus:
+        return f"{count} GPUs, and {wiring.profile} has none" if count else ""
+    if not count:
+        return ""
+    if count != wiring.gpus:
+        return f"takes {count} GPUs, and a node of {wiring.profile} has {wiring.gpus}"
+    others = wiring.others(pods.accelerators(pod.spec))
+    return f"selects {', '.join(sorted(others))}, and {wiring.profile} is {wiring.label}" if others else ""
+
+
+def _apply(target: Target, options: Options) -> None:
+    if target.whole:
+        interfaces.apply(target)
+        placement.apply(target)
+        volumes.apply(target)
+        claims.apply(target)
+    environment.apply(target, init_containers=options.init_containers)
+    if target.whole:
+        checknode.apply(target)
+
+
+def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a new object the namespace, the labels and Helm's annotations of the object that needs it."""
+    metadata = pods.mapping(item.get("metadata"))
+    labels = {key: value for key, value in pods.mapping(metadata.get("labels")).items() if not key.startswith(_KUEUE)}
+    there = pods.mapping(metadata.get("annotations"))
+    kept = {key: value for key, value in there.items() if key == _FILE or key.startswith(_HOOK)}
+    own = {"namespace": metadata.get("namespace"), "labels": labels, "annotations": kept}
+    return {**new, "metadata": {**new["metadata"], **{key: value for key, value in own.items() if value}}}
