@@ -120,10 +120,25 @@ def pointer(place: Place) -> str:
 
 def targets(stream: str, kinds: Iterable[str] = KINDS) -> Iterator[Object]:
     """Yield the objects of a stream that get wiring."""
+    for kind, text in texts(stream):
+        if kind in kinds:
+            yield yaml.load(text, yaml.CSafeLoader)
+
+
+def texts(stream: str) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the text of every document."""
     for text in re.split(r"^---\n", stream, flags=re.MULTILINE):
         kind = KIND.search(text)
-        if kind and kind[1] in kinds:
-            yield yaml.load(text, yaml.CSafeLoader)
+        if kind:
+            yield kind[1], text
+
+
+def touched(before: str, after: str) -> list[str]:
+    """Return one line for every document that is no target and has not kept every byte."""
+    one, two = ([text for kind, text in texts(stream) if kind not in KINDS] for stream in (before, after))
+    kept = set(two)
+    lines = [f"{len(one)} documents are no targets, and {len(two)} came out"] if len(one) != len(two) else []
+    return lines + [f"{text.splitlines()[0]}: changed, and is no target" for text in one if text not in kept]
 
 
 def differences(ours: str, theirs: str) -> list[str]:
@@ -153,7 +168,7 @@ def sorted_lists(node: Node) -> Node:
     if isinstance(node, dict):
         return {key: sorted_lists(value) for key, value in node.items()}
     if isinstance(node, list):
-        return sorted((sorted_lists(value) for value in node), key=json.dumps)
+        return sorted((sorted_lists(value) for value in node), key=lambda value: json.dumps(value, sort_keys=True))
     return node
 
 

@@ -50,18 +50,18 @@ def test_kustomize_inserts_the_wiring_of_our_chart(
 
 def job(**changed: object) -> dict[str, Any]:
     """Return a small Job."""
-    container = {"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}
+    container = {"name": "c", "env": [{"name": "A", "value": "2"}, {"name": "B", "value": "1"}]}
     spec = {"template": {"metadata": {}, "spec": {"containers": [{**container, **changed}]}}}
     return {"kind": "Job", "metadata": {"name": "a"}, "spec": spec}
 
 
 def text(item: Mapping[str, Any]) -> str:
     """Return a stream of one object."""
-    return f"---\n{yaml.safe_dump(item)}"
+    return f"---\n{yaml.safe_dump(item, sort_keys=False)}"
 
 
-def test_order_and_stamp_say_nothing() -> None:
-    other = job(env=[{"name": "B", "value": "2"}, {"name": "A", "value": "1"}])
+def test_order_of_lists_and_keys_and_the_stamp_say_nothing() -> None:
+    other = job(env=[{"value": "2", "name": "A"}, {"value": "1", "name": "B"}])
     other["metadata"]["annotations"] = {same_patch.STAMP: "1 digest"}
     assert same_patch.differences(text(job()), text(other)) == []
 
@@ -69,14 +69,24 @@ def test_order_and_stamp_say_nothing() -> None:
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (text(job(env=[{"name": "A", "value": 1}, {"name": "B", "value": "2"}])), '.value: "1" here, 1 there'),
-        (text(job(env=[{"name": "A", "value": "1"}])), 'env: [{"name": "B", "value": "2"}] here, [] there'),
+        (text(job(env=[{"name": "A", "value": 2}, {"name": "B", "value": "1"}])), '.value: "2" here, 2 there'),
+        (text(job(env=[{"name": "A", "value": "2"}])), 'env: [{"name": "B", "value": "1"}] here, [] there'),
         (text({**job(), "metadata": {"name": "b"}}), "Job None/a: only one of the two has it"),
         ("---\nkind: Service\n", "Job None/a: only one of the two has it"),
     ],
 )
 def test_a_difference_is_seen(other: str, said: str) -> None:
     assert said in same_patch.differences(text(job()), other)[0]
+
+
+def test_a_document_that_is_no_target_must_keep_every_byte() -> None:
+    service = "---\n# Source: a/service.yaml\nkind: Service\nspec: {}\n"
+    stream = text(job()) + service
+    assert same_patch.touched(stream, text(job(env=[])) + service) == []
+    assert same_patch.touched(stream, stream.replace("spec: {}", "spec:  {}")) == [
+        "# Source: a/service.yaml: changed, and is no target"
+    ]
+    assert same_patch.touched(stream, stream + service) == ["1 documents are no targets, and 2 came out"]
 
 
 def test_a_kind_is_patched_by_the_lists_that_it_has() -> None:
