@@ -128,24 +128,8 @@ def _rewrite(settings: Settings, data: bytes) -> Result:
         templates=settings.templates,
         init_containers=settings.init_containers,
     )
-    try:
-        wiring = Wiring(stackvalues.load(settings.values))
-    except stackvalues.DoubtfulError as error:
-        raise _judged(settings.values) or error from error
+    wiring = Wiring(stackvalues.load(settings.values))
     return Rewriter(data, wiring, options, gate=settings.gate).run()
-
-
-def _judged(files: Sequence[str]) -> InputError | None:
-    """Return what `grpo lint` has to say of values that do not have the form of the contract."""
-    from postrender import lint
-
-    first, *more = lint.lint(files) or (None,)
-    if first is None:
-        return None
-    words = " ".join(f"-f {file}" for file in files)
-    return InputError(
-        f"{first.what}{f' (and {len(more)} more)' if more else ''}", at=first.at, fix=f"grpo lint {words}"
-    )
 
 
 def _report(result: Result) -> dict[str, Any]:
@@ -205,7 +189,7 @@ def _complain(lines: Sequence[str], code: int) -> int:
 def _refuse(refusals: Sequence[Refusal]) -> int:
     lines = [f"{_NAME}: refused, nothing was passed on"]
     for each in refusals:
-        lines.append(f"  {each.at.file}, line {each.at.line}: {each.what} [{each.rule}]")
+        lines.append(f"  {each.at}: {each.what} [{each.rule}]")
     lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in refusals)]
     return _complain(lines, EXIT_FINDINGS)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 
 class Location:
-    """Hold a file name, a line and a column, both counted from 1; 0 means the file as a whole."""
+    """Hold a file name, a line and a column, both counted from 1.
+
+    Line 0 means the file as a whole, column 0 the line as a whole."""
 
     __slots__ = ("col", "file", "line")
 
@@ -26,7 +28,9 @@ class Location:
         return self._key() < other._key()
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.col}" if self.line else self.file
+        if not self.line:
+            return self.file
+        return f"{self.file}:{self.line}:{self.col}" if self.col else f"{self.file}, line {self.line}"
 
     def __repr__(self) -> str:
         return f"Location({self.file!r}, {self.line}, {self.col})"

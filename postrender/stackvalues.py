@@ -15,21 +15,17 @@ if TYPE_CHECKING:
 _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict}
 
 
-class DoubtfulError(InputError):
-    """The values do not have the form of the contract; `grpo lint` says where and why."""
-
-
 def load(files: Sequence[str]) -> dict[str, Any]:
     """Merge values files over the charts' defaults, as Helm does; only the sections of wiring are looked at.
 
-    Raises UnreadableError and InputError as `values.load` does, and DoubtfulError where a key is misspelt, missing or
-    of the wrong type.
+    Raises UnreadableError and InputError as `values.load` does, and InputError where a key is misspelt, missing or of
+    the wrong type.
     """
     trees = [yamlfast.load(textio.read_bytes(file)) for file in files]
     profiles = {values.profile_name(tree or {}) for tree in trees} - {""}
     if None in trees or len(profiles) > 1:
         # Something that only the full reader knows, or that it can point at.
-        merged = values.load(files).effective()
+        merged = values.load(files).as_helm_merges()
     else:
         merged = {}
         for tree in trees:
@@ -42,8 +38,15 @@ def load(files: Sequence[str]) -> dict[str, Any]:
             "no accelerator profile among the values",
             fix="give --values values/accelerators/b200.yaml (or h200.yaml) before the other files",
         )
-    if not fits(sections, {"type": "object", **known}):
-        raise DoubtfulError("the values do not have the form that the charts expect", fix="grpo lint -f … says where")
+    wrong = misfit(sections, {"type": "object", **known})
+    if wrong is not None:
+        path, reason = wrong
+        words = " ".join(f"-f {file}" for file in files)
+        raise InputError(
+            f"{'.'.join(path)}: {reason}",
+            at=values.load(files).at(path),
+            fix=f"grpo lint {words} says what is expected",
+        )
     return sections
 
 
@@ -55,17 +58,23 @@ def _packaged(path: str) -> dict[str, Any]:
     return tree
 
 
-def fits(value: Plain, schema: Mapping[str, Any]) -> bool:
-    """Say whether a value has the types, keys and choices of schemas/wiring.schema.json."""
-    if type(value) is not _TYPES.get(schema.get("type", ""), type(value)):
-        return False
+def misfit(value: Plain, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str] | None:
+    """Return the path of the first value that schemas/wiring.schema.json does not allow, and why; None if all fits."""
+    kind = schema.get("type", "")
+    if type(value) is not _TYPES.get(kind, type(value)):
+        return path, f"expected {'a map' if kind == 'object' else f'a value of type {kind}'}"
     if "enum" in schema and value not in schema["enum"]:
-        return False
+        return path, f"expected one of {', '.join(schema['enum'])}"
     if not isinstance(value, dict):
-        return True
+        return None
     properties, more = schema.get("properties", {}), schema.get("additionalProperties")
-    if not all(key in value for key in schema.get("required", ())):
-        return False
-    return all(key in properties or more for key in value) and all(
-        fits(item, properties.get(key, more)) for key, item in value.items()
-    )
+    for key in schema.get("required", ()):
+        if key not in value:
+            return (*path, key), "a value is needed here"
+    for key, item in value.items():
+        if key not in properties and not more:
+            return (*path, key), "there is no key of this name"
+        found = misfit(item, properties.get(key, more), (*path, key))
+        if found is not None:
+            return found
+    return None

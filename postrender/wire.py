@@ -152,7 +152,7 @@ def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target
         if reason:
             result.skipped.append({"pod": ".".join(map(str, pod.path)), "reason": reason})
             result.elsewhere |= count == wiring.gpus
-        if not (count or pod.ray or not reason):
+        if not count and not pod.ray:
             continue
         target = Target(pod, position, wiring, decisions)
         target.whole = not reason and (count > 0 or pod.worker)

@@ -20,6 +20,7 @@ Run = Callable[..., tuple[int, str, str]]
 Process = subprocess.CompletedProcess[str]
 SECRET = EXAMPLES["huggingface"]
 NAME = "grpo-post-render"
+VALUES = str(ROOT / "values/accelerators/b200.yaml")
 LEGACY = "name: legacy\nversion: 0.1.0\nusage: none\ndescription: none\ncommand: echo it runs\n"
 
 
@@ -59,7 +60,7 @@ def helm_4(chart: Path, folder: str, value: str, *words: str, command: str = "te
         capture_output=True,
         text=True,
         cwd=chart.parent,
-        env={**kept, "HELM_PLUGINS": folder, "KUBECONFIG": os.devnull, **environment},
+        env={**kept, "HELM_PLUGINS": folder, "KUBECONFIG": os.devnull, "GRPO_VALUES": VALUES, **environment},
     )
 
 
@@ -262,7 +263,7 @@ def test_the_helm_inside_helm_python_sdk_takes_it(grpo: Run, chart: Path) -> Non
             check=False,
             capture_output=True,
             text=True,
-            env={**os.environ, "HELM_PLUGINS": folder, "KUBECONFIG": os.devnull},
+            env={**os.environ, "HELM_PLUGINS": folder, "KUBECONFIG": os.devnull, "GRPO_VALUES": VALUES},
         )
 
     good = embedded("fine")
@@ -323,6 +324,7 @@ def test_the_line_for_helm_3_works(grpo: Run, chart: Path) -> None:
         check=False,
         capture_output=True,
         text=True,
+        env={**os.environ, "GRPO_VALUES": VALUES},
     )
     assert (done.returncode, 'a: "fine"' in done.stdout) == (0, True), done.stderr
 
@@ -404,7 +406,7 @@ def test_the_line_of_the_help_works_and_keeps_other_plugins(grpo: Run, chart: Pa
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
+        env={**os.environ, "GRPO_VALUES": VALUES, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"},
     )
     assert done.stderr.startswith("made "), done.stderr
     assert 'a: "fine"' in done.stdout

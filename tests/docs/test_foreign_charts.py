@@ -113,7 +113,6 @@ def test_every_command_of_the_page_renders_the_same(folder: Path) -> None:
     assert all(other == first for other in others)
 
 
-@pytest.mark.xfail(reason="the post-renderer wires nothing yet")
 def test_the_files_of_the_page_wire_the_workers(folder: Path) -> None:
     spec = outputs(folder)["helm"]["spec"]
     worker, head = spec["workerGroupSpecs"][0]["template"], spec["headGroupSpec"]["template"]

@@ -1,0 +1,120 @@
+"""Pod templates are found in every kind, with how many pods are made of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from postrender import pods
+
+TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "a"}]}}
+
+
+def ray(replicas: int = 2) -> dict[str, Any]:
+    """Return the spec of a RayCluster."""
+    return {
+        "headGroupSpec": {"template": TEMPLATE},
+        "workerGroupSpecs": [{"template": TEMPLATE, "replicas": replicas, "numOfHosts": 3}, {"template": TEMPLATE}],
+    }
+
+
+OBJECTS: list[tuple[dict[str, Any], dict[str, int | None]]] = [
+    ({"kind": "Pod", **TEMPLATE}, {"": 1}),
+    ({"kind": "Deployment", "spec": {"replicas": 3, "template": TEMPLATE}}, {"spec.template": 3}),
+    ({"kind": "StatefulSet", "spec": {"template": TEMPLATE}}, {"spec.template": 1}),
+    ({"kind": "DaemonSet", "spec": {"template": TEMPLATE}}, {"spec.template": None}),
+    ({"kind": "Job", "spec": {"parallelism": 4, "template": TEMPLATE}}, {"spec.template": 4}),
+    (
+        {"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": TEMPLATE}}}},
+        {"spec.jobTemplate.spec.template": None},
+    ),
+    (
+        {
+            "kind": "JobSet",
+            "spec": {
+                "replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3, "template": TEMPLATE}}}]
+            },
+        },
+        {"spec.replicatedJobs.0.template.spec.template": 6},
+    ),
+    (
+        {
+            "kind": "LeaderWorkerSet",
+            "spec": {
+                "replicas": 2,
+                "leaderWorkerTemplate": {"size": 4, "leaderTemplate": TEMPLATE, "workerTemplate": TEMPLATE},
+            },
+        },
+        {"spec.leaderWorkerTemplate.leaderTemplate": 2, "spec.leaderWorkerTemplate.workerTemplate": 6},
+    ),
+    (
+        {"kind": "RayCluster", "spec": ray()},
+        {
+            "spec.headGroupSpec.template": 1,
+            "spec.workerGroupSpecs.0.template": 6,
+            "spec.workerGroupSpecs.1.template": 1,
+        },
+    ),
+    (
+        {"kind": "RayJob", "spec": {"rayClusterSpec": ray(1)}},
+        {
+            "spec.rayClusterSpec.headGroupSpec.template": 1,
+            "spec.rayClusterSpec.workerGroupSpecs.0.template": 3,
+            "spec.rayClusterSpec.workerGroupSpecs.1.template": 1,
+        },
+    ),
+    (
+        {"kind": "RayService", "spec": {"rayClusterConfig": {"headGroupSpec": {"template": TEMPLATE}}}},
+        {"spec.rayClusterConfig.headGroupSpec.template": 1},
+    ),
+    ({"kind": "ConfigMap", "spec": {"template": TEMPLATE}}, {}),
+]
+
+
+@pytest.mark.parametrize(("item", "expected"), OBJECTS, ids=[each["kind"] for each, _ in OBJECTS])
+def test_templates_of_each_kind(item: dict[str, Any], expected: dict[str, int | None]) -> None:
+    found = pods.pods(item)
+    assert {".".join(map(str, pod.path)): pod.count for pod in found} == expected
+    assert all(pod.containers() == [{"name": "a"}] for pod in found)
+    assert all(pod.ray == item["kind"].startswith("Ray") for pod in found)
+    assert [pod.worker for pod in found] == ["workerGroupSpecs" in pod.path for pod in found]
+
+
+def test_templates_of_other_kinds_by_path() -> None:
+    item = {"kind": "MPIJob", "spec": {"mpiReplicaSpecs": {"Worker": {"template": TEMPLATE}, "Launcher": {}}}}
+    assert pods.pods(item) == []
+    (pod,) = pods.pods(item, {"MPIJob": ("spec.mpiReplicaSpecs.*.template",)})
+    assert (pod.path, pod.count) == (("spec", "mpiReplicaSpecs", "Worker", "template"), None)
+
+
+@pytest.mark.parametrize(
+    "item",
+    [{}, {"kind": "Pod"}, {"kind": "Job", "spec": None}, {"kind": "Job", "spec": {"template": [1]}}, {"kind": 1}],
+)
+def test_what_has_no_pods_has_none(item: dict[str, Any]) -> None:
+    assert [each for pod in pods.pods(item) for each in pod.containers()] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(8, 8), ("8", 8), (0, 0), (None, 0), ("1.5", 0), (True, 0), ("8k", 0), (8.0, 0)]
+)
+def test_gpus_of_a_container(limit: object, expected: int) -> None:
+    assert pods.gpus({"resources": {"limits": {"nvidia.com/gpu": limit}}}) == expected
+
+
+def test_a_list_holds_objects_with_their_paths() -> None:
+    inner = {"kind": "List", "items": [{"kind": "B"}]}
+    document = {"kind": "List", "items": [{"kind": "A"}, inner, "text"]}
+    found = [(path, item["kind"]) for path, item in pods.objects(document)]
+    assert found == [(("items", 0), "A"), (("items", 1, "items", 0), "B")]
+
+
+def test_accelerators_by_selector_and_by_affinity() -> None:
+    key = "cloud.google.com/gke-accelerator"
+    expression = {"key": key, "operator": "In", "values": ["a", "b"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    assert pods.accelerators({"affinity": affinity}) == {"a", "b"}
+    assert pods.accelerators({"affinity": affinity, "nodeSelector": {key: "c"}}) == {"c"}
+    assert pods.accelerators({"nodeSelector": {"zone": "x"}}) == set()

@@ -1,0 +1,253 @@
+"""What is wired, what is skipped, and what happens where something is there already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from postrender import stackvalues, wire
+from postrender.decisions import FAIL, KEEP, REPLACE
+from postrender.errors import InputError
+from postrender.wire import STAMP, Options, Wired
+from postrender.wiring import Wiring
+from tests.conftest import ROOT
+from tests.postrender.streams import RAYCLUSTER, pod
+
+PROFILE = str(ROOT / "values/accelerators/{}.yaml")
+
+
+def wiring(tmp_path: Any = None, text: str = "", profile: str = "b200") -> Wiring:
+    """Return the wiring of a profile and more values."""
+    files = [PROFILE.format(profile)]
+    if text:
+        (tmp_path / "site.yaml").write_text(text)
+        files.append(str(tmp_path / "site.yaml"))
+    return Wiring(stackvalues.load(files))
+
+
+def wired(text: str, given: Wiring | None = None, **options: Any) -> tuple[Any, Wired]:
+    """Wire the one object of a document."""
+    before = yaml.safe_load(text)
+    kept = yaml.safe_load(text)
+    after, (done,) = wire.wire(before, given or wiring(), Options(**options))
+    assert before == kept, "the document that is given is left as it is"
+    return after, done
+
+
+def changed(spec: dict[str, Any], **fields: Any) -> str:
+    """Return a pod with GPUs and more fields of its spec, or of its container (in `container`)."""
+    item = yaml.safe_load(pod())
+    item["spec"]["containers"][0] |= fields.pop("container", {})
+    item["spec"] |= {**spec, **fields}
+    return yaml.safe_dump(item)
+
+
+def test_a_pod_that_takes_a_whole_node() -> None:
+    after, done = wired(pod())
+    container = after["spec"]["containers"][0]
+    names = ["LD_LIBRARY_PATH", "HF_TOKEN", "BASH_ENV", "NCCL_NET", "NCCL_TUNER_CONFIG_PATH", "NCCL_SOCKET_IFNAME"]
+    assert [each["name"] for each in container["env"]] == [*names, "GLOO_SOCKET_IFNAME"]
+    assert [each["mountPath"] for each in container["volumeMounts"]] == [
+        "/usr/local/gib",
+        "/usr/local/nvidia",
+        "/dev/shm",
+    ]
+    assert [each["name"] for each in after["spec"]["volumes"]] == ["shared-memory", "host-gib", "host-nvidia"]
+    assert after["spec"]["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-b200"}
+    assert [each["key"] for each in after["spec"]["tolerations"]] == ["nvidia.com/gpu"]
+    assert [each["name"] for each in after["spec"]["initContainers"]] == ["check-node"]
+    assert after["metadata"]["annotations"]["networking.gke.io/interfaces"].count("rdma") == 8
+    assert after["metadata"]["annotations"][STAMP].startswith("1 ")
+    assert (done.changed, done.pods, done.skipped, done.conflicts) == (True, ["spec"], [], [])
+
+
+def test_wiring_twice_changes_nothing_more() -> None:
+    after, _ = wired(pod())
+    again, done = wired(yaml.safe_dump(after))
+    assert again == after
+    assert not done.changed
+
+
+def test_other_values_change_the_stamp_only_where_they_change_the_wiring(tmp_path: Any) -> None:
+    stamp = wire.digest(wiring())
+    assert wire.digest(wiring(tmp_path, "job: {attempt: 2}")) == stamp
+    assert wire.digest(wiring(tmp_path, "huggingface: {secret: {name: other}}")) != stamp
+    assert wire.digest(wiring(profile="h200")) != stamp
+
+
+def test_fewer_gpus_get_the_secrets_only() -> None:
+    after, done = wired(pod(gpus=4))
+    assert [each["name"] for each in after["spec"]["containers"][0]["env"]] == ["HF_TOKEN"]
+    assert "volumes" not in after["spec"]
+    assert done.skipped == [{"pod": "", "reason": "takes 4 GPUs, and a node of b200 has 8"}]
+
+
+@pytest.mark.parametrize("by", ["selector", "affinity"])
+def test_a_pod_that_selects_another_machine_gets_the_secrets_only(by: str) -> None:
+    key = "cloud.google.com/gke-accelerator"
+    expression = {"key": key, "operator": "In", "values": ["nvidia-l4"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    spec = {
+        "selector": {"nodeSelector": {key: "nvidia-l4"}},
+        "affinity": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}},
+    }[by]
+    after, done = wired(changed(spec))
+    assert [each["name"] for each in after["spec"]["containers"][0]["env"]] == ["HF_TOKEN"]
+    assert done.skipped == [{"pod": "", "reason": "selects nvidia-l4, and b200 is nvidia-b200"}]
+
+
+def test_every_pod_of_a_ray_cluster_gets_variables() -> None:
+    after, _ = wired(RAYCLUSTER)
+    head = after["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    assert [each["name"] for each in head["env"]] == ["LD_LIBRARY_PATH", "HF_TOKEN", "GREETING"]
+    assert "metadata" not in after["spec"]["headGroupSpec"]["template"]
+
+
+def test_a_pod_without_gpus_is_no_target() -> None:
+    text = pod().replace("nvidia.com/gpu: 8", "cpu: 1")
+    after, done = wired(text)
+    assert after == yaml.safe_load(text)
+    assert (done.pods, done.skipped) == ([], [])
+
+
+def test_an_object_can_opt_out() -> None:
+    text = pod().replace("  name: pod", "  name: pod\n  annotations: {grpo-charts/wiring: skip}")
+    after, done = wired(text)
+    assert after == yaml.safe_load(text)
+    assert done.skipped == [{"pod": "all", "reason": "the annotation grpo-charts/wiring says skip"}]
+
+
+def test_objects_can_be_selected() -> None:
+    assert wired(pod("a"), select=frozenset({("pod", "a")}))[1].changed
+    _, done = wired(pod("b"), select=frozenset({("pod", "a")}))
+    assert (done.changed, done.skipped) == (False, [{"pod": "all", "reason": "not selected"}])
+
+
+def test_init_containers_get_the_secrets_on_request() -> None:
+    text = changed({"initContainers": [{"name": "fetch", "image": "a"}]})
+    after, _ = wired(text)
+    assert [each.get("env") for each in after["spec"]["initContainers"][1:]] == [None]
+    after, _ = wired(text, init_containers=True)
+    assert [each["name"] for each in after["spec"]["initContainers"][1]["env"]] == ["HF_TOKEN"]
+
+
+CONFLICTS: list[tuple[dict[str, Any], str]] = [
+    ({"container": {"env": [{"name": "NCCL_NET", "value": "Socket"}]}}, "spec.containers[main].env[NCCL_NET]"),
+    ({"container": {"env": [{"name": "HF_TOKEN", "value": "x"}]}}, "spec.containers[main].env[HF_TOKEN]"),
+    (
+        {"nodeSelector": {"kubernetes.io/os": "linux"}, "volumes": [{"name": "host-gib", "emptyDir": {}}]},
+        "spec.volumes[host-gib]",
+    ),
+    (
+        {
+            "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
+            "container": {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]},
+        },
+        "spec.volumes[dshm]",
+    ),
+    (
+        {
+            "volumes": [{"name": "gib", "hostPath": {"path": "/home/kubernetes/bin/gib", "type": "Directory"}}],
+            "container": {"volumeMounts": [{"name": "gib", "mountPath": "/usr/local/gib/"}]},
+        },
+        "spec.containers[main].volumeMounts[/usr/local/gib/]",
+    ),
+    ({"initContainers": [{"name": "check-node", "image": "a"}]}, "spec.initContainers[check-node]"),
+]
+
+
+@pytest.mark.parametrize(("fields", "place"), CONFLICTS, ids=[place for _, place in CONFLICTS])
+def test_what_is_there_and_differs_is_a_conflict(fields: dict[str, Any], place: str) -> None:
+    text = changed({}, **fields)
+    for policy in (FAIL, KEEP, REPLACE):
+        after, done = wired(text, policy=policy)
+        assert [each["at"] for each in done.conflicts] == [place]
+        again, more = wired(yaml.safe_dump(after), policy=policy)
+        assert again == after
+        assert len(more.conflicts) == (0 if policy == REPLACE else 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"container": {"env": [{"name": "NCCL_NET", "value": "gIB"}]}},
+        {
+            "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "250Gi"}}],
+            "container": {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]},
+        },
+        {"tolerations": [{"operator": "Exists"}]},
+        {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]},
+        {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]},
+    ],
+)
+def test_what_is_there_and_means_the_same_is_left_alone(fields: dict[str, Any]) -> None:
+    after, done = wired(changed({}, **fields))
+    assert done.conflicts == []
+    container = after["spec"]["containers"][0]
+    assert sum(each["mountPath"] == "/dev/shm" for each in container["volumeMounts"]) == 1
+    assert sum(each["name"] == "NCCL_NET" for each in container["env"]) == 1
+    assert len(after["spec"]["tolerations"]) == 1
+
+
+def test_a_list_of_interfaces_with_other_spaces_is_the_same_list() -> None:
+    after, _ = wired(pod())
+    after["metadata"]["annotations"]["networking.gke.io/interfaces"] = after["metadata"]["annotations"][
+        "networking.gke.io/interfaces"
+    ].replace(",", ", ")
+    again, done = wired(yaml.safe_dump(after))
+    assert again == after
+    assert not done.conflicts
+
+
+def test_claims_of_devices_stand_on_both_halves(tmp_path: Any) -> None:
+    after, done = wired(RAYCLUSTER, wiring(tmp_path, "network: {mode: dranet}"))
+    spec = after["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+    assert spec["resourceClaims"] == [{"name": "rdma", "resourceClaimTemplateName": "ray-rdma"}]
+    assert spec["containers"][0]["resources"]["claims"] == [{"name": "rdma"}]
+    (template,) = done.beside
+    assert (template["kind"], template["metadata"]) == ("ResourceClaimTemplate", {"name": "ray-rdma"})
+    assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 8
+
+
+def test_an_nvlink_domain_counts_the_pods() -> None:
+    text = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4")
+    after, done = wired(text, wiring(profile="gb200"))
+    (domain,) = [each for each in done.beside if each["kind"] == "ComputeDomain"]
+    assert (domain["metadata"]["name"], domain["spec"]["numNodes"]) == ("ray-nvlink-2", 2)
+    names = [each["name"] for each in after["spec"]["workerGroupSpecs"][0]["template"]["spec"]["resourceClaims"]]
+    assert "nvlink" in names
+
+
+def test_an_nvlink_domain_needs_a_number_of_pods() -> None:
+    text = "kind: DaemonSet\nmetadata: {name: d}\nspec:\n  template:\n" + "".join(
+        f"    {line}\n" for line in pod(gpus=4).splitlines()[4:]
+    )
+    with pytest.raises(InputError, match="an NVLink domain of gb200 has 1 to 18 nodes, and d has no fixed number"):
+        wired(text, wiring(profile="gb200"))
+
+
+def test_new_objects_take_namespace_labels_and_the_annotations_of_helm(tmp_path: Any) -> None:
+    text = RAYCLUSTER.replace(
+        "  name: ray\n",
+        "  name: ray\n  namespace: team\n  labels: {app: x, kueue.x-k8s.io/queue-name: q}\n"
+        "  annotations: {helm.sh/hook: pre-install, postrenderer.helm.sh/postrender-filename: a.yaml, other: x}\n",
+    )
+    _, done = wired(text, wiring(tmp_path, "network: {mode: dranet}"))
+    assert done.beside[0]["metadata"] == {
+        "name": "ray-rdma",
+        "namespace": "team",
+        "labels": {"app": "x"},
+        "annotations": {"helm.sh/hook": "pre-install", "postrenderer.helm.sh/postrender-filename": "a.yaml"},
+    }
+
+
+def test_what_is_known_of_an_image_holds_for_that_image(tmp_path: Any) -> None:
+    image = "images: {training: {repository: busybox, tag: '1.37', libraryPath: /own, minimumDriver: 999}}"
+    after, _ = wired(pod(), wiring(tmp_path, image))
+    assert after["spec"]["containers"][0]["env"][0]["value"].startswith("/own:/usr/local/nvidia/lib64")
+    assert "999" in after["spec"]["initContainers"][0]["args"][0]
+    after, _ = wired(pod(), wiring(tmp_path, image.replace("busybox", "other")))
+    assert after["spec"]["containers"][0]["env"][0]["value"].startswith("/usr/local/nvidia/lib64")
+    assert "999" not in after["spec"]["initContainers"][0]["args"][0]
