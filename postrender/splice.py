@@ -37,6 +37,23 @@ def same(left: Plain, right: Plain) -> bool:
     return bool(left == right)
 
 
+def _is(found: Plain, before: Plain, after: Plain) -> bool:
+    """Say whether what is read is what was asked for; types count where something has changed."""
+    if before == after:
+        # Text that nobody touched reads as it did.
+        return bool(found == after)
+    if isinstance(before, dict) and isinstance(after, dict) and isinstance(found, dict):
+        return found.keys() == after.keys() and all(
+            _is(found[key], before[key], value) if key in before else same(found[key], value)
+            for key, value in after.items()
+        )
+    if isinstance(before, list) and isinstance(after, list) and isinstance(found, list) and len(found) == len(after):
+        new = len(after) - len(before)
+        if new >= 0:
+            return all(map(same, found[:new], after[:new])) and all(map(_is, found[new:], before, after[new:]))
+    return same(found, after)
+
+
 def edited(
     text: str,
     before: Plain,
@@ -53,13 +70,13 @@ def edited(
     if fast is not None:
         try:
             result = _apply(text, _edits(text, fast, before, after))
-            if same(parse(result), after):
+            if _is(parse(result), before, after):
                 return result
         except (_ClosedError, InputError):
             # The full scanner has the last word, and the better reason.
             pass
     result = _apply(text, _edits(text, scan(text), before, after))
-    if not same(parse(result), after):
+    if not _is(parse(result), before, after):
         raise SpliceError("the edited document would not read as it should; an anchor or a merge key may be in the way")
     return result
 
@@ -90,7 +107,7 @@ class _Editor:
 
     def walk(self, spot: Spot, before: Plain, after: Plain, *, flow: bool = False) -> None:
         """Compare, and go down to where the two differ; `flow` says that the value stands in braces or brackets."""
-        if same(before, after):
+        if before == after:
             return
         if isinstance(before, dict) and isinstance(after, dict) and before and before.keys() <= after.keys():
             self._walk_map(spot, before, after, flow or spot.flow)
@@ -107,7 +124,7 @@ class _Editor:
         for key, value in before.items():
             if key in spot.keys:
                 self.walk(spot.keys[key], value, after[key], flow=flow)
-            elif not same(value, after[key]):
+            elif value != after[key]:
                 raise SpliceError(f"the key {key} cannot be found in the text")
         if new and flow:
             self._put(spot.start + 1, spot.start + 1, quoted.flow(new)[1:-1] + ", ")
