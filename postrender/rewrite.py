@@ -89,7 +89,7 @@ class Rewriter:
             after, done = wire.wire(before, self._wiring, self._options)
         self._note(document, text, before, done)
         changed = any(each.changed for each in done)
-        if isinstance(after, dict) and after.get("kind") in pods.HOLDERS:
+        if any(each.path for each in done):
             changed |= self._put_into_holder(document, after, done)
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
             new = self._spliced(document, text, before, after, plain=plain)
