@@ -26,9 +26,8 @@ def parse(text: str) -> Any:
 
 def edit(text: str, after: Any) -> str:
     """Edit with both scanners, which must agree where the fast one answers."""
-    slow = splice.edited(text, parse(text), after, parse, [full])
-    if blocks.scan(text) is not None:
-        assert splice.edited(text, parse(text), after, parse, [blocks.scan, full]) == slow
+    slow = splice.edited(text, parse(text), after, parse, full)
+    assert splice.edited(text, parse(text), after, parse, full, blocks.scan(text)) == slow
     return slow
 
 
