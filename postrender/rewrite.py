@@ -226,8 +226,8 @@ def _parse(document: Document, text: str, *, plain: bool) -> Plain:
 
 
 def _is_doubtful(text: str) -> bool:
-    """Say whether a text may have anchors, aliases, tags or merge keys, which the fast reader reads in its own way."""
-    return any(mark in text for mark in ("<<", "&", "*", "!"))
+    """Say whether the fast reader may read a text in its own way: anchors, aliases, tags, merge keys, odd line ends."""
+    return any(mark in text for mark in ("<<", "&", "*", "!", "\x85", "\u2028", "\u2029", "\ufeff"))
 
 
 def _has_plain_gpus(text: str) -> bool:
@@ -248,6 +248,9 @@ def _kind(document: Document) -> str | None:
         if not data.startswith(b"kind:", document.start):
             return None
         at = document.start - 1
+    if data.find(b"\nkind:", at + 1, document.end) >= 0:
+        # Two documents without a mark between them: Kubernetes would take the last one's.
+        return None
     end = data.find(b"\n", at + 1, document.end)
     value = data[at + 6 : end if end >= 0 else document.end].partition(b" #")[0].strip()
     return value.decode() if value.isalnum() and value.isascii() else None
