@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from postrender.plain import Plain
     from postrender.pods import Path
-    from postrender.rules import Item
+    from postrender.rules import Hit, Item
     from postrender.spots import Spot
     from postrender.stream import Document
     from postrender.wire import Options, Wired
@@ -95,7 +95,7 @@ class Rewriter:
             before, after, done = self._wired(document, text, plain=False)
         self._note(document, before, done)
         changed = any(each.changed for each in done)
-        if isinstance(after, dict) and after.get("kind") in pods.HOLDERS:
+        if any(each.path for each in done):
             changed |= self._put_into_holder(document, after, done)
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
             new = self._spliced(document, text, before, after, plain=plain)
@@ -137,7 +137,7 @@ class Rewriter:
         if not isinstance(value, dict):
             found = "a list" if isinstance(value, list) else "a single value"
             raise InputError(f"expected a Kubernetes object, found {found}", at=Location(document.name, document.line))
-        from postrender.rules import Item
+        from postrender.rules import Hit, Item
 
         judged = {each.path: each for each in done if each.pods or each.elsewhere}
         for path, item in pods.objects(value):
@@ -201,9 +201,15 @@ class Rewriter:
         texts = [document.text() for document in self._documents]
         for rule, hit in judge(Manifests(self._items, texts, self._wiring), RULES):
             document = self._documents[hit.document]
-            line = hit.line or _line(document, hit.path)
+            line = hit.line or _line(document, hit.path, self._judged(hit))
             at = Location(document.name, document.line + line - 1)
             self._result.refusals.append(Refusal(rule.id, at, hit.what, rule.fix))
+        self._result.refusals.sort(key=lambda each: each.at.line)
+
+    def _judged(self, hit: Hit) -> Item | None:
+        """Return the object in which something was found."""
+        there = (item for item in self._items if item.document == hit.document)
+        return next((item for item in there if hit.path[: len(item.path)] == item.path), None)
 
     def _parts(self) -> Iterator[bytes | memoryview]:
         view, at = memoryview(self._data), 0
@@ -240,13 +246,19 @@ def _kind(document: Document) -> str | None:
         if not data.startswith(b"kind:", document.start):
             return None
         at = document.start - 1
+    if data.find(b"\nkind:", at + 1, document.end) >= 0:
+        # Two documents without a mark between them: Kubernetes would take the last one's.
+        return None
     end = data.find(b"\n", at + 1, document.end)
     value = data[at + 6 : end if end >= 0 else document.end].partition(b" #")[0].strip()
     return value.decode() if value.isalnum() and value.isascii() else None
 
 
-def _line(document: Document, path: Path) -> int:
-    """Return the line of a path, or of what is nearest above it, within its document."""
+def _line(document: Document, path: Path, item: Item | None) -> int:
+    """Return the line of a path, or of what is nearest above it, within its document.
+
+    The path is one of the wired object, in whose lists new items stand in front of those of the text.
+    """
     from postrender import composed
 
     text = document.text()
@@ -254,14 +266,28 @@ def _line(document: Document, path: Path) -> int:
         spot = composed.scan(text, document.name)
     except (InputError, StopIteration):
         return 1
-    for part in path:
-        if isinstance(part, str) and part in spot.keys:
+    value: Plain = None
+    for depth, part in enumerate(path):
+        if item is not None and depth == len(item.path):
+            value = item.object
+        if isinstance(part, int):
+            at = part - (len(value) - len(spot.items) if isinstance(value, list) else 0)
+            if not 0 <= at < len(spot.items):
+                break
+            spot = spot.items[at]
+        elif part in spot.keys:
             spot = spot.keys[part]
-        elif isinstance(part, int) and part < len(spot.items):
-            spot = spot.items[part]
         else:
             break
+        value = _inside(value, part)
     return text.count("\n", 0, spot.start) + 1
+
+
+def _inside(value: Plain, part: str | int) -> Plain:
+    try:
+        return value[part]
+    except (LookupError, TypeError):
+        return None
 
 
 def _name(item: dict[str, Any]) -> tuple[str, str, str]:

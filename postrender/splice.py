@@ -77,7 +77,11 @@ def edited(
             # The full scanner has the last word, and the better reason.
             pass
     result = _apply(text, _edits(text, scan(text), before, after))
-    if not _is(parse(result), before, after):
+    try:
+        as_wanted = _is(parse(result), before, after)
+    except InputError:
+        as_wanted = False
+    if not as_wanted:
         raise SpliceError("the edited document would not read as it should; an anchor or a merge key may be in the way")
     return result
 

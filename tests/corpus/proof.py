@@ -1,0 +1,260 @@
+"""Prove of one stream that the post-renderer changed what it had to and nothing else; tests and tests/corpus use it.
+
+What is proved here is found again by other means than the post-renderer's own: documents are cut by another splitter,
+read by the full reader (or Helm's own), and wired as objects.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from postrender import blocks, composed, pods, rewrite, splice, stackvalues, wire, yamlfast, yamlio
+from postrender.errors import GrpoError
+from postrender.rewrite import Result, Rewriter
+from postrender.spots import CLOSED, SCALAR, Spot
+from postrender.wire import Options
+from postrender.wiring import Wiring
+from tests.conftest import ROOT
+
+Reader = Callable[[str], Any]
+_CUT = re.compile(rb"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
+BESIDE = ("ResourceClaimTemplate", "ComputeDomain")
+
+
+class FidelityError(AssertionError):
+    """The post-renderer did what it must not."""
+
+
+@dataclass
+class Outcome:
+    """Say what became of a stream: `error` or `refusals` where nothing was passed on."""
+
+    data: bytes
+    output: bytes = b""
+    error: GrpoError | None = None
+    refusals: list[str] = field(default_factory=list)
+    documents: int = 0
+    targets: int = 0
+    fast: int = 0
+    full: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Say whether there is an output."""
+        return self.error is None and not self.refusals
+
+
+@functools.cache
+def wiring(profile: str = "b200", recipe: str = "gemma3-27b-gsm8k") -> Wiring:
+    """Return the wiring of a profile with the example site."""
+    files = (f"accelerators/{profile}", f"recipes/{recipe}", "examples/site")
+    return Wiring(stackvalues.load([str(ROOT / f"values/{name}.yaml") for name in files]))
+
+
+@contextlib.contextmanager
+def every_pod_a_target() -> Iterator[None]:
+    """Take the first container of every pod for one with eight GPUs, so that every real pod template is edited."""
+
+    def first(pod: pods.Pod) -> tuple[int, int]:
+        return (0, 8) if pod.containers() else (0, 0)
+
+    found = mock.patch.object(pods.Pod, "gpu_container", first)
+    with found, mock.patch.object(rewrite, "_WORDS", (b"containers",)):
+        yield
+
+
+def cut(data: bytes) -> list[bytes]:
+    """Cut a stream in front of its `---` lines; blank lines in front of the first one belong to it."""
+    starts = [found.start() for found in _CUT.finditer(data)]
+    if not starts or data[: starts[0]].strip():
+        starts.insert(0, 0)
+    starts[0] = 0
+    return [data[start:end] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)] if data else []
+
+
+def read(text: str) -> Any:
+    """Read one document as Kubernetes does; raise GrpoError where it is none, or more than one.
+
+    Where the full reader is stricter than Kubernetes (a key that stands twice in braces), the fast one may have read it.
+    """
+    try:
+        found = yamlio.load_objects(text, "document")
+    except GrpoError as error:
+        if blocks.scan(text) is None:
+            raise
+        try:
+            found = [yamlfast.parse(text)]
+        except ValueError:
+            raise error from None
+    if len(found) > 1:
+        raise GrpoError("two documents")
+    return found[0] if found else None
+
+
+def canonical(value: Any) -> str:
+    """Return a text that two values share where they are equal and of the same types."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(sorted(f"{key!r}: {canonical(item)}" for key, item in value.items())) + "}"
+    return f"[{', '.join(map(canonical, value))}]" if isinstance(value, list) else repr(value)
+
+
+def run(data: bytes, using: Wiring, options: Options, *, gate: bool = False) -> tuple[Outcome, Result | None]:
+    """Post-render a stream; any other exception than the post-renderer's own gets through."""
+    outcome = Outcome(data)
+    try:
+        result = Rewriter(data, using, options, gate=gate).run()
+    except GrpoError as error:
+        outcome.error = error
+        return outcome, None
+    outcome.refusals = [f"[{each.rule}] {each.at}: {each.what}" for each in result.refusals]
+    outcome.output = b"".join(result.parts)
+    return outcome, result
+
+
+def prove(
+    data: bytes, using: Wiring, options: Options | None = None, *, gate: bool = False, reader: Reader = read
+) -> Outcome:
+    """Post-render a stream and prove the output; raise FidelityError where it is not as it must be."""
+    options = options or Options()
+    outcome, result = run(data, using, options, gate=gate)
+    outcome.documents = len(cut(data))
+    if outcome.refusals and any(not each.startswith("[wiring/conflict]") for each in outcome.refusals):
+        return outcome
+    if not outcome.passed or result is None:
+        return outcome
+    _walk(outcome, result, using, options, reader)
+    again, _ = run(outcome.output, using, options, gate=gate)
+    if not again.passed:
+        raise FidelityError(f"what was passed on is refused: {again.error or again.refusals}")
+    if again.output != outcome.output:
+        raise FidelityError("a second run changes what the first one made")
+    return outcome
+
+
+def _walk(outcome: Outcome, result: Result, using: Wiring, options: Options, reader: Reader) -> None:
+    """Go through input and output side by side: unchanged documents, wired ones, and new ones in front of those."""
+    pieces = cut(outcome.output)
+    outside = sum(1 for document, _ in result.added if not _is_holder(document.text(), reader))
+    if len(pieces) != outcome.documents + outside:
+        raise FidelityError(f"{outcome.documents} documents and {outside} new ones became {len(pieces)}")
+    at = 0
+    for number, piece in enumerate(cut(outcome.data), 1):
+        wanted = _wanted(piece, using, options, reader)
+        while pieces[at] != piece and wanted is not None and _is_new(pieces[at], result, reader):
+            at += 1
+        if wanted is None:
+            if pieces[at] != piece:
+                raise FidelityError(f"document {number} is no target and was changed:\n{pieces[at]!r}")
+        else:
+            outcome.targets += 1
+            _compare(number, piece, pieces[at], wanted, reader)
+            _count_scans(outcome, piece.decode(), pieces[at].decode())
+        at += 1
+    if at != len(pieces):
+        raise FidelityError("documents are left over at the end")
+
+
+def _wanted(piece: bytes, using: Wiring, options: Options, reader: Reader) -> Any:
+    """Return the object that a target must become, or None for a document that is no target."""
+    try:
+        before = reader(piece.decode("utf-8"))
+    except (GrpoError, UnicodeDecodeError):
+        # Not even a document: it must have been copied.
+        return None
+    after, done = wire.wire(before, using, options)
+    return after if any(each.changed for each in done) else None
+
+
+def _is_holder(text: str, reader: Reader) -> bool:
+    return pods.mapping(reader(text)).get("kind") in pods.HOLDERS
+
+
+def _is_new(piece: bytes, result: Result, reader: Reader) -> bool:
+    found = canonical(reader(piece.decode("utf-8")))
+    return any(canonical(item) == found for _, item in result.added)
+
+
+def _compare(number: int, before: bytes, after: bytes, wanted: Any, reader: Reader) -> None:
+    if after == before:
+        raise FidelityError(f"document {number} is a target and was not changed")
+    found = reader(after.decode("utf-8"))
+    if pods.mapping(found).get("kind") in pods.HOLDERS:
+        there = wanted["items"]
+        found["items"] = found["items"][len(found["items"]) - len(there) :]
+    if canonical(found) != canonical(wanted):
+        raise FidelityError(f"document {number} does not read as the wired object:\n{after.decode()}")
+    missing = _lost_lines(before, after)
+    if missing:
+        raise FidelityError(f"document {number} lost lines: {missing}")
+
+
+def _lost_lines(before: bytes, after: bytes) -> list[bytes]:
+    """Return comment lines that the edited text does not have in their order."""
+    rest = iter(after.splitlines())
+    comments = [line for line in before.splitlines() if line.strip().startswith(b"#")]
+    return [line for line in comments if line not in rest]
+
+
+def _count_scans(outcome: Outcome, before: str, after: str) -> None:
+    """Compare the edited text with what the full scanner alone makes, wherever the fast one answers."""
+    if blocks.scan(before) is None:
+        outcome.full += 1
+        return
+    outcome.fast += 1
+
+    def full(text: str) -> Spot:
+        return composed.scan(text, "document")
+
+    made = splice.edited(before, read(before), read(after), read, full)
+    if made != after:
+        raise FidelityError(f"the two scanners make different texts:\n{after}\n--- the full one\n{made}")
+
+
+def disagreements(text: str) -> list[str]:
+    """Return where the fast scanner and the full one see a document differently; nothing where the fast one is silent."""
+    fast = blocks.scan(text)
+    if fast is None:
+        return []
+    full = composed.scan(text, "document")
+    for spot in (*_all(fast), *_all(full)):
+        # Blank lines behind a block text belong to it or to nobody: no edit sees the difference.
+        spot.end = max(spot.start, len(text[: spot.end].rstrip()))
+    return list(_differences(fast, full, ()))
+
+
+def _all(spot: Spot) -> Iterator[Spot]:
+    yield spot
+    for each in (*spot.keys.values(), *spot.items):
+        yield from _all(each)
+
+
+def _differences(fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
+    where = ".".join(map(str, path)) or "the document"
+    if fast.kind == CLOSED:
+        if (fast.start, fast.end, True) != (full.start, full.end, full.flow):
+            yield f"{where}: closed {fast.start}-{fast.end}, {full.kind} {full.start}-{full.end}"
+        return
+    if fast.kind != full.kind or full.flow or full.shared:
+        yield f"{where}: {fast.kind}, and {full.kind}"
+        return
+    if fast.kind == SCALAR:
+        if (fast.start, fast.end) != (full.start, full.end):
+            yield f"{where}: scalar {fast.start}-{fast.end}, {full.start}-{full.end}"
+        return
+    if (fast.start, fast.end, fast.col, fast.first) != (full.start, full.end, full.col, full.first):
+        seen = [(each.start, each.end, each.col, each.first) for each in (fast, full)]
+        yield f"{where}: {fast.kind} at {seen[0]}, {seen[1]}"
+    # The full one calls an unquoted key as Kubernetes does, the fast one as its reader does.
+    if len(fast.keys) != len(full.keys) or len(fast.items) != len(full.items):
+        yield f"{where}: keys {list(fast.keys)}, {list(full.keys)}; items {len(fast.items)}, {len(full.items)}"
+        return
+    for key, right in zip(fast.keys, full.keys.values(), strict=True):
+        yield from _differences(fast.keys[key], right, (*path, key))
+    for number, (left, right) in enumerate(zip(fast.items, full.items, strict=True)):
+        yield from _differences(left, right, (*path, number))
