@@ -22,7 +22,7 @@ _DASHES = ("- ", "-")
 
 
 class NotPlainError(Exception):
-    """The document has something that is not read here; raised when spots are asked for, too."""
+    """A part of the document has something that is not read here."""
 
 
 def is_plain(text: str) -> bool:
@@ -42,15 +42,20 @@ def _starts_value(text: str, mark: str) -> bool:
     return False
 
 
-def scan(text: str) -> Spot:
-    """Return the root map of a plain document, which may start with a `---` line; raise NotPlainError."""
+def scan(text: str) -> Spot | None:
+    """Return the root map of a document, which may start with a `---` line, or None where it is not plain.
+
+    Where a part of it turns out not to be plain when its spots are asked for, that raises NotPlainError.
+    """
+    if not is_plain(text):
+        return None
     lines = _Lines(text)
     begin = 1 if text.startswith("---") else 0
     if begin and lines.texts[0][3:].partition("#")[0].strip(" "):
-        raise NotPlainError
+        return None
     first = lines.content(begin, len(lines.texts))
     if first < 0 or lines.cols[first] != 0 or lines.texts[first][:2] in _DASHES:
-        raise NotPlainError
+        return None
     return _Map(lines, first, len(lines.texts), 0)
 
 

@@ -68,9 +68,10 @@ def edited(
     `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one where the fast scanner does not do.
     Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
-    if plain:
+    root = blocks.scan(text) if plain else None
+    if root is not None:
         try:
-            result = _apply(text, _edits(text, blocks.scan(text), before, after))
+            result = _apply(text, _edits(text, root, before, after))
             if _is(parse(result), before, after):
                 return result
         except (_ClosedError, blocks.NotPlainError, InputError):

@@ -53,7 +53,6 @@ def load(data: bytes) -> dict[str, Any] | None:
 
 
 # The library does not survive lists nested some thousand levels deep, and reads the first of several documents only.
-_DEEP = "- " * (_MAX_DASHES + 1)
 # It ends a text at the first NUL, and takes other characters that no text may hold.
 _CONTROL = bytes({*range(32), 127} - {9, 10, 13})
 
@@ -63,7 +62,7 @@ def parse(text: str) -> Plain:
 
     Words that YAML 1.1 reads differently stay text, and of two equal keys the last one counts.
     """
-    if _DEEP in text or "\n..." in text or "\n%" in text or text[:1] in ("%", "\ufeff") or " " * 1000 in text:
+    if "\n..." in text or "\n%" in text or text[:1] in ("%", "\ufeff") or " " * 1000 in text or _is_deep(text):
         raise ValueError("not for this reader")
     data = text.encode("utf-8")
     if len(data.translate(None, _CONTROL)) != len(data):
@@ -73,6 +72,13 @@ def parse(text: str) -> Plain:
     except ImportError as error:
         raise ValueError("the library is missing") from error
     return parse_yaml(text)
+
+
+def _is_deep(text: str) -> bool:
+    """Say whether a line nests many lists or keys in each other."""
+    if "- - " not in text and "-  " not in text and "? " not in text:
+        return False
+    return any(line.count("- ") + line.count("? ") > _MAX_DASHES for line in text.split("\n"))
 
 
 def _bodies(text: str) -> Iterator[str]:
