@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -20,8 +21,8 @@ from postrender.rewrite import Result, Rewriter
 from postrender.spots import CLOSED, SCALAR, Spot
 from postrender.wire import Options
 from postrender.wiring import Wiring
-from tests.conftest import ROOT
 
+ROOT = Path(__file__).resolve().parents[2]
 Reader = Callable[[str], Any]
 _CUT = re.compile(rb"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 BESIDE = ("ResourceClaimTemplate", "ComputeDomain")
