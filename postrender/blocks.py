@@ -1,9 +1,9 @@
 """Find where the parts of a plain block-style document stand, without a YAML library, or say that it is not plain.
 
 Importing a parser with positions takes longer than all else that the post-renderer does. What is read here is the YAML
-that Helm's templates and toYaml print: block maps and lists, scalars on one line, block texts, `{}` and `[]`. Whatever
-else there is, the answer is None, and the caller asks `composed`. An error here cannot do harm: `splice` reads the
-edited text again with a parser and compares.
+that Helm's templates and toYaml print: block maps and lists, texts, `{}` and `[]`; and of that only what somebody asks
+for: the lines of a part that needs no edit are passed over. An error here cannot do harm: `splice` reads the edited
+text again with a parser and compares.
 """
 
 from __future__ import annotations
@@ -11,222 +11,266 @@ from __future__ import annotations
 from postrender.spots import CLOSED, LIST, MAP, SCALAR, Spot
 
 # Text that other readers may cut into lines, or indent, in another way.
-_ODD = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff")
-# What a plain key or value cannot start with: anchors, aliases, tags, directives, flow, reserved, complex keys.
+_ODD = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff", "<<:", "<< ")
+# What a value must not start with here: anchors, aliases, tags.
+_MARKS = "&*!"
+_BEFORE_MARKS = frozenset(":-[{,?\n")
+# What a plain key or value cannot start with: the marks, directives, flow, reserved, complex keys.
 _INDICATORS = frozenset("&*!%@`?,[]{}|>'\"#")
 _CLOSERS = {"{": "}", "[": "]"}
-_MAX_DEPTH = 100
+_DASHES = ("- ", "-")
 
 
-class _NotPlainError(Exception):
-    """The document has something that is not read here."""
+class NotPlainError(Exception):
+    """The document has something that is not read here; raised when spots are asked for, too."""
 
 
-def scan(text: str) -> Spot | None:
-    """Return the root map of a document, which may start with a `---` line, or None where it is not plain."""
-    if any(mark in text for mark in _ODD):
-        return None
-    try:
-        return _Scanner(text).root()
-    except _NotPlainError:
-        return None
+def is_plain(text: str) -> bool:
+    """Say whether a document has no anchors, aliases, tags, merge keys, directives and odd white space."""
+    if any(mark in text for mark in _ODD) or text[:1] == "%" or "\n%" in text or "\n..." in text:
+        return False
+    return not any(_starts_value(text, mark) for mark in _MARKS)
 
 
-class _Scanner:
-    """Walk over the lines of one document; `at` is the line that comes next."""
+def _starts_value(text: str, mark: str) -> bool:
+    at = text.find(mark)
+    while at >= 0:
+        before = text[text.rfind("\n", 0, at) + 1 : at].rstrip(" ")
+        if not before or (before[-1] in _BEFORE_MARKS and (text[at - 1] == " " or before[-1] in "[{,")):
+            return True
+        at = text.find(mark, at + 1)
+    return False
+
+
+def scan(text: str) -> Spot:
+    """Return the root map of a plain document, which may start with a `---` line; raise NotPlainError."""
+    lines = _Lines(text)
+    begin = 1 if text.startswith("---") else 0
+    if begin and lines.texts[0][3:].partition("#")[0].strip(" "):
+        raise NotPlainError
+    first = lines.content(begin, len(lines.texts))
+    if first < 0 or lines.cols[first] != 0 or lines.texts[first][:2] in _DASHES:
+        raise NotPlainError
+    return _Map(lines, first, len(lines.texts), 0)
+
+
+class _Lines:
+    """Hold the lines of a document with their columns and offsets."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._lines = text.split("\n")
-        self._starts = [0]
-        for line in self._lines:
-            self._starts.append(self._starts[-1] + len(line) + 1)
-        self._at = 0
+        self.text = text
+        self.texts = text.split("\n")
+        self.bodies = [line.lstrip(" ") for line in self.texts]
+        self.cols = [len(line) - len(body) for line, body in zip(self.texts, self.bodies, strict=True)]
+        self.starts = []
+        start = 0
+        for line in self.texts:
+            self.starts.append(start)
+            start += len(line) + 1
 
-    def root(self) -> Spot:
-        if self._lines[0][:3] == "---":
-            if self._lines[0][3:].split("#")[0].strip():
-                raise _NotPlainError
-            self._at = 1
-        col = self._next()
-        if col != 0:
-            raise _NotPlainError
-        spot = self._collection(0, 0, 0)
-        if self._next() >= 0:
-            raise _NotPlainError
-        return spot
-
-    def _next(self) -> int:
-        """Go to the next line that is neither empty nor a comment, and return its column; -1 at the end."""
-        lines = self._lines
-        while self._at < len(lines):
-            line = lines[self._at]
-            body = line.lstrip(" ")
-            if body and body[0] != "#":
-                if body[:3] in ("---", "...") and body is line:
-                    raise _NotPlainError
-                return len(line) - len(body)
-            self._at += 1
+    def content(self, begin: int, end: int) -> int:
+        """Return the first line of a range that is neither empty nor a comment, or -1."""
+        bodies = self.bodies
+        for at in range(begin, end):
+            if bodies[at] and bodies[at][0] != "#":
+                return at
         return -1
 
-    def _collection(self, col: int, depth: int, skip: int) -> Spot:
-        """Read the map or list whose first line is the next one; `skip` is where it starts behind a dash."""
-        if depth > _MAX_DEPTH:
-            raise _NotPlainError
-        line = self._lines[self._at]
-        if line[col : col + 2] in ("- ", "-"):
-            if skip:
-                raise _NotPlainError
-            return self._list(col, depth)
-        return self._map(col, depth)
+    def last(self, begin: int, end: int) -> int:
+        """Return the offset behind the last line of a range that is neither empty nor a comment."""
+        at = end - 1
+        while at > begin and (not self.bodies[at] or self.bodies[at][0] == "#"):
+            at -= 1
+        return self.starts[at] + len(self.texts[at].rstrip(" "))
 
-    def _list(self, col: int, depth: int) -> Spot:
-        spot = Spot(LIST, self._starts[self._at] + col, 0)
-        spot.col = col
-        while self._next() == col and self._lines[self._at][col : col + 2] in ("- ", "-"):
-            line = self._lines[self._at]
-            body = line[col + 1 :].lstrip(" ")
-            inner = len(line) - len(body)
-            if not body or body[0] == "#":
-                spot.items.append(self._below(col, depth, len(line.rstrip(" ")) if not body else col + 1, same=False))
-            elif body[0] not in _INDICATORS and _key_end(body) >= 0:
-                spot.items.append(self._collection(inner, depth + 1, inner))
-            else:
-                spot.items.append(self._value(inner, col))
-        spot.end = spot.items[-1].end
-        return spot
+    def value(self, at: int, start: int, end: int, col: int, *, item: bool) -> Spot:
+        """Return the spot of a value: on line `at` from column `start` on, or below, before line `end`.
 
-    def _map(self, col: int, depth: int) -> Spot:
-        spot = Spot(MAP, self._starts[self._at] + col, 0)
-        spot.col = col
-        first = True
-        last = spot
-        while first or self._next() == col:
-            line = self._lines[self._at]
-            if not first and line[col : col + 2] in ("- ", "-"):
-                break
-            first = False
-            end = _key_end(line, col)
-            key = line[col : end if end >= 0 else None]
-            if end < 0 or key in spot.keys or key == "<<":
-                raise _NotPlainError
-            body = line[end + 1 :].lstrip(" ")
-            if not body or body[0] == "#":
-                last = self._below(col, depth, end + 1, same=True)
-            else:
-                last = self._value(len(line) - len(body), col)
-            spot.keys[key] = last
-        spot.end = last.end
-        return spot
+        `col` is the column of its key or dash; a list may stand in the column of its key.
+        """
+        body = self.texts[at][start:].lstrip(" ")
+        if body and body[0] != "#":
+            inner = len(self.texts[at]) - len(body)
+            if item and body[0] not in _INDICATORS and _key_end(body, 0) >= 0:
+                return _Map(self, at, end, inner)
+            return self._beside(at, inner, end, body[0])
+        below = self.content(at + 1, end)
+        if below < 0:
+            null = self.starts[at] + start
+            return Spot(SCALAR, null, null)
+        deeper = self.cols[below]
+        if self.bodies[below][:2] in _DASHES and deeper >= col:
+            return _List(self, below, end, deeper)
+        if deeper <= col:
+            raise NotPlainError
+        if _key_end(self.bodies[below], 0) >= 0:
+            return _Map(self, below, end, deeper)
+        # What toYaml makes of an empty map, with nindent: `{}` on a line of its own.
+        return self._beside(below, deeper, end, self.bodies[below][0])
 
-    def _below(self, col: int, depth: int, end: int, *, same: bool) -> Spot:
-        """Read what follows `key:` or a lone dash on lines of its own; nothing there is null."""
-        null = self._starts[self._at] + end
-        self._at += 1
-        below = self._next()
-        is_list = below >= 0 and self._lines[self._at][below : below + 2] in ("- ", "-")
-        if below > col or (same and is_list and below == col):
-            if not is_list and _key_end(self._lines[self._at], below) < 0:
-                # What toYaml makes of an empty map, with nindent: `{}` on a line of its own.
-                if self._lines[self._at][below] not in _CLOSERS:
-                    raise _NotPlainError
-                return self._value(below, col)
-            return self._collection(below, depth + 1, 0)
-        return Spot(SCALAR, null, null)
+    def _beside(self, at: int, start: int, end: int, kind: str) -> Spot:
+        begin = self.starts[at] + start
+        if kind in "'\"" and _is_key(self.text, _quoted_end(self.text, begin)):
+            # A quoted key.
+            raise NotPlainError
+        if kind in _CLOSERS:
+            return Spot(CLOSED, begin, self._flow_end(at, start, end), flow=True)
+        if kind in _INDICATORS - frozenset("|>'\"") or self.texts[at][start : start + 2] in _DASHES:
+            raise NotPlainError
+        return _Scalar(self, at, begin, end)
 
-    def _value(self, start: int, col: int) -> Spot:
-        """Read a value on the line of its key or dash; `col` is the column that what goes on must exceed."""
-        line = self._lines[self._at]
-        here = self._starts[self._at]
-        kind = line[start]
+    def _flow_end(self, at: int, start: int, end: int) -> int:
+        """Return the end of a value in braces or brackets, which must end on its line."""
+        line = self.texts[at]
+        comment = line.find(" #", start)
+        body = (line[start:comment] if comment >= 0 else line[start:]).rstrip(" ")
+        bare = _unquoted(body) if "'" in body or '"' in body else body
+        balanced = bare.count("{") + bare.count("[") == bare.count("}") + bare.count("]")
+        if bare[-1] != _CLOSERS[line[start]] or not balanced or self.content(at + 1, end) >= 0:
+            raise NotPlainError
+        return self.starts[at] + start + len(body)
+
+
+class _Scalar(Spot):
+    """A text: plain, in quotes or a block, whose end is looked for when it is asked for."""
+
+    def __init__(self, lines: _Lines, at: int, start: int, limit: int) -> None:
+        super().__init__(SCALAR, start, -1)
+        self._lines = lines
+        self._at = at
+        self._limit = limit
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind the text."""
+        if self._end < 0:
+            self._end = self._find()
+        return self._end
+
+    def _find(self) -> int:
+        lines, text = self._lines, self._lines.text
+        kind = text[self.start]
         if kind in "|>":
-            return self._block_text(here + start, col)
+            return (
+                lines.starts[self._limit - 1] + len(lines.texts[self._limit - 1]) if self._block() else self.start + 1
+            )
         if kind in "'\"":
-            end = self._quoted(here + start, col)
-        elif kind in _CLOSERS:
-            end = here + self._rest(line, _flow_end(line, start))
-        elif kind in _INDICATORS or line[start : start + 2] == "- ":
-            raise _NotPlainError
-        else:
-            end = here + self._rest(line, _plain_end(line, start))
-        self._at += 1
-        if self._next() > col:
-            if kind in _CLOSERS or kind in "'\"" or self._starts[self._at] - 1 != end:
-                raise _NotPlainError
-            end = self._continued(col)
-        return Spot(CLOSED if kind in _CLOSERS else SCALAR, here + start, end, flow=kind in _CLOSERS)
+            return _quoted_end(text, self.start)
+        if lines.content(self._at + 1, self._limit) >= 0:
+            return lines.last(self._at, self._limit)
+        line = text[self.start : lines.starts[self._at] + len(lines.texts[self._at])]
+        return self.start + len(line.partition(" #")[0].rstrip(" "))
 
-    def _rest(self, line: str, end: int) -> int:
-        """Return the end of a value again; behind it only a comment may stand."""
-        rest = line[end:].lstrip(" ")
-        if rest and (rest[0] != "#" or line[end] != " "):
-            raise _NotPlainError
-        return end
-
-    def _continued(self, col: int) -> int:
-        """Read the further lines of a text without quotes, and return its end."""
-        end = 0
-        while self._next() > col:
-            line = self._lines[self._at]
-            body = line.strip(" ")
-            if ": " in body or body[-1] == ":" or " #" in body or body[0] == "#":
-                raise _NotPlainError
-            end = self._starts[self._at] + len(line.rstrip(" "))
-            self._at += 1
-        return end
-
-    def _quoted(self, start: int, col: int) -> int:
-        """Return the end of a text in quotes, and go to the line on which it ends."""
-        text, quote = self._text, self._text[start]
-        end = text.find(quote, start + 1)
-        while end >= 0:
-            if quote == "'" and text[end + 1 : end + 2] == "'":
-                end = text.find(quote, end + 2)
-            elif quote == '"' and _is_escaped(text, end):
-                end = text.find(quote, end + 1)
-            else:
-                break
-        if end < 0:
-            raise _NotPlainError
-        while self._starts[self._at + 1] <= end:
-            self._at += 1
-            line = self._lines[self._at]
-            # Whatever is at the left of its key belongs to something else, or the text is damaged.
-            if line.strip(" ") and len(line) - len(line.lstrip(" ")) <= col:
-                raise _NotPlainError
-        self._rest(self._lines[self._at], end + 1 - self._starts[self._at])
-        return end + 1
-
-    def _block_text(self, start: int, col: int) -> Spot:
-        """Read a block text: every line that is empty or deeper than what holds it."""
-        lines = self._lines
-        self._at += 1
-        last = self._at - 1
-        prefix = " " * (col + 1)
-        while self._at < len(lines):
-            line = lines[self._at]
-            if line.startswith(prefix):
-                last = self._at
-            elif line.strip(" "):
-                break
-            self._at += 1
-        # An empty last line belongs to the text where it is kept (`|+`), and else to nothing.
-        return Spot(SCALAR, start, self._starts[last] + len(lines[last]))
+    def _block(self) -> bool:
+        """Take the empty lines off the end of a block text; comments may be text in it."""
+        while self._limit > self._at + 1 and not self._lines.bodies[self._limit - 1]:
+            self._limit -= 1
+        return self._limit > self._at + 1
 
 
-def _key_end(line: str, start: int = 0) -> int:
-    """Return the offset of the colon behind a key, or -1 where there is no plain or simply quoted key."""
-    first = line[start : start + 1]
-    if first in ("'", '"'):
-        return -1
-    if first in _INDICATORS or line[start : start + 2] in ("- ", "-"):
+class _Map(Spot):
+    """A map in block style, from line `at` to before line `limit`; its values are looked for when asked for."""
+
+    def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
+        super().__init__(MAP, lines.starts[at] + col, -1)
+        self.col = col
+        self._lines = lines
+        self._at = at
+        self._limit = limit
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind the last value."""
+        return self._lines.last(self._at, self._limit)
+
+    @property
+    def keys(self) -> dict[str, Spot]:
+        """Return the values by their keys."""
+        if not self._keys:
+            self._keys = self._read()
+        return self._keys
+
+    def _read(self) -> dict[str, Spot]:
+        lines, col = self._lines, self.col
+        begins = [self._at]
+        for at in range(self._at + 1, self._limit):
+            if lines.cols[at] == col and lines.bodies[at] and lines.bodies[at][0] != "#":
+                if lines.bodies[at][:2] not in _DASHES:
+                    begins.append(at)
+            elif lines.cols[at] < col and lines.bodies[at] and lines.bodies[at][0] != "#":
+                raise NotPlainError
+        found: dict[str, Spot] = {}
+        for at, limit in zip(begins, [*begins[1:], self._limit], strict=True):
+            line = lines.texts[at]
+            end = _key_end(line, col)
+            if end < 0 or line[col:end] in found:
+                raise NotPlainError
+            found[line[col:end]] = lines.value(at, end + 1, limit, col, item=False)
+        return found
+
+
+class _List(Spot):
+    """A list in block style, from line `at` to before line `limit`; its items are looked for when asked for."""
+
+    def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
+        super().__init__(LIST, lines.starts[at] + col, -1)
+        self.col = col
+        self._lines = lines
+        self._at = at
+        self._limit = limit
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind the last item."""
+        return self._lines.last(self._at, self._limit)
+
+    @property
+    def items(self) -> list[Spot]:
+        """Return the items in order."""
+        if not self._items:
+            self._items = self._read()
+        return self._items
+
+    def _read(self) -> list[Spot]:
+        lines, col = self._lines, self.col
+        begins = []
+        for at in range(self._at, self._limit):
+            body = lines.bodies[at]
+            if lines.cols[at] <= col and body and body[0] != "#":
+                if lines.cols[at] < col or body[:2] not in _DASHES:
+                    raise NotPlainError
+                begins.append(at)
+        limits = [*begins[1:], self._limit]
+        return [lines.value(at, col + 1, limit, col, item=True) for at, limit in zip(begins, limits, strict=True)]
+
+
+def _key_end(line: str, start: int) -> int:
+    """Return the offset of the colon behind a plain key, or -1 where there is none."""
+    if line[start : start + 1] in _INDICATORS or line[start : start + 2] in _DASHES:
         return -1
     end = line.find(": ", start)
     if end < 0:
         end = len(line.rstrip(" ")) - 1
         if end < start or line[end] != ":":
             return -1
-    return -1 if " #" in line[start:end] or line[end - 1] == " " or end == start else end
+    return -1 if " #" in line[start:end] or end == start or line[end - 1] == " " else end
+
+
+def _quoted_end(text: str, start: int) -> int:
+    quote = text[start]
+    end = text.find(quote, start + 1)
+    while end >= 0:
+        if quote == "'" and text[end + 1 : end + 2] == "'":
+            end = text.find(quote, end + 2)
+        elif quote == '"' and _is_escaped(text, end):
+            end = text.find(quote, end + 1)
+        else:
+            return end + 1
+    raise NotPlainError
+
+
+def _is_key(text: str, end: int) -> bool:
+    return text[end : text.find("\n", end) + 1].lstrip(" ")[:1] == ":"
 
 
 def _is_escaped(text: str, at: int) -> bool:
@@ -236,26 +280,8 @@ def _is_escaped(text: str, at: int) -> bool:
     return (at - slashes) % 2 == 1
 
 
-def _flow_end(line: str, start: int) -> int:
-    """Return the end of a value in braces or brackets that ends on its line, counted without any quoted text."""
-    end = line.find(" #", start)
-    body = (line[start:end] if end >= 0 else line[start:]).rstrip(" ")
-    # A bracket in quotes must not be counted; JSON on one line is common.
-    bare = _unquoted(body) if "'" in body or '"' in body else body
-    if bare[-1] != _CLOSERS[line[start]] or bare.count("{") + bare.count("[") != bare.count("}") + bare.count("]"):
-        raise _NotPlainError
-    return start + len(body)
-
-
 def _unquoted(body: str) -> str:
+    """Return a flow value without its quoted texts: a bracket in quotes must not be counted."""
     if "\\" in body or "'" in body or body.count('"') % 2:
-        raise _NotPlainError
+        raise NotPlainError
     return "".join(body.split('"')[::2])
-
-
-def _plain_end(line: str, start: int) -> int:
-    end = line.find(" #", start)
-    body = (line[start:end] if end >= 0 else line[start:]).rstrip(" ")
-    if ": " in body or body[-1] == ":":
-        raise _NotPlainError
-    return start + len(body)

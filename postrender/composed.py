@@ -50,7 +50,6 @@ class _Reader:
         spot = self._anchors.get(event.anchor)
         if spot is None:
             raise InputError(f"the alias *{event.anchor} contains itself, or nothing above it has that name")
-        spot.shared = True
         return spot
 
     def _map(self, spot: Spot, depth: int) -> None:
@@ -63,9 +62,10 @@ class _Reader:
             # A key that is no text is nothing that anybody wires.
             key = _key(event) if is_text else f"\0{event.start_mark.index}"
             spot.keys[key] = value = self.spot(depth + 1)
-            spot.end = value.end if value.start > spot.start else spot.end
+            if value.start > spot.start:
+                spot.until(value.end)
         if spot.flow:
-            spot.end = event.end_mark.index
+            spot.until(event.end_mark.index)
 
     def _list(self, spot: Spot, depth: int) -> None:
         while (event := next(self._events)).__class__.__name__ != "SequenceEndEvent":
@@ -76,9 +76,10 @@ class _Reader:
                 spot.first = spot.start if self._text[spot.start] == "-" else self._text.rfind("-", 0, begin)
                 spot.col = spot.first - self._text.rfind("\n", 0, spot.first) - 1
             spot.items.append(item)
-            spot.end = item.end if item.start > spot.start else spot.end
+            if item.start > spot.start:
+                spot.until(item.end)
         if spot.flow:
-            spot.end = event.end_mark.index
+            spot.until(event.end_mark.index)
 
 
 def _key(event: Foreign) -> str:

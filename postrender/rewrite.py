@@ -87,21 +87,18 @@ class Rewriter:
 
     def _wire(self, document: Document) -> None:
         text = document.text()
-        root = blocks.scan(text) if _is_doubtful(text) else None
-        plain = _has_plain_gpus(text) and (root is not None or not _is_doubtful(text))
+        plain = blocks.is_plain(text) and _has_plain_gpus(text)
         before, after, done = self._wired(document, text, plain=plain)
-        if plain and any(each.changed for each in done):
-            root = root or blocks.scan(text)
-            if root is None or any(each.conflicts for each in done):
-                # What differs may be one value in two spellings: `readOnly: yes`.
-                plain, root = False, None
-                before, after, done = self._wired(document, text, plain=False)
+        if plain and any(each.conflicts for each in done):
+            # What differs may be one value in two spellings: `readOnly: yes`.
+            plain = False
+            before, after, done = self._wired(document, text, plain=False)
         self._note(document, before, done)
         changed = any(each.changed for each in done)
         if any(each.path for each in done):
             changed |= self._put_into_holder(document, after, done)
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
-            new = self._spliced(document, text, before, after, root if plain else None)
+            new = self._spliced(document, text, before, after, plain=plain)
             self._edits.append((document.start, document.end, new.encode("utf-8")))
         self._result.wired += [(document, each) for each in done]
 
@@ -109,17 +106,17 @@ class Rewriter:
         before = _parse(document, text, plain=plain)
         return before, *wire.wire(before, self._wiring, self._options)
 
-    def _spliced(self, document: Document, text: str, before: Plain, after: Plain, root: Spot | None) -> str:
+    def _spliced(self, document: Document, text: str, before: Plain, after: Plain, *, plain: bool) -> str:
         def scan(text: str) -> Spot:
             from postrender import composed
 
             return composed.scan(text, document.name)
 
         def parse(text: str) -> Plain:
-            return _parse(document, text, plain=root is not None)
+            return _parse(document, text, plain=plain)
 
         try:
-            return splice.edited(text, before, after, parse, scan, root)
+            return splice.edited(text, before, after, parse, scan, plain=plain)
         except InputError as error:
             raise document.moved(error) from error
 
@@ -177,7 +174,7 @@ class Rewriter:
         for document in stream.split(self._data):
             if self._data.find(kind.encode(), document.start, document.end) >= 0:
                 text = document.text()
-                value = _parse(document, text, plain=not _is_doubtful(text))
+                value = _parse(document, text, plain=blocks.is_plain(text))
                 yield from (item for _, item in pods.objects(value) if item.get("kind") == kind)
 
     def _refuse_missing_selection(self) -> None:
@@ -223,11 +220,6 @@ def _parse(document: Document, text: str, *, plain: bool) -> Plain:
         return document.parse(text, plain=plain)
     except ValueError:
         return document.parse(text, plain=False)
-
-
-def _is_doubtful(text: str) -> bool:
-    """Say whether the fast reader may read a text in its own way: anchors, aliases, tags, merge keys, odd line ends."""
-    return any(mark in text for mark in ("<<", "&", "*", "!", "\x85", "\u2028", "\u2029", "\ufeff"))
 
 
 def _has_plain_gpus(text: str) -> bool:

@@ -6,7 +6,7 @@ kind, makes the value be written anew. `edited` reads the result again, and rais
 
 from __future__ import annotations
 
-from postrender import quoted
+from postrender import blocks, quoted
 from postrender.errors import InputError, SpliceError
 from postrender.spots import CLOSED, LIST, MAP
 
@@ -60,19 +60,20 @@ def edited(
     after: Plain,
     parse: Callable[[str], Plain],
     scan: Callable[[str], Spot],
-    fast: Spot | None = None,
+    *,
+    plain: bool = False,
 ) -> str:
     """Return the text that reads as `after`, where `text` reads as `before`.
 
-    `parse` reads a text; `scan` finds the spots of a text where those that the fast scanner found do not do. Raises
-    SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
+    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one where the fast scanner does not do.
+    Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
-    if fast is not None:
+    if plain:
         try:
-            result = _apply(text, _edits(text, fast, before, after))
+            result = _apply(text, _edits(text, blocks.scan(text), before, after))
             if _is(parse(result), before, after):
                 return result
-        except (_ClosedError, InputError):
+        except (_ClosedError, blocks.NotPlainError, InputError):
             # The full scanner has the last word, and the better reason.
             pass
     result = _apply(text, _edits(text, scan(text), before, after))

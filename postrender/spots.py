@@ -17,19 +17,34 @@ class Spot:
     """Hold the place of one value: `start` and `end` are offsets in characters, `end` before a comment or a line's end.
 
     A map has `keys`, a list has `items`. In block style `col` is the column of its keys or dashes, and `first` the
-    offset of the first of them. `flow` says that it stands in braces or brackets, `shared` that an anchor or an alias
-    makes one text stand for several values.
+    offset of the first of them. `flow` says that it stands in braces or brackets.
     """
 
-    __slots__ = ("col", "end", "first", "flow", "items", "keys", "kind", "shared", "start")
-
-    def __init__(self, kind: str, start: int, end: int, *, flow: bool = False, shared: bool = False) -> None:
+    def __init__(self, kind: str, start: int, end: int, *, flow: bool = False) -> None:
         self.kind = kind
         self.start = start
-        self.end = end
         self.flow = flow
-        self.shared = shared
         self.col = 0
         self.first = start
-        self.keys: dict[str, Spot] = {}
-        self.items: list[Spot] = []
+        self._end = end
+        self._keys: dict[str, Spot] = {}
+        self._items: list[Spot] = []
+
+    def until(self, end: int) -> None:
+        """Set the end, which for a collection is known when its last value is."""
+        self._end = end
+
+    @property
+    def end(self) -> int:
+        """Return the offset behind the value."""
+        return self._end
+
+    @property
+    def keys(self) -> dict[str, Spot]:
+        """Return the values of a map."""
+        return self._keys
+
+    @property
+    def items(self) -> list[Spot]:
+        """Return the items of a list."""
+        return self._items

@@ -1,4 +1,4 @@
-"""Write the schema of the sections that wiring follows from, with their defaults and without all that the post-renderer has no time for.
+"""Write the schema of the sections that wiring follows from, with defaults, and without what takes long to judge.
 
 It starts with every install, and a JSON Schema library alone takes longer to load than all of its work. What does not
 fit this small schema is for the whole one to judge.

@@ -87,7 +87,7 @@ def read(text: str) -> Any:
     try:
         found = yamlio.load_objects(text, "document")
     except GrpoError as error:
-        if blocks.scan(text) is None:
+        if not blocks.is_plain(text):
             raise
         try:
             found = [yamlfast.parse(text)]
@@ -204,7 +204,7 @@ def _lost_lines(before: bytes, after: bytes) -> list[bytes]:
 
 def _count_scans(outcome: Outcome, before: str, after: str) -> None:
     """Compare the edited text with what the full scanner alone makes, wherever the fast one answers."""
-    if blocks.scan(before) is None:
+    if not blocks.is_plain(before):
         outcome.full += 1
         return
     outcome.fast += 1
@@ -219,23 +219,27 @@ def _count_scans(outcome: Outcome, before: str, after: str) -> None:
 
 def disagreements(text: str) -> list[str]:
     """Return where the fast scanner and the full one see a document differently; nothing where the fast one is silent."""
-    fast = blocks.scan(text)
-    if fast is None:
+    if not blocks.is_plain(text):
         return []
-    full = composed.scan(text, "document")
-    for spot in (*_all(fast), *_all(full)):
-        # Blank lines behind a block text belong to it or to nobody: no edit sees the difference.
-        spot.end = max(spot.start, len(text[: spot.end].rstrip()))
-    return list(_differences(fast, full, ()))
+    try:
+        fast = blocks.scan(text)
+    except blocks.NotPlainError:
+        return []
+    return list(_differences(text, fast, composed.scan(text, "document"), ()))
 
 
-def _all(spot: Spot) -> Iterator[Spot]:
-    yield spot
-    for each in (*spot.keys.values(), *spot.items):
-        yield from _all(each)
+def _differences(text: str, fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
+    """Yield what differs below a place; what the fast one does not read is no difference."""
+    with contextlib.suppress(blocks.NotPlainError):
+        yield from _differences_at(text, fast, full, path)
 
 
-def _differences(fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
+def _end(text: str, spot: Spot) -> int:
+    """Return a spot's end: blank lines behind a block text belong to it or to nobody, and no edit sees which."""
+    return max(spot.start, len(text[: spot.end].rstrip()))
+
+
+def _differences_at(text: str, fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
     where = ".".join(map(str, path)) or "the document"
     if fast.kind == CLOSED:
         if (fast.start, fast.end, True) != (full.start, full.end, full.flow):
@@ -245,17 +249,17 @@ def _differences(fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[
         yield f"{where}: {fast.kind}, and {full.kind}"
         return
     if fast.kind == SCALAR:
-        if (fast.start, fast.end) != (full.start, full.end):
+        if (fast.start, _end(text, fast)) != (full.start, _end(text, full)):
             yield f"{where}: scalar {fast.start}-{fast.end}, {full.start}-{full.end}"
         return
-    if (fast.start, fast.end, fast.col, fast.first) != (full.start, full.end, full.col, full.first):
-        seen = [(each.start, each.end, each.col, each.first) for each in (fast, full)]
+    seen = [(each.start, _end(text, each), each.col, each.first) for each in (fast, full)]
+    if seen[0] != seen[1]:
         yield f"{where}: {fast.kind} at {seen[0]}, {seen[1]}"
     # The full one calls an unquoted key as Kubernetes does, the fast one as its reader does.
     if len(fast.keys) != len(full.keys) or len(fast.items) != len(full.items):
         yield f"{where}: keys {list(fast.keys)}, {list(full.keys)}; items {len(fast.items)}, {len(full.items)}"
         return
     for key, right in zip(fast.keys, full.keys.values(), strict=True):
-        yield from _differences(fast.keys[key], right, (*path, key))
+        yield from _differences(text, fast.keys[key], right, (*path, key))
     for number, (left, right) in enumerate(zip(fast.items, full.items, strict=True)):
-        yield from _differences(left, right, (*path, number))
+        yield from _differences(text, left, right, (*path, number))
