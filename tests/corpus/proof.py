@@ -18,7 +18,7 @@ from unittest import mock
 from postrender import blocks, composed, pods, rewrite, splice, stackvalues, wire, yamlfast, yamlio
 from postrender.errors import GrpoError
 from postrender.rewrite import Result, Rewriter
-from postrender.spots import CLOSED, SCALAR, Spot
+from postrender.spots import CLOSED, Spot
 from postrender.wire import Options
 from postrender.wiring import Wiring
 
@@ -225,41 +225,28 @@ def disagreements(text: str) -> list[str]:
         fast = blocks.scan(text)
     except blocks.NotPlainError:
         return []
-    return list(_differences(text, fast, composed.scan(text, "document"), ()))
+    return list(_differences(fast, composed.scan(text, "document"), ()))
 
 
-def _differences(text: str, fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
-    """Yield what differs below a place; what the fast one does not read is no difference."""
-    with contextlib.suppress(blocks.NotPlainError):
-        yield from _differences_at(text, fast, full, path)
-
-
-def _end(text: str, spot: Spot) -> int:
-    """Return a spot's end: blank lines behind a block text belong to it or to nobody, and no edit sees which."""
-    return max(spot.start, len(text[: spot.end].rstrip()))
-
-
-def _differences_at(text: str, fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
+def _differences(fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
+    """Yield what differs below a place: beginnings, columns, numbers; the ends show in what is edited by them."""
+    try:
+        keys, items = list(fast.keys), list(fast.items)
+    except blocks.NotPlainError:
+        # What the fast one does not read is no difference.
+        return
     where = ".".join(map(str, path)) or "the document"
     if fast.kind == CLOSED:
         if (fast.start, fast.end, True) != (full.start, full.end, full.flow):
             yield f"{where}: closed {fast.start}-{fast.end}, {full.kind} {full.start}-{full.end}"
         return
-    if fast.kind != full.kind or full.flow or full.shared:
-        yield f"{where}: {fast.kind}, and {full.kind}"
+    # The full one calls an unquoted key as Kubernetes does, the fast one as its reader does, so they are counted.
+    seen = (fast.kind, fast.start, fast.col, fast.first, len(keys), len(items), False)
+    there = (full.kind, full.start, full.col, full.first, len(full.keys), len(full.items), full.flow)
+    if seen != there:
+        yield f"{where}: {seen}, {there}"
         return
-    if fast.kind == SCALAR:
-        if (fast.start, _end(text, fast)) != (full.start, _end(text, full)):
-            yield f"{where}: scalar {fast.start}-{fast.end}, {full.start}-{full.end}"
-        return
-    seen = [(each.start, _end(text, each), each.col, each.first) for each in (fast, full)]
-    if seen[0] != seen[1]:
-        yield f"{where}: {fast.kind} at {seen[0]}, {seen[1]}"
-    # The full one calls an unquoted key as Kubernetes does, the fast one as its reader does.
-    if len(fast.keys) != len(full.keys) or len(fast.items) != len(full.items):
-        yield f"{where}: keys {list(fast.keys)}, {list(full.keys)}; items {len(fast.items)}, {len(full.items)}"
-        return
-    for key, right in zip(fast.keys, full.keys.values(), strict=True):
-        yield from _differences(text, fast.keys[key], right, (*path, key))
-    for number, (left, right) in enumerate(zip(fast.items, full.items, strict=True)):
-        yield from _differences(text, left, right, (*path, number))
+    for key, right in zip(keys, full.keys.values(), strict=True):
+        yield from _differences(fast.keys[key], right, (*path, key))
+    for number, (left, right) in enumerate(zip(items, full.items, strict=True)):
+        yield from _differences(left, right, (*path, number))
