@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Changes when the same values lead to other wiring.
 FORMAT: Final = 1
+# The init container that looks whether the node has what is mounted from it.
+CHECK: Final = "check-node"
 INTERFACES: Final = "networking.gke.io/interfaces"
 _MEBIBYTE = {"Mi": "Gi", "Gi": "Ti"}
 
@@ -207,7 +209,7 @@ class Wiring:
         amounts = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
         last = 'echo "check-node: driver folders and NCCL settings are in place"'
         return {
-            "name": "check-node",
+            "name": CHECK,
             "image": image,
             "imagePullPolicy": "IfNotPresent",
             "command": ["/bin/bash", "-c"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postrender.pods import sequence
 from postrender.transforms import Target, put
+from postrender.wiring import CHECK
 
 
 def apply(target: Target, *, init_containers: bool = False) -> None:
@@ -17,7 +18,8 @@ def apply(target: Target, *, init_containers: bool = False) -> None:
     _add(target, container, target.container_place("env"), wanted)
     if init_containers:
         for at, each in enumerate(sequence(target.pod.spec.get("initContainers"))):
-            if isinstance(each, dict):
+            # Ours needs no secret, and must look the same in a second run.
+            if isinstance(each, dict) and each.get("name") != CHECK:
                 place = target.place(f"spec.initContainers[{each.get('name', at)}].env")
                 _add(target, each, place, wiring.secrets())
 
