@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import pods, quoted
+from postrender import pods
 from postrender.decisions import FAIL, Decisions
 from postrender.transforms import Target, checknode, claims, environment, interfaces, placement, volumes
 from postrender.wiring import FORMAT
@@ -23,8 +23,6 @@ _LABEL_OF_OWNER = "grpo-charts/owner"
 # Labels that would make a queue of Kueue admit an object that has no pods.
 _KUEUE = "kueue.x-k8s.io/"
 _HOOK = "helm.sh/"
-# The remainder of a division is a fingerprint that takes no library to load.
-_PRIME = 2**32 - 5
 _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
@@ -79,22 +77,6 @@ class Wired:
         return str(metadata.get("name") or metadata.get("generateName") or "")
 
 
-def digest(wiring: Wiring) -> str:
-    """Return eight digits that are others when the values lead to another wiring."""
-    parts = [
-        wiring.annotations,
-        wiring.secrets(),
-        wiring.libraries(""),
-        wiring.nccl(),
-        wiring.volumes,
-        wiring.mounts,
-        wiring.selector("", ""),
-        wiring.tolerations(),
-        wiring.mode,
-    ]
-    return f"{int.from_bytes(quoted.flow(parts).encode(), 'big') % _PRIME:08x}"
-
-
 def clone(value: Plain) -> Plain:
     """Return a deep copy of plain data."""
     if isinstance(value, dict):
@@ -132,7 +114,7 @@ def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, opt
     if result.changed or (stamp is not None and targets):
         metadata = pods.mapping(result.item.get("metadata"))
         there = pods.mapping(metadata.get("annotations"))
-        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {digest(wiring)}"}
+        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {wiring.digest}"}
         result.item["metadata"] = metadata
     whole = [target for target in targets if target.whole]
     if whole:

@@ -78,7 +78,9 @@ class Fuzzer:
 
     def report(self) -> int:
         """Say what was done; return 1 where something failed."""
-        print(f"{self.tried:,} streams, {self.passed:,} passed on, {self.targets:,} targets, {len(self.failures)} failures")
+        print(
+            f"{self.tried:,} streams, {self.passed:,} passed on, {self.targets:,} targets, {len(self.failures)} failures"
+        )
         return 1 if self.failures else 0
 
 
@@ -94,7 +96,14 @@ def _guided(fuzzer: Fuzzer, seconds: int) -> None:
 
             os._exit(code)
 
-    words = [sys.argv[0], "-max_len=400", "-len_control=0", "-timeout=60", "-rss_limit_mb=4096", f"-max_total_time={seconds + 60}"]
+    words = [
+        sys.argv[0],
+        "-max_len=400",
+        "-len_control=0",
+        "-timeout=60",
+        "-rss_limit_mb=4096",
+        f"-max_total_time={seconds + 60}",
+    ]
     atheris.Setup(words, once)
     atheris.Fuzz()
 

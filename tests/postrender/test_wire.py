@@ -71,10 +71,10 @@ def test_wiring_twice_changes_nothing_more() -> None:
 
 
 def test_other_values_change_the_stamp_only_where_they_change_the_wiring(tmp_path: Any) -> None:
-    stamp = wire.digest(wiring())
-    assert wire.digest(wiring(tmp_path, "job: {attempt: 2}")) == stamp
-    assert wire.digest(wiring(tmp_path, "huggingface: {secret: {name: other}}")) != stamp
-    assert wire.digest(wiring(profile="h200")) != stamp
+    stamp = wiring().digest
+    assert wiring(tmp_path, "job: {attempt: 2}").digest == stamp
+    assert wiring(tmp_path, "huggingface: {secret: {name: other}}").digest != stamp
+    assert wiring(profile="h200").digest != stamp
 
 
 def test_fewer_gpus_get_the_secrets_only() -> None:
