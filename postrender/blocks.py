@@ -11,7 +11,7 @@ from __future__ import annotations
 from postrender.spots import CLOSED, LIST, MAP, SCALAR, Spot
 
 # Text that other readers may cut into lines, or indent, in another way.
-_ODD = ("\t", "\r", "\x85", "\u2028", "\u2029", "\ufeff", "<<:", "<< ")
+_ODD = ("\t", "\r", "\u2028", "\u2029", "\ufeff", "<<:", "<< ", *map(chr, (*range(127, 160), 0xFFFE, 0xFFFF)))
 # What a value must not start with here: anchors, aliases, tags.
 _MARKS = "&*!"
 _BEFORE_MARKS = frozenset(":-[{,?\n")

@@ -110,6 +110,9 @@ class Rewriter:
         def scan(text: str) -> Spot:
             from postrender import composed
 
+            if plain:
+                # The fast reader takes a key that stands twice, and what is behind the end of a root.
+                document.parse(text, plain=False)
             return composed.scan(text, document.name)
 
         def parse(text: str) -> Plain:

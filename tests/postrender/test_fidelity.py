@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from postrender import stackvalues, wire
+from postrender import stackvalues, wire, yamlio
 from postrender.errors import GrpoError, RenderError
 from postrender.helm import Embedded
 from postrender.wire import Options
@@ -147,7 +147,7 @@ def test_the_fast_scanner_sees_what_the_full_one_sees(name: str) -> None:
     for piece in proof.cut(data):
         text = piece.decode()
         try:
-            is_object = isinstance(proof.read(text), dict)
+            is_object = bool(yamlio.load_objects(text, name))
         except GrpoError:
             continue
         assert not is_object or proof.disagreements(text) == []
