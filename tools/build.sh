@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the pinned command-line tools and the control plane into .tools/ (git-ignored).
-# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart jobset gke-crds (default: all)
+# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform kustomize actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart jobset gke-crds (default: all)
 #
 # Each folder under tools/go is a Go module of its own that pins one program: `go install` refuses modules with
 # `replace` directives and modules whose version list the proxy does not serve. go.sum pins every dependency by digest.
@@ -43,6 +43,7 @@ copy_folder() {
 tool_helm3() { local v; v=$(version_of helm3 helm.sh/helm/v3); build helm3 helm3 helm.sh/helm/v3/cmd/helm "-X helm.sh/helm/v3/internal/version.version=$v"; }
 tool_helm4() { local v; v=$(version_of helm4 helm.sh/helm/v4); build helm4 helm4 helm.sh/helm/v4/cmd/helm "-X helm.sh/helm/v4/internal/version.version=$v"; }
 tool_kubeconform() { build kubeconform kubeconform github.com/yannh/kubeconform/cmd/kubeconform; }
+tool_kustomize() { build kustomize kustomize sigs.k8s.io/kustomize/kustomize/v5; }
 tool_actionlint() { build actionlint actionlint github.com/rhysd/actionlint/cmd/actionlint; }
 tool_etcd() { build etcd etcd go.etcd.io/etcd/server/v3; }
 tool_kwok() {
@@ -69,7 +70,7 @@ tool_kubernetes() {
   for c in kubectl kube-scheduler kube-controller-manager kube-apiserver; do build kubernetes "$c" "k8s.io/kubernetes/cmd/$c" "$flags"; done
 }
 
-for name in "${@:-helm4 helm3 kubeconform actionlint gke-crds kuberay kuberay-1.5 kuberay-chart jobset etcd kwok kubernetes}"; do
+for name in "${@:-helm4 helm3 kubeconform kustomize actionlint gke-crds kuberay kuberay-1.5 kuberay-chart jobset etcd kwok kubernetes}"; do
   for one in $name; do
     declare -F "tool_$one" >/dev/null || { echo "tools/build.sh: no tool called $one" >&2; exit 2; }
     "tool_$one"
