@@ -39,7 +39,7 @@ class PostRenderer:
         """Write the program, and the plugin where this Helm 4 looks for plugins."""
         self.folder.mkdir()
         code = START.format(root=str(self.repository))
-        self.program.write_text(f"#!/bin/sh\nexec '{sys.executable}' -c \"{code}\" \"$@\"\n")
+        self.program.write_text(f'#!/bin/sh\nexec \'{sys.executable}\' -c "{code}" "$@"\n')
         self.program.chmod(0o755)
         plugins = helm4.home / "data/plugins"
         command = [sys.executable, "-m", "postrender.cli", "helm-plugin", "dir", str(plugins)]
