@@ -5,16 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from conftest import NewStack
 from harness.apiserver import Tools
 from harness.controlplane import ControlPlane
 from harness.devices import allocated, published
+from harness.foreign import GPUS, RELEASE, Foreign, pods_of, until_ready
 from harness.helm import Helm, HelmError
 from harness.kube import Kube, KubectlError, Manifest, dump, load
 from harness.postrenderer import STAMP, PostRenderer, secrets, wiring
@@ -25,84 +24,12 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = Path(__file__).parent / "foreign"
 # Ours has one GPU node and theirs has two, so that both fit on the four of a machine beside one more.
 OURS = {"ray": {"workers": {"replicas": 1}}}
-RELEASE = "ray"
 COMBINATIONS = ["helm3-h200", "helm4-b200"]
-GPUS = {"limits": {"nvidia.com/gpu": 8}}
+UNTYPED = [{"name": "driver", "hostPath": {"path": "/home/kubernetes/bin/nvidia"}}]
 HOOK = {"helm.sh/hook": "post-install"}
 H200 = tuple(f"h200-{number}" for number in range(4))
 
-NewForeign = Callable[..., "Foreign"]
-
-
-@dataclass(frozen=True)
-class Foreign:
-    """KubeRay's own chart as a release beside `ours`, which has the same values files."""
-
-    ours: Stack
-    renderer: PostRenderer
-    chart: Path
-
-    @property
-    def cluster(self) -> str:
-        """The name that the chart gives to its RayCluster."""
-        return f"{RELEASE}-kuberay"
-
-    def options(self, wired: bool = True, **worker: object) -> list[str]:
-        """Give Helm the values of the chart, and the post-renderer its own."""
-        repository, _, tag = self.image().rpartition(":")
-        values = {
-            "image": {"repository": repository, "tag": tag},
-            "worker": {"replicas": 2, "resources": GPUS, **worker},
-        }
-        file = self.ours.work / f"values/{self.ours.namespace}-kuberay.yaml"
-        file.write_text(yaml.safe_dump(values))
-        post = self.renderer.words(self.ours.helm, *self.ours.options()) if wired else []
-        return [f"--values={file}", *post]
-
-    def image(self) -> str:
-        """Return the image of ours: what is known of an image is wiring, too."""
-        (cluster,) = (each for each in self.ours.render("raycluster") if each["kind"] == "RayCluster")
-        return str(cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["image"])
-
-    def install(self, wired: bool = True, **worker: object) -> None:
-        """Install the chart."""
-        self.ours.helm.install(RELEASE, self.chart, self.ours.namespace, self.options(wired, **worker))
-
-    def upgrade(self, wired: bool = True) -> None:
-        """Upgrade the release with the values that it has.
-
-        Without waiting: where only templates change, KubeRay does not write status.observedGeneration, for which
-        Helm 4 waits in vain.
-        """
-        self.ours.helm.upgrade(RELEASE, self.chart, self.ours.namespace, self.options(wired), safe=False)
-
-    def get(self) -> Manifest:
-        """Return the RayCluster."""
-        return self.ours.kube.get("raycluster", self.cluster, self.ours.namespace)
-
-    def stored(self) -> str:
-        """Return the text that Helm has stored."""
-        return self.ours.helm.run("get", "manifest", RELEASE, "--namespace", self.ours.namespace)
-
-    def stamp(self) -> str | None:
-        """Return the annotation by which a wired object is known."""
-        return dict(self.get()["metadata"].get("annotations", {})).get(STAMP)
-
-
-def pods_of(stack: Stack, cluster: str) -> list[Manifest]:
-    """Return the pods of one cluster, head first."""
-    return [pod for pod in stack.pods() if pod["metadata"]["labels"]["ray.io/cluster"] == cluster]
-
-
-def until_ready(stack: Stack, cluster: str) -> list[Manifest]:
-    """Wait until the operator calls a cluster ready; return its pods, head first."""
-
-    def ready() -> bool:
-        found = stack.kube.get("raycluster", cluster, stack.namespace)
-        return bool(found.get("status", {}).get("state") == "ready")
-
-    until(ready, f"RayCluster {cluster} ready", seen=lambda: stack.kube.events(stack.namespace))
-    return pods_of(stack, cluster)
+NewForeign = Callable[[Stack], Foreign]
 
 
 def same_wiring(ours: Stack, cluster: str, pods: list[Manifest]) -> None:
@@ -111,6 +38,7 @@ def same_wiring(ours: Stack, cluster: str, pods: list[Manifest]) -> None:
     wanted = wiring(worker, ours.cluster)
     assert wanted["checks"]
     assert wanted["mounts"]
+    assert len(pods) == 3
     for pod in pods[1:]:
         found = wiring(pod, cluster)
         assert {part for part in wanted if found[part] != wanted[part]} == set(), found
@@ -174,33 +102,34 @@ def test_a_refused_stream_does_not_reach_the_server(
     foreign = new_foreign(new_stack("b200", helm.program.name))
     namespace = foreign.ours.namespace
     before = kube.run("get", "secrets,configmaps", "-n", namespace, "-o", "name")
-    folder = {"name": "driver", "hostPath": {"path": "/home/kubernetes/bin/nvidia"}}
     with pytest.raises(HelmError) as refusal:
-        foreign.install(volumes=[folder])
+        foreign.install(volumes=UNTYPED)
     assert "grpo-post-render: refused, nothing was passed on" in str(refusal.value)
     assert "volume driver mounts /home/kubernetes/bin/nvidia of the node without a type" in str(refusal.value)
     assert "fix: write type: Directory beside the path" in str(refusal.value)
     assert kube.list("rayclusters", namespace) == []
     assert kube.run("get", "secrets,configmaps", "-n", namespace, "-o", "name") == before
-    with pytest.raises(HelmError):
+    with pytest.raises(HelmError, match="has no deployed releases"):
         foreign.upgrade()
 
 
 def test_hooks_are_wired_where_helm_sends_them(
     helm: Helm, new_stack: NewStack, renderer: PostRenderer, kube: Kube, tmp_path: Path
 ) -> None:
-    stack = new_stack("b200", helm.program.name)
+    """With devices, as Helm waits for a hook and makes no other object meanwhile."""
+    stack = new_stack("h200", helm.program.name, network={"mode": "dranet"})
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: app\nversion: 0.1.0\n")
     (tmp_path / "templates/jobs.yaml").write_text(dump([gpu_job("plain", {}), gpu_job("hook", HOOK)]))
-    helm.install("app", tmp_path, stack.namespace, renderer.words(helm, *stack.options()))
-    jobs = {name: kube.get("job", name, stack.namespace) for name in ("plain", "hook")}
-    wired = {name: STAMP in job["metadata"].get("annotations", {}) for name, job in jobs.items()}
-    assert wired == {"plain": True, "hook": helm.major == 4}
-    checks = {name: "initContainers" in job["spec"]["template"]["spec"] for name, job in jobs.items()}
-    assert checks == wired
-    helm.uninstall("app", stack.namespace)
-    kube.delete("job", "hook", stack.namespace)
+    with published(kube, H200, H200):
+        helm.install("app", tmp_path, stack.namespace, renderer.words(helm, *stack.options()))
+        jobs = {name: kube.get("job", name, stack.namespace) for name in ("plain", "hook")}
+        wired = {name: STAMP in job["metadata"].get("annotations", {}) for name, job in jobs.items()}
+        assert wired == {"plain": True, "hook": helm.major == 4}
+        claims = {name: "resourceClaims" in job["spec"]["template"]["spec"] for name, job in jobs.items()}
+        assert claims == wired
+        helm.uninstall("app", stack.namespace)
+        kube.run("delete", "job,resourceclaimtemplate", "--all", "-n", stack.namespace, "--timeout=60s")
 
 
 def gpu_job(name: str, annotations: dict[str, str]) -> Manifest:
@@ -252,7 +181,7 @@ def of_the_author(worker: Manifest) -> None:
     assert [each["mountPath"] for each in container["volumeMounts"]].count("/dev/shm") == 1
 
 
-MODES = {
+MODES: dict[str, dict[str, object]] = {
     "multiNetwork": {"tracking": {"wandb": {"enabled": True, "secret": {"name": "wandb", "key": "key"}}}},
     "dranet": {"network": {"mode": "dranet"}, "huggingface": {"offline": {"enabled": True}}},
     "none": {"network": {"mode": "none"}},
@@ -333,6 +262,14 @@ def test_what_is_stored_changes_nothing_when_it_is_applied(release: Foreign, kub
     assert kube.diff(load(stored), release.ours.namespace) == ""
     again = release.renderer.pipe(stored, *release.ours.options())
     assert (again.returncode, again.stdout) == (0, stored)
+
+
+def test_a_refused_upgrade_leaves_the_release_alone(release: Foreign) -> None:
+    before, stored = release.get()["metadata"]["generation"], release.stored()
+    with pytest.raises(HelmError, match="of the node without a type"):
+        release.upgrade(volumes=UNTYPED)
+    assert (release.get()["metadata"]["generation"], release.stored()) == (before, stored)
+    assert release.ours.helm.status(RELEASE, release.ours.namespace) == "deployed"
 
 
 def test_an_upgrade_without_the_post_renderer_shows(release: Foreign) -> None:
