@@ -23,6 +23,7 @@ _LABEL_OF_OWNER = "grpo-charts/owner"
 # Labels that would make a queue of Kueue admit an object that has no pods.
 _KUEUE = "kueue.x-k8s.io/"
 _HOOK = "helm.sh/"
+_WEIGHT = "helm.sh/hook-weight"
 _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
@@ -176,5 +177,16 @@ def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     labels = {key: value for key, value in pods.mapping(metadata.get("labels")).items() if not key.startswith(_KUEUE)}
     there = pods.mapping(metadata.get("annotations"))
     kept = {key: value for key, value in there.items() if key == _FILE or key.startswith(_HOOK)}
+    if f"{_HOOK}hook" in kept:
+        # Helm makes one hook after the other and waits for each: what its pods need must come first.
+        kept[_WEIGHT] = str(_weight(kept.get(_WEIGHT)) - 1)
     own = {"namespace": metadata.get("namespace"), "labels": labels, "annotations": kept}
     return {**new, "metadata": {**new["metadata"], **{key: value for key, value in own.items() if value}}}
+
+
+def _weight(there: Plain) -> int:
+    """Return the weight of a hook as Helm reads it: what is no number is none."""
+    try:
+        return int(str(there))
+    except ValueError:
+        return 0
