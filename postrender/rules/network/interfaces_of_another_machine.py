@@ -101,7 +101,8 @@ def _read(text: object) -> Interfaces | str:
         if not isinstance(name, str) or not name:
             return f"entry {number} has no interfaceName"
         if ("network" in entry) == ("interface" in entry):
-            return f"{name} has {'both' if 'network' in entry else 'neither'} network and interface, expected one"
+            found_both = "both network and" if "network" in entry else "neither network nor"
+            return f"{name} has {found_both} interface, expected one of them"
         if name in found:
             return f"{name} stands twice"
         found[name] = str(entry["network"]) if "network" in entry else None
