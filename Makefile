@@ -70,6 +70,7 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/lint.py
 	$(BIN)/python bench/render.py
 	$(BIN)/python bench/dead_values.py
+	$(BIN)/python bench/post_render.py
 
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh

@@ -36,6 +36,7 @@ class _Scanner:
     """Walk over the lines of one document; `at` is the line that comes next."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._lines = text.split("\n")
         self._starts = [0]
         for line in self._lines:
@@ -134,30 +135,69 @@ class _Scanner:
         return Spot(SCALAR, null, null)
 
     def _value(self, start: int, col: int) -> Spot:
-        """Read a value on the line of its key or dash; `col` is the column that what follows must not exceed."""
+        """Read a value on the line of its key or dash; `col` is the column that what goes on must exceed."""
         line = self._lines[self._at]
         here = self._starts[self._at]
         kind = line[start]
         if kind in "|>":
-            return self._text(here + start, col)
+            return self._block_text(here + start, col)
         if kind in "'\"":
-            end = _quoted_end(line, start)
+            end = self._quoted(here + start, col)
         elif kind in _CLOSERS:
-            end = _flow_end(line, start)
+            end = here + self._rest(line, _flow_end(line, start))
         elif kind in _INDICATORS or line[start : start + 2] == "- ":
             raise _NotPlainError
         else:
-            end = _plain_end(line, start)
+            end = here + self._rest(line, _plain_end(line, start))
+        self._at += 1
+        if self._next() > col:
+            if kind in _CLOSERS or kind in "'\"" or self._starts[self._at] - 1 != end:
+                raise _NotPlainError
+            end = self._continued(col)
+        return Spot(CLOSED if kind in _CLOSERS else SCALAR, here + start, end, flow=kind in _CLOSERS)
+
+    def _rest(self, line: str, end: int) -> int:
+        """Return the end of a value again; behind it only a comment may stand."""
         rest = line[end:].lstrip(" ")
         if rest and (rest[0] != "#" or line[end] != " "):
             raise _NotPlainError
-        self._at += 1
-        if self._next() > col:
-            # The value goes on, or the map below it would be an error.
-            raise _NotPlainError
-        return Spot(CLOSED if kind in _CLOSERS else SCALAR, here + start, here + end, flow=kind in _CLOSERS)
+        return end
 
-    def _text(self, start: int, col: int) -> Spot:
+    def _continued(self, col: int) -> int:
+        """Read the further lines of a text without quotes, and return its end."""
+        end = 0
+        while self._next() > col:
+            line = self._lines[self._at]
+            body = line.strip(" ")
+            if ": " in body or body[-1] == ":" or " #" in body or body[0] == "#":
+                raise _NotPlainError
+            end = self._starts[self._at] + len(line.rstrip(" "))
+            self._at += 1
+        return end
+
+    def _quoted(self, start: int, col: int) -> int:
+        """Return the end of a text in quotes, and go to the line on which it ends."""
+        text, quote = self._text, self._text[start]
+        end = text.find(quote, start + 1)
+        while end >= 0:
+            if quote == "'" and text[end + 1 : end + 2] == "'":
+                end = text.find(quote, end + 2)
+            elif quote == '"' and _is_escaped(text, end):
+                end = text.find(quote, end + 1)
+            else:
+                break
+        if end < 0:
+            raise _NotPlainError
+        while self._starts[self._at + 1] <= end:
+            self._at += 1
+            line = self._lines[self._at]
+            # Whatever is at the left of its key belongs to something else, or the text is damaged.
+            if line.strip(" ") and len(line) - len(line.lstrip(" ")) <= col:
+                raise _NotPlainError
+        self._rest(self._lines[self._at], end + 1 - self._starts[self._at])
+        return end + 1
+
+    def _block_text(self, start: int, col: int) -> Spot:
         """Read a block text: every line that is empty or deeper than what holds it."""
         lines = self._lines
         self._at += 1
@@ -189,20 +229,11 @@ def _key_end(line: str, start: int = 0) -> int:
     return -1 if " #" in line[start:end] or line[end - 1] == " " or end == start else end
 
 
-def _quoted_end(line: str, start: int) -> int:
-    quote = line[start]
-    at = start + 1
-    while at < len(line):
-        if line[at] == "\\" and quote == '"':
-            at += 2
-            continue
-        if line[at] == quote:
-            if quote == "'" and line[at + 1 : at + 2] == "'":
-                at += 2
-                continue
-            return at + 1
-        at += 1
-    raise _NotPlainError
+def _is_escaped(text: str, at: int) -> bool:
+    slashes = at
+    while text[slashes - 1] == "\\":
+        slashes -= 1
+    return (at - slashes) % 2 == 1
 
 
 def _flow_end(line: str, start: int) -> int:

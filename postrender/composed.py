@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import yamlio
+from postrender import scalars, yamlio
 from postrender.errors import InputError
 from postrender.spots import LIST, MAP, SCALAR, Spot
 
@@ -61,7 +61,7 @@ class _Reader:
             if not is_text:
                 self._spot(event, depth + 1)
             # A key that is no text is nothing that anybody wires.
-            key = event.value if is_text else f"\0{event.start_mark.index}"
+            key = _key(event) if is_text else f"\0{event.start_mark.index}"
             spot.keys[key] = value = self.spot(depth + 1)
             spot.end = value.end if value.start > spot.start else spot.end
         if spot.flow:
@@ -79,3 +79,12 @@ class _Reader:
             spot.end = item.end if item.start > spot.start else spot.end
         if spot.flow:
             spot.end = event.end_mark.index
+
+
+def _key(event: Foreign) -> str:
+    """Return a key as Kubernetes reads it: the unquoted n is the text false."""
+    text: str = event.value
+    value = scalars.resolve(text) if event.implicit[0] else text
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int) else text

@@ -6,6 +6,7 @@ needed, and neither `re` nor `json` nor a YAML library with positions is, while 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -226,6 +227,8 @@ def main(argv: list[str] | None = None) -> int:
     # Python has no stream where the shell has closed one (<&-).
     if sys.stdin is None or sys.stdout is None or sys.stderr is None:
         return EXIT_CANNOT_RUN
+    # This program ends soon, and makes nothing that only the collector could free.
+    gc.disable()
     try:
         return _run(arguments)
     except GrpoError as error:

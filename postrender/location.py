@@ -6,7 +6,8 @@ from __future__ import annotations
 class Location:
     """Hold a file name, a line and a column, both counted from 1.
 
-    Line 0 means the file as a whole, column 0 the line as a whole."""
+    Line 0 means the file as a whole, column 0 the line as a whole.
+    """
 
     __slots__ = ("col", "file", "line")
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from postrender.plain import Plain
 
-_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _IN_KEYS = _LETTERS | frozenset("0123456789./_-")
 # Keys that YAML 1.1 reads as booleans or null.
@@ -20,17 +19,16 @@ _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
 def text(value: str) -> str:
-    """Return a string in double quotes; raise ValueError for half a surrogate pair, which UTF-8 cannot hold."""
-    if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
-        return f'"{value}"'
-    value.encode("utf-8")
-    return f'"{"".join(map(_character, value))}"'
+    """Return a string in double quotes; raise UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    if not (escaped.isascii() and escaped.isprintable()):
+        escaped.encode("utf-8")
+        escaped = "".join(map(_visible, escaped))
+    return f'"{escaped}"'
 
 
-def _character(each: str) -> str:
-    if each in _ESCAPES:
-        return _ESCAPES[each]
-    # Invisible: control characters, and what other readers take for a line end or a byte order mark.
+def _visible(each: str) -> str:
+    # Control characters, and what other readers take for a line end or a byte order mark.
     return each if each.isprintable() or ord(each) > 0xFFFF else f"\\u{ord(each):04x}"
 
 

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from postrender.wiring import Wiring
 
 
+# One of these is in the text of every target; the second ones for lists of objects, whose kinds are not at the margin.
+_WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
+
+
 class Refusal:
     """One reason not to pass a stream on; `at` names the document and the line in the stream."""
 
@@ -73,34 +77,49 @@ class Rewriter:
         return self._result
 
     def _is_candidate(self, document: Document) -> bool:
+        """Say whether a document may hold a target; bytes are searched, as most documents need not be read."""
         kind = _kind(document)
-        if kind is None:
-            return self._data.find(b"containers", document.start, document.end) >= 0
-        return pods.is_known(kind) or kind in self._options.templates
+        if kind in pods.RAY or kind in self._options.templates:
+            return True
+        if kind is not None and not pods.is_known(kind):
+            return False
+        return any(document.data.find(word, document.start, document.end) >= 0 for word in _WORDS)
 
     def _wire(self, document: Document) -> None:
         text = document.text()
-        plain = blocks.scan(text) is not None
-        before = _parse(document, text, plain=plain)
-        after, done = wire.wire(before, self._wiring, self._options)
-        self._note(document, text, before, done)
+        root = blocks.scan(text) if _is_doubtful(text) else None
+        plain = _has_plain_gpus(text) and (root is not None or not _is_doubtful(text))
+        before, after, done = self._wired(document, text, plain=plain)
+        if plain and any(each.changed for each in done):
+            root = root or blocks.scan(text)
+            if root is None or any(each.conflicts for each in done):
+                # What differs may be one value in two spellings: `readOnly: yes`.
+                plain, root = False, None
+                before, after, done = self._wired(document, text, plain=False)
+        self._note(document, before, done)
         changed = any(each.changed for each in done)
         if isinstance(after, dict) and after.get("kind") in pods.HOLDERS:
             changed |= self._put_into_holder(document, after, done)
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
-            new = self._spliced(document, text, before, after, plain=plain)
+            new = self._spliced(document, text, before, after, root if plain else None)
             self._edits.append((document.start, document.end, new.encode("utf-8")))
         self._result.wired += [(document, each) for each in done]
 
-    def _spliced(self, document: Document, text: str, before: Plain, after: Plain, *, plain: bool) -> str:
-        def full(text: str) -> Spot:
+    def _wired(self, document: Document, text: str, *, plain: bool) -> tuple[Plain, Plain, list[Wired]]:
+        before = _parse(document, text, plain=plain)
+        return before, *wire.wire(before, self._wiring, self._options)
+
+    def _spliced(self, document: Document, text: str, before: Plain, after: Plain, root: Spot | None) -> str:
+        def scan(text: str) -> Spot:
             from postrender import composed
 
             return composed.scan(text, document.name)
 
+        def parse(text: str) -> Plain:
+            return _parse(document, text, plain=root is not None)
+
         try:
-            scans = [blocks.scan, full] if plain else [full]
-            return splice.edited(text, before, after, lambda new: _parse(document, new, plain=plain), scans)
+            return splice.edited(text, before, after, parse, scan, root)
         except InputError as error:
             raise document.moved(error) from error
 
@@ -112,9 +131,9 @@ class Rewriter:
             value = yamlfast.parse(text)
         except ValueError:
             value = document.parse(text, plain=False)
-        self._note(document, text, value, [])
+        self._note(document, value, [])
 
-    def _note(self, document: Document, text: str, value: Plain, done: list[Wired]) -> None:
+    def _note(self, document: Document, value: Plain, done: list[Wired]) -> None:
         """Keep what the gate judges: every object by its identity, and the pods of those that were wired."""
         if value is None or not self._gate:
             return
@@ -158,13 +177,13 @@ class Rewriter:
         for document in stream.split(self._data):
             if self._data.find(kind.encode(), document.start, document.end) >= 0:
                 text = document.text()
-                value = _parse(document, text, plain=blocks.scan(text) is not None)
+                value = _parse(document, text, plain=not _is_doubtful(text))
                 yield from (item for _, item in pods.objects(value) if item.get("kind") == kind)
 
     def _refuse_missing_selection(self) -> None:
         there = {(each.kind.lower(), each.name) for _, each in self._result.wired}
         for kind, name in sorted(self._options.select - there):
-            what = f"--select {kind}/{name}: the stream has no such object with pods"
+            what = f"--select {kind}/{name}: the stream has no such object with pods to wire"
             raise InputError(what, fix="write KIND/NAME as in the stream, in small letters")
 
     def _refuse_conflicts(self) -> None:
@@ -204,6 +223,21 @@ def _parse(document: Document, text: str, *, plain: bool) -> Plain:
         return document.parse(text, plain=plain)
     except ValueError:
         return document.parse(text, plain=False)
+
+
+def _is_doubtful(text: str) -> bool:
+    """Say whether a text may have anchors, aliases, tags or merge keys, which the fast reader reads in its own way."""
+    return any(mark in text for mark in ("<<", "&", "*", "!"))
+
+
+def _has_plain_gpus(text: str) -> bool:
+    """Say whether every number of GPUs is written so that all readers see the same one: not 010, 8.0 or 0b1000."""
+    for part in text.split(pods.GPU)[1:]:
+        name, colon, value = part.partition("\n")[0].partition(":")
+        number = value.partition(" #")[0].strip(" \"'\r,}")
+        if colon and not name.strip(" \"'") and not (number.isdecimal() and (number[0] != "0" or number == "0")):
+            return False
+    return True
 
 
 def _kind(document: Document) -> str | None:

@@ -12,7 +12,7 @@ from postrender.spots import CLOSED, LIST, MAP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from postrender.plain import Plain
@@ -37,26 +37,46 @@ def same(left: Plain, right: Plain) -> bool:
     return bool(left == right)
 
 
+def _is(found: Plain, before: Plain, after: Plain) -> bool:
+    """Say whether what is read is what was asked for; types count where something has changed."""
+    if before == after:
+        # Text that nobody touched reads as it did.
+        return bool(found == after)
+    if isinstance(before, dict) and isinstance(after, dict) and isinstance(found, dict):
+        return found.keys() == after.keys() and all(
+            _is(found[key], before[key], value) if key in before else same(found[key], value)
+            for key, value in after.items()
+        )
+    if isinstance(before, list) and isinstance(after, list) and isinstance(found, list) and len(found) == len(after):
+        new = len(after) - len(before)
+        if new >= 0:
+            return all(map(same, found[:new], after[:new])) and all(map(_is, found[new:], before, after[new:]))
+    return same(found, after)
+
+
 def edited(
-    text: str, before: Plain, after: Plain, parse: Callable[[str], Plain], scans: Sequence[Callable[[str], Spot | None]]
+    text: str,
+    before: Plain,
+    after: Plain,
+    parse: Callable[[str], Plain],
+    scan: Callable[[str], Spot],
+    fast: Spot | None = None,
 ) -> str:
     """Return the text that reads as `after`, where `text` reads as `before`.
 
-    `parse` reads a text. Each of `scans` finds the spots of a text, or gives None; the last one has the last word.
-    Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
+    `parse` reads a text; `scan` finds the spots of a text where those that the fast scanner found do not do. Raises
+    SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
-    *tries, last = scans
-    for scan in tries:
-        root = scan(text)
+    if fast is not None:
         try:
-            result = _apply(text, _edits(text, root, before, after)) if root else None
-            if result is not None and same(parse(result), after):
+            result = _apply(text, _edits(text, fast, before, after))
+            if _is(parse(result), before, after):
                 return result
-        except (_ClosedError, SpliceError, InputError):
-            continue
-    root = last(text)
-    result = _apply(text, _edits(text, root, before, after)) if root else text
-    if not same(parse(result), after):
+        except (_ClosedError, InputError):
+            # The full scanner has the last word, and the better reason.
+            pass
+    result = _apply(text, _edits(text, scan(text), before, after))
+    if not _is(parse(result), before, after):
         raise SpliceError("the edited document would not read as it should; an anchor or a merge key may be in the way")
     return result
 
@@ -87,7 +107,7 @@ class _Editor:
 
     def walk(self, spot: Spot, before: Plain, after: Plain, *, flow: bool = False) -> None:
         """Compare, and go down to where the two differ; `flow` says that the value stands in braces or brackets."""
-        if same(before, after):
+        if before == after:
             return
         if isinstance(before, dict) and isinstance(after, dict) and before and before.keys() <= after.keys():
             self._walk_map(spot, before, after, flow or spot.flow)
@@ -104,7 +124,7 @@ class _Editor:
         for key, value in before.items():
             if key in spot.keys:
                 self.walk(spot.keys[key], value, after[key], flow=flow)
-            elif not same(value, after[key]):
+            elif value != after[key]:
                 raise SpliceError(f"the key {key} cannot be found in the text")
         if new and flow:
             self._put(spot.start + 1, spot.start + 1, quoted.flow(new)[1:-1] + ", ")
@@ -125,7 +145,8 @@ class _Editor:
 
     def _insert_entries(self, spot: Spot, lines: list[str]) -> None:
         first = next(iter(spot.keys.values()))
-        if first.start < spot.first or "\n" in self._text[first.start : first.end]:
+        is_nested = first.kind in (MAP, LIST) and not first.flow
+        if is_nested or first.start < spot.first or "\n" in self._text[first.start : first.end]:
             self._insert_before(spot, lines)
             return
         # Behind the line of the first entry, which for a container is its name.
@@ -161,7 +182,8 @@ class _Editor:
             line = self._text[begin : spot.start]
             col = len(line) - len(line.lstrip(" -")) + 2
             lines = quoted.block(after) if isinstance(after, dict) else quoted.items(after)
-            self._put(spot.start, spot.end, "".join(f"{self._end}{' ' * col}{each}" for each in lines))
+            start = begin + len(line.rstrip(" "))
+            self._put(start, spot.end, "".join(f"{self._end}{' ' * col}{each}" for each in lines))
             return
         space = " " if spot.start == spot.end and self._text[spot.start - 1 : spot.start] not in (" ", "") else ""
         self._put(spot.start, spot.end, space + quoted.flow(after))

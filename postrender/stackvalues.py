@@ -21,17 +21,16 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     Raises UnreadableError and InputError as `values.load` does, and InputError where a key is misspelt, missing or of
     the wrong type.
     """
-    trees = [yamlfast.load(textio.read_bytes(file)) for file in files]
+    known = _packaged(paths.wiring_schema())
+    trees = [yamlfast.load(_only(textio.read_bytes(file), known["properties"])) for file in files]
     profiles = {values.profile_name(tree or {}) for tree in trees} - {""}
     if None in trees or len(profiles) > 1:
         # Something that only the full reader knows, or that it can point at.
-        merged = values.load(files).as_helm_merges()
-    else:
-        merged = {}
-        for tree in trees:
-            merged = values.overlay(merged, tree or {})
-    known = _packaged(paths.wiring_schema())
-    whole = values.without_nulls(values.overlay(_packaged(paths.defaults("raycluster")), merged))
+        trees = [values.load(files).as_helm_merges()]
+    merged = known["default"]
+    for tree in trees:
+        merged = values.overlay(merged, tree or {})
+    whole = values.without_nulls(merged)
     sections = {name: whole[name] for name in known["properties"] if name in whole}
     if not sections.get("accelerator"):
         raise InputError(
@@ -48,6 +47,23 @@ def load(files: Sequence[str]) -> dict[str, Any]:
             fix=f"grpo lint {words} says what is expected",
         )
     return sections
+
+
+def _only(data: bytes, sections: Mapping[str, Any]) -> bytes:
+    """Return a values file without the sections that wiring does not follow from, where each surely ends.
+
+    A quote that is open at the end of a line could make what follows at the margin a text, and no section.
+    """
+    kept, keep = [], True
+    for line in data.split(b"\n"):
+        if line[:1] not in (b" ", b"", b"#", b"\r"):
+            name, colon, _ = line.partition(b":")
+            keep = not colon or not name.isalnum() or name.decode() in sections
+        if keep:
+            kept.append(line)
+        elif line.count(b'"') % 2 or line.count(b"'") % 2:
+            return data
+    return b"\n".join(kept)
 
 
 def _packaged(path: str) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
-
 from postrender import pods, quoted
 from postrender.decisions import FAIL, Decisions
 from postrender.transforms import Target, checknode, claims, environment, interfaces, placement, volumes
@@ -25,6 +23,8 @@ _LABEL_OF_OWNER = "grpo-charts/owner"
 # Labels that would make a queue of Kueue admit an object that has no pods.
 _KUEUE = "kueue.x-k8s.io/"
 _HOOK = "helm.sh/"
+# The remainder of a division is a fingerprint that takes no library to load.
+_PRIME = 2**32 - 5
 _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
@@ -92,7 +92,7 @@ def digest(wiring: Wiring) -> str:
         wiring.tolerations(),
         wiring.mode,
     ]
-    return f"{binascii.crc32(quoted.flow(parts).encode()):08x}"
+    return f"{int.from_bytes(quoted.flow(parts).encode(), 'big') % _PRIME:08x}"
 
 
 def clone(value: Plain) -> Plain:
@@ -107,17 +107,15 @@ def wire(document: Plain, wiring: Wiring, options: Options) -> tuple[Plain, list
     if not any(pods.pods(item, options.templates) for _, item in pods.objects(document)):
         return document, []
     after = clone(document)
-    done = [
-        _wire_object(Wired(path, item, found), wiring, options)
-        for path, item in pods.objects(after)
-        if (found := pods.pods(item, options.templates))
-    ]
+    done = []
+    for (path, item), (_, original) in zip(pods.objects(after), pods.objects(document), strict=True):
+        if found := pods.pods(item, options.templates):
+            done.append(_wire_object(Wired(path, item, found), original, wiring, options))
     return after, done
 
 
-def _wire_object(result: Wired, wiring: Wiring, options: Options) -> Wired:
-    metadata = pods.mapping(result.item.get("metadata"))
-    stamp = pods.mapping(metadata.get("annotations")).get(STAMP)
+def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, options: Options) -> Wired:
+    stamp = pods.mapping(pods.mapping(result.item.get("metadata")).get("annotations")).get(STAMP)
     if options.select and (result.kind.lower(), result.name) not in options.select:
         result.skipped.append({"pod": "all", "reason": "not selected"})
         return result
@@ -126,15 +124,15 @@ def _wire_object(result: Wired, wiring: Wiring, options: Options) -> Wired:
         return result
     decisions = Decisions(options.policy)
     targets = _targets(result, wiring, decisions)
-    before = clone(result.item)
     for target in targets:
         _apply(target, options)
         result.pods.append(target.place("spec"))
     result.conflicts = decisions.conflicts
-    result.changed = result.item != before
+    result.changed = result.item != original
     if result.changed or (stamp is not None and targets):
-        metadata.setdefault("annotations", {})
-        metadata["annotations"] = {**pods.mapping(metadata["annotations"]), STAMP: f"{FORMAT} {digest(wiring)}"}
+        metadata = pods.mapping(result.item.get("metadata"))
+        there = pods.mapping(metadata.get("annotations"))
+        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {digest(wiring)}"}
         result.item["metadata"] = metadata
     whole = [target for target in targets if target.whole]
     if whole:

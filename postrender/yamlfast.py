@@ -54,6 +54,8 @@ def load(data: bytes) -> dict[str, Any] | None:
 
 # The library does not survive lists nested some thousand levels deep, and reads the first of several documents only.
 _DEEP = "- " * (_MAX_DASHES + 1)
+# It ends a text at the first NUL, and takes other characters that no text may hold.
+_CONTROL = bytes({*range(32), 127} - {9, 10, 13})
 
 
 def parse(text: str) -> Plain:
@@ -63,6 +65,9 @@ def parse(text: str) -> Plain:
     """
     if _DEEP in text or "\n..." in text or "\n%" in text or text[:1] in ("%", "\ufeff") or " " * 1000 in text:
         raise ValueError("not for this reader")
+    data = text.encode("utf-8")
+    if len(data.translate(None, _CONTROL)) != len(data):
+        raise ValueError("a control character")
     try:
         from yaml12 import parse_yaml
     except ImportError as error:

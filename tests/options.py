@@ -109,6 +109,7 @@ FACTORS: dict[str, dict[str, Values]] = {
         "on": {"ray": {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}},
     },
     "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}}},
+    "wiring": {"on": {}, "off": {"stack": {"wiring": {"enabled": False}}}},
     "pods": {
         "plain": {},
         "extras": {"ray": {"head": EXTRAS, "workers": EXTRAS, "env": {"ALL": {"value": "1"}}}},
@@ -252,6 +253,7 @@ ALL: Row = {
     "token": "on",
     "protection": "on",
     "upgrade": "recreate",
+    "wiring": "on",
     "pods": "extras",
 }
 MAXIMAL: tuple[Row, ...] = (

@@ -1,4 +1,4 @@
-"""Write the schema of the sections that wiring follows from, without all that the post-renderer has no time for.
+"""Write the schema of the sections that wiring follows from, with their defaults and without all that the post-renderer has no time for.
 
 It starts with every install, and a JSON Schema library alone takes longer to load than all of its work. What does not
 fit this small schema is for the whole one to judge.
@@ -6,6 +6,7 @@ fit this small schema is for the whole one to judge.
 
 from __future__ import annotations
 
+from postrender.docs import reference
 from postrender.docs.files import lines_json
 from postrender.docs.schemas import has_default
 from postrender.docs.sources import Schema, Sources
@@ -15,12 +16,15 @@ PATH = "schemas/wiring.schema.json"
 SECTIONS = ("stack", "platform", "accelerator", "network", "huggingface", "tracking", "images")
 # Elsewhere only what has a default is required: who wires a chart of somebody else names no stack, and no image.
 _WHOLE = "accelerator"
+# The chart whose defaults hold for pods.
+_CHART = "raycluster"
 
 
 def render(sources: Sources) -> str:
     """Return the text of the schema; every object in it is strict."""
     sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in SECTIONS}
-    return lines_json({"required": SECTIONS, "properties": sections})
+    defaults = {name: reference.defaults(sources, _CHART).get(name, {}) for name in SECTIONS if name != _WHOLE}
+    return lines_json({"default": defaults, "required": SECTIONS, "properties": sections})
 
 
 def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:

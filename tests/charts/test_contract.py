@@ -32,7 +32,7 @@ VARIABLES: dict[str, dict[str, Any]] = {
 }
 # Every optional part of the contract in use, so that the walk below meets each leaf.
 EVERYTHING: dict[str, Any] = {
-    "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}},
+    "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}, "wiring": {"enabled": True}},
     "network": {"rdma": {"subnets": {"rdma-3": "special"}}, "rdmaInstaller": {"enabled": True}},
     "storage": {
         "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc", "gcsfuse": {"enabled": True}}},

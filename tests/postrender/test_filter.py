@@ -13,7 +13,7 @@ import pytest
 from postrender import filter as post_render
 from postrender import tokens
 from tests.conftest import ROOT, require_tool
-from tests.postrender.streams import RAYCLUSTER, documents
+from tests.postrender.streams import RAYCLUSTER, documents, pod
 from tests.postrender.test_tokens import EXAMPLES
 
 START = "import sys; from postrender.filter import main; sys.exit(main())"
@@ -289,3 +289,22 @@ def test_a_missing_list_of_shapes_ends_it_without_a_traceback(
         assert post_render.main(["--values", "none.yaml"]) == 3
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "grpo-post-render: the list of token shapes cannot be read: /none/tokens.yaml"
+
+
+@pytest.mark.parametrize("number", ["8", '"8"', "'8'", "8.0", "8e0", "010", "0b1000", "8_", "8 # all", "0x8"])
+def test_gpus_in_every_spelling_that_kubernetes_reads_as_eight(number: str) -> None:
+    done = run(pod().replace("nvidia.com/gpu: 8", f"nvidia.com/gpu: {number}").encode(), *VALUES)
+    assert b"NCCL_NET" in done.stdout
+
+
+@pytest.mark.parametrize("bad", [b"\0", b"\x07", b"\x7f"])
+def test_control_characters_are_refused(bad: bytes) -> None:
+    done = run(pod().replace("busybox", "busybox" + bad.decode()).encode(), *VALUES)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"document 1, line 8" in done.stderr
+
+
+def test_what_is_the_same_in_another_spelling_is_no_conflict() -> None:
+    mount = "      volumeMounts:\n        - {name: host-gib, mountPath: /usr/local/gib, readOnly: yes}\n"
+    done = run(pod().replace("      resources", f"{mount}      resources").encode(), *VALUES)
+    assert (done.returncode, b"readOnly: yes" in done.stdout) == (0, True), done.stderr

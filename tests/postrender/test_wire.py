@@ -251,3 +251,13 @@ def test_what_is_known_of_an_image_holds_for_that_image(tmp_path: Any) -> None:
     after, _ = wired(pod(), wiring(tmp_path, image.replace("busybox", "other")))
     assert after["spec"]["containers"][0]["env"][0]["value"].startswith("/usr/local/nvidia/lib64")
     assert "999" not in after["spec"]["initContainers"][0]["args"][0]
+
+
+def test_a_pod_without_metadata_keeps_its_interfaces() -> None:
+    text = pod().replace("metadata:\n  name: pod\n", "metadata:\n")
+    after, _ = wired(text)
+    assert {*after["metadata"]["annotations"]} == {
+        "networking.gke.io/default-interface",
+        "networking.gke.io/interfaces",
+        STAMP,
+    }

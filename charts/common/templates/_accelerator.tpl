@@ -60,9 +60,11 @@
 {{- printf "%s-rdma" (include "common.owner" .) -}}
 {{- end }}
 
-{{/* common.claimTemplate: the ResourceClaimTemplate as a document, for the chart that owns the pods.
+{{/* common.claimTemplate: the ResourceClaimTemplate as a document, for the chart that owns the pods; nothing where the charts do not wire.
                                                                   include "common.claimTemplate" $ */}}
 {{- define "common.claimTemplate" -}}
+{{- $devices := include "common.rdmaInterfaces" . | fromJsonArray | len -}}
+{{- if .Values.stack.wiring.enabled -}}
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
 metadata:
@@ -78,18 +80,20 @@ spec:
           exactly:
             deviceClassName: mrdma.google.com
             allocationMode: ExactCount
-            count: {{ include "common.rdmaInterfaces" . | fromJsonArray | len }}
+            count: {{ $devices }}
+{{- end -}}
 {{- end }}
 
 {{/* common.computeDomain: the NVLink domain of the stack as a document, for the chart that owns the pods; nothing where NVLink ends at
-     the node. NVIDIA's DRA driver makes the claim template that the pods name.
+     the node or the charts do not wire. NVIDIA's DRA driver makes the claim template that the pods name.
                                                                   include "common.computeDomain" $ */}}
 {{- define "common.computeDomain" -}}
 {{- with .Values.accelerator.nvlinkDomainNodes -}}
-{{- $nodes := include "common.gpuNodes" $ | int64 -}}
+{{- $nodes := include "common.domainNodes" $ | int64 -}}
 {{- if gt $nodes (int64 .) -}}
 {{- fail (printf "the cluster has %d GPU nodes, and an NVLink domain of %s has %d at most: lower ray.workers.replicas" $nodes $.Values.accelerator.name (int64 .)) -}}
 {{- end -}}
+{{- if $.Values.stack.wiring.enabled -}}
 apiVersion: resource.nvidia.com/v1beta1
 kind: ComputeDomain
 metadata:
@@ -103,10 +107,19 @@ spec:
     resourceClaimTemplate:
       name: {{ include "common.computeDomainName" $ | quote }}
 {{- end -}}
+{{- end -}}
 {{- end }}
 
 {{/* common.computeDomainName: name of the ComputeDomain and of its claim template. The spec of a domain is immutable, so that another
      number of nodes is another domain.                           include "common.computeDomainName" $ */}}
 {{- define "common.computeDomainName" -}}
-{{- printf "%s-nvlink-%d" (include "common.owner" .) (include "common.gpuNodes" . | int64) -}}
+{{- printf "%s-nvlink-%d" (include "common.owner" .) (include "common.domainNodes" . | int64) -}}
+{{- end }}
+
+{{/* common.domainNodes: GPU nodes of the cluster that this chart makes; a task's own cluster has no node more than it needs.
+                                                                  include "common.domainNodes" $ | int64 */}}
+{{- define "common.domainNodes" -}}
+{{- $replicas := .Values.ray.workers.replicas -}}
+{{- if eq .Chart.Name "grpo-job" }}{{ $replicas = include "grpo.ephemeralReplicas" . }}{{ end -}}
+{{- add (int64 $replicas) (ternary 1 0 .Values.ray.head.gpus.enabled) -}}
 {{- end }}

@@ -1,30 +1,15 @@
-{{/* common.environment: variables of head and workers alike, as JSON list. The driver runs on the head, and NeMo RL gives the driver's
-     environment to every worker: what differs here would overwrite the workers' own. PATH is the image's on both.
+{{/* common.environment: variables of head and workers alike that are no wiring, as JSON list. PATH is the image's on both.
                                                                   include "common.environment" $ | fromJsonArray */}}
 {{- define "common.environment" -}}
-{{- $environment := list -}}
-{{- /* Elsewhere than on GKE the container toolkit brings the driver's libraries, and the image's own path stays as it is. */ -}}
-{{- if and (include "common.isGoogle" .) .Values.accelerator.libraryPath -}}
-{{- $libraries := list .Values.images.training.libraryPath .Values.accelerator.libraryPath | compact | join ":" -}}
-{{- $environment = list (dict "name" "LD_LIBRARY_PATH" "value" $libraries) -}}
-{{- end -}}
-{{- if .Values.huggingface.offline.enabled -}}
-{{- $environment = append $environment (dict "name" "HF_HUB_OFFLINE" "value" "1") -}}
-{{- else -}}
-{{- $environment = append $environment (include "common.fromSecret" (list "HF_TOKEN" .Values.huggingface.secret) | fromJson) -}}
-{{- end -}}
-{{- $cache := .Values.huggingface.cache -}}
+{{- $environment := list -}}{{- $cache := .Values.huggingface.cache -}}
 {{- if $cache.volume -}}
 {{- $mount := include "common.mountPath" (list . "huggingface.cache.volume" $cache.volume) -}}
-{{- $environment = append $environment (dict "name" "HF_HOME" "value" (printf "%s/%s" $mount $cache.path)) -}}
+{{- $environment = list (dict "name" "HF_HOME" "value" (printf "%s/%s" $mount $cache.path)) -}}
 {{- if and .Values.huggingface.offline.enabled (hasKey (get (include "common.volumes" . | fromJson) $cache.volume) "ephemeral") -}}
 {{- fail (printf "huggingface.offline.enabled needs a cache that holds something, and huggingface.cache.volume %q is local disk, empty in each new pod: name a volume that stays" $cache.volume) -}}
 {{- end -}}
 {{- else if .Values.huggingface.offline.enabled -}}
 {{- fail "huggingface.offline.enabled needs a cache: set huggingface.cache.volume to the volume that holds weights and data" -}}
-{{- end -}}
-{{- if .Values.tracking.wandb.enabled -}}
-{{- $environment = append $environment (include "common.fromSecret" (list "WANDB_API_KEY" .Values.tracking.wandb.secret) | fromJson) -}}
 {{- end -}}
 {{- toJson $environment -}}
 {{- end }}
@@ -84,11 +69,11 @@
   "RAY_AUTH_MODE" "RAY_AUTH_TOKEN" "RAY_enable_autoscaler_v2" "REDIS_USERNAME" "REDIS_PASSWORD" "RAY_REDIS_ADDRESS") -}}
 {{- end }}
 
-{{/* common.ownVariables: names that the charts set on head or workers, as JSON list. The head counts for both, because the driver's
-     environment overwrites the workers'.                         include "common.ownVariables" $ | fromJsonArray */}}
+{{/* common.ownVariables: names that the charts or the post-renderer set on head or workers, as JSON list. The head counts for both,
+     because the driver's environment overwrites the workers'.    include "common.ownVariables" $ | fromJsonArray */}}
 {{- define "common.ownVariables" -}}
 {{- $names := list "GRPO_CLUSTER_FACTS" "RAY_JOB_STOP_WAIT_TIME_S" "HF_TOKEN" "HF_HUB_OFFLINE" "WANDB_API_KEY" -}}
-{{- range concat (include "common.environment" . | fromJsonArray) (include "common.wiring.environment" . | fromJsonArray) -}}
+{{- range concat (include "common.wiring.variables" . | fromJsonArray) (include "common.wiring.nccl" . | fromJsonArray) (include "common.environment" . | fromJsonArray) -}}
 {{- $names = append $names .name -}}
 {{- end -}}
 {{- uniq $names | toJson -}}

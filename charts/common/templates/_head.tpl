@@ -1,6 +1,9 @@
-{{/* common.pod.head: pod template of the Ray head, as JSON. Without GPUs it keeps away from GPU nodes, where it would take the place of a
-     worker; with GPUs it is one.                                 include "common.pod.head" $ | fromJson */}}
+{{/* common.pod.head: pod template of the Ray head, as JSON, with its wiring where WIRED is true. Without GPUs it keeps away from GPU nodes,
+     where it would take the place of a worker; with GPUs it is one.
+                                                                  include "common.pod.head" (list $ WIRED) | fromJson */}}
 {{- define "common.pod.head" -}}
+{{- $wired := index . 1 -}}
+{{- with index . 0 -}}
 {{- $head := .Values.ray.head -}}
 {{- $own := include "common.userEnvironment" (list . "head") | fromJsonArray -}}
 {{- $own = append $own (dict "name" "GRPO_CLUSTER_FACTS" "value" (include "common.facts" .)) -}}
@@ -14,9 +17,11 @@
 {{- $storage := include "common.podVolumes" . | fromJson -}}
 {{- $template = include "common.pod.headText" (dict "root" . "storage" $storage "environment" $environment "head" $head) | fromYaml -}}
 {{- end -}}
-{{- $template = include "common.overlay" (list . $template "head") | fromJson -}}
-{{- if not $head.gpus.enabled }}{{ include "common.checkAutopilotDisk" (list . $template) }}{{ end -}}
-{{- toJson $template -}}
+{{- $wiring := include "common.wiring" (list . $head.gpus.enabled) | fromJson -}}
+{{- $finished := include "common.pod.finished" (list . $template "head" $wiring $wired) -}}
+{{- if and (include "common.isAutopilot" .) (not $head.gpus.enabled) }}{{ include "common.checkAutopilotDisk" ($finished | fromJson) }}{{ end -}}
+{{- $finished -}}
+{{- end -}}
 {{- end }}
 
 {{/* common.offGpuNodes: affinity of a pod without GPUs, as JSON. On Autopilot a pod without GPUs lands on no GPU node anyway, and node

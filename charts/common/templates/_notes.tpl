@@ -23,7 +23,7 @@ Needs, before the pods start:
   {{ $gpuNodes }} nodes like {{ .Values.accelerator.machineType }}, for the workers
   {{- else }}
   {{ $gpuNodes }} GPU nodes{{ if include "common.isAutopilot" . }} (made when the pods are there){{ end }}{{ with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
-  {{- if ne .Values.network.mode "none" }} and the RDMA plugin (NOTES of the network release tell how){{ end }}; the init container check-node says what is missing
+  {{- if ne .Values.network.mode "none" }} and the RDMA plugin (NOTES of the network release tell how){{ end }}{{ if (include "common.wiring" (list . true) | fromJson).initContainers }}; the init container check-node says what is missing{{ end }}
   {{- end }}
   {{- if not .Values.huggingface.offline.enabled }}
   where the model is gated (Gemma, Llama): its licence accepted on the hub by the owner of the token
@@ -39,5 +39,13 @@ Needs, before the pods start:
   a namespace that allows hostPath volumes{{ if not (or (include "common.isAutopilot" .) (eq .Values.network.mode "none")) }} and IPC_LOCK{{ end }}, which Pod Security baseline refuses:
     kubectl label namespace {{ .Release.Namespace }} pod-security.kubernetes.io/enforce=privileged --overwrite
   {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* common.notes.wiring: who brings the wiring where the charts do not, as a line of NOTES.
+                                                                  include "common.notes.wiring" $ */}}
+{{- define "common.notes.wiring" -}}
+{{- if not .Values.stack.wiring.enabled }}
+The pods of this chart are not wired (stack.wiring.enabled is false): every install and upgrade of release {{ .Release.Name }} needs --post-renderer grpo-post-render, which reads the same values files.
 {{- end }}
 {{- end }}

@@ -1,32 +1,31 @@
 {{/* common.overlay: a pod template with what the user lays over it, as JSON: labels, annotations and podSpec, then volumes, containers and
-     the Ray container's SecurityContext. Tolerations and claims are added to ours, because a list that replaced ours would lose the
-     GPU toleration and the RDMA devices.                         include "common.overlay" (list $ $template "workers") | fromJson */}}
+     the Ray container's SecurityContext. The wiring comes later and in front, so that no list of the user's takes the GPU toleration
+     or the RDMA devices away; what clashes with it is refused here.
+                                                                  include "common.overlay" (list $ $template "workers" $wiring) | fromJson */}}
 {{- define "common.overlay" -}}
-{{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}
+{{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}{{- $wiring := index . 3 -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" (get $template "Error")) }}{{ end -}}
 {{- $user := get $root.Values.ray $part -}}
-{{- include "common.overlay.checkMetadata" (list $root $template $part $user) -}}
+{{- $ours := merge (dict) $wiring.annotations ($template.metadata.annotations | default dict) -}}
+{{- include "common.overlay.checkMetadata" (list $root $ours $part $user) -}}
 {{- $spec := include "common.entries" $user.podSpec | fromJson -}}
 {{- range $claim := get $spec "resourceClaims" | default list -}}
-{{- range get $template.spec "resourceClaims" | default list -}}
+{{- range $wiring.claims -}}
 {{- if eq .name $claim.name }}{{ fail (printf "ray.%s.podSpec.resourceClaims: the charts claim devices under the name %s themselves. Choose another name" $part $claim.name) }}{{ end -}}
 {{- end -}}
-{{- end -}}
-{{- range $key := list "tolerations" "resourceClaims" -}}
-{{- if get $spec $key }}{{ $_ := set $spec $key (concat (get $template.spec $key | default list) (get $spec $key)) }}{{ end -}}
 {{- end -}}
 {{- $metadata := dict "labels" (include "common.entries" $user.labels | fromJson) "annotations" (include "common.entries" $user.annotations | fromJson) -}}
 {{- $merged := include "common.merge" (list $template (dict "metadata" $metadata "spec" $spec)) | fromJson -}}
 {{- if not $merged.metadata.annotations }}{{ $_ := unset $merged.metadata "annotations" }}{{ end -}}
-{{- $merged = include "common.overlay.volumes" (list $merged $part $user) | fromJson -}}
-{{- $merged = include "common.overlay.containers" (list $root $merged $part $user) | fromJson -}}
+{{- $merged = include "common.overlay.volumes" (list $merged $part $user $wiring) | fromJson -}}
+{{- $merged = include "common.overlay.containers" (list $root $merged $part $user $wiring) | fromJson -}}
 {{- toJson $merged -}}
 {{- end }}
 
 {{/* common.overlay.checkMetadata: fail where a label or annotation of the user would take away one of ours, or ask for a second network.
-                                                                  include "common.overlay.checkMetadata" (list $ $template "head" .Values.ray.head) */}}
+                                                                  include "common.overlay.checkMetadata" (list $ $annotations "head" .Values.ray.head) */}}
 {{- define "common.overlay.checkMetadata" -}}
-{{- $root := index . 0 -}}{{- $ours := (index . 1).metadata.annotations | default dict -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
+{{- $root := index . 0 -}}{{- $ours := index . 1 -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
 {{- range $key, $_ := include "common.entries" $user.labels | fromJson -}}
 {{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
 {{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.%s.labels" $key $part) -}}
@@ -46,13 +45,13 @@
 {{- end }}
 
 {{/* common.overlay.volumes: the template with the user's volumes and mounts, as JSON. The API server would refuse a clash only when
-     KubeRay makes the pod.                                       include "common.overlay.volumes" (list $template "head" .Values.ray.head) */}}
+     KubeRay makes the pod.                                       include "common.overlay.volumes" (list $template "head" .Values.ray.head $wiring) */}}
 {{- define "common.overlay.volumes" -}}
-{{- $template := index . 0 -}}{{- $part := index . 1 -}}{{- $user := index . 2 -}}
+{{- $template := index . 0 -}}{{- $part := index . 1 -}}{{- $user := index . 2 -}}{{- $wiring := index . 3 -}}
 {{- $names := dict -}}{{- $paths := dict -}}
-{{- range $template.spec.volumes }}{{ $_ := set $names .name true }}{{ end -}}
+{{- range concat $wiring.volumes $template.spec.volumes }}{{ $_ := set $names .name true }}{{ end -}}
 {{- $ray := first $template.spec.containers -}}
-{{- range $ray.volumeMounts }}{{ $_ := set $paths .mountPath .name }}{{ end -}}
+{{- range concat $wiring.mounts $ray.volumeMounts }}{{ $_ := set $paths .mountPath .name }}{{ end -}}
 {{- range $name, $volume := include "common.entries" $user.volumes | fromJson -}}
 {{- if or (hasKey $names $name) (eq $name "ray-logs") }}{{ fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) }}{{ end -}}
 {{- $_ := set $names $name true -}}
@@ -78,10 +77,11 @@
 {{- end }}
 
 {{/* common.overlay.containers: the template with the log sidecar, the user's containers and SecurityContext, as JSON. Ray stays first.
-                                                                  include "common.overlay.containers" (list $ $template "head" .Values.ray.head) */}}
+                                                                  include "common.overlay.containers" (list $ $template "head" .Values.ray.head $wiring) */}}
 {{- define "common.overlay.containers" -}}
 {{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
 {{- $ray := first $template.spec.containers -}}
+{{- $wiring := index . 4 -}}
 {{- $ours := ternary dict $ray.securityContext (dig "privileged" false $user.securityContext) -}}
 {{- $theirs := include "common.entries" $user.securityContext | fromJson -}}
 {{- /* A list that replaced ours would lose root's rights over the files of a shared volume. */ -}}
@@ -103,7 +103,7 @@
 {{- $_ := set $containers "sidecars" (append $containers.sidecars $sidecar) -}}
 {{- end -}}
 {{- $taken := dict -}}
-{{- range $list := $containers }}{{ range $list }}{{ $_ := set $taken .name true }}{{ end }}{{ end -}}
+{{- range concat $wiring.initContainers $containers.initContainers $containers.sidecars }}{{ $_ := set $taken .name true }}{{ end -}}
 {{- range $kind := list "initContainers" "sidecars" -}}
 {{- range $name, $container := include "common.entries" (get $user $kind) | fromJson -}}
 {{- if hasKey $taken $name }}{{ fail (printf "ray.%s.%s.%s: the pod has a container of that name already. Choose another name" $part $kind $name) }}{{ end -}}

@@ -96,25 +96,22 @@
 {{- end }}
 
 {{/* common.checkAutopilotDisk: fail where a pod without GPUs asks for more local disk than Autopilot gives. Called with the whole pod.
-                                                                  include "common.checkAutopilotDisk" (list $ $template) */}}
+                                                                  include "common.checkAutopilotDisk" $template */}}
 {{- define "common.checkAutopilotDisk" -}}
-{{- $root := index . 0 -}}{{- $template := index . 1 -}}
-{{- if include "common.isAutopilot" $root -}}
 {{- $disk := 0 -}}{{- $parts := list -}}
-{{- range $template.spec.containers -}}
+{{- range .spec.containers -}}
 {{- $asked := dig "resources" "requests" "ephemeral-storage" "" . | toString -}}
 {{- if regexMatch "^[0-9]+(Mi|Gi|Ti)$" $asked -}}
 {{- $disk = add $disk (include "common.mebibytes" $asked | int64) -}}
 {{- $parts = append $parts (printf "%s %s" .name $asked) -}}
 {{- end -}}
 {{- end -}}
-{{- with get ($template.metadata.annotations | default dict) "gke-gcsfuse/ephemeral-storage-limit" -}}
+{{- with get (.metadata.annotations | default dict) "gke-gcsfuse/ephemeral-storage-limit" -}}
 {{- $disk = add $disk (include "common.mebibytes" . | int64) -}}
 {{- $parts = append $parts (printf "the GCS FUSE sidecar %s" .) -}}
 {{- end -}}
 {{- if gt $disk 10240 -}}
 {{- fail (printf "Autopilot gives a pod without GPUs 10Gi of local disk and cuts a larger request without a word, and the head asks for more (%s): lower ray.head.ephemeralStorage (and ray.gcsfuse), and put more on a volume (ray.head.volumes and ray.head.mounts, for instance an ephemeral claim at /tmp/ray)" (join ", " $parts)) -}}
-{{- end -}}
 {{- end -}}
 {{- end }}
 

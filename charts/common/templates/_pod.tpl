@@ -23,26 +23,23 @@
   "mounts" $mounts | toJson -}}
 {{- end }}
 
-{{/* common.environmentFacts: the head's variables from the values, as JSON map; a secret by its name and key.
+{{/* common.environmentFacts: the head's variables from the values, whoever brings the wiring, as JSON map; a secret by its name and key.
                                                                   include "common.environmentFacts" $ | fromJson */}}
 {{- define "common.environmentFacts" -}}
 {{- $facts := dict -}}
-{{- range concat (include "common.environment" . | fromJsonArray) (include "common.userEnvironment" (list . "head") | fromJsonArray) -}}
+{{- range concat (include "common.wiring.variables" . | fromJsonArray) (include "common.environment" . | fromJsonArray) (include "common.userEnvironment" (list . "head") | fromJsonArray) -}}
 {{- $secret := dig "valueFrom" "secretKeyRef" dict . -}}
 {{- $_ := set $facts .name (ternary .value (printf "key %s of Secret %s" $secret.key $secret.name) (hasKey . "value")) -}}
 {{- end -}}
 {{- toJson $facts -}}
 {{- end }}
 
-{{/* common.resources: equal requests and limits, as YAML; GPUs only where there are any, because a zero still earns the GPU toleration;
-     claims of devices by name.
+{{/* common.resources: equal requests and limits, as YAML; GPUs only where there are any, because a zero still earns the GPU toleration.
                                                                   include "common.resources" (dict "cpu" "16" "memory" "64Gi" "ephemeralStorage" "50Gi" "gpus" 0) */}}
 {{- define "common.resources" -}}
 {{- $amounts := dict "cpu" .cpu "memory" (include "common.quantity" .memory) "ephemeral-storage" (include "common.quantity" .ephemeralStorage) -}}
 {{- if .gpus }}{{ $_ := set $amounts "nvidia.com/gpu" (toString .gpus) }}{{ end -}}
-{{- $resources := dict "requests" $amounts "limits" $amounts -}}
-{{- range .claims }}{{ $_ := set $resources "claims" (append ($resources.claims | default list) (dict "name" .name)) }}{{ end -}}
-{{- toYaml $resources -}}
+{{- dict "requests" $amounts "limits" $amounts | toYaml -}}
 {{- end }}
 
 {{/* common.securityContext: of a Ray container, as JSON. The images run as root: what is kept are the rights of root over files of a

@@ -1,10 +1,10 @@
 {{/* common.raycluster.spec: spec of a RayCluster, as YAML, for the raycluster chart and for ephemeral jobs. It is written in the
      operator's own form (numOfHosts, scaleStrategy, canonical quantities): otherwise the operator's first write of a RayJob takes
      over workerGroupSpecs, and the next server-side apply conflicts with it.
-                                                                  include "common.raycluster.spec" (list $ 2) */}}
+                                                                  include "common.raycluster.spec" (list $ 2 WIRED) */}}
 {{- define "common.raycluster.spec" -}}
-{{- if ne (len .) 2 }}{{ fail "common.raycluster.spec takes (list $ REPLICAS)" }}{{ end -}}
-{{- $replicas := index . 1 | int64 -}}
+{{- if ne (len .) 3 }}{{ fail "common.raycluster.spec takes (list $ REPLICAS WIRED)" }}{{ end -}}
+{{- $replicas := index . 1 | int64 -}}{{- $wired := index . 2 -}}
 {{- with index . 0 -}}
 {{- include "common.checkAutopilot" . -}}
 rayVersion: {{ .Values.images.training.rayVersion | quote }}
@@ -23,7 +23,7 @@ headGroupSpec:
     no-monitor: "true"
     num-gpus: {{ ternary (int64 .Values.accelerator.gpusPerNode) 0 .Values.ray.head.gpus.enabled | quote }}
   template:
-    {{- include "common.pod.head" . | fromJson | toYaml | nindent 4 }}
+    {{- include "common.pod.head" (list . $wired) | fromJson | toYaml | nindent 4 }}
 {{- if not $replicas }}
 workerGroupSpecs: []
 {{- else }}
@@ -38,7 +38,7 @@ workerGroupSpecs:
     rayStartParams:
       num-gpus: {{ int64 .Values.accelerator.gpusPerNode | quote }}
     template:
-      {{- include "common.pod.worker" . | fromJson | toYaml | nindent 6 }}
+      {{- include "common.pod.worker" (list . $wired) | fromJson | toYaml | nindent 6 }}
 {{- end }}
 {{- end }}
 {{- end }}

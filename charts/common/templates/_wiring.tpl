@@ -1,7 +1,70 @@
-{{/* common.wiring.environment: NCCL's settings on a GPU node, as JSON list. The script comes by BASH_ENV, because KubeRay starts Ray by
+{{/* common.wiring: what a Ray pod needs from the cluster it lands in, as JSON {environment, mounts, volumes, initContainers, nodeSelector,
+     tolerations, claims, annotations}. A pod that takes no GPU node needs variables alone. The values of a stack decide it, and not
+     stack.wiring: what clashes with it is refused in both cases.  include "common.wiring" (list $ true) | fromJson */}}
+{{- define "common.wiring" -}}
+{{- if ne (len .) 2 }}{{ fail "common.wiring takes (list $ ON_A_GPU_NODE)" }}{{ end -}}
+{{- $root := index . 0 -}}
+{{- $environment := include "common.wiring.variables" $root | fromJsonArray -}}
+{{- $wiring := dict "environment" $environment "mounts" list "volumes" list "initContainers" list "nodeSelector" dict "tolerations" list "claims" list "annotations" dict -}}
+{{- if index . 1 -}}
+{{- $folders := include "common.wiring.volumes" $root | fromJson -}}
+{{- $placement := include "common.wiring.placement" $root | fromJson -}}
+{{- $wiring = dict
+  "environment" (concat $environment (include "common.wiring.nccl" $root | fromJsonArray))
+  "mounts" $folders.mounts
+  "volumes" $folders.volumes
+  "initContainers" (list (include "common.wiring.checkNode" (list $root $folders.hostMounts) | fromYaml) | compact)
+  "nodeSelector" $placement.nodeSelector
+  "tolerations" $placement.tolerations
+  "claims" (include "common.wiring.claims" $root | fromJsonArray)
+  "annotations" (include "common.wiring.annotations" $root | fromJson) -}}
+{{- end -}}
+{{- toJson $wiring -}}
+{{- end }}
+
+{{/* common.wiring.apply: a pod template with the wiring in front of what it has, as JSON. Ray's container is the first one. A user's
+     nodeSelector replaces ours. (concat makes nothing of empty lists, and nothing would be rendered as null.)
+                                                                  include "common.wiring.apply" (list $template $wiring) | fromJson */}}
+{{- define "common.wiring.apply" -}}
+{{- $template := index . 0 -}}{{- $wiring := index . 1 -}}
+{{- $ray := first $template.spec.containers -}}
+{{- $_ := set $ray "env" (concat $wiring.environment $ray.env) -}}
+{{- $_ := set $ray "volumeMounts" (concat $wiring.mounts $ray.volumeMounts | default list) -}}
+{{- range $claim := $wiring.claims }}{{ $_ := set $ray.resources "claims" (append ($ray.resources.claims | default list) (dict "name" $claim.name)) }}{{ end -}}
+{{- $_ := set $template.spec "volumes" (concat $wiring.volumes $template.spec.volumes | default list) -}}
+{{- range $field, $items := dict "initContainers" $wiring.initContainers "tolerations" $wiring.tolerations "resourceClaims" $wiring.claims -}}
+{{- if $items }}{{ $_ := set $template.spec $field (concat $items (get $template.spec $field | default list)) }}{{ end -}}
+{{- end -}}
+{{- with $wiring.nodeSelector }}{{ $_ := set $template.spec "nodeSelector" (include "common.merge" (list . ($template.spec.nodeSelector | default dict)) | fromJson) }}{{ end -}}
+{{- with $wiring.annotations }}{{ $_ := set $template.metadata "annotations" (merge . ($template.metadata.annotations | default dict)) }}{{ end -}}
+{{- toJson $template -}}
+{{- end }}
+
+{{/* common.wiring.variables: variables of head and workers alike, as JSON list. The driver runs on the head, and NeMo RL gives the driver's
+     environment to every worker: what differs here would overwrite the workers' own.
+                                                                  include "common.wiring.variables" $ | fromJsonArray */}}
+{{- define "common.wiring.variables" -}}
+{{- $variables := list -}}
+{{- /* Elsewhere than on GKE the container toolkit brings the driver's libraries, and the image's own path stays as it is. */ -}}
+{{- if and (include "common.isGoogle" .) .Values.accelerator.libraryPath -}}
+{{- $libraries := list .Values.images.training.libraryPath .Values.accelerator.libraryPath | compact | join ":" -}}
+{{- $variables = list (dict "name" "LD_LIBRARY_PATH" "value" $libraries) -}}
+{{- end -}}
+{{- if .Values.huggingface.offline.enabled -}}
+{{- $variables = append $variables (dict "name" "HF_HUB_OFFLINE" "value" "1") -}}
+{{- else -}}
+{{- $variables = append $variables (include "common.fromSecret" (list "HF_TOKEN" .Values.huggingface.secret) | fromJson) -}}
+{{- end -}}
+{{- if .Values.tracking.wandb.enabled -}}
+{{- $variables = append $variables (include "common.fromSecret" (list "WANDB_API_KEY" .Values.tracking.wandb.secret) | fromJson) -}}
+{{- end -}}
+{{- toJson $variables -}}
+{{- end }}
+
+{{/* common.wiring.nccl: NCCL's settings on a GPU node, as JSON list. The script comes by BASH_ENV, because KubeRay starts Ray by
      bash and its start command stays untouched; NCCL_NET makes NCCL fail where the plugin is missing, instead of using TCP.
-                                                                  include "common.wiring.environment" $ | fromJsonArray */}}
-{{- define "common.wiring.environment" -}}
+                                                                  include "common.wiring.nccl" $ | fromJsonArray */}}
+{{- define "common.wiring.nccl" -}}
 {{- $nccl := .Values.accelerator.nccl -}}
 {{- $environment := list -}}
 {{- if ne .Values.network.mode "none" -}}
@@ -35,37 +98,4 @@
 {{- end -}}
 {{- end -}}
 {{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (append $mounts (dict "name" "shared-memory" "mountPath" "/dev/shm")) | toJson -}}
-{{- end }}
-
-{{/* common.wiring.placement: nodeSelector and tolerations of a pod that takes a GPU node, as JSON: the machine, its processor, and how
-     it is bought (platform.capacity). A machine without GPUs has no taint.
-                                                                  include "common.wiring.placement" $ | fromJson */}}
-{{- define "common.wiring.placement" -}}
-{{- $accelerator := .Values.accelerator -}}{{- $capacity := .Values.platform.capacity -}}
-{{- $selector := dict -}}{{- $tolerations := list -}}
-{{- if $accelerator.gpusPerNode }}{{ $tolerations = append $tolerations (dict "key" "nvidia.com/gpu" "operator" "Exists" "effect" "NoSchedule") }}{{ end -}}
-{{- if eq ($accelerator.architecture | default "amd64") "arm64" -}}
-{{- $_ := set $selector "kubernetes.io/arch" "arm64" -}}
-{{- $tolerations = append $tolerations (dict "key" "kubernetes.io/arch" "operator" "Equal" "value" "arm64" "effect" "NoSchedule") -}}
-{{- end -}}
-{{- if include "common.isGoogle" . -}}
-{{- with $accelerator.label }}{{ $_ := set $selector "cloud.google.com/gke-accelerator" . }}{{ end -}}
-{{- if has $capacity.kind (list "spot" "flex-start") }}{{ $_ := set $selector (printf "cloud.google.com/gke-%s" $capacity.kind) "true" }}{{ end -}}
-{{- if eq $capacity.kind "spot" }}{{ $tolerations = append $tolerations (dict "key" "cloud.google.com/gke-spot" "operator" "Exists" "effect" "NoSchedule") }}{{ end -}}
-{{- if eq $capacity.kind "queued" }}{{ $tolerations = append $tolerations (dict "key" "cloud.google.com/gke-queued" "operator" "Equal" "value" "true" "effect" "NoSchedule") }}{{ end -}}
-{{- if eq .Values.network.mode "dranet" }}{{ $_ := set $selector "gke.networks.io/accelerator-network-profile" "auto" }}{{ end -}}
-{{- if include "common.isAutopilot" . -}}
-{{- if and $accelerator.gpusPerNode (int64 .Values.images.training.minimumDriver) }}{{ $_ := set $selector "cloud.google.com/gke-gpu-driver-version" "latest" }}{{ end -}}
-{{- /* On Standard the node pool carries these; here GKE makes the node by them. */ -}}
-{{- with $capacity.reservation -}}
-{{- $_ := set $selector "cloud.google.com/reservation-name" . -}}
-{{- $_ := set $selector "cloud.google.com/reservation-affinity" "specific" -}}
-{{- end -}}
-{{- with $capacity.placementPolicy -}}
-{{- $_ := set $selector "cloud.google.com/gke-placement-group" (include "common.owner" $) -}}
-{{- $_ := set $selector "cloud.google.com/placement-policy-name" . -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- dict "nodeSelector" $selector "tolerations" $tolerations | toJson -}}
 {{- end }}

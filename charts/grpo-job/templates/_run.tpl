@@ -73,6 +73,12 @@
 {{- end -}}
 {{- end }}
 
+{{/* grpo.bringsGpuNodes: text when the job has a cluster of its own, and GPU nodes in it.
+                                                                  include "grpo.bringsGpuNodes" $ */}}
+{{- define "grpo.bringsGpuNodes" -}}
+{{- if and (eq .Values.job.cluster.mode "ephemeral") (or .Values.ray.head.gpus.enabled (include "grpo.ephemeralReplicas" . | int64)) }}true{{ end -}}
+{{- end }}
+
 {{/* grpo.runName: name of the RayJob, which carries the task unless it is the training.
                                                                   include "grpo.runName" $ */}}
 {{- define "grpo.runName" -}}

@@ -46,10 +46,11 @@ GRPO_FILE
 {{- concat $programs $own | toJson -}}
 {{- end }}
 
-{{/* grpo.specText: spec of the RayJob, as YAML.                  include "grpo.specText" $ */}}
+{{/* grpo.specText: spec of the RayJob around its entrypoint, as YAML, with the wiring of its pods where WIRED is true.
+                                                                  include "grpo.specText" (list $ $entrypoint WIRED) */}}
 {{- define "grpo.specText" -}}
-{{- $root := . -}}
-{{- $entrypoint := include "grpo.entrypoint" . -}}
+{{- if ne (len .) 3 }}{{ fail "grpo.specText takes (list $ ENTRYPOINT WIRED)" }}{{ end -}}
+{{- $root := index . 0 -}}{{- $entrypoint := index . 1 -}}
 {{- if gt (len $entrypoint) 98304 -}}
 {{- fail (printf "the entrypoint has %d bytes, and Ray starts none of 128 KiB or more (ours: 98304): shorten job.config, job.prompts or the files of job.rewards" (len $entrypoint)) -}}
 {{- end -}}
@@ -67,18 +68,25 @@ clusterSelector:
 shutdownAfterJobFinishes: true
 backoffLimit: {{ int64 $root.Values.job.retries }}
 rayClusterSpec:
-  {{- include "common.raycluster.spec" (list $root (include "grpo.ephemeralReplicas" $root)) | nindent 2 }}
+  {{- include "common.raycluster.spec" (list $root (include "grpo.ephemeralReplicas" $root) (index . 2)) | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* grpo.spec: text and digest of the spec, as JSON. The digest is that of the text before it is put into its own place. The lock and the
-     RayJob both need it, and all templates see the same .Release: it is made once a render.
+{{/* grpo.spec: lock and digest of the spec, and the spec without wiring where the charts do not wire, as JSON. The digest is that of the lock before it is put into its own place. The lock is
+     the spec with its wiring, whoever brings it: a run is the same run by the charts and by the post-renderer. The lock and the RayJob
+     need it, and all templates see the same .Release: it is made once a render.
                                                                   include "grpo.spec" $ | fromJson */}}
 {{- define "grpo.spec" -}}
 {{- if not (hasKey .Release "grpoSpec") -}}
-{{- $text := include "grpo.specText" . -}}
-{{- $digest := sha256sum $text -}}
-{{- $_ := set .Release "grpoSpec" (dict "text" (replace (include "grpo.digestPlace" .) $digest $text) "digest" $digest | toJson) -}}
+{{- $place := include "grpo.digestPlace" . -}}
+{{- $entrypoint := include "grpo.entrypoint" . -}}
+{{- $wired := include "grpo.specText" (list . $entrypoint true) -}}
+{{- $digest := sha256sum $wired -}}
+{{- $spec := dict "digest" $digest "lock" (replace $place $digest $wired) -}}
+{{- if not .Values.stack.wiring.enabled -}}
+{{- $_ := set $spec "unwired" (include "grpo.specText" (list . $entrypoint false) | replace $place $digest) -}}
+{{- end -}}
+{{- $_ := set .Release "grpoSpec" (toJson $spec) -}}
 {{- end -}}
 {{- .Release.grpoSpec -}}
 {{- end }}

@@ -1,0 +1,198 @@
+"""Texts are edited by insertion: what is read afterwards is what was asked for, and nothing else has moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from postrender import blocks, composed, quoted, splice, yamlio
+from postrender.errors import SpliceError
+from postrender.spots import Spot
+
+
+def full(text: str) -> Spot:
+    """Find all spots with the full parser."""
+    return composed.scan(text, "text")
+
+
+def parse(text: str) -> Any:
+    """Read a text as Kubernetes does."""
+    return yamlio.load_objects(text, "text")[0]
+
+
+def edit(text: str, after: Any) -> str:
+    """Edit with both scanners, which must agree where the fast one answers."""
+    slow = splice.edited(text, parse(text), after, parse, full)
+    assert splice.edited(text, parse(text), after, parse, full, blocks.scan(text)) == slow
+    return slow
+
+
+CASES: dict[str, tuple[str, Any, str]] = {
+    "behind the first line": (
+        "spec:\n  name: a # first\n  b: 1\n",
+        {"spec": {"name": "a", "b": 1, "new": "y"}},
+        'spec:\n  name: a # first\n  new: "y"\n  b: 1\n',
+    ),
+    "before a first entry of several lines": (
+        "spec:\n  # of a\n  a:\n    b: 1\n    c: 2\n",
+        {"spec": {"a": {"b": 1, "c": 2}, "new": True}},
+        "spec:\n  new: true\n  # of a\n  a:\n    b: 1\n    c: 2\n",
+    ),
+    "behind a dash": (
+        "- a:\n    b: 1\n    c: 2\n",
+        [{"a": {"b": 1, "c": 2}, "new": 1}],
+        "- new: 1\n  a:\n    b: 1\n    c: 2\n",
+    ),
+    "in front of a list": (
+        "a:\n# of x\n- x\n",
+        {"a": [{"name": "n"}, "x"]},
+        'a:\n# of x\n- name: "n"\n- x\n',
+    ),
+    "in front of a deeper list": (
+        "a:\n    # of x\n    - x: 1\n",
+        {"a": ["n", {"x": 1}]},
+        'a:\n    - "n"\n    # of x\n    - x: 1\n',
+    ),
+    "in place of nothing": ("a:\nb: 1\n", {"a": {"new": [1]}, "b": 1}, "a:\n  new:\n    - 1\nb: 1\n"),
+    "in place of an empty map": ("a: {}\n", {"a": {"new": "x"}}, 'a:\n  new: "x"\n'),
+    "in place of an empty list": ("- a: []\n", [{"a": ["n"]}], '- a:\n    - "n"\n'),
+    "in place of an empty map with a comment": ("a: {} # c\n", {"a": {"new": 1}}, 'a: {"new": 1} # c\n'),
+    "in place of null with a comment": ("a: # c\n", {"a": {"new": 1}}, 'a: {"new": 1} # c\n'),
+    "in place of null": ("a: null\n", {"a": {"new": 1}}, "a:\n  new: 1\n"),
+    "between braces": ('{"a": {"b": 1}}', {"a": {"b": 1, "new": "x"}}, '{"a": {"new": "x", "b": 1}}'),
+    "between brackets": ("a: [1, 2]\n", {"a": [0, 1, 2]}, "a: [0, 1, 2]\n"),
+    "empty between braces": ('{"a": {}}', {"a": {"new": 1}}, '{"a": {"new": 1}}'),
+    "a scalar": ("a: 'x' # c\nb: 1\n", {"a": "y", "b": 1}, 'a: "y" # c\nb: 1\n'),
+    "a map that loses a key": (
+        "a:\n  - name: x\n    from: y\n  - z\n",
+        {"a": [{"name": "x", "value": "v"}, "z"]},
+        'a:\n  - {"name": "x", "value": "v"}\n  - z\n',
+    ),
+    "without a last line end": ("a:\n  b: 1", {"a": {"b": 1, "c": 2}}, "a:\n  b: 1\n  c: 2\n"),
+    "with the line ends of Windows": (
+        "a:\r\n  b: 1\r\n",
+        {"a": {"b": 1, "new": [2]}},
+        "a:\r\n  b: 1\r\n  new:\r\n    - 2\r\n",
+    ),
+    "the same edit through an alias": (
+        "a: &x\n  b: 1\nc: *x\n",
+        {"a": {"b": 1, "new": 2}, "c": {"b": 1, "new": 2}},
+        "a: &x\n  b: 1\n  new: 2\nc: *x\n",
+    ),
+    "beside a block text": (
+        "a:\n  t: |\n    x: y\n\n  b: 1\n",
+        {"a": {"t": "x: y\n", "b": 1, "new": 2}},
+        "a:\n  new: 2\n  t: |\n    x: y\n\n  b: 1\n",
+    ),
+    "a list anchored on the line of its key": ("a: &l\n  - x\n", {"a": ["n", "x"]}, 'a: &l\n  - "n"\n  - x\n'),
+    "under a comment at the margin": (
+        "a:\n# c\n  b:\n    c: 1\n    d: 2\n",
+        {"a": {"b": {"c": 1, "d": 2}, "new": 1}},
+        "a:\n# c\n  new: 1\n  b:\n    c: 1\n    d: 2\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_edits(name: str) -> None:
+    text, after, expected = CASES[name]
+    assert (edit(text, after) if isinstance(after, dict) else _edit_list(text, after)) == expected
+
+
+def _edit_list(text: str, after: Any) -> str:
+    """Edit a document that is a list, which is no object, below a key."""
+    body = "".join(f"  {line}\n" for line in text.splitlines())
+    found = edit(f"k:\n{body}", {"k": after})
+    return "".join(f"{line[2:]}\n" for line in found.splitlines()[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "after", "reason"),
+    [
+        ("a: &x\n  b: 1\nc: *x\n", {"a": {"b": 1, "n": 2}, "c": {"b": 1, "n": 3}}, "an alias makes one text stand"),
+        (
+            "a: &x\n  b: 1\nc: *x\n",
+            {"a": {"b": 1, "n": 2}, "c": {"b": 1}},
+            "an anchor or a merge key may be in the way",
+        ),
+        (
+            "a: &x {b: {c: 1}}\nd:\n  <<: *x\n",
+            {"a": {"b": {"c": 1}}, "d": {"b": {"c": 1, "n": 2}}},
+            "merged from another one by <<",
+        ),
+        ("a: |\n  x", {"a": "x", "n": 1}, "would not read as it should"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused(text: str, after: Any, reason: str) -> None:
+    if reason.startswith("would"):
+        # There is a place where nothing else changes.
+        assert parse(edit(text, after)) == after
+        return
+    with pytest.raises(SpliceError, match=reason):
+        edit(text, after)
+
+
+SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=12)
+KEYS = st.text("abcyn01 .-/_:#'\"", min_size=1, max_size=6)
+TREES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=12
+)
+OBJECTS = st.dictionaries(KEYS, TREES, min_size=1, max_size=4)
+
+
+@given(tree=OBJECTS)
+def test_new_text_reads_as_what_it_was_made_of(tree: Any) -> None:
+    for text in ("\n".join(quoted.block(tree)), quoted.flow(tree)):
+        assert splice.same(parse(text), tree)
+        assert splice.same(yaml.safe_load(text), tree)
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        quoted.text("\ud800")
+
+
+def _grown(draw: Any, value: Any) -> Any:
+    """Return a value that the wiring could make of another one: entries added, items put in front, leaves replaced."""
+    if isinstance(value, dict):
+        grown = {key: _grown(draw, item) for key, item in value.items()}
+        new = draw(st.dictionaries(KEYS, TREES, max_size=2))
+        return {**grown, **{key: item for key, item in new.items() if key not in grown}}
+    if isinstance(value, list):
+        return [*draw(st.lists(TREES, max_size=2)), *(_grown(draw, item) for item in value)]
+    return draw(st.sampled_from([value, value, value, "new", 7, None]))
+
+
+@settings(max_examples=100)
+@given(data=st.data(), tree=OBJECTS, indent=st.integers(2, 4), flow=st.sampled_from([False, None, True]))
+def test_any_growth_of_any_object_is_written(data: Any, tree: Any, indent: int, flow: bool | None) -> None:
+    text = yaml.safe_dump(tree, indent=indent, default_flow_style=flow, allow_unicode=True, sort_keys=False)
+    before = parse(text)
+    after = _grown(data.draw, before)
+    assert splice.same(parse(edit(text, after)), after)
+
+
+@settings(max_examples=100)
+@given(tree=OBJECTS, indent=st.integers(2, 4), width=st.sampled_from([20, 1000]))
+def test_the_fast_scanner_finds_what_the_full_one_finds(tree: Any, indent: int, width: int) -> None:
+    text = yaml.safe_dump(tree, indent=indent, width=width, allow_unicode=True, sort_keys=False)
+    found = blocks.scan(text)
+    if found is not None:
+        _compare(found, full(text))
+
+
+def _compare(fast: Spot, slow: Spot) -> None:
+    if fast.kind == "closed":
+        assert (fast.start, fast.end) == (slow.start, slow.end)
+        return
+    assert (fast.kind, fast.end) == (slow.kind, slow.end)
+    assert fast.kind == "scalar" or (fast.first, fast.col) == (slow.first, slow.col)
+    # A key that Kubernetes reads as a boolean is text to the fast reader.
+    for one, other in zip(fast.keys.values(), slow.keys.values(), strict=True):
+        _compare(one, other)
+    for one, other in zip(fast.items, slow.items, strict=True):
+        _compare(one, other)
