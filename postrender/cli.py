@@ -67,6 +67,12 @@ def _lint(argv: list[str]) -> int:
     return EXIT_CLEAN
 
 
+def _check(argv: list[str]) -> int:
+    from postrender import check
+
+    return check.main(argv)
+
+
 def _layers(options: Options) -> tuple[str, ...]:
     """Return the one layer that is asked for, or none for all of them."""
     from postrender import paths
@@ -75,9 +81,8 @@ def _layers(options: Options) -> tuple[str, ...]:
     _no_words(options, more)
     if layer == "all":
         if options.has("release"):
-            raise UsageError(
-                f"{options.command}: --release names one release", fix="name the layer: grpo render LAYER …"
-            )
+            fix = "name the layer: grpo render LAYER …"
+            raise UsageError(f"{options.command}: --release names one release", fix=fix)
         return ()
     if layer not in paths.LAYERS:
         listed = ", ".join(paths.LAYERS)
@@ -247,6 +252,7 @@ def _version(argv: list[str]) -> int:
 
 _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "lint": _lint,
+    "check": _check,
     "render": _render,
     "diff": _diff,
     "dead-values": _dead_values,
@@ -306,9 +312,8 @@ def _say_broken(error: OSError) -> int:
     _give_up(sys.stdout)
     of_output = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
     try:
-        sys.stderr.write(
-            f"grpo: {'the output cannot be written' if of_output else 'could not run'}: {error.strerror}\n"
-        )
+        said = "the output cannot be written" if of_output else "could not run"
+        sys.stderr.write(f"grpo: {said}: {error.strerror}\n")
         sys.stderr.flush()
     except OSError:
         _give_up(sys.stderr)

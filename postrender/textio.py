@@ -39,6 +39,11 @@ def read_bytes(path: str) -> bytes:
     return data
 
 
+def keep(name: str, data: bytes) -> None:
+    """Remember a text that no file holds, or not for a second reading, by the name that messages use for it."""
+    _streams[name] = data
+
+
 def is_stream(path: str) -> bool:
     """Say whether the file was a pipe, whose content only this module still has."""
     return path in _streams

@@ -6,6 +6,7 @@ HELP = """\
 usage: grpo COMMAND …
 
   lint         judge values files: what Helm would refuse, misread or ignore, with the line to edit
+  check        judge manifests, of any chart or rendered from values, by the rules of the post-renderer's gate
   render       print what the charts render to, with a helm executable or the Helm inside helm-python-sdk
   diff         show how the rendered stack differs between accelerators
   dead-values  list the values of any chart that change nothing
@@ -35,6 +36,24 @@ Judge values files without rendering them: spelling, types and forms by the char
 and secrets. What several values say together is judged when a chart renders.
 
 {FILES_HELP}  --format FORM           text (default), json or github
+"""
+CHECK_HELP = f"""\
+usage: grpo check FILE|DIR|- … [-f VALUES …] [options]
+       grpo check -f VALUES … [options]
+
+Judge manifests by the rules by which grpo-post-render refuses a stream: interfaces and NCCL's table of another machine,
+GPU container not first, entries and objects that stand twice, secrets, folders of the driver without a test. All pods
+of all objects are judged. Without values files the rules about the stack's own machine have nothing to compare with;
+without manifests the layers are rendered from the values.
+
+  FILE|DIR|-              manifests: a file, all .yaml, .yml and .json of a folder and those below it, or stdin
+{FILES_HELP}  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
+  --kube-version VERSION  Kubernetes version that the charts see
+  --format FORM           text (default), json or github
+
+A file, and the files of one folder, are what is installed together: only there an object must not stand twice.
+Helm 3 gives hooks to no post-renderer; they are judged so:
+  helm template … | grpo-post-render --values FILE … | grpo check -f FILE … -
 """
 RENDER_HELP = f"""\
 usage: grpo render [LAYER] -f FILE … [options]

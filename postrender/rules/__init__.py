@@ -5,6 +5,7 @@ A rule's `check` gets all objects at once and yields what it found; it knows not
 
 from __future__ import annotations
 
+from postrender import machines
 from postrender.pods import accelerators
 
 TYPE_CHECKING = False
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Final
 
+    from postrender.machines import Machine
     from postrender.pods import Path, Pod
     from postrender.wiring import Wiring
 
@@ -64,14 +66,24 @@ class Item:
 
 
 class Manifests:
-    """Hold what rules judge: objects, those of them whose pods are judged too, and the wiring of the values if any."""
+    """Hold what rules judge: objects, those of them whose pods are judged too, and the wiring of the values if any.
 
-    __slots__ = ("items", "texts", "wiring")
+    `texts` are those of the documents, `names` what messages call these where a number would not help.
+    """
 
-    def __init__(self, items: Sequence[Item], texts: Sequence[str], wiring: Wiring | None) -> None:
+    __slots__ = ("_names", "items", "texts", "wiring")
+
+    def __init__(
+        self, items: Sequence[Item], texts: Sequence[str], wiring: Wiring | None, names: Sequence[str] = ()
+    ) -> None:
         self.items = items
         self.texts = texts
         self.wiring = wiring
+        self._names = names
+
+    def name(self, document: int) -> str:
+        """Return how messages call a document."""
+        return self._names[document] if self._names else f"document {document + 1}"
 
     def pods(self) -> Iterator[tuple[Item, Pod]]:
         """Yield the pod templates with their objects."""
@@ -87,17 +99,30 @@ class Manifests:
                 if pod.gpu_container()[1] == wiring.gpus and not wiring.others(accelerators(pod.spec)):
                     yield item, pod, wiring
 
+    def other_pods(self) -> Iterator[tuple[Item, Pod, list[Machine]]]:
+        """Yield the other pods that select machines, where profiles of all these are installed."""
+        whole = {id(pod) for _, pod, _ in self.whole_pods()}
+        for item, pod in self.pods():
+            asked = accelerators(pod.spec)
+            if asked and id(pod) not in whole:
+                known = [machine for label, machine in machines.by_label().items() if label in asked]
+                if len(known) == len(asked):
+                    yield item, pod, known
+
 
 class Hit:
-    """One thing that a rule found: a path below an object, or a line of a document's text."""
+    """One thing that a rule found: a path below an object, or a line and a column of a document's text."""
 
-    __slots__ = ("document", "line", "path", "secret", "what")
+    __slots__ = ("col", "document", "line", "path", "secret", "what")
 
-    def __init__(self, document: int, what: str, *, path: Path = (), line: int = 0, secret: bool = False) -> None:
+    def __init__(
+        self, document: int, what: str, *, path: Path = (), line: int = 0, col: int = 0, secret: bool = False
+    ) -> None:
         self.document = document
         self.what = what
         self.path = path
         self.line = line
+        self.col = col
         self.secret = secret
 
 

@@ -65,7 +65,7 @@ def test_version(grpo: Run, words: list[str]) -> None:
     assert "\nrenders with helm v" in out
 
 
-@pytest.mark.parametrize("command", ["lint", "render", "diff", "dead-values", "samples"])
+@pytest.mark.parametrize("command", ["lint", "check", "render", "diff", "dead-values", "samples"])
 @pytest.mark.parametrize("word", ["--help", "-h"])
 def test_every_command_explains_its_options(grpo: Run, command: str, word: str) -> None:
     code, out, err = grpo(command, "-f", "x", word)
@@ -83,7 +83,8 @@ USAGE = {
     "no such command": (
         "xyz",
         "grpo: no command is called 'xyz'\n"
-        "  fix: the commands are lint, render, diff, dead-values, values, checkpoints, samples, helm-plugin, version\n",
+        "  fix: the commands are lint, check, render, diff, dead-values, values, checkpoints, samples, helm-plugin, "
+        "version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is no option\n  fix: see grpo lint --help\n"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrender import machines
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
 
@@ -9,19 +10,51 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.pods import Path, Pod
+
 _NAME = "NCCL_TUNER_CONFIG_PATH"
+# How Google's plugin calls its tables, with the family at the end.
+_OF_PLUGIN = "tuner_config_"
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
-    """Compare the variable with the one of the values."""
+    """Compare the variable with the table of the values, or of the machine that the pod selects."""
     for item, pod, wiring in manifests.whole_pods():
-        wanted = next((each["value"] for each in wiring.nccl if each["name"] == _NAME), None)
-        for position, container in enumerate(pod.containers()):
-            for number, entry in enumerate(map(mapping, sequence(container.get("env")))):
-                if entry.get("name") == _NAME and entry.get("value") not in (None, wanted):
-                    path = (*pod.path, "spec", "containers", position, "env", number)
-                    needs = wanted or "none"
-                    yield at(item, path, f"{_NAME} is {entry['value']}, and {wiring.profile} needs {needs}")
+        wanted = next((str(each["value"]) for each in wiring.nccl if each["name"] == _NAME), "")
+        machine = machines.by_label().get(wiring.label) if wiring.label else None
+        # Without GPU networks the values want none, and the machine's own is no other's.
+        own = {wanted, machine.tuner if machine else ""} - {""}
+        for path, file in _tables(pod):
+            if file != wanted and _is_of_another(file, own):
+                needs = wanted or "none"
+                yield at(item, path, f"{_NAME} is {file}, and {wiring.profile} needs {needs}")
+    for item, pod, asked in manifests.other_pods():
+        own = {machine.tuner for machine in asked} - {""}
+        for path, file in _tables(pod):
+            if _is_of_another(file, own):
+                names = " or ".join(machine.name for machine in asked)
+                has = f"the table of {names} is {' or '.join(sorted(own))}" if own else f"none is known for {names}"
+                yield at(item, path, f"{_NAME} is {file}, and {has}")
+
+
+def _tables(pod: Pod) -> Iterator[tuple[Path, str]]:
+    for position, container in enumerate(pod.containers()):
+        for number, entry in enumerate(map(mapping, sequence(container.get("env")))):
+            if entry.get("name") == _NAME and entry.get("value"):
+                yield (*pod.path, "spec", "containers", position, "env", number), str(entry["value"])
+
+
+def _is_of_another(file: str, own: set[str]) -> bool:
+    """Compare by the file's name: a copy in another folder is the same table, and an own table is nobody's."""
+    name = _base(file)
+    if name in map(_base, own):
+        return False
+    known = {_base(machine.tuner) for machine in machines.by_label().values()}
+    return name in known or (bool(own) and name.startswith(_OF_PLUGIN))
+
+
+def _base(file: str) -> str:
+    return file.rpartition("/")[2]
 
 
 RULE = Rule(

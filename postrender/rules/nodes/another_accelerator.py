@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from postrender.pods import accelerators
+from postrender import machines
+from postrender.pods import ACCELERATOR, accelerators, mapping
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.pods import Path, Pod
+
 
 def check(manifests: Manifests) -> Iterator[Hit]:
-    """Find pods that take as many GPUs as a node has and select another machine, in a stream that selects no other."""
+    """Find pods that take a whole node of another machine, in a stream that has none of the values' machine."""
     wiring = manifests.wiring
-    if wiring is None or not wiring.gpus or any(True for _ in manifests.whole_pods()):
+    if wiring is None or any(True for _ in manifests.whole_pods()):
         return
     for item, pod in manifests.pods():
-        if pod.gpu_container()[1] == wiring.gpus and (others := wiring.others(accelerators(pod.spec))):
-            said = (
-                f"the pod selects {', '.join(sorted(others))}, and the values are for {wiring.profile} ({wiring.label})"
-            )
-            yield at(item, (*pod.path, "spec"), said)
+        others = wiring.others(accelerators(pod.spec))
+        if others and pod.gpu_container()[1] in _sizes(others, wiring.gpus):
+            named = ", ".join(sorted(others))
+            said = f"the pod selects {named}, and the values are for {wiring.profile} ({wiring.label})"
+            yield at(item, (*pod.path, "spec", *_chosen_by(pod)), said)
+
+
+def _chosen_by(pod: Pod) -> Path:
+    return ("nodeSelector", ACCELERATOR) if ACCELERATOR in mapping(pod.spec.get("nodeSelector")) else ("affinity",)
+
+
+def _sizes(labels: set[str], gpus: int) -> set[int]:
+    """Return how many GPUs a node has: that of the values, and of the machines that are selected, where known."""
+    known = machines.by_label()
+    return {gpus, *(known[label].gpus for label in labels if label in known)} - {0}
 
 
 RULE = Rule(

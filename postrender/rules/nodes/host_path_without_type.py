@@ -9,19 +9,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.wiring import Wiring
+
 # Where GKE's nodes keep the driver and the RDMA plugin.
 _DRIVER = "/home/kubernetes/bin"
+# With these the kubelet makes what is missing, or does not look.
+_NO_TEST = {"": "without a type", "DirectoryOrCreate": "with the type DirectoryOrCreate"}
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Look at the hostPath volumes of every pod."""
+    folders = (_DRIVER, *_of_profile(manifests.wiring))
     for item, pod in manifests.pods():
         for number, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
             host_path = mapping(volume.get("hostPath"))
-            path = str(host_path.get("path", ""))
-            if (path == _DRIVER or path.startswith(f"{_DRIVER}/")) and not host_path.get("type"):
-                what = f"volume {volume.get('name')} mounts {path} of the node without a type"
+            path, said = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))
+            if said and any(f"{path}/".startswith(f"{folder}/") for folder in folders):
+                what = f"volume {volume.get('name')} mounts {path} of the node {said}"
                 yield at(item, (*pod.path, "spec", "volumes", number), what)
+
+
+def _of_profile(wiring: Wiring | None) -> list[str]:
+    """Return the folders that the values know: a profile of one's own may have other ones."""
+    volumes = [mapping(volume.get("hostPath")) for volume in wiring.volumes] if wiring else []
+    return [str(each["path"]).rstrip("/") for each in volumes if each.get("path")]
 
 
 RULE = Rule(

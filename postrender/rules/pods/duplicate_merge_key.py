@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from postrender.pods import Path
 
-# Lists that the API server merges by key, with what Kubernetes takes where a key is left out.
+# Lists that the API server merges by key (`+listType=map` in k8s.io/api v0.35.0, core/v1, and in KubeRay's CRDs), with
+# what it takes where a key is left out. Other lists may repeat an entry: envFrom, tolerations.
 _OF_POD = {
     "volumes": ("name",),
     "initContainers": ("name",),
@@ -20,6 +21,7 @@ _OF_POD = {
     "imagePullSecrets": ("name",),
     "hostAliases": ("ip",),
     "resourceClaims": ("name",),
+    "schedulingGates": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
 _OF_CONTAINER = {
@@ -27,8 +29,8 @@ _OF_CONTAINER = {
     "ports": ("containerPort", "protocol"),
     "volumeMounts": ("mountPath",),
     "volumeDevices": ("devicePath",),
-    "resizePolicy": ("resourceName",),
 }
+_OF_RESOURCES: dict[str, tuple[str, ...]] = {"claims": ("name",)}
 _DEFAULTS = {"protocol": "TCP"}
 
 
@@ -38,22 +40,29 @@ def check(manifests: Manifests) -> Iterator[Hit]:
         yield from (at(item, (*pod.path, "spec", *path), what) for path, what in _twice(pod.spec, _OF_POD))
         for kind in ("initContainers", "containers"):
             for position, container in enumerate(map(mapping, sequence(pod.spec.get(kind)))):
-                for path, what in _twice(container, _OF_CONTAINER):
+                for path, what in _in_container(container):
                     yield at(item, (*pod.path, "spec", kind, position, *path), f"{container.get('name')}: {what}")
+
+
+def _in_container(container: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    yield from _twice(container, _OF_CONTAINER)
+    resources = mapping(container.get("resources"))
+    yield from ((("resources", *path), what) for path, what in _twice(resources, _OF_RESOURCES))
 
 
 def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterator[tuple[Path, str]]:
     for name, keys in lists.items():
         seen: dict[tuple[str, ...], int] = {}
         for number, entry in enumerate(map(mapping, sequence(holder.get(name)))):
-            identity = tuple(str(entry.get(key, _DEFAULTS.get(key))) for key in keys)
             if not any(key in entry for key in keys):
                 continue
+            # null is as good as left out.
+            identity = tuple(str(entry.get(key) or _DEFAULTS.get(key)) for key in keys)
             if identity in seen:
-                told = "/".join(identity)
+                told, first = "/".join(identity), seen[identity] + 1
                 yield (
                     (name, number),
-                    f"{name} has two entries with {'/'.join(keys)} {told} (the first is number {seen[identity] + 1})",
+                    f"{name} has two entries with {'/'.join(keys)} {told} (the first is number {first})",
                 )
             seen.setdefault(identity, number)
 

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+from postrender.pods import mapping
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
+from postrender.wiring import INTERFACES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.pods import Pod
+
 
 def check(manifests: Manifests) -> Iterator[Hit]:
-    """Look at pods that take whole nodes, and at every pod of a Ray cluster."""
-    whole = {id(pod) for _, pod, wiring in manifests.whole_pods() if wiring.mode != "none"}
-    for item, pod in manifests.pods():
-        position, count = pod.gpu_container()
-        if position and (pod.ray or id(pod) in whole):
+    """Look at pods that take whole nodes with RDMA, and at every pod of a Ray cluster."""
+    behind = [(item, pod) for item, pod in manifests.pods() if pod.gpu_container()[0]]
+    if not behind:
+        return
+    judged = {id(pod) for _, pod, wiring in manifests.whole_pods() if wiring.mode != "none"}
+    for _, pod, asked in manifests.other_pods():
+        if _has_rdma(pod) and all(machine.rdma and pod.gpu_container()[1] == machine.gpus for machine in asked):
+            judged.add(id(pod))
+    for item, pod in behind:
+        if pod.ray or id(pod) in judged:
+            position, count = pod.gpu_container()
             containers = pod.containers()
             first, name = containers[0].get("name"), containers[position].get("name")
             path = (*pod.path, "spec", "containers", position)
             yield at(item, path, f"container {name} takes {count} GPUs and stands behind {first}")
+
+
+def _has_rdma(pod: Pod) -> bool:
+    """Say whether a pod asks for interfaces, in one of the two ways that GKE has."""
+    annotations = mapping(mapping(pod.template.get("metadata")).get("annotations"))
+    return INTERFACES in annotations or bool(pod.spec.get("resourceClaims"))
 
 
 RULE = Rule(

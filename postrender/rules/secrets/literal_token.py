@@ -11,20 +11,42 @@ from postrender.rules import ERROR, Hit, Manifests, Rule
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
+
+    from postrender.plain import Plain
+    from postrender.pods import Path
+
+
+# Where an object may hold bytes, in base64, which hides what they are.
+_ENCODED = {"Secret": "data", "ConfigMap": "binaryData"}
+# What writes letters in another way, or puts a text together from two lines.
+_ESCAPES = ("\\x", "\\u", "\\U", "\\\n", "\\\r")
+# A secret is known by its first letters; a second finding for the same one would not help.
+_PREFIX = 12
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
-    """Search every text, and what Secret objects hold in base64."""
+    """Search every text, what escapes hide from the text, and what Secrets and ConfigMaps hold in base64."""
     for document, text in enumerate(manifests.texts):
         for token in tokens.find(text):
-            yield Hit(document, f"looks like a secret of the kind {token.shape}", line=token.line, secret=True)
+            what = f"looks like a secret of the kind {token.shape}"
+            yield Hit(document, what, line=token.line, col=token.col, secret=True)
     for item in manifests.items:
-        if item.object.get("kind") != "Secret":
-            continue
-        for key, value in mapping(item.object.get("data")).items():
-            if shape := tokens.shape_of(_decoded(value)):
-                what = f"{item.title}: its data hold a secret of the kind {shape}"
-                yield Hit(item.document, what, path=(*item.path, "data", key), secret=True)
+        found = _encoded(item.object)
+        text = manifests.texts[item.document]
+        if any(escape in text for escape in _ESCAPES):
+            found += [(path, shape) for path, value in _strings(item.object) if (shape := _hidden(value, text))]
+        for path, shape in found:
+            what = f"{item.title}: this holds a secret of the kind {shape}"
+            yield Hit(item.document, what, path=(*item.path, *path), secret=True)
+
+
+def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:
+    name = _ENCODED.get(str(item.get("kind")), "")
+    entries = mapping(item.get(name)).items()
+    # Some secrets have no shape of their own, and are known by the key in front of them.
+    shapes = [((name, key), tokens.shape_of(f"{key}: {_decoded(value)}")) for key, value in entries]
+    return [(path, shape) for path, shape in shapes if shape]
 
 
 def _decoded(value: object) -> str:
@@ -32,6 +54,28 @@ def _decoded(value: object) -> str:
         return binascii.a2b_base64(str(value).encode()).decode("utf-8", "replace")
     except ValueError:
         return ""
+
+
+def _strings(value: Plain, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield (*path, key), str(key)
+            yield from _strings(each, (*path, key))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _strings(each, (*path, at))
+
+
+def _hidden(value: str, text: str) -> str | None:
+    """Return the shape of a secret in a value that the text writes in another way."""
+    lines = value.split("\n")
+    for token in tokens.find(value):
+        begin = token.col - 1
+        if lines[token.line - 1][begin : begin + _PREFIX] not in text:
+            return token.shape
+    return None
 
 
 RULE = Rule(

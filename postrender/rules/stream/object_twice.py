@@ -19,7 +19,7 @@ def check(manifests: Manifests) -> Iterator[Hit]:
         if identity is None:
             continue
         if identity in seen:
-            what = f"{item.title} stands in document {seen[identity] + 1} already"
+            what = f"{item.title} stands in {manifests.name(seen[identity])} already"
             yield Hit(item.document, what, path=(*item.path, "metadata", "name"))
         seen.setdefault(identity, item.document)
 

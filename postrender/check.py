@@ -1,0 +1,204 @@
+"""`grpo check`: judge manifests, rendered from values or read from files, by the rules of the post-renderer's gate."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from postrender import helm, paths, pods, report, stackvalues, stream, textio, usage, yamlio
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, UnreadableError, UsageError
+from postrender.finding import Finding
+from postrender.judge import judge
+from postrender.location import Location
+from postrender.options import Options
+from postrender.rules import Item, Manifests
+from postrender.rules.gate import RULES
+from postrender.stack import Stack
+from postrender.wiring import Wiring
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.pods import Path
+    from postrender.yamlio import Node
+
+    # Texts that are installed together, by their names.
+    Stream = dict[str, bytes]
+
+_STDIN = "-"
+_NAMED_STDIN = "<stdin>"
+_SUFFIXES = (".yaml", ".yml", ".json")
+# kustomize reads these, and a cluster never gets them.
+_NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
+
+
+class Document:
+    """One document: its root with the places in its file, and what else rules want to know of it."""
+
+    __slots__ = ("file", "line", "root", "text")
+
+    def __init__(self, file: str, line: int, text: str, root: Node) -> None:
+        self.file = file
+        self.line = line
+        self.text = text
+        self.root = root
+
+    def place(self, path: Path) -> Location:
+        """Return where a path stands, or what is nearest above it."""
+        node = self.root
+        for part in path:
+            below = _below(node, part)
+            if below is None:
+                break
+            node = below
+        return Location(self.file, self.line + node.at.line, node.at.col)
+
+
+def _below(node: Node, part: str | int) -> Node | None:
+    if isinstance(node.value, dict):
+        return node.value.get(str(part))
+    if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
+        return node.value[part]
+    return None
+
+
+def read(texts: Stream) -> list[Document]:
+    """Read texts by their names; raise InputError with the place of what is no Kubernetes object."""
+    return [document for file, data in texts.items() for document in _documents(file, data)]
+
+
+def check(documents: Sequence[Document], wiring: Wiring | None) -> list[Finding]:
+    """Judge what is installed together; rules about a machine need the wiring. Findings are sorted by place."""
+    items = [
+        Item(number, path, item, pods.pods(item))
+        for number, document in enumerate(documents)
+        for path, item in pods.objects(document.root.plain())
+    ]
+    names = [f"{document.file}:{document.root.at.line + document.line}" for document in documents]
+    manifests = Manifests(items, [document.text for document in documents], wiring, names)
+    found = []
+    for rule, hit in judge(manifests, RULES):
+        document = documents[hit.document]
+        at = Location(document.file, document.line + hit.line, hit.col) if hit.line else document.place(hit.path)
+        found.append(Finding(rule.id, at, hit.what, rule.why, rule.fix, secret=hit.secret))
+    return sorted(found, key=Finding.key)
+
+
+def _documents(file: str, data: bytes) -> Iterator[Document]:
+    textio.check_text(data, file)
+    # Whoever shows a line of it finds the text here: a pipe cannot be read again, and no file holds what was rendered.
+    textio.keep(file, data)
+    line = 0
+    for document in stream.split(data):
+        text = document.text()
+        try:
+            roots = [root for root in yamlio.parse(text.encode("utf-8"), file) if root.value is not None]
+        except InputError:
+            # Once more as a whole: then all lines of the message are lines of the file.
+            yamlio.parse(data, file)
+            raise
+        for number, root in enumerate(roots):
+            at = Location(file, line + root.at.line, root.at.col)
+            if number:
+                raise InputError("two documents without a --- line between them", at=at, fix="write --- above this one")
+            _refuse_other_than_object(root, at)
+            yield Document(file, line, text, root)
+        line += text.count("\n")
+
+
+def _refuse_other_than_object(root: Node, at: Location) -> None:
+    if not isinstance(root.value, dict):
+        found = "a list" if isinstance(root.value, list) else "a single value"
+        raise InputError(f"expected a Kubernetes object, found {found}", at=at, fix="give manifests only")
+    if "kind" not in root.value and os.path.basename(at.file) not in _NO_OBJECTS:
+        fix = f"give manifests only; a values file goes behind -f: grpo check -f {at.file}"
+        raise InputError("expected a Kubernetes object, found a map without kind", at=at, fix=fix)
+
+
+def _streams(words: Sequence[str]) -> list[Stream]:
+    """Read what the command line names: files and stdin one by one, a folder's files as one, each folder below it too.
+
+    What lies in two folders may be two versions of the same objects. Raises UnreadableError and InputError.
+    """
+    found: list[Stream] = []
+    for word in dict.fromkeys(words):
+        if word != _STDIN and os.path.isdir(word):
+            folders = list(_folders(word))
+            if not folders:
+                raise InputError(f"{word}: no manifests in this folder", fix=f"expected {', '.join(_SUFFIXES)}")
+            found += folders
+        else:
+            name = _NAMED_STDIN if word == _STDIN else word
+            found.append({name: _read(word)})
+    return found
+
+
+def _folders(directory: str) -> Iterator[Stream]:
+    def refuse(error: OSError) -> None:
+        raise UnreadableError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+    for folder, below, names in os.walk(directory, onerror=refuse):
+        # Folders such as .github hold YAML that is for others.
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        files = [os.path.join(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
+        if files:
+            yield {file: _read(file) for file in files}
+
+
+def _read(path: str) -> bytes:
+    if path == _STDIN and sys.stdin is None:
+        raise UnreadableError(
+            f"{_NAMED_STDIN}: this is closed", fix="pipe manifests into it: helm template … | grpo check -"
+        )
+    try:
+        if path == _STDIN:
+            data = sys.stdin.buffer.read(stream.MAX_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(stream.MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UnreadableError(f"{path}: there is no such file or folder", fix="check the path") from error
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"{path}: cannot be read: {error}", fix="check the path") from error
+    if len(data) > stream.MAX_BYTES:
+        limit = stream.MAX_BYTES // (1024 * 1024)
+        raise InputError(f"{path}: larger than {limit} MiB", fix="check one chart at a time")
+    return data
+
+
+def _rendered(options: Options, stack: Stack) -> list[Stream]:
+    with helm.choose(options.last("helm")) as engine:
+        version = options.last("kube-version")
+        layers = {layer: stack.render(engine, layer, kube_version=version) for layer in stack.layers()}
+        sys.stderr.write(f"rendered with {engine.name}\n")
+    # All layers are of one namespace and one cluster.
+    return [{f"<{layer}>": each.manifest.encode("utf-8") for layer, each in layers.items()}]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `grpo check`; return its exit code. Raises GrpoError for everything that a user can mend."""
+    options = Options("check", argv, with_value=("accelerator", "helm", "kube-version", "format"))
+    if options.has("help"):
+        sys.stdout.write(usage.CHECK_HELP)
+        return EXIT_CLEAN
+    form = options.choice("format", report.FORMATS)
+    accelerator = options.last("accelerator")
+    files = [*([paths.accelerator(accelerator)] if accelerator else []), *options.all("values")]
+    if not files and not options.words:
+        fix = f"{options.command} FILE, {options.command} -f VALUES, or helm template … | {options.command} -"
+        raise UsageError(f"{options.command}: nothing to check: no manifests and no values file", fix=fix)
+    wiring = Wiring(stackvalues.load(files)) if files else None
+    streams = _streams(options.words) if options.words else _rendered(options, Stack.load(files))
+    together = [read(each) for each in streams]
+    count = sum(map(len, together))
+    if not count:
+        # A command in front of the pipe has failed, or the path is not the one that is meant.
+        names = ", ".join(name for each in streams for name in each)
+        raise InputError(f"no Kubernetes objects in {names}", fix="give rendered manifests")
+    findings = [finding for documents in together for finding in check(documents, wiring)]
+    sys.stdout.write(report.write(findings, form))
+    if findings:
+        return EXIT_FINDINGS
+    sys.stderr.write(f"clean: {count} manifest{'s' if count > 1 else ''}\n")
+    return EXIT_CLEAN

@@ -1,0 +1,339 @@
+"""`grpo check`: which manifests it reads, what it says of them and where, and with which exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender import cli, report, textio
+from postrender.check import check, read
+from postrender.helm import Rendered
+from postrender.wiring import Wiring
+from tests import options
+from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, SITE, stack_files
+from tests.postrender.test_tokens import EXAMPLES
+
+Run = Callable[..., tuple[int, str, str]]
+PROFILE, RECIPE, _ = map(str, stack_files())
+STACK = ["-f", PROFILE, "-f", RECIPE, "-f", str(SITE)]
+SECRET = EXAMPLES["huggingface"]
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n"
+DUPLICATE = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: pod
+spec:
+  containers:
+    - name: main
+      env:
+        - name: A
+        - name: A
+"""
+FOUND = "Pod pod: main: env has two entries with name A (the first is number 1)"
+GPU_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: gpus}
+spec:
+  nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h200-141gb}
+  containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]
+"""
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run `grpo check` in an empty folder, without a helm executable on PATH; return exit code, stdout, stderr."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    # Both know files by their names, and each test has an a.yaml of its own.
+    monkeypatch.setattr(report, "_lines", {})
+    monkeypatch.setattr(textio, "_streams", {})
+
+    def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = cli.main(["check", *words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
+    Path("a.yaml").write_text(f"{CONFIG.format(name='a')}---\n{DUPLICATE}")
+    code, out, err = grpo("a.yaml")
+    assert (code, err) == (1, "")
+    assert out == (
+        f"a.yaml:15:11: {FOUND}  [pods/duplicate-merge-key]\n"
+        "  15 |         - name: A\n"
+        "     |           ^\n"
+        "  why: server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two\n"
+        "  fix: remove one of the two entries\n\n1 finding\n"
+    )
+
+
+def test_other_formats(grpo: Run) -> None:
+    Path("a.yaml").write_text(DUPLICATE)
+    code, out, _ = grpo("a.yaml", "--format", "json")
+    (found,) = json.loads(out)["findings"]
+    assert (code, found["file"], found["line"], found["col"]) == (1, "a.yaml", 10, 11)
+    assert (found["rule"], found["what"]) == ("pods/duplicate-merge-key", FOUND)
+    code, out, _ = grpo("a.yaml", "--format", "github")
+    assert (code, out.startswith("::error file=a.yaml,line=10,col=11,title=pods/duplicate-merge-key::")) == (1, True)
+    Path("a.yaml").write_text(CONFIG.format(name="a"))
+    assert grpo("a.yaml", "--format", "json")[:2] == (0, '{\n  "findings": []\n}\n')
+    assert grpo("a.yaml", "--format", "xml")[0] == 2
+
+
+def test_clean_manifests_are_counted(grpo: Run) -> None:
+    text = "---\n".join(CONFIG.format(name=name) for name in "abc")
+    assert grpo("-", stdin=text.encode()) == (0, "", "clean: 3 manifests\n")
+    assert grpo("-", stdin=CONFIG.format(name="a").encode()) == (0, "", "clean: 1 manifest\n")
+
+
+def test_stdin_is_shown_though_it_can_be_read_once(grpo: Run) -> None:
+    code, out, err = grpo("-", stdin=f"---\n{DUPLICATE}".encode())
+    assert (code, err) == (1, "")
+    assert out.startswith(f"<stdin>:11:11: {FOUND}")
+    assert "\n  11 |         - name: A\n" in out
+
+
+def test_a_folder_is_read_with_those_below_it(grpo: Run) -> None:
+    for name in ("b.yml", "a.yaml", "below/c.json", "notes.txt", ".github/workflow.yaml"):
+        path = Path("all") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(DUPLICATE.replace("name: pod", f"name: pod-{path.stem}"))
+    Path("all/below/c.json").write_text(
+        '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod-c"},\n'
+        ' "spec": {"volumes": [{"name": "x"},\n  {"name": "x"}]}}\n'
+    )
+    Path("all/kustomization.yaml").write_text("resources: [a.yaml, b.yml]\n")
+    code, out, _ = grpo("all", "--format", "json")
+    assert code == 1
+    assert [(each["file"], each["line"]) for each in json.loads(out)["findings"]] == [
+        ("all/a.yaml", 10),
+        ("all/b.yml", 10),
+        ("all/below/c.json", 3),
+    ]
+
+
+def test_an_object_stands_twice_in_one_file_or_folder_and_not_in_two(grpo: Run) -> None:
+    """Two clusters in one repository hold the same names."""
+    for name in ("b200/a.yaml", "b200/b.yaml", "h200/a.yaml", "b200.yaml", "h200.yaml"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text(CONFIG.format(name=Path(name).stem))
+    assert grpo(".")[0] == 0
+    assert grpo("b200/a.yaml", "h200/a.yaml", "b200/a.yaml") == (0, "", "clean: 2 manifests\n")
+    Path("b200/b.yaml").write_text("# A copy.\n" + CONFIG.format(name="a"))
+    code, out, _ = grpo(".")
+    assert code == 1
+    assert out.startswith("./b200/b.yaml:5:9: ConfigMap a stands in ./b200/a.yaml:1 already  [stream/object-twice]\n")
+    assert out.endswith("\n1 finding\n")
+
+
+def test_values_bring_the_rules_about_the_machine(grpo: Run) -> None:
+    Path("pod.yaml").write_text(GPU_POD)
+    assert grpo("pod.yaml")[0] == 0
+    code, out, _ = grpo("pod.yaml", "--accelerator", "b200", "-f", RECIPE)
+    assert code == 1
+    assert out.startswith("pod.yaml:5:52: Pod gpus: the pod selects nvidia-h200-141gb, and the values are for b200")
+    code, out, _ = grpo("pod.yaml", "--accelerator", "h200")
+    assert code == 1
+    assert "pod.yaml:3:11: Pod gpus: the pod has no annotation networking.gke.io/interfaces" in out
+
+
+def test_values_alone_are_rendered(grpo: Run) -> None:
+    code, out, err = grpo(*STACK)
+    assert (code, out) == (0, "")
+    assert err.startswith("rendered with helm v4.2.3 (embedded, helm-python-sdk 0.2.2)\nclean: ")
+
+
+def test_a_finding_in_what_is_rendered_names_the_layer(grpo: Run) -> None:
+    Path("more.yaml").write_text("ray: {head: {initContainers: {warm: {image: a, env: [{name: A}, {name: A}]}}}}\n")
+    code, out, _ = grpo(*STACK, "-f", "more.yaml")
+    assert code == 1
+    assert out.startswith("<raycluster>:")
+    assert "warm: env has two entries with name A" in out
+    assert "name: A\n" in out
+
+
+def test_what_the_post_renderer_passes_on_is_judged_whole(grpo: Run) -> None:
+    """Hooks too, which Helm 3 gives to no post-renderer."""
+    hook = DUPLICATE.replace("  name: pod\n", "  name: pod\n  annotations:\n    helm.sh/hook: pre-install\n")
+    start = [sys.executable, "-c", "import sys; from postrender.filter import main; sys.exit(main())"]
+    done = subprocess.run(
+        [*start, "--values", PROFILE],
+        input=f"{GPU_POD.replace('nvidia-h200-141gb', 'nvidia-b200')}---\n{hook}".encode(),
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert b"networking.gke.io/interfaces" in done.stdout
+    code, out, _ = grpo("-f", PROFILE, "-", stdin=done.stdout)
+    assert (code, out.count("  why: ")) == (1, 1)
+    assert FOUND in out
+
+
+BAD = {
+    "missing file": ("none.yaml", None, 3, "none.yaml: there is no such file or folder\n  fix: check the path\n"),
+    "empty folder": ("empty", None, 2, "empty: no manifests in this folder\n  fix: expected .yaml, .yml, .json\n"),
+    "empty file": ("f.yaml", b"", 2, "no Kubernetes objects in f.yaml\n  fix: give rendered manifests\n"),
+    "comments": ("f.yaml", b"# a\n---\n# b\n", 2, "no Kubernetes objects in f.yaml\n"),
+    "no UTF-8": ("f.yaml", b"kind: A\nb: \xff\n", 2, "f.yaml:2:4: this is not UTF-8: byte 0xff\n"),
+    "NUL": ("f.yaml", b"kind: A\nb: \0\n", 2, "f.yaml:2:4: this is not a text file: it contains a NUL byte\n"),
+    "no YAML": ("f.yaml", b"kind: A\n---\nkind: [\n", 2, "f.yaml:4:1: this is not YAML: "),
+    "a list": ("f.yaml", b"kind: A\n---\n- a\n", 2, "f.yaml:3:1: expected a Kubernetes object, found a list\n"),
+    "a scalar": ("f.yaml", b"Error: oh\n---\noh\n", 2, "f.yaml:1:1: expected a Kubernetes object, found a map without"),
+    "a text": ("f.yaml", b"kind: A\n--- oh\n", 2, "f.yaml:2:5: expected a Kubernetes object, found a single value\n"),
+    "two keys": (
+        "f.yaml",
+        b"kind: A\n---\nkind: B\nb: 1\nb: 2\n",
+        2,
+        "f.yaml:5:1: the key 'b' stands twice: the first is at f.yaml:4:1; Helm would silently use this one\n",
+    ),
+    "no mark": (
+        "f.yaml",
+        b"kind: A\r---\rkind: B\r",
+        2,
+        "f.yaml:3:1: two documents without a --- line between them\n  3 | kind: B\n    | ^\n  fix: write --- above",
+    ),
+    "values": (
+        "f.yaml",
+        b"stack: {name: a}\n",
+        2,
+        "f.yaml:1:1: expected a Kubernetes object, found a map without kind",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_input_that_is_no_manifest_ends_with_one_error_and_its_line(grpo: Run, case: str) -> None:
+    name, data, expected, message = BAD[case]
+    Path("empty").mkdir()
+    Path("empty/notes.txt").write_text("a")
+    if data is not None:
+        Path(name).write_bytes(data)
+    code, out, err = grpo(name)
+    assert (code, out) == (expected, "")
+    assert err.startswith(message)
+    if data:
+        # From a pipe the same, and the line is shown.
+        code, out, err = grpo("-", stdin=data)
+        assert (code, out) == (expected, "")
+        assert err.startswith(message.replace("f.yaml", "<stdin>"))
+
+
+def test_a_values_file_without_f_is_told_so(grpo: Run) -> None:
+    Path("my-site.yaml").write_text("stack: {name: a}\n")
+    _, _, err = grpo("my-site.yaml")
+    assert "a values file goes behind -f: grpo check -f my-site.yaml" in err
+
+
+def test_a_command_line_without_anything_says_what_to_write(grpo: Run) -> None:
+    code, out, err = grpo()
+    assert (code, out) == (2, "")
+    assert err.startswith("grpo check: nothing to check: no manifests and no values file\n  fix: grpo check FILE, ")
+
+
+@pytest.mark.parametrize("words", [["-f", "none.yaml", "a.yaml"], ["-f", "none.yaml"]])
+def test_values_that_are_missing(grpo: Run, words: list[str]) -> None:
+    Path("a.yaml").write_text(CONFIG.format(name="a"))
+    assert grpo(*words) == (3, "", "none.yaml: there is no such file\n  fix: check the path after -f\n")
+
+
+def test_values_without_a_profile_are_refused(grpo: Run) -> None:
+    Path("a.yaml").write_text(CONFIG.format(name="a"))
+    code, _, err = grpo("-f", str(SITE), "a.yaml")
+    assert (code, err.startswith("no accelerator profile among the values\n")) == (2, True)
+
+
+def test_a_folder_that_cannot_be_read_is_no_clean_one(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("all/below").mkdir(parents=True)
+    Path("all/a.yaml").write_text(CONFIG.format(name="a"))
+    Path("all/below/gone.yaml").symlink_to("nowhere")
+    assert grpo("all") == (3, "", "all/below/gone.yaml: there is no such file or folder\n  fix: check the path\n")
+
+
+@pytest.mark.parametrize("form", ["text", "json", "github"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{CONFIG.format(name='a')}data: {{a: {SECRET}}}\n",
+        f"{CONFIG.format(name=SECRET)}---\n{CONFIG.format(name=SECRET)}",
+        f"kind: A\n{SECRET}: 1\n{SECRET}: 2\n",
+        f"kind: A\na: [{SECRET}\n",
+        f"{SECRET}\n",
+        f"a: {SECRET}\n",
+        f"kind: Pod\nspec: {{containers: [{{name: a, env: [{{name: {SECRET}}}, {{name: {SECRET}}}]}}]}}\n",
+        f'{CONFIG.format(name="a")}data:\n  a: "\\x68{SECRET[1:]}"\n',
+    ],
+)
+def test_a_secret_is_in_no_message(grpo: Run, text: str, form: str) -> None:
+    code, out, err = grpo("-", "--format", form, stdin=text.encode())
+    assert code in (1, 2)
+    assert out + err
+    assert SECRET not in out + err
+    assert SECRET[1:] not in out + err
+
+
+def process(line: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of a shell in which GRPO is the program."""
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", line],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "GRPO": f"{sys.executable} -m postrender.cli", "PYTHONWARNINGS": "error"},
+    )
+
+
+def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(DUPLICATE + "        - name: A\n" * 10_000)
+    done = process(f"$GRPO check {file} | true; echo ${{PIPESTATUS[0]}}")
+    assert (done.stdout, done.stderr) == ("0\n", "")
+    done = process("$GRPO check - <&-")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (3, "<stdin>: this is closed")
+    done = process(f"$GRPO check {file} >&-")
+    assert (done.returncode, done.stderr) == (3, "")
+
+
+MODES = {
+    "multiNetwork": {},
+    "dranet": {"network": {"mode": "dranet"}},
+    "none": {"network": {"mode": "none"}},
+    "autopilot": options.FACTORS["platform"]["gke-autopilot"],
+    "kubernetes": {
+        "platform": {"kind": "kubernetes"},
+        "network": {"mode": "none"},
+        **options.instead(existingClaim={"name": "nfs"}),
+    },
+}
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("accelerator", ACCELERATORS)
+def test_our_own_layers_are_clean(accelerator: str, recipe: str, render_text: Callable[..., Rendered]) -> None:
+    from postrender import stackvalues, yamlio
+
+    for mode, values in MODES.items():
+        if recipe != RECIPES[0] and mode not in ("multiNetwork", "dranet"):
+            continue
+        layers = {
+            layer: render_text(layer, values, accelerator=accelerator, recipe=recipe).manifest.encode()
+            for layer in LAYERS
+        }
+        merged = stackvalues.load([str(file) for file in stack_files(accelerator, recipe)])
+        for section, keys in values.items():
+            merged.setdefault(section, {}).update(keys)
+        documents = read(layers)
+        assert len(documents) == sum(len(yamlio.load_objects(text.decode(), "x")) for text in layers.values()) > 5
+        found = check(documents, Wiring(merged))
+        assert [f"{mode} {each.at}: {each.what}" for each in found] == []
