@@ -153,7 +153,7 @@ def _walk(outcome: Outcome, result: Result, using: Wiring, options: Options, rea
         wanted = _wanted(piece, using, options, reader)
         while pieces[at] != piece and wanted is not None and _is_new(pieces[at], result, reader):
             at += 1
-        if wanted is None:
+        if wanted is None or (pieces[at] == piece and _is_doubtful(piece)):
             if pieces[at] != piece:
                 raise FidelityError(f"document {number} is no target and was changed:\n{pieces[at]!r}")
         else:
@@ -231,7 +231,7 @@ def _count_scans(outcome: Outcome, before: str, after: str, reader: Reader) -> N
 
 
 def disagreements(text: str) -> list[str]:
-    """Return where the fast scanner and the full one see a document differently; nothing where the fast one is silent."""
+    """Return where the two scanners see a document differently; nothing where the fast one is silent."""
     if not blocks.is_plain(text):
         return []
     try:
