@@ -179,6 +179,7 @@ class _Map(Spot):
     def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
         super().__init__(MAP, lines.starts[at] + col, -1)
         self.col = col
+        self._places: dict[str, tuple[int, int, int]] | None = None
         self._lines = lines
         self._at = at
         self._limit = limit
@@ -191,26 +192,47 @@ class _Map(Spot):
     @property
     def keys(self) -> dict[str, Spot]:
         """Return the values by their keys."""
-        if not self._keys:
-            self._keys = self._read()
-        return self._keys
+        return {key: self.child(key) for key in self.names()}
 
-    def _read(self) -> dict[str, Spot]:
+    def names(self) -> list[str]:
+        """Return the keys in their order."""
+        return list(self._entries())
+
+    def has(self, key: str) -> bool:
+        """Say whether the map has a key."""
+        return key in self._entries()
+
+    def child(self, key: str) -> Spot:
+        """Return the value of a key that is there."""
+        if key not in self._keys:
+            at, start, limit = self._entries()[key]
+            self._keys[key] = self._lines.value(at, start, limit, self.col, item=False)
+        return self._keys[key]
+
+    def _entries(self) -> dict[str, tuple[int, int, int]]:
+        """Return for each key its line, the column behind its colon, and the line at which its value has ended."""
+        if self._places is None:
+            self._places = self._read()
+        return self._places
+
+    def _read(self) -> dict[str, tuple[int, int, int]]:
         lines, col = self._lines, self.col
         begins = [self._at]
         for at in range(self._at + 1, self._limit):
-            if lines.cols[at] == col and lines.bodies[at] and lines.bodies[at][0] != "#":
-                if lines.bodies[at][:2] not in _DASHES:
-                    begins.append(at)
-            elif lines.cols[at] < col and lines.bodies[at] and lines.bodies[at][0] != "#":
-                raise NotPlainError
-        found: dict[str, Spot] = {}
+            if lines.cols[at] <= col:
+                body = lines.bodies[at]
+                if not body or body[0] == "#" or (lines.cols[at] == col and body[:2] in _DASHES):
+                    continue
+                if lines.cols[at] < col:
+                    raise NotPlainError
+                begins.append(at)
+        found: dict[str, tuple[int, int, int]] = {}
         for at, limit in zip(begins, [*begins[1:], self._limit], strict=True):
             line = lines.texts[at]
             end = _key_end(line, col)
             if end < 0 or line[col:end] in found:
                 raise NotPlainError
-            found[line[col:end]] = lines.value(at, end + 1, limit, col, item=False)
+            found[line[col:end]] = at, end + 1, limit
         return found
 
 
@@ -220,6 +242,8 @@ class _List(Spot):
     def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
         super().__init__(LIST, lines.starts[at] + col, -1)
         self.col = col
+        self._begins: list[int] = []
+        self._found: dict[int, Spot] = {}
         self._lines = lines
         self._at = at
         self._limit = limit
@@ -232,21 +256,34 @@ class _List(Spot):
     @property
     def items(self) -> list[Spot]:
         """Return the items in order."""
-        if not self._items:
-            self._items = self._read()
-        return self._items
+        return [self.item(number) for number in range(self.count())]
 
-    def _read(self) -> list[Spot]:
+    def count(self) -> int:
+        """Return the number of items."""
+        if not self._begins:
+            self._begins = self._read()
+        return len(self._begins)
+
+    def item(self, number: int) -> Spot:
+        """Return one item."""
+        if number not in self._found:
+            begins = self._begins[number : number + 2] if self.count() else []
+            limit = begins[1] if len(begins) > 1 else self._limit
+            self._found[number] = self._lines.value(begins[0], self.col + 1, limit, self.col, item=True)
+        return self._found[number]
+
+    def _read(self) -> list[int]:
         lines, col = self._lines, self.col
         begins = []
         for at in range(self._at, self._limit):
-            body = lines.bodies[at]
-            if lines.cols[at] <= col and body and body[0] != "#":
+            if lines.cols[at] <= col:
+                body = lines.bodies[at]
+                if not body or body[0] == "#":
+                    continue
                 if lines.cols[at] < col or body[:2] not in _DASHES:
                     raise NotPlainError
                 begins.append(at)
-        limits = [*begins[1:], self._limit]
-        return [lines.value(at, col + 1, limit, col, item=True) for at, limit in zip(begins, limits, strict=True)]
+        return begins
 
 
 def _key_end(line: str, start: int) -> int:

@@ -87,14 +87,12 @@ def _settings(argv: Sequence[str]) -> Settings:
             settings.take(option, words.pop(0))
         else:
             raise UsageError(f"{word} needs a value", fix=_FIX)
-    if not settings.values:
-        settings.values = [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
     return settings
 
 
 def _configure(settings: Settings, data: bytes) -> None:
     """Take what a function of kustomize is configured with: the `spec` of its functionConfig, named as the options."""
-    if settings.values or data.find(b"ResourceList", 0, 1024) < 0 or data.find(b"functionConfig") < 0:
+    if data.find(b"ResourceList", 0, 1024) < 0 or data.find(b"functionConfig") < 0:
         return
     from postrender import pods
 
@@ -118,6 +116,7 @@ def _rewrite(settings: Settings, data: bytes) -> Result:
     from postrender.wiring import Wiring
 
     _configure(settings, data)
+    settings.values = settings.values or [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
     if not settings.values:
         raise UsageError(
             "no values files: what the pods need stands in them",

@@ -140,7 +140,7 @@ class Rewriter:
         if not isinstance(value, dict):
             found = "a list" if isinstance(value, list) else "a single value"
             raise InputError(f"expected a Kubernetes object, found {found}", at=Location(document.name, document.line))
-        from postrender.rules import Hit, Item
+        from postrender.rules import Item
 
         judged = {each.path: each for each in done if each.pods or each.elsewhere}
         for path, item in pods.objects(value):

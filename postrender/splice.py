@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     Edit = tuple[int, int, str]
 
 
+_written: dict[str, list[str]] = {}
+
+
 class _ClosedError(Exception):
     """An edit is needed inside a value of which only the ends are known."""
 
@@ -125,32 +128,34 @@ class _Editor:
     def _walk_map(self, spot: Spot, before: dict[str, Any], after: dict[str, Any], flow: bool) -> None:
         _open(spot, MAP)
         new = {key: value for key, value in after.items() if key not in before}
-        if "<<" in spot.keys and (new or not before.keys() <= spot.keys.keys()):
+        if spot.has("<<") and (new or not all(map(spot.has, before))):
             raise SpliceError("a map that must be edited is merged from another one by <<", fix="write its entries out")
         for key, value in before.items():
-            if key in spot.keys:
-                self.walk(spot.keys[key], value, after[key], flow=flow)
-            elif value != after[key]:
+            if value == after[key]:
+                continue
+            if not spot.has(key):
                 raise SpliceError(f"the key {key} cannot be found in the text")
+            self.walk(spot.child(key), value, after[key], flow=flow)
         if new and flow:
             self._put(spot.start + 1, spot.start + 1, quoted.flow(new)[1:-1] + ", ")
         elif new:
-            self._insert_entries(spot, quoted.block(new))
+            self._insert_entries(spot, _lines(new))
 
     def _walk_list(self, spot: Spot, before: list[Plain], after: list[Plain], flow: bool) -> None:
         _open(spot, LIST)
-        if len(spot.items) != len(before):
+        if spot.count() != len(before):
             raise SpliceError("a list has not as many items as it reads to have")
         new = after[: len(after) - len(before)]
-        for item, old, wanted in zip(spot.items, before, after[len(new) :], strict=True):
-            self.walk(item, old, wanted, flow=flow)
+        for number, (old, wanted) in enumerate(zip(before, after[len(new) :], strict=True)):
+            if old != wanted:
+                self.walk(spot.item(number), old, wanted, flow=flow)
         if new and flow:
             self._put(spot.start + 1, spot.start + 1, quoted.flow(new)[1:-1] + ", ")
         elif new:
-            self._insert_before(spot, quoted.items(new))
+            self._insert_before(spot, _lines(new))
 
     def _insert_entries(self, spot: Spot, lines: list[str]) -> None:
-        first = next(iter(spot.keys.values()))
+        first = spot.child(spot.names()[0])
         is_nested = first.kind in (MAP, LIST) and not first.flow
         if is_nested or first.start < spot.first or "\n" in self._text[first.start : first.end]:
             self._insert_before(spot, lines)
@@ -187,7 +192,7 @@ class _Editor:
         if isinstance(after, (dict, list)) and after and is_empty and not flow and not rest:
             line = self._text[begin : spot.start]
             col = len(line) - len(line.lstrip(" -")) + 2
-            lines = quoted.block(after) if isinstance(after, dict) else quoted.items(after)
+            lines = _lines(after)
             start = begin + len(line.rstrip(" "))
             self._put(start, spot.end, "".join(f"{self._end}{' ' * col}{each}" for each in lines))
             return
@@ -200,6 +205,14 @@ class _Editor:
             raise SpliceError(
                 "an alias makes one text stand for two objects that need different wiring", fix="write one of them out"
             )
+
+
+def _lines(new: dict[str, Any] | list[Plain]) -> list[str]:
+    """Return new text as lines from column 0; most pods get the same."""
+    key = repr(new)
+    if key not in _written:
+        _written[key] = quoted.block(new) if isinstance(new, dict) else quoted.items(new)
+    return _written[key]
 
 
 def _open(spot: Spot, kind: str) -> None:

@@ -44,6 +44,26 @@ class Spot:
         """Return the values of a map."""
         return self._keys
 
+    def has(self, key: str) -> bool:
+        """Say whether a map has a key."""
+        return key in self._keys
+
+    def child(self, key: str) -> Spot:
+        """Return the value of a key that is there."""
+        return self._keys[key]
+
+    def names(self) -> list[str]:
+        """Return the keys in their order."""
+        return list(self._keys)
+
+    def count(self) -> int:
+        """Return the number of items of a list."""
+        return len(self._items)
+
+    def item(self, number: int) -> Spot:
+        """Return one item of a list."""
+        return self._items[number]
+
     @property
     def items(self) -> list[Spot]:
         """Return the items of a list."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import pods, quoted
+from postrender import pods
 from postrender.decisions import FAIL, Decisions
 from postrender.transforms import Target, checknode, claims, environment, interfaces, placement, volumes
 from postrender.wiring import FORMAT
@@ -23,8 +23,7 @@ _LABEL_OF_OWNER = "grpo-charts/owner"
 # Labels that would make a queue of Kueue admit an object that has no pods.
 _KUEUE = "kueue.x-k8s.io/"
 _HOOK = "helm.sh/"
-# The remainder of a division is a fingerprint that takes no library to load.
-_PRIME = 2**32 - 5
+_WEIGHT = "helm.sh/hook-weight"
 _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
@@ -79,22 +78,6 @@ class Wired:
         return str(metadata.get("name") or metadata.get("generateName") or "")
 
 
-def digest(wiring: Wiring) -> str:
-    """Return eight digits that are others when the values lead to another wiring."""
-    parts = [
-        wiring.annotations,
-        wiring.secrets(),
-        wiring.libraries(""),
-        wiring.nccl(),
-        wiring.volumes,
-        wiring.mounts,
-        wiring.selector("", ""),
-        wiring.tolerations(),
-        wiring.mode,
-    ]
-    return f"{int.from_bytes(quoted.flow(parts).encode(), 'big') % _PRIME:08x}"
-
-
 def clone(value: Plain) -> Plain:
     """Return a deep copy of plain data."""
     if isinstance(value, dict):
@@ -132,7 +115,7 @@ def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, opt
     if result.changed or (stamp is not None and targets):
         metadata = pods.mapping(result.item.get("metadata"))
         there = pods.mapping(metadata.get("annotations"))
-        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {digest(wiring)}"}
+        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {wiring.digest}"}
         result.item["metadata"] = metadata
     whole = [target for target in targets if target.whole]
     if whole:
@@ -194,5 +177,16 @@ def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     labels = {key: value for key, value in pods.mapping(metadata.get("labels")).items() if not key.startswith(_KUEUE)}
     there = pods.mapping(metadata.get("annotations"))
     kept = {key: value for key, value in there.items() if key == _FILE or key.startswith(_HOOK)}
+    if f"{_HOOK}hook" in kept:
+        # Helm makes one hook after the other and waits for each: what its pods need must come first.
+        kept[_WEIGHT] = str(_weight(kept.get(_WEIGHT)) - 1)
     own = {"namespace": metadata.get("namespace"), "labels": labels, "annotations": kept}
     return {**new, "metadata": {**new["metadata"], **{key: value for key, value in own.items() if value}}}
+
+
+def _weight(there: Plain) -> int:
+    """Return the weight of a hook as Helm reads it: what is no number is none."""
+    try:
+        return int(str(there))
+    except ValueError:
+        return 0

@@ -6,6 +6,7 @@ renders charts without wiring, post-renders them, and compares with the charts' 
 
 from __future__ import annotations
 
+from postrender import quoted
 from postrender.errors import InputError
 from postrender.pods import ACCELERATOR
 
@@ -19,6 +20,8 @@ FORMAT: Final = 1
 # The init container that looks whether the node has what is mounted from it.
 CHECK: Final = "check-node"
 INTERFACES: Final = "networking.gke.io/interfaces"
+# The remainder of a division is a fingerprint that takes no library to load.
+_PRIME = 2**32 - 5
 _MEBIBYTE = {"Mi": "Gi", "Gi": "Ti"}
 
 
@@ -44,7 +47,7 @@ class Wiring:
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
         self._accelerator = values["accelerator"]
-        self._nccl = self._accelerator["nccl"]
+        self._settings = self._accelerator["nccl"]
         self._image = values["images"]["training"]
         self.profile = str(self._accelerator["name"])
         self.gpus = int(self._accelerator["gpusPerNode"])
@@ -54,6 +57,19 @@ class Wiring:
         self.label = str(self._accelerator["label"]) if self.is_google else ""
         self.annotations = self._annotations()
         self.volumes, self.mounts = self._volumes()
+        self.secrets = self._secrets()
+        self.nccl = self._variables()
+        self.tolerations = self._tolerations()
+        self.digest = self._digest()
+        self._checks: dict[str, dict[str, Any] | None] = {}
+
+    def _digest(self) -> str:
+        """Return eight digits that are others when the values lead to another wiring."""
+        everything = [
+            *(self.annotations, self.secrets, self.libraries(""), self.nccl, self.volumes, self.mounts),
+            *(self.selector("", ""), self.tolerations, self.mode),
+        ]
+        return f"{int.from_bytes(quoted.flow(everything).encode(), 'big') % _PRIME:08x}"
 
     def others(self, asked: set[str]) -> set[str]:
         """Return the accelerators that a pod asks for, where the profile's is not among them."""
@@ -76,7 +92,7 @@ class Wiring:
         listed = ",".join(f'{{"interfaceName":"{name}","network":"{network}"}}' for name, network in pairs)
         return {"networking.gke.io/default-interface": "eth0", INTERFACES: f"[{listed}]"}
 
-    def secrets(self) -> list[dict[str, Any]]:
+    def _secrets(self) -> list[dict[str, Any]]:
         """Return the variables of every pod: secrets by reference, or the word that nothing is downloaded."""
         huggingface, wandb = self._values["huggingface"], self._values["tracking"]["wandb"]
         if huggingface["offline"]["enabled"]:
@@ -93,9 +109,9 @@ class Wiring:
         paths = [path for path in (own, self._accelerator["libraryPath"]) if path]
         return [{"name": "LD_LIBRARY_PATH", "value": ":".join(paths)}]
 
-    def nccl(self) -> list[dict[str, Any]]:
+    def _variables(self) -> list[dict[str, Any]]:
         """Return NCCL's variables on a GPU node."""
-        nccl = self._nccl
+        nccl = self._settings
         wanted = {"NCCL_SOCKET_IFNAME": nccl["socketInterface"], "GLOO_SOCKET_IFNAME": nccl["socketInterface"]}
         if self.mode != "none":
             names = {"BASH_ENV": "environmentScript", "NCCL_NET": "net", "NCCL_TUNER_CONFIG_PATH": "tunerConfig"}
@@ -113,7 +129,7 @@ class Wiring:
         paths = self._accelerator["hostPaths"] if self.is_google else {}
         for name in sorted(paths):
             path = paths[name]
-            of_plugin = (self._nccl.get("environmentScript") or "").startswith(f"{path['mountPath']}/")
+            of_plugin = (self._settings.get("environmentScript") or "").startswith(f"{path['mountPath']}/")
             if of_plugin and self.mode == "none":
                 continue
             volumes.append({"name": f"host-{name}", "hostPath": {"path": path["hostPath"], "type": "Directory"}})
@@ -187,7 +203,7 @@ class Wiring:
     def _is_arm(self) -> bool:
         return bool(self._accelerator.get("architecture") == "arm64")
 
-    def tolerations(self) -> list[dict[str, str]]:
+    def _tolerations(self) -> list[dict[str, str]]:
         """Return the tolerations of a GPU pod."""
         kind = self._values["platform"]["capacity"]["kind"] if self.is_google else ""
         wanted = [
@@ -203,6 +219,11 @@ class Wiring:
 
         None where there is nothing to look for.
         """
+        if image not in self._checks:
+            self._checks[image] = self._check_node(image)
+        return self._checks[image]
+
+    def _check_node(self, image: str) -> dict[str, Any] | None:
         script = self._script(image)
         if not script:
             return None
@@ -224,7 +245,7 @@ class Wiring:
         }
 
     def _script(self, image: str) -> str:
-        script, table = self._nccl.get("environmentScript"), self._nccl.get("tunerConfig")
+        script, table = self._settings.get("environmentScript"), self._settings.get("tunerConfig")
         files = [file for file in (script, table) if file and self.mode != "none"]
         lines = []
         if files:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the pinned command-line tools and the control plane into .tools/ (git-ignored).
-# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform actionlint etcd kwok kubernetes kuberay kuberay-1.5 gke-crds (default: all)
+# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform kustomize actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart jobset gke-crds (default: all)
 #
 # Each folder under tools/go is a Go module of its own that pins one program: `go install` refuses modules with
 # `replace` directives and modules whose version list the proxy does not serve. go.sum pins every dependency by digest.
@@ -29,20 +29,21 @@ build() {
   echo "$stamp" >"$bin/.$binary.stamp"
 }
 
-# copy_crds FOLDER MODULE SUBDIR NAME: the CRDs that travel inside a module.
-copy_crds() {
+# copy_folder FOLDER MODULE SUBDIR NAME: a folder that travels inside a module.
+copy_folder() {
   local dir
   dir=$(module_dir "$1" "$2")
   [ -d "$dir/$3" ] || { echo "tools/build.sh: no $3 in module $2" >&2; exit 3; }
   rm -rf "${share:?}/$4"
   mkdir -p "$share/$4"
-  cp "$dir/$3"/*.yaml "$share/$4/"
+  cp -r "$dir/$3/." "$share/$4/"
   chmod -R u+w "$share/$4"
 }
 
 tool_helm3() { local v; v=$(version_of helm3 helm.sh/helm/v3); build helm3 helm3 helm.sh/helm/v3/cmd/helm "-X helm.sh/helm/v3/internal/version.version=$v"; }
 tool_helm4() { local v; v=$(version_of helm4 helm.sh/helm/v4); build helm4 helm4 helm.sh/helm/v4/cmd/helm "-X helm.sh/helm/v4/internal/version.version=$v"; }
 tool_kubeconform() { build kubeconform kubeconform github.com/yannh/kubeconform/cmd/kubeconform; }
+tool_kustomize() { build kustomize kustomize sigs.k8s.io/kustomize/kustomize/v5; }
 tool_actionlint() { build actionlint actionlint github.com/rhysd/actionlint/cmd/actionlint; }
 tool_etcd() { build etcd etcd go.etcd.io/etcd/server/v3; }
 tool_kwok() {
@@ -52,10 +53,12 @@ tool_kwok() {
 }
 tool_kuberay() {
   build kuberay ray-operator github.com/ray-project/kuberay/ray-operator
-  copy_crds kuberay github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-crds
+  copy_folder kuberay github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-crds
 }
-tool_kuberay-1.5() { copy_crds kuberay-1.5 github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-1.5-crds; }
-tool_gke-crds() { copy_crds gke-crds github.com/GoogleCloudPlatform/gke-networking-api config/crds gke-crds; }
+tool_kuberay-1.5() { copy_folder kuberay-1.5 github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-1.5-crds; }
+tool_kuberay-chart() { copy_folder kuberay-chart github.com/ray-project/kuberay helm-chart/ray-cluster kuberay-ray-cluster; }
+tool_jobset() { copy_folder jobset sigs.k8s.io/jobset config/components/crd/bases jobset-crds; }
+tool_gke-crds() { copy_folder gke-crds github.com/GoogleCloudPlatform/gke-networking-api config/crds gke-crds; }
 tool_kubernetes() {
   # Without the version flags /version says v0.0.0-master and charts with kubeVersion fail.
   local v minor flags="" p c
@@ -67,7 +70,7 @@ tool_kubernetes() {
   for c in kubectl kube-scheduler kube-controller-manager kube-apiserver; do build kubernetes "$c" "k8s.io/kubernetes/cmd/$c" "$flags"; done
 }
 
-for name in "${@:-helm4 helm3 kubeconform actionlint gke-crds kuberay kuberay-1.5 etcd kwok kubernetes}"; do
+for name in "${@:-helm4 helm3 kubeconform kustomize actionlint gke-crds kuberay kuberay-1.5 kuberay-chart jobset etcd kwok kubernetes}"; do
   for one in $name; do
     declare -F "tool_$one" >/dev/null || { echo "tools/build.sh: no tool called $one" >&2; exit 2; }
     "tool_$one"

@@ -17,7 +17,7 @@ def apply(target: Target) -> None:
     there = mapping(spec.get("nodeSelector"))
     put(spec, "nodeSelector", target.decisions.entries(target.place("spec.nodeSelector"), there, wanted))
     tolerations = sequence(spec.get("tolerations"))
-    lacking = [each for each in target.wiring.tolerations() if not any(_covers(other, each) for other in tolerations)]
+    lacking = [each for each in target.wiring.tolerations if not any(_covers(other, each) for other in tolerations)]
     put(spec, "tolerations", [*lacking, *tolerations])
 
 

@@ -18,7 +18,7 @@ from unittest import mock
 from postrender import blocks, composed, pods, rewrite, splice, stackvalues, wire, yamlfast, yamlio
 from postrender.errors import GrpoError
 from postrender.rewrite import Result, Rewriter
-from postrender.spots import CLOSED, Spot
+from postrender.spots import CLOSED, SCALAR, Spot
 from postrender.wire import Options
 from postrender.wiring import Wiring
 
@@ -251,6 +251,9 @@ def _differences(fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[
         # What the fast one does not read is no difference.
         return
     where = ".".join(map(str, path)) or "the document"
+    if fast.kind == SCALAR != full.kind:
+        # A map that the fast one takes for a text (`key :`) cannot be edited as one, so the full one is asked.
+        return
     if fast.kind == CLOSED:
         if (fast.start, fast.end, True) != (full.start, full.end, full.flow):
             yield f"{where}: closed {fast.start}-{fast.end}, {full.kind} {full.start}-{full.end}"

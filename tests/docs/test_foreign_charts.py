@@ -106,7 +106,7 @@ def outputs(folder: Path) -> dict[str, Any]:
 
 def test_every_command_of_the_page_renders_the_same(folder: Path) -> None:
     found = outputs(folder)
-    assert [*found] == ["export", "helm", "set"]
+    assert [*found] == ["export", "set"]
     assert (folder / "added.yaml").exists()
     first, *others = found.values()
     assert first["metadata"]["name"] == "ray-kuberay"
@@ -114,7 +114,7 @@ def test_every_command_of_the_page_renders_the_same(folder: Path) -> None:
 
 
 def test_the_files_of_the_page_wire_the_workers(folder: Path) -> None:
-    spec = outputs(folder)["helm"]["spec"]
+    spec = outputs(folder)["export"]["spec"]
     worker, head = spec["workerGroupSpecs"][0]["template"], spec["headGroupSpec"]["template"]
     annotations = worker["metadata"]["annotations"]
     assert annotations["networking.gke.io/default-interface"] == "eth0"

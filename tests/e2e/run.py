@@ -33,7 +33,7 @@ PROGRAMS = (
     "helm3",
     "helm4",
 )
-MANIFESTS = ("gke-crds", "kuberay-crds", "kuberay-1.5-crds", "kwok-stages")
+MANIFESTS = ("gke-crds", "jobset-crds", "kuberay-crds", "kuberay-1.5-crds", "kuberay-ray-cluster", "kwok-stages")
 
 
 def missing() -> list[str]:

@@ -71,10 +71,10 @@ def test_wiring_twice_changes_nothing_more() -> None:
 
 
 def test_other_values_change_the_stamp_only_where_they_change_the_wiring(tmp_path: Any) -> None:
-    stamp = wire.digest(wiring())
-    assert wire.digest(wiring(tmp_path, "job: {attempt: 2}")) == stamp
-    assert wire.digest(wiring(tmp_path, "huggingface: {secret: {name: other}}")) != stamp
-    assert wire.digest(wiring(profile="h200")) != stamp
+    stamp = wiring().digest
+    assert wiring(tmp_path, "job: {attempt: 2}").digest == stamp
+    assert wiring(tmp_path, "huggingface: {secret: {name: other}}").digest != stamp
+    assert wiring(profile="h200").digest != stamp
 
 
 def test_fewer_gpus_get_the_secrets_only() -> None:
@@ -239,8 +239,21 @@ def test_new_objects_take_namespace_labels_and_the_annotations_of_helm(tmp_path:
         "name": "ray-rdma",
         "namespace": "team",
         "labels": {"app": "x"},
-        "annotations": {"helm.sh/hook": "pre-install", "postrenderer.helm.sh/postrender-filename": "a.yaml"},
+        "annotations": {
+            "helm.sh/hook": "pre-install",
+            "postrenderer.helm.sh/postrender-filename": "a.yaml",
+            "helm.sh/hook-weight": "-1",
+        },
     }
+
+
+@pytest.mark.parametrize(("weight", "wanted"), [('"5"', "4"), ('"-5"', "-6"), ("0", "-1"), ("soon", "-1")])
+def test_what_a_hook_needs_comes_before_it(tmp_path: Any, weight: str, wanted: str) -> None:
+    """Helm waits for each hook before it makes the next one, and takes a word for no weight."""
+    annotations = f"  annotations: {{helm.sh/hook: test, helm.sh/hook-weight: {weight}}}\n"
+    text = RAYCLUSTER.replace("  name: ray\n", f"  name: ray\n{annotations}")
+    _, done = wired(text, wiring(tmp_path, "network: {mode: dranet}"))
+    assert done.beside[0]["metadata"]["annotations"]["helm.sh/hook-weight"] == wanted
 
 
 def test_what_is_known_of_an_image_holds_for_that_image(tmp_path: Any) -> None:

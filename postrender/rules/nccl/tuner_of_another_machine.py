@@ -15,7 +15,7 @@ _NAME = "NCCL_TUNER_CONFIG_PATH"
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Compare the variable with the one of the values."""
     for item, pod, wiring in manifests.whole_pods():
-        wanted = next((each["value"] for each in wiring.nccl() if each["name"] == _NAME), None)
+        wanted = next((each["value"] for each in wiring.nccl if each["name"] == _NAME), None)
         for position, container in enumerate(pod.containers()):
             for number, entry in enumerate(map(mapping, sequence(container.get("env")))):
                 if entry.get("name") == _NAME and entry.get("value") not in (None, wanted):
