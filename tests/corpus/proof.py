@@ -7,6 +7,7 @@ read by the full reader (or Helm's own), and wired as objects.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -53,10 +54,12 @@ class Outcome:
 
 
 @functools.cache
-def wiring(profile: str = "b200", recipe: str = "gemma3-27b-gsm8k") -> Wiring:
-    """Return the wiring of a profile with the example site."""
-    files = (f"accelerators/{profile}", f"recipes/{recipe}", "examples/site")
-    return Wiring(stackvalues.load([str(ROOT / f"values/{name}.yaml") for name in files]))
+def wiring(profile: str = "b200", mode: str = "") -> Wiring:
+    """Return the wiring of a profile with the example site, in the profile's mode of networks or another one."""
+    files = (f"accelerators/{profile}", "recipes/gemma3-27b-gsm8k", "examples/site")
+    values = copy.deepcopy(stackvalues.load([str(ROOT / f"values/{name}.yaml") for name in files]))
+    values["network"]["mode"] = mode or values["network"]["mode"]
+    return Wiring(values)
 
 
 @contextlib.contextmanager
@@ -221,6 +224,9 @@ def _count_scans(outcome: Outcome, before: str, after: str, reader: Reader) -> N
         outcome.full += 1
         return
     outcome.fast += 1
+    if not before.startswith("---"):
+        # The mark that parts it from a new object in front.
+        after = after.removeprefix("---\n")
 
     def full(text: str) -> Spot:
         return composed.scan(text, "document")
