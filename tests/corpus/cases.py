@@ -19,8 +19,10 @@ def _load(name: str) -> Any:
 
 _EDGES = _load("edges.yaml")
 EDGES: dict[str, dict[str, Any]] = _EDGES["cases"]
-SCALARS: list[str] = _load("scalars.yaml")["plain"]
-TEXTS: list[str] = _load("scalars.yaml")["texts"]
+_SCALARS = _load("scalars.yaml")
+SCALARS: list[str] = _SCALARS["plain"]
+TEXTS: list[str] = _SCALARS["texts"]
+MARKS: list[str] = _SCALARS["marks"]
 
 
 def edge(name: str) -> str:

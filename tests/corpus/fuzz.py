@@ -1,4 +1,6 @@
-"""Damage streams, guided by what runs in postrender/, and prove what comes out: python tests/corpus/fuzz.py --seconds 600.
+"""Damage streams, guided by what runs in postrender/, and prove what comes out.
+
+    python tests/corpus/fuzz.py --seconds 600
 
 With atheris (pip install atheris, no dependency of the project) new branches of the code steer what is tried next;
 without it the damage is random. Failing streams are written into --out, one for each kind of failure.
@@ -7,6 +9,8 @@ without it the damage is random. Failing streams are written into --out, one for
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import random
 import sys
 import tempfile
@@ -18,10 +22,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-try:
-    import atheris
-except ImportError:
-    atheris = None
+atheris: Any = None
+with contextlib.suppress(ImportError):
+    import atheris  # type: ignore[no-redef, import-untyped]
 
 if atheris:
     with atheris.instrument_imports(include=["postrender"]):
@@ -78,9 +81,8 @@ class Fuzzer:
 
     def report(self) -> int:
         """Say what was done; return 1 where something failed."""
-        print(
-            f"{self.tried:,} streams, {self.passed:,} passed on, {self.targets:,} targets, {len(self.failures)} failures"
-        )
+        done = f"{self.tried:,} streams, {self.passed:,} passed on, {self.targets:,} targets"
+        print(f"{done}, {len(self.failures)} kinds of failure")
         return 1 if self.failures else 0
 
 
@@ -92,8 +94,6 @@ def _guided(fuzzer: Fuzzer, seconds: int) -> None:
             # atheris ends the process by itself and says nothing.
             code = fuzzer.report()
             sys.stdout.flush()
-            import os
-
             os._exit(code)
 
     words = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.corpus.cases import EDGES, STREAMS, edge
+from tests.corpus.cases import EDGES, MARKS, STREAMS, edge
 from tests.corpus.proof import cut
 
 # A number below the given one.
@@ -13,14 +13,7 @@ Draw = Callable[[int], int]
 # Documents to make streams of.
 PIECES = [piece for name, data in STREAMS.items() if name != "text.yaml" for piece in cut(data)]
 PIECES += [edge(name).encode() for name in EDGES]
-_MARKS = [
-    *(b"\t", b"\r", b"\n", b" ", b"  ", b"- ", b"-", b": ", b":", b"? ", b", ", b"{", b"}", b"[", b"]", b"{}", b"[]", b"#", b" # a"),
-    *(b"'", b'"', b"\\", b"|", b">-", b"|+\n", b"|2\n", b"&a ", b"*a", b"<<: *a\n", b"!!str ", b"!a ", b"%YAML 1.1\n", b"@", b"`"),
-    *(b"---\n", b"--- ", b"---", b"...\n", b"\n---\n", b"\n...\n", b"\0", b"\x07", b"\x7f", b"\xff", b"\xc2", b"\xed\xa0\x80"),
-    *(text.encode() for text in ("\ufeff", "\u0085", "\u2028", "\u2029", "\u00a0", "ü", "😀", "\ufffe")),
-    *(b"null", b"~", b"on", b"010", b"8", b"nvidia.com/gpu: 8\n", b"kind: Pod\n", b"kind: List\n", b"items:\n", b"containers:\n", b"env:\n"),
-    *(b"name: a\n", b"metadata:\n", b"annotations: {}\n", b"spec:\n", b"grpo-charts/wiring: skip\n", b"LD_LIBRARY_PATH", b"shared-memory"),
-]  # fmt: skip
+_MARKS = [text.encode() for text in MARKS] + [b"\xff", b"\xc2", b"\xed\xa0\x80"]
 
 
 def stream(draw: Draw) -> bytes:
