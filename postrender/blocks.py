@@ -36,7 +36,10 @@ def _starts_value(text: str, mark: str) -> bool:
     at = text.find(mark)
     while at >= 0:
         before = text[text.rfind("\n", 0, at) + 1 : at].rstrip(" ")
-        if not before or (before[-1] in _BEFORE_MARKS and (text[at - 1] == " " or before[-1] in "[{,")):
+        # In quotes it is text; the quotes of a line that goes on from the one above only make more lines doubtful.
+        is_quoted = (before.count('"') - before.count('\\"')) % 2 == 1
+        starts = bool(before) and before[-1] in _BEFORE_MARKS and (text[at - 1] == " " or before[-1] in "[{,")
+        if not before or (starts and not is_quoted):
             return True
         at = text.find(mark, at + 1)
     return False

@@ -99,7 +99,9 @@ class Rewriter:
             changed |= self._put_into_holder(document, after, done)
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
             new = self._spliced(document, text, before, after, plain=plain)
-            self._edits.append((document.start, document.end, new.encode("utf-8")))
+            # New objects may come between what leads the stream and the document itself.
+            begin = document.begin
+            self._edits.append((begin, document.end, new.encode("utf-8")[begin - document.start :]))
         self._result.wired += [(document, each) for each in done]
 
     def _wired(self, document: Document, text: str, *, plain: bool) -> tuple[Plain, Plain, list[Wired]]:
@@ -161,9 +163,9 @@ class Rewriter:
         for document, wired in list(self._result.wired):
             for each in self._lacking(wired.beside):
                 body = "".join(f"{line}\n" for line in quoted.block(each))
-                has_mark = self._data.startswith(b"---", document.start)
-                text = f"---\n{body}" if has_mark else f"{body}---\n"
-                self._edits.append((document.start, document.start, text.encode("utf-8")))
+                begin = document.begin
+                text = f"---\n{body}" if self._data.startswith(b"---", begin) else f"{body}---\n"
+                self._edits.append((begin, begin, text.encode("utf-8")))
                 self._result.added.append((document, each))
 
     def _lacking(self, objects: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -193,7 +195,7 @@ class Rewriter:
             for each in wired.conflicts:
                 what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
                 fix = "remove it, or choose with --on-conflict keep or --on-conflict replace"
-                at = Location(document.name, document.line)
+                at = Location(document.name, document.line + _line(document, wired.path, None) - 1)
                 self._result.refusals.append(Refusal("wiring/conflict", at, f"{what} {_short(each['wanted'])}", fix))
 
     def _judge(self) -> None:
@@ -249,7 +251,7 @@ def _kind(document: Document) -> str | None:
         if not data.startswith(b"kind:", document.start):
             return None
         at = document.start - 1
-    if data.find(b"\nkind:", at + 1, document.end) >= 0:
+    if any(data.find(word, at + 1, document.end) >= 0 for word in (b"\nkind:", b'\n"kind"', b"\n'kind'")):
         # Two documents without a mark between them: Kubernetes would take the last one's.
         return None
     end = data.find(b"\n", at + 1, document.end)

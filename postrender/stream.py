@@ -30,6 +30,15 @@ class Document:
         self.end = end
 
     @property
+    def begin(self) -> int:
+        """Return the offset behind a byte order mark and empty lines in front of the document."""
+        data = self.data
+        at = self.start + 3 if data.startswith(b"\xef\xbb\xbf", self.start) else self.start
+        while 0 <= (end := data.find(b"\n", at, self.end)) and not data[at:end].strip():
+            at = end + 1
+        return at
+
+    @property
     def line(self) -> int:
         """Return the line of the stream in which the document starts, counted from 1."""
         return self.data.count(b"\n", 0, self.start) + 1

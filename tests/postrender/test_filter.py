@@ -308,3 +308,14 @@ def test_what_is_the_same_in_another_spelling_is_no_conflict() -> None:
     mount = "      volumeMounts:\n        - {name: host-gib, mountPath: /usr/local/gib, readOnly: yes}\n"
     done = run(pod().replace("      resources", f"{mount}      resources").encode(), *VALUES)
     assert (done.returncode, b"readOnly: yes" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_conflict_in_a_list_is_told_at_its_object() -> None:
+    inner = "".join(f"    {line}\n" for line in pod("b").splitlines())
+    env = "          env: [{name: NCCL_NET, value: Socket}]\n"
+    text = f"apiVersion: v1\nkind: List\nitems:\n  - {{kind: ConfigMap}}\n  -\n{inner}".replace(
+        "          resources:\n", f"{env}          resources:\n"
+    )
+    done = run(text.encode(), *VALUES)
+    assert done.returncode == 1
+    assert "document 1, line 6: Pod b: spec.containers[main].env[NCCL_NET] is" in done.stderr.decode()

@@ -21,13 +21,9 @@ def check(manifests: Manifests) -> Iterator[Hit]:
     """Compare the variable with the table of the values, or of the machine that the pod selects."""
     for item, pod, wiring in manifests.whole_pods():
         wanted = next((str(each["value"]) for each in wiring.nccl if each["name"] == _NAME), "")
-        machine = machines.by_label().get(wiring.label) if wiring.label else None
-        # Without GPU networks the values want none, and the machine's own is no other's.
-        own = {wanted, machine.tuner if machine else ""} - {""}
         for path, file in _tables(pod):
-            if file != wanted and _is_of_another(file, own):
-                needs = wanted or "none"
-                yield at(item, path, f"{_NAME} is {file}, and {wiring.profile} needs {needs}")
+            if file != wanted and _is_of_another(file, _own(wanted, wiring.label)):
+                yield at(item, path, f"{_NAME} is {file}, and {wiring.profile} needs {wanted or 'none'}")
     for item, pod, asked in manifests.other_pods():
         own = {machine.tuner for machine in asked} - {""}
         for path, file in _tables(pod):
@@ -35,6 +31,12 @@ def check(manifests: Manifests) -> Iterator[Hit]:
                 names = " or ".join(machine.name for machine in asked)
                 has = f"the table of {names} is {' or '.join(sorted(own))}" if own else f"none is known for {names}"
                 yield at(item, path, f"{_NAME} is {file}, and {has}")
+
+
+def _own(wanted: str, label: str) -> set[str]:
+    """Return the tables of a machine; without GPU networks the values want none, and its own is no other's."""
+    machine = machines.by_label().get(label) if label else None
+    return {wanted, machine.tuner if machine else ""} - {""}
 
 
 def _tables(pod: Pod) -> Iterator[tuple[Path, str]]:

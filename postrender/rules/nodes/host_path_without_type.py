@@ -18,9 +18,13 @@ _NO_TEST = {"": "without a type", "DirectoryOrCreate": "with the type DirectoryO
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
-    """Look at the hostPath volumes of every pod."""
+    """Look at the hostPath volumes of every pod, but of those with GPUs that are not for the machine of the values."""
     folders = (_DRIVER, *_of_profile(manifests.wiring))
+    whole = {id(pod) for _, pod, _ in manifests.whole_pods()}
     for item, pod in manifests.pods():
+        if manifests.wiring and pod.gpu_container()[1] and id(pod) not in whole:
+            # It is for another machine, of which the values say nothing.
+            continue
         for number, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
             host_path = mapping(volume.get("hostPath"))
             path, said = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))

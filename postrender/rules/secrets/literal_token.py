@@ -23,12 +23,17 @@ _ENCODED = {"Secret": "data", "ConfigMap": "binaryData"}
 _ESCAPES = ("\\x", "\\u", "\\U", "\\\n", "\\\r")
 # A secret is known by its first letters; a second finding for the same one would not help.
 _PREFIX = 12
+_KEY = "privateKey"
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Search every text, what escapes hide from the text, and what Secrets and ConfigMaps hold in base64."""
+    # Charts make certificates when they render, into Secrets of their own: there a private key is where it belongs.
+    kept = {item.document for item in manifests.items if item.object.get("kind") == "Secret"}
     for document, text in enumerate(manifests.texts):
         for token in tokens.find(text):
+            if token.shape == _KEY and document in kept:
+                continue
             what = f"looks like a secret of the kind {token.shape}"
             yield Hit(document, what, line=token.line, col=token.col, secret=True)
     for item in manifests.items:
@@ -46,7 +51,7 @@ def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:
     entries = mapping(item.get(name)).items()
     # Some secrets have no shape of their own, and are known by the key in front of them.
     shapes = [((name, key), tokens.shape_of(f"{key}: {_decoded(value)}")) for key, value in entries]
-    return [(path, shape) for path, shape in shapes if shape]
+    return [(path, shape) for path, shape in shapes if shape and (shape != _KEY or name == _ENCODED["ConfigMap"])]
 
 
 def _decoded(value: object) -> str:

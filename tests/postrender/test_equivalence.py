@@ -1,0 +1,96 @@
+"""The charts' own wiring, and the charts without wiring behind the post-renderer, give the same objects."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from postrender import stackvalues, yamlio
+from postrender.helm import Embedded
+from postrender.rewrite import Rewriter
+from postrender.stack import Stack
+from postrender.wire import STAMP, Options
+from postrender.wiring import Wiring
+from tests import options
+from tests.conftest import PROFILES, ROOT
+
+OFF: dict[str, Any] = {"stack": {"wiring": {"enabled": False}}}
+# A row says all but who brings the wiring; rows that differ in nothing else are one.
+ROWS = [
+    dict(row) for row in dict.fromkeys(tuple((k, v) for k, v in row.items() if k != "wiring") for row in options.rows())
+]
+MACHINES = [
+    {"accelerator": profile, "network": mode}
+    for profile in PROFILES
+    for mode in options.FACTORS["network"]
+    if options.possible({"accelerator": profile, "network": mode})
+]
+BASE = [str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml"), str(ROOT / "values/examples/site.yaml")]
+
+
+def stacks(row: dict[str, str], folder: Path) -> tuple[Stack, Stack]:
+    """Return a stack with wiring, and without."""
+    found = []
+    for name, more in (("on", {}), ("off", OFF)):
+        file = folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(options.merge(options.values(row), more)), encoding="utf-8")
+        found.append(Stack.load([*BASE, str(file)], accelerator=row["accelerator"]))
+    return found[0], found[1]
+
+
+def objects(data: bytes) -> dict[tuple[str, str], Any]:
+    """Return objects by kind and name, without our stamp, which the charts do not need."""
+    found = {}
+    for item in yamlio.load_objects(data.decode(), "stream"):
+        annotations = item["metadata"].get("annotations", {})
+        annotations.pop(STAMP, None)
+        if not annotations:
+            item["metadata"].pop("annotations", None)
+        found[(item["kind"], item["metadata"]["name"])] = item
+    return found
+
+
+def without_empty(value: Any) -> Any:
+    """Return a value without lists that are empty: an API object without one is the same."""
+    if isinstance(value, dict):
+        return {key: without_empty(item) for key, item in value.items() if item != []}
+    return [without_empty(item) for item in value] if isinstance(value, list) else value
+
+
+def compare(row: dict[str, str], folder: Path, helm: Embedded) -> int:
+    """Render both ways and compare; return how many objects the post-renderer has changed or added."""
+    on, off = stacks(row, folder)
+    wiring = Wiring(stackvalues.load(off.files))
+    worked = 0
+    for layer in options.layers(row):
+        by_chart = objects(on.render(helm, layer).manifest.encode())
+        unwired = off.render(helm, layer).manifest.encode()
+        before = copy.deepcopy(objects(unwired))
+        result = Rewriter(unwired, wiring, Options(), gate=True).run()
+        assert [each.what for each in result.refusals] == []
+        wired = b"".join(result.parts)
+        after = objects(wired)
+        assert after.keys() == by_chart.keys()
+        for identity, item in by_chart.items():
+            assert without_empty(after[identity]) == without_empty(item), identity
+        again = Rewriter(wired, wiring, Options(), gate=True).run()
+        assert b"".join(again.parts) == wired
+        worked += sum(before.get(identity) != item for identity, item in after.items())
+        # What the chart has wired needs nothing.
+        whole = on.render(helm, layer).manifest.encode()
+        assert b"".join(Rewriter(whole, wiring, Options(), gate=True).run().parts) == whole
+    return worked
+
+
+@pytest.mark.parametrize("row", MACHINES, ids=options.label)
+def test_every_machine_in_every_mode(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
+    assert compare(options.complete(row, set()), tmp_path, helm) > 0
+
+
+@pytest.mark.parametrize("row", ROWS, ids=options.label)
+def test_every_pair_of_options(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
+    compare(row, tmp_path, helm)
