@@ -27,7 +27,7 @@ from postrender.errors import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from postrender.rewrite import Refusal, Result
 
@@ -239,5 +239,17 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
 
 
+def start() -> NoReturn:
+    """Run as a program of its own, and end at once: what Python does at its end takes longer than a small stream."""
+    code = main()
+    try:
+        for each in (sys.stdout, sys.stderr):
+            if each is not None:
+                each.flush()
+    except OSError:
+        code = EXIT_CANNOT_RUN
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    start()

@@ -61,7 +61,7 @@ def _only(data: bytes, sections: Mapping[str, Any]) -> bytes:
             keep = not colon or not name.isalnum() or name.decode() in sections
         if keep:
             kept.append(line)
-        elif line.count(b'"') % 2 or line.count(b"'") % 2:
+        elif (body := line.partition(b" #")[0]).lstrip()[:1] != b"#" and (body.count(b'"') % 2 or body.count(b"'") % 2):
             return data
     return b"\n".join(kept)
 

@@ -34,7 +34,7 @@ class Document:
         """Return the offset behind a byte order mark and empty lines in front of the document."""
         data = self.data
         at = self.start + 3 if data.startswith(b"\xef\xbb\xbf", self.start) else self.start
-        while 0 <= (end := data.find(b"\n", at, self.end)) and not data[at:end].strip():
+        while (end := data.find(b"\n", at, self.end)) >= 0 and not data[at:end].strip():
             at = end + 1
         return at
 

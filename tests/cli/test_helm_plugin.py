@@ -231,7 +231,7 @@ def test_arguments_arrive_one_by_one_and_as_they_are(chart: Path, tmp_path: Path
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "filter.py").write_text(
-        "import os, sys\n\ndef main():\n"
+        "import os, sys\n\ndef start():\n"
         "    sys.stdin.read()\n    print('kind: Seen')\n    for word in [*sys.argv[1:], os.getcwd()]:\n"
         "        print('---\\nkind: Word\\nword:', repr(word))\n    return 0\n"
     )
