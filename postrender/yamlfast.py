@@ -76,7 +76,7 @@ def parse(text: str) -> Plain:
 
 def _is_deep(text: str) -> bool:
     """Say whether a line nests many lists or keys in each other."""
-    if "- - " not in text and "-  " not in text and "? " not in text:
+    if not any(nested in text for nested in ("- - ", "-  -", "? ?", "? -", "- ?")):
         return False
     return any(line.count("- ") + line.count("? ") > _MAX_DASHES for line in text.split("\n"))
 

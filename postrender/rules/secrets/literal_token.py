@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Where an object may hold bytes, in base64, which hides what they are.
 _ENCODED = {"Secret": "data", "ConfigMap": "binaryData"}
 # What writes letters in another way, or puts a text together from two lines.
-_ESCAPES = ("\\x", "\\u", "\\U", "\\\n", "\\\r")
+_ESCAPED = frozenset("xuU\n\r")
 # A secret is known by its first letters; a second finding for the same one would not help.
 _PREFIX = 12
 _KEY = "privateKey"
@@ -30,20 +30,31 @@ def check(manifests: Manifests) -> Iterator[Hit]:
     """Search every text, what escapes hide from the text, and what Secrets and ConfigMaps hold in base64."""
     # Charts make certificates when they render, into Secrets of their own: there a private key is where it belongs.
     kept = {item.document for item in manifests.items if item.object.get("kind") == "Secret"}
-    for document, text in enumerate(manifests.texts):
+    whole = "\n".join(manifests.texts)
+    for document, text in enumerate(manifests.texts if tokens.suspects(whole) else ()):
         for token in tokens.find(text):
             if token.shape == _KEY and document in kept:
                 continue
             what = f"looks like a secret of the kind {token.shape}"
             yield Hit(document, what, line=token.line, col=token.col, secret=True)
+    escaped = _has_escapes(whole)
     for item in manifests.items:
         found = _encoded(item.object)
         text = manifests.texts[item.document]
-        if any(escape in text for escape in _ESCAPES):
+        if escaped and _has_escapes(text):
             found += [(path, shape) for path, value in _strings(item.object) if (shape := _hidden(value, text))]
         for path, shape in found:
             what = f"{item.title}: this holds a secret of the kind {shape}"
             yield Hit(item.document, what, path=(*item.path, *path), secret=True)
+
+
+def _has_escapes(text: str) -> bool:
+    at = text.find("\\")
+    while at >= 0:
+        if text[at + 1 : at + 2] in _ESCAPED:
+            return True
+        at = text.find("\\", at + 1)
+    return False
 
 
 def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:
