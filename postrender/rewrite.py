@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 _WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
 
 
+# Kinds that may hold bytes in base64, and what else hides text from a search: escapes, which write letters otherwise.
+_ENCODED = ("Secret", "ConfigMap")
+_ESCAPED = frozenset("xuU\n\r")
+
+
 class Refusal:
     """One reason not to pass a stream on; `at` names the document and the line in the stream."""
 
@@ -126,13 +131,20 @@ class Rewriter:
             raise document.moved(error) from error
 
     def _read(self, document: Document) -> None:
-        text = document.text()
-        try:
-            from postrender import yamlfast
+        """Read a document that is no target: only which object it is, where that suffices to judge it.
 
-            value = yamlfast.parse(text)
-        except ValueError:
-            value = document.parse(text, plain=False)
+        The last one is read in full, as a stream that was cut off ends in it; so are Secrets, whose data hide text.
+        """
+        from postrender import heads, yamlfast
+
+        text = document.text()
+        whole = document.end == len(self._data) or _hides_text(text)
+        value = None if whole else heads.read(text)
+        if value is None or value["kind"] in _ENCODED:
+            try:
+                value = yamlfast.parse(text)
+            except ValueError:
+                value = document.parse(text, plain=False)
         self._note(document, value, [])
 
     def _note(self, document: Document, value: Plain, done: list[Wired]) -> None:
@@ -231,6 +243,15 @@ def _parse(document: Document, text: str, *, plain: bool) -> Plain:
         return document.parse(text, plain=plain)
     except ValueError:
         return document.parse(text, plain=False)
+
+
+def _hides_text(text: str) -> bool:
+    at = text.find("\\")
+    while at >= 0:
+        if text[at + 1 : at + 2] in _ESCAPED:
+            return True
+        at = text.find("\\", at + 1)
+    return False
 
 
 def _has_plain_gpus(text: str) -> bool:

@@ -23,6 +23,7 @@ _SPACED = str.maketrans("{}[],:", "      ")
 # The library does not survive block lists nested some thousand levels deep; the full reader counts levels.
 _MAX_DASHES = 10
 _MAX_INDENT = 100
+_LONG = 1000
 _NUMERIC = frozenset("+-.0123456789")
 # With any other letter a word is text to every reader: 250Gi, 2026-11-21T.
 _IN_NUMBERS = frozenset("0123456789+-._abcdefxoinABCDEFXOIN")
@@ -75,10 +76,9 @@ def parse(text: str) -> Plain:
 
 
 def _is_deep(text: str) -> bool:
-    """Say whether a line nests many lists or keys in each other."""
-    if not any(nested in text for nested in ("- - ", "-  -", "? ?", "? -", "- ?")):
-        return False
-    return any(line.count("- ") + line.count("? ") > _MAX_DASHES for line in text.split("\n"))
+    """Say whether a line may nest hundreds of lists or keys in each other."""
+    long = (line for line in text.split("\n") if len(line) > _LONG)
+    return any(line.count("- ") + line.count("-  ") + line.count("? ") > _LONG // 4 for line in long)
 
 
 def _bodies(text: str) -> Iterator[str]:
