@@ -161,8 +161,7 @@ class Rewriter:
         for document, wired in list(self._result.wired):
             for each in self._lacking(wired.beside):
                 body = "".join(f"{line}\n" for line in quoted.block(each))
-                has_mark = self._data.startswith(b"---", document.start)
-                text = f"---\n{body}" if has_mark else f"{body}---\n"
+                text = f"---\n{body}" if document.has_mark else f"{body}---\n"
                 self._edits.append((document.start, document.start, text.encode("utf-8")))
                 self._result.added.append((document, each))
 
