@@ -233,6 +233,8 @@ def _count_scans(outcome: Outcome, before: str, after: str, reader: Reader) -> N
         outcome.full += 1
         return
     outcome.fast += 1
+    if _is_doubtful(before.encode()):
+        return
     if not _CUT.match(before.encode()):
         # The mark that parts it from a new object in front.
         after = after.removeprefix("---\n")
