@@ -61,7 +61,7 @@ def _metadata(text: str, begin: int) -> dict[str, Any] | None:
         key, colon, value = body.partition(":")
         if indent < col or not colon or key.startswith(("'", '"', "<", "?", "&", "*", "!", "- ")):
             # A list at the margin of its key, a text of several lines, a quoted key: somebody else reads that.
-            if indent > col:
+            if indent > col and _HOOK not in line:
                 continue
             return None
         if indent == col:

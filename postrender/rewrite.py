@@ -104,14 +104,15 @@ class Rewriter:
             changed |= self._put_into_holder(document, after, done)
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
             new = self._spliced(document, text, before, after, plain=plain)
-            # New objects may come between what leads the stream and the document itself.
-            begin = document.begin
-            self._edits.append((begin, document.end, new.encode("utf-8")[begin - document.start :]))
+            self._edits.append((document.start, document.end, new.encode("utf-8")))
         self._result.wired += [(document, each) for each in done]
 
     def _wired(self, document: Document, text: str, *, plain: bool) -> tuple[Plain, Plain, list[Wired]]:
         before = _parse(document, text, plain=plain)
-        return before, *wire.wire(before, self._wiring, self._options)
+        try:
+            return before, *wire.wire(before, self._wiring, self._options)
+        except InputError as error:
+            raise document.moved(error) from error
 
     def _spliced(self, document: Document, text: str, before: Plain, after: Plain, *, plain: bool) -> str:
         def scan(text: str) -> Spot:
@@ -175,9 +176,8 @@ class Rewriter:
         for document, wired in list(self._result.wired):
             for each in self._lacking(wired.beside):
                 body = "".join(f"{line}\n" for line in quoted.block(each))
-                begin = document.begin
-                text = f"---\n{body}" if self._data.startswith(b"---", begin) else f"{body}---\n"
-                self._edits.append((begin, begin, text.encode("utf-8")))
+                text = f"---\n{body}" if document.has_mark else f"{body}---\n"
+                self._edits.append((document.start, document.start, text.encode("utf-8")))
                 self._result.added.append((document, each))
 
     def _lacking(self, objects: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:

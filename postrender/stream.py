@@ -1,4 +1,4 @@
-"""Cut a stream of YAML documents at its `---` lines; every byte belongs to one document."""
+"""Cut a stream of YAML documents at its `---` lines."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Helm stores a release in an object of 1 MiB at most: whatever is larger by far is no stream of manifests.
 MAX_BYTES: Final = 128 * 1024 * 1024
 _SOURCE = b"# Source: "
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MARK = b"---"
 _AFTER_MARK = (b"", b" ", b"\n", b"\r", b"\t")
 
 
@@ -30,18 +32,15 @@ class Document:
         self.end = end
 
     @property
-    def begin(self) -> int:
-        """Return the offset behind a byte order mark and empty lines in front of the document."""
-        data = self.data
-        at = self.start + 3 if data.startswith(b"\xef\xbb\xbf", self.start) else self.start
-        while (end := data.find(b"\n", at, self.end)) >= 0 and not data[at:end].strip():
-            at = end + 1
-        return at
-
-    @property
     def line(self) -> int:
         """Return the line of the stream in which the document starts, counted from 1."""
         return self.data.count(b"\n", 0, self.start) + 1
+
+    @property
+    def has_mark(self) -> bool:
+        """Say whether the document begins with a `---` line."""
+        at = self.start + len(_MARK)
+        return self.data.startswith(_MARK, self.start) and self.data[at : at + 1] in _AFTER_MARK
 
     @property
     def source(self) -> str:
@@ -94,12 +93,13 @@ class Document:
 
 
 def split(data: bytes) -> Iterator[Document]:
-    """Yield the documents of a stream, in order; empty lines in front of the first `---` line belong to it."""
-    number = start = 0
+    """Yield the documents of a stream, in order; a byte order mark and empty lines in front of them belong to none."""
+    number = 0
+    start = len(_BYTE_ORDER_MARK) if data.startswith(_BYTE_ORDER_MARK) else 0
+    if not data[start : _next(data, start)].strip():
+        start = _next(data, start)
     while start < len(data):
         end = _next(data, start)
-        if not number and not data[:end].strip():
-            end = _next(data, end)
         number += 1
         yield Document(data, number, start, end)
         start = end

@@ -174,7 +174,9 @@ def _apply(target: Target, options: Options) -> None:
 def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     """Give a new object the namespace, the labels and Helm's annotations of the object that needs it."""
     metadata = pods.mapping(item.get("metadata"))
-    labels = {key: value for key, value in pods.mapping(metadata.get("labels")).items() if not key.startswith(_KUEUE)}
+    # To the fast reader an unquoted number is no text, even as a key.
+    named = {str(key): value for key, value in pods.mapping(metadata.get("labels")).items()}
+    labels = {key: value for key, value in named.items() if not key.startswith(_KUEUE)}
     there = pods.mapping(metadata.get("annotations"))
     kept = {key: value for key, value in there.items() if key == _FILE or key.startswith(_HOOK)}
     if f"{_HOOK}hook" in kept:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postrender.errors import InputError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -47,6 +49,13 @@ class Target:
 
 
 def put(holder: dict[str, Any], key: str, value: Plain) -> None:
-    """Set a key, unless it would become an empty list or map that is not there now."""
-    if value or holder.get(key):
+    """Set a key, unless it would become an empty list or map that is not there now.
+
+    Raises InputError where something of another kind stands there, which Kubernetes would refuse.
+    """
+    there = holder.get(key)
+    if there and type(there) is not type(value):
+        shape = "a list" if isinstance(value, list) else "a map"
+        raise InputError(f"{key} must be {shape}, and is none", fix="correct the template")
+    if value or there:
         holder[key] = value

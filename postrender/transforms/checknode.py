@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.pods import sequence
+from postrender.pods import mapping, sequence
 from postrender.transforms import Target, put
 
 
@@ -11,9 +11,10 @@ def apply(target: Target) -> None:
     wanted = target.wiring.check_node(target.image)
     if wanted is None:
         return
-    names = {mount.get("mountPath"): mount.get("name") for mount in target.container.get("volumeMounts", [])}
+    there = map(mapping, sequence(target.container.get("volumeMounts")))
+    names = {str(mount.get("mountPath")): mount.get("name") for mount in there}
     mounts = [{**mount, "name": names.get(mount["mountPath"], mount["name"])} for mount in wanted["volumeMounts"]]
-    there = sequence(target.pod.spec.get("initContainers"))
+    containers = sequence(target.pod.spec.get("initContainers"))
     place = target.place("spec.initContainers")
-    checked = target.decisions.named(place, there, [{**wanted, "volumeMounts": mounts}])
+    checked = target.decisions.named(place, containers, [{**wanted, "volumeMounts": mounts}])
     put(target.pod.spec, "initContainers", checked)

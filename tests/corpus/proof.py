@@ -26,7 +26,7 @@ from postrender.wiring import Wiring
 ROOT = Path(__file__).resolve().parents[2]
 Reader = Callable[[str], Any]
 _CUT = re.compile(rb"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
-BESIDE = ("ResourceClaimTemplate", "ComputeDomain")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class FidelityError(AssertionError):
@@ -74,13 +74,20 @@ def every_pod_a_target() -> Iterator[None]:
         yield
 
 
+def lead(data: bytes) -> bytes:
+    """Return what stands in front of the first document: a byte order mark, and blank lines above a `---` line."""
+    mark = _BYTE_ORDER_MARK if data.startswith(_BYTE_ORDER_MARK) else b""
+    first = _CUT.search(data, len(mark))
+    blank = data[len(mark) : first.start()] if first else b""
+    return mark + blank if not blank.strip() else mark
+
+
 def cut(data: bytes) -> list[bytes]:
-    """Cut a stream in front of its `---` lines; blank lines in front of the first one belong to it."""
-    starts = [found.start() for found in _CUT.finditer(data)]
-    if not starts or data[: starts[0]].strip():
-        starts.insert(0, 0)
-    starts[0] = 0
-    return [data[start:end] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)] if data else []
+    """Cut a stream in front of its `---` lines, without what leads it."""
+    begin = len(lead(data))
+    starts = [begin, *(found.start() for found in _CUT.finditer(data, begin + 1))]
+    pieces = [data[start:end] for start, end in zip(starts, [*starts[1:], len(data)], strict=True)]
+    return [piece for piece in pieces if piece]
 
 
 def read(text: str) -> Any:
@@ -147,6 +154,8 @@ def prove(
 
 def _walk(outcome: Outcome, result: Result, using: Wiring, options: Options, reader: Reader) -> None:
     """Go through input and output side by side: unchanged documents, wired ones, and new ones in front of those."""
+    if lead(outcome.data) != lead(outcome.output):
+        raise FidelityError("what stands in front of the first document was changed")
     pieces = cut(outcome.output)
     outside = sum(1 for document, _ in result.added if not _is_holder(document.text(), reader))
     if len(pieces) != outcome.documents + outside:
@@ -224,7 +233,9 @@ def _count_scans(outcome: Outcome, before: str, after: str, reader: Reader) -> N
         outcome.full += 1
         return
     outcome.fast += 1
-    if not before.startswith("---"):
+    if _is_doubtful(before.encode()):
+        return
+    if not _CUT.match(before.encode()):
         # The mark that parts it from a new object in front.
         after = after.removeprefix("---\n")
 

@@ -274,3 +274,9 @@ def test_a_pod_without_metadata_keeps_its_interfaces() -> None:
         "networking.gke.io/interfaces",
         STAMP,
     }
+
+
+@pytest.mark.parametrize("fields", [{"volumes": {"a": 1}}, {"container": {"env": "a"}}, {"nodeSelector": ["a"]}])
+def test_what_has_another_shape_is_not_replaced(fields: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"must be a (list|map), and is none"):
+        wired(changed({}, **fields))
