@@ -176,21 +176,28 @@ class _Scalar(Spot):
         return self._limit > self._at + 1
 
 
-class _Map(Spot):
-    """A map in block style, from line `at` to before line `limit`; its values are looked for when asked for."""
+class _Block(Spot):
+    """A map or list in block style, from line `at` to before line `limit`; its parts are looked for when asked for."""
 
-    def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
-        super().__init__(MAP, lines.starts[at] + col, -1)
+    def __init__(self, kind: str, lines: _Lines, at: int, limit: int, col: int) -> None:
+        super().__init__(kind, lines.starts[at] + col, -1)
         self.col = col
-        self._places: dict[str, tuple[int, int, int]] | None = None
         self._lines = lines
         self._at = at
         self._limit = limit
 
     @property
     def end(self) -> int:
-        """Return the offset behind the last value."""
+        """Return the offset behind the last part."""
         return self._lines.last(self._at, self._limit)
+
+
+class _Map(_Block):
+    """A map in block style."""
+
+    def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
+        super().__init__(MAP, lines, at, limit, col)
+        self._places: dict[str, tuple[int, int, int]] | None = None
 
     @property
     def keys(self) -> dict[str, Spot]:
@@ -239,22 +246,13 @@ class _Map(Spot):
         return found
 
 
-class _List(Spot):
-    """A list in block style, from line `at` to before line `limit`; its items are looked for when asked for."""
+class _List(_Block):
+    """A list in block style."""
 
     def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
-        super().__init__(LIST, lines.starts[at] + col, -1)
-        self.col = col
+        super().__init__(LIST, lines, at, limit, col)
         self._begins: list[int] = []
         self._found: dict[int, Spot] = {}
-        self._lines = lines
-        self._at = at
-        self._limit = limit
-
-    @property
-    def end(self) -> int:
-        """Return the offset behind the last item."""
-        return self._lines.last(self._at, self._limit)
 
     @property
     def items(self) -> list[Spot]:

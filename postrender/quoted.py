@@ -20,6 +20,8 @@ _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 def text(value: str) -> str:
     """Return a string in double quotes; raise UnicodeEncodeError for half a surrogate pair, which UTF-8 cannot hold."""
+    if value.isascii() and value.isprintable() and '"' not in value and "\\" not in value:
+        return f'"{value}"'
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     if not (escaped.isascii() and escaped.isprintable()):
         escaped.encode("utf-8")

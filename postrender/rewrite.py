@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postrender.plain import Plain
-    from postrender.pods import Path
     from postrender.rules import Hit, Item
     from postrender.spots import Spot
     from postrender.stream import Document
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 _WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
 
 
-# Kinds that may hold bytes in base64, and what else hides text from a search: escapes, which write letters otherwise.
+# Kinds that may hold bytes in base64, which hides text from a search.
 _ENCODED = ("Secret", "ConfigMap")
-_ESCAPED = frozenset("xuU\n\r")
 
 
 class Refusal:
@@ -136,10 +134,10 @@ class Rewriter:
 
         The last one is read in full, as a stream that was cut off ends in it; so are Secrets, whose data hide text.
         """
-        from postrender import heads, yamlfast
+        from postrender import heads, tokens, yamlfast
 
         text = document.text()
-        whole = document.end == len(self._data) or _hides_text(text)
+        whole = document.end == len(self._data) or tokens.may_be_hidden(text)
         value = None if whole else heads.read(text)
         if value is None or value["kind"] in _ENCODED:
             try:
@@ -207,7 +205,9 @@ class Rewriter:
             for each in wired.conflicts:
                 what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
                 fix = "remove it, or choose with --on-conflict keep or --on-conflict replace"
-                at = Location(document.name, document.line + _line(document, wired.path, None) - 1)
+                from postrender import places
+
+                at = Location(document.name, document.line + places.line(document, wired.path, None) - 1)
                 self._result.refusals.append(Refusal("wiring/conflict", at, f"{what} {_short(each['wanted'])}", fix))
 
     def _judge(self) -> None:
@@ -217,8 +217,10 @@ class Rewriter:
 
         texts = [document.text() for document in self._documents]
         for rule, hit in judge(Manifests(self._items, texts, self._wiring), RULES):
+            from postrender import places
+
             document = self._documents[hit.document]
-            line = hit.line or _line(document, hit.path, self._judged(hit))
+            line = hit.line or places.line(document, hit.path, self._judged(hit))
             at = Location(document.name, document.line + line - 1)
             self._result.refusals.append(Refusal(rule.id, at, hit.what, rule.fix))
         self._result.refusals.sort(key=lambda each: each.at.line)
@@ -245,15 +247,6 @@ def _parse(document: Document, text: str, *, plain: bool) -> Plain:
         return document.parse(text, plain=False)
 
 
-def _hides_text(text: str) -> bool:
-    at = text.find("\\")
-    while at >= 0:
-        if text[at + 1 : at + 2] in _ESCAPED:
-            return True
-        at = text.find("\\", at + 1)
-    return False
-
-
 def _has_plain_gpus(text: str) -> bool:
     """Say whether every number of GPUs is written so that all readers see the same one: not 010, 8.0 or 0b1000."""
     for part in text.split(pods.GPU)[1:]:
@@ -278,42 +271,6 @@ def _kind(document: Document) -> str | None:
     end = data.find(b"\n", at + 1, document.end)
     value = data[at + 6 : end if end >= 0 else document.end].partition(b" #")[0].strip()
     return value.decode() if value.isalnum() and value.isascii() else None
-
-
-def _line(document: Document, path: Path, item: Item | None) -> int:
-    """Return the line of a path, or of what is nearest above it, within its document.
-
-    The path is one of the wired object, in whose lists new items stand in front of those of the text.
-    """
-    from postrender import composed
-
-    text = document.text()
-    try:
-        spot = composed.scan(text, document.name)
-    except (InputError, StopIteration):
-        return 1
-    value: Plain = None
-    for depth, part in enumerate(path):
-        if item is not None and depth == len(item.path):
-            value = item.object
-        if isinstance(part, int):
-            at = part - (len(value) - len(spot.items) if isinstance(value, list) else 0)
-            if not 0 <= at < len(spot.items):
-                break
-            spot = spot.items[at]
-        elif part in spot.keys:
-            spot = spot.keys[part]
-        else:
-            break
-        value = _inside(value, part)
-    return text.count("\n", 0, spot.start) + 1
-
-
-def _inside(value: Plain, part: str | int) -> Plain:
-    try:
-        return value[part]
-    except (LookupError, TypeError):
-        return None
 
 
 def _name(item: dict[str, Any]) -> tuple[str, str, str]:

@@ -24,6 +24,7 @@ _SETS = {
     "[A-Z0-9]": frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"),
 }
 _shapes: dict[str, str] = {}
+_ESCAPED = frozenset("xuU\n\r")
 _LONG = 3
 # What the patterns begin with, and the rest of each.
 _known: dict[str, tuple[list[str], str]] = {}
@@ -103,6 +104,16 @@ def _may_match(pattern: str, text: str) -> bool:
                 if len(following) == int(least) and allowed.issuperset(following):
                     return True
             at = text.find(start, at + 1)
+    return False
+
+
+def may_be_hidden(text: str) -> bool:
+    """Say whether a text has escapes that write letters in another way, or that put a word together from two lines."""
+    at = text.find("\\")
+    while at >= 0:
+        if text[at + 1 : at + 2] in _ESCAPED:
+            return True
+        at = text.find("\\", at + 1)
     return False
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 # Where an object may hold bytes, in base64, which hides what they are.
 _ENCODED = {"Secret": "data", "ConfigMap": "binaryData"}
-# What writes letters in another way, or puts a text together from two lines.
-_ESCAPED = frozenset("xuU\n\r")
 # A secret is known by its first letters; a second finding for the same one would not help.
 _PREFIX = 12
 _KEY = "privateKey"
@@ -37,24 +35,15 @@ def check(manifests: Manifests) -> Iterator[Hit]:
                 continue
             what = f"looks like a secret of the kind {token.shape}"
             yield Hit(document, what, line=token.line, col=token.col, secret=True)
-    escaped = _has_escapes(whole)
+    escaped = tokens.may_be_hidden(whole)
     for item in manifests.items:
         found = _encoded(item.object)
         text = manifests.texts[item.document]
-        if escaped and _has_escapes(text):
+        if escaped and tokens.may_be_hidden(text):
             found += [(path, shape) for path, value in _strings(item.object) if (shape := _hidden(value, text))]
         for path, shape in found:
             what = f"{item.title}: this holds a secret of the kind {shape}"
             yield Hit(item.document, what, path=(*item.path, *path), secret=True)
-
-
-def _has_escapes(text: str) -> bool:
-    at = text.find("\\")
-    while at >= 0:
-        if text[at + 1 : at + 2] in _ESCAPED:
-            return True
-        at = text.find("\\", at + 1)
-    return False
 
 
 def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:
