@@ -66,7 +66,8 @@ class Rewriter:
     def run(self) -> Result:
         """Return the wired stream; raise InputError where it is no stream of manifests."""
         for document in stream.split(self._data):
-            self._documents.append(document)
+            if self._gate:
+                self._documents.append(document)
             if self._is_candidate(document):
                 self._wire(document)
             elif self._gate:
