@@ -143,6 +143,7 @@ def _report(result: Result) -> dict[str, Any]:
             "name": each.name,
             "changed": each.changed,
             "pods": each.pods,
+            "variables": each.variables,
             "skipped": each.skipped,
             "conflicts": each.conflicts,
         }

@@ -156,7 +156,7 @@ class Rewriter:
             raise InputError(f"expected a Kubernetes object, found {found}", at=Location(document.name, document.line))
         from postrender.rules import Item
 
-        judged = {each.path: each for each in done if each.pods or each.elsewhere}
+        judged = {each.path: each for each in done if each.pods or each.variables or each.elsewhere}
         for path, item in pods.objects(value):
             each = judged.get(path)
             number = len(self._documents) - 1

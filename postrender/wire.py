@@ -49,11 +49,12 @@ class Options:
 class Wired:
     """Say what became of one object with pod templates (`found`).
 
-    `pods` are the paths of those that were wired, `skipped` the others with GPUs and the reasons, `beside` the objects
-    that must stand beside it; `elsewhere` says that a pod was skipped because it selects another machine.
+    `pods` are the paths of those that were wired, `variables` of those that got variables only, `skipped` the others with
+    GPUs and the reasons, `beside` the objects that must stand beside it; `elsewhere` says that a pod was skipped because
+    it selects another machine.
     """
 
-    __slots__ = ("beside", "changed", "conflicts", "elsewhere", "found", "item", "path", "pods", "skipped")
+    __slots__ = ("beside", "changed", "conflicts", "elsewhere", "found", "item", "path", "pods", "skipped", "variables")
 
     def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
         self.path = path
@@ -61,6 +62,7 @@ class Wired:
         self.found = found
         self.elsewhere = False
         self.pods: list[str] = []
+        self.variables: list[str] = []
         self.skipped: list[dict[str, str]] = []
         self.conflicts: list[dict[str, Any]] = []
         self.beside: list[dict[str, Any]] = []
@@ -109,7 +111,7 @@ def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, opt
     targets = _targets(result, wiring, decisions)
     for target in targets:
         _apply(target, options)
-        result.pods.append(target.place("spec"))
+        (result.pods if target.whole else result.variables).append(target.place("spec"))
     result.conflicts = decisions.conflicts
     result.changed = result.item != original
     if result.changed or (stamp is not None and targets):

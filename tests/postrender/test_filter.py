@@ -203,6 +203,8 @@ def test_the_report_says_what_was_wired_skipped_and_refused(tmp_path: Path) -> N
     assert done.returncode == 0
     told = json.loads(report.read_text())
     assert [(each["name"], each["changed"]) for each in told["objects"]] == [("ray", True), ("small", True)]
+    assert told["objects"][0]["pods"] == ["spec.workerGroupSpecs.0.template.spec"]
+    assert told["objects"][0]["variables"] == ["spec.headGroupSpec.template.spec"]
     assert told["objects"][1]["skipped"] == [
         {"pod": "spec.workerGroupSpecs.0.template", "reason": "takes 4 GPUs, and a node of b200 has 8"}
     ]
