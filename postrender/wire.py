@@ -49,9 +49,9 @@ class Options:
 class Wired:
     """Say what became of one object with pod templates (`found`).
 
-    `pods` are the paths of those that were wired, `variables` of those that got variables only, `skipped` the others with
-    GPUs and the reasons, `beside` the objects that must stand beside it; `elsewhere` says that a pod was skipped because
-    it selects another machine.
+    `pods` are the paths of those that were wired, `variables` of those that got variables only, `skipped` others with
+    GPUs and the reasons, `beside` the objects that must stand beside it; `elsewhere` says that a pod was skipped
+    because it selects another machine.
     """
 
     __slots__ = ("beside", "changed", "conflicts", "elsewhere", "found", "item", "path", "pods", "skipped", "variables")
