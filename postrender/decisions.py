@@ -22,7 +22,12 @@ class Decisions:
         self.conflicts: list[dict[str, Any]] = []
 
     def replaces(self, place: str, there: Plain, wanted: Plain) -> bool:
-        """Note a conflict, and say whether what is there is to be replaced."""
+        """Note a conflict, and say whether what is there is to be replaced.
+
+        A value that stands where a Secret should be named may be the secret itself, whatever its shape.
+        """
+        if isinstance(wanted, dict) and "valueFrom" in wanted and isinstance(there, dict) and "value" in there:
+            there = {**there, "value": "(a literal value, which is not shown)"}
         self.conflicts.append({"at": place, "there": there, "wanted": wanted, "decision": self.policy})
         return self.policy == REPLACE
 

@@ -195,6 +195,17 @@ def _refuse(refusals: Sequence[Refusal]) -> int:
     return _complain(lines, EXIT_FINDINGS)
 
 
+def _tell_skipped(result: Result) -> None:
+    """Say which pods with GPUs were not wired; Helm shows this to nobody, a pipe and a log do."""
+    from postrender.wire import ALL
+
+    for document, each in result.wired:
+        for skipped in each.skipped:
+            if skipped["pod"] != ALL:
+                what = f"{each.kind} {each.name}: {skipped['pod'] or 'the pod'} {skipped['reason']}: not wired"
+                sys.stderr.write(f"{_NAME}: {document.name}: {what}\n")
+
+
 def _run(argv: Sequence[str]) -> int:
     settings = _settings(argv)
     data = sys.stdin.buffer.read(stream.MAX_BYTES + 1)
@@ -206,6 +217,7 @@ def _run(argv: Sequence[str]) -> int:
         _write_report(settings.report, _report(result))
     if result.refusals:
         return _refuse(result.refusals)
+    _tell_skipped(result)
     # A stream of our own: under PYTHONUNBUFFERED sys.stdout may write a part only and say nothing.
     with open(sys.stdout.fileno(), "wb", closefd=False) as out:
         for part in result.parts:
@@ -232,7 +244,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return _run(arguments)
     except GrpoError as error:
-        lines = f"{_NAME}: {error}".splitlines()
+        # Values are given with -f elsewhere.
+        lines = f"{_NAME}: {error}".replace("after -f", "after --values, or in GRPO_VALUES").splitlines()
         return _complain(lines, EXIT_USAGE if error.exit_code == EXIT_USAGE else EXIT_CANNOT_RUN)
     except OSError as error:
         return _complain([f"{_NAME}: {error}"], EXIT_CANNOT_RUN)

@@ -38,6 +38,7 @@ _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
         "spec.rayClusterConfig.workerGroupSpecs.*.template",
     ),
 }
+_MANY: Final = 1000
 RAY: Final = ("RayCluster", "RayJob", "RayService")
 # Objects that hold other objects; ResourceList is what kustomize gives to a function.
 HOLDERS: Final = ("List", "ResourceList")
@@ -89,12 +90,25 @@ class Pod:
         most, at = max(counted, default=(0, 0))
         return (-at, most) if most > 0 else (0, 0)
 
+    def gpu_containers(self) -> list[int]:
+        """Return the positions of the containers with GPUs; in a pod of Ray without any that of Ray's, the first."""
+        found = [at for at, each in enumerate(self.containers()) if gpus(each)]
+        return found or ([0] if self.ray and self.containers() else [])
+
 
 def gpus(container: Mapping[str, Any]) -> int:
     """Return a container's limit of GPUs; 0 where it has none, or none that Kubernetes would take."""
     limit = mapping(mapping(container.get("resources")).get("limits")).get(GPU)
     text = str(limit)
-    return int(text) if not isinstance(limit, bool) and text.isascii() and text.isdecimal() else 0
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    # 8.0, 8e0 and 8000m are eight as well.
+    thousandths = text.endswith("m")
+    try:
+        number = float(text.removesuffix("m")) / (1000 if thousandths else 1)
+    except ValueError:
+        return 0
+    return int(number) if not isinstance(limit, bool) and 0 < number < _MANY and number.is_integer() else 0
 
 
 def accelerators(spec: Mapping[str, Any]) -> set[str]:
@@ -172,6 +186,9 @@ def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
         has_leader = "leaderTemplate" in mapping(spec.get("leaderWorkerTemplate"))
         each = 1 if path[-1] == "leaderTemplate" else size if not has_leader or size is None else size - 1
         return _times(_product(spec, ("replicas",)), each)
+    if kind == "Job" and isinstance(spec.get("completions"), int):
+        count = _product(spec, ("parallelism",))
+        return None if count is None else min(count, spec["completions"])
     keys = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
     if kind == "Pod":
         return 1

@@ -172,12 +172,26 @@ class Rewriter:
         return bool(new)
 
     def _add_objects(self) -> None:
+        self._refuse_shared_domains()
         for document, wired in list(self._result.wired):
             for each in self._lacking(wired.beside):
                 body = "".join(f"{line}\n" for line in quoted.block(each))
                 text = f"---\n{body}" if document.has_mark else f"{body}---\n"
                 self._edits.append((document.start, document.start, text.encode("utf-8")))
                 self._result.added.append((document, each))
+
+    def _refuse_shared_domains(self) -> None:
+        """Refuse two objects of one name that need an NVLink domain each: the nodes of one would be counted alone."""
+        owners: dict[tuple[str, str, str], str] = {}
+        for document, wired in self._result.wired:
+            for each in wired.beside:
+                owner = f"{wired.kind} {wired.name}"
+                if each["kind"] == "ComputeDomain" and owners.setdefault(_name(each), owner) != owner:
+                    raise InputError(
+                        f"{owner} and {owners[_name(each)]} would share one NVLink domain",
+                        at=Location(document.name, document.line),
+                        fix="give the two objects different names",
+                    )
 
     def _lacking(self, objects: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yield the objects that neither the stream nor what was added to it has."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # On an object: `skip` is the user's word, anything else ours.
 STAMP: Final = "grpo-charts/wiring"
 SKIP: Final = "skip"
+# In a list of what was skipped: every pod of the object, as somebody asked for.
+ALL: Final = "all"
 _LABEL_OF_OWNER = "grpo-charts/owner"
 # Labels that would make a queue of Kueue admit an object that has no pods.
 _KUEUE = "kueue.x-k8s.io/"
@@ -102,10 +104,10 @@ def wire(document: Plain, wiring: Wiring, options: Options) -> tuple[Plain, list
 def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, options: Options) -> Wired:
     stamp = pods.mapping(pods.mapping(result.item.get("metadata")).get("annotations")).get(STAMP)
     if options.select and (result.kind.lower(), result.name) not in options.select:
-        result.skipped.append({"pod": "all", "reason": "not selected"})
+        result.skipped.append({"pod": ALL, "reason": "not selected"})
         return result
     if stamp == SKIP:
-        result.skipped.append({"pod": "all", "reason": f"the annotation {STAMP} says {SKIP}"})
+        result.skipped.append({"pod": ALL, "reason": f"the annotation {STAMP} says {SKIP}"})
         return result
     decisions = Decisions(options.policy)
     targets = _targets(result, wiring, decisions)
@@ -128,18 +130,14 @@ def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, opt
 def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target]:
     targets = []
     for pod in result.found:
-        if not pod.containers():
-            continue
-        position, count = pod.gpu_container()
-        reason = _unfit(pod, count, wiring)
+        count, reason = pod.gpu_container()[1], wiring.unfit(pod)
         if reason:
             result.skipped.append({"pod": ".".join(map(str, pod.path)), "reason": reason})
             result.elsewhere |= count == wiring.gpus
-        if not count and not pod.ray:
-            continue
-        target = Target(pod, position, wiring, decisions)
-        target.whole = not reason and (count > 0 or pod.worker)
-        targets.append(target)
+        for position in pod.gpu_containers():
+            target = Target(pod, position, wiring, decisions)
+            target.whole = not reason and (count > 0 or pod.worker)
+            targets.append(target)
     whole = [target.pod for target in targets if target.whole]
     nodes = [pod.count for pod in whole]
     for target in targets:
@@ -148,18 +146,6 @@ def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target
         target.owner = str(labels.get(_LABEL_OF_OWNER) or result.name)
         target.libraries = target.whole or (target.pod.ray and (bool(whole) or not result.skipped))
     return targets
-
-
-def _unfit(pod: Pod, count: int, wiring: Wiring) -> str:
-    """Return why a pod takes no whole node of the profile's; empty where it does, or where it has no GPUs at all."""
-    if not wiring.gpus:
-        return f"{count} GPUs, and {wiring.profile} has none" if count else ""
-    if not count:
-        return ""
-    if count != wiring.gpus:
-        return f"takes {count} GPUs, and a node of {wiring.profile} has {wiring.gpus}"
-    others = wiring.others(pods.accelerators(pod.spec))
-    return f"selects {', '.join(sorted(others))}, and {wiring.profile} is {wiring.label}" if others else ""
 
 
 def _apply(target: Target, options: Options) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from postrender import quoted
 from postrender.errors import InputError
-from postrender.pods import ACCELERATOR
+from postrender.pods import ACCELERATOR, accelerators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Final
+
+    from postrender.pods import Pod
 
 # Changes when the same values lead to other wiring.
 FORMAT: Final = 1
@@ -74,6 +76,22 @@ class Wiring:
     def others(self, asked: set[str]) -> set[str]:
         """Return the accelerators that a pod asks for, where the profile's is not among them."""
         return asked if self.label and self.label not in asked else set()
+
+    def unfit(self, pod: Pod) -> str:
+        """Return why a pod does not take a whole node of the profile's; empty where it does, or has no GPUs at all."""
+        count, containers = pod.gpu_container()[1], pod.gpu_containers()
+        if not count:
+            return ""
+        if not self.gpus:
+            return f"{count} GPUs, and {self.profile} has none"
+        if len(containers) > 1:
+            return f"divides its GPUs among {len(containers)} containers, and one must take all {self.gpus}"
+        if count != self.gpus:
+            return f"takes {count} GPUs, and a node of {self.profile} has {self.gpus}"
+        if others := self.others(accelerators(pod.spec)):
+            return f"selects {', '.join(sorted(others))}, and {self.profile} is {self.label}"
+        own = self.mode != "none" and pod.spec.get("hostNetwork") is True
+        return "has the network of its node (hostNetwork), to which no other can be attached" if own else ""
 
     def interfaces(self) -> list[dict[str, str]]:
         """Return the interfaces of a GPU pod besides eth0, with their networks, in the order of their numbers."""

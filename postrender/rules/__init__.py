@@ -96,7 +96,7 @@ class Manifests:
         wiring = self.wiring
         if wiring and wiring.gpus:
             for item, pod in self.pods():
-                if pod.gpu_container()[1] == wiring.gpus and not wiring.others(accelerators(pod.spec)):
+                if pod.gpu_container()[1] and not wiring.unfit(pod):
                     yield item, pod, wiring
 
     def other_pods(self) -> Iterator[tuple[Item, Pod, list[Machine]]]:

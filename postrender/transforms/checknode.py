@@ -12,8 +12,9 @@ def apply(target: Target) -> None:
     if wanted is None:
         return
     there = map(mapping, sequence(target.container.get("volumeMounts")))
-    names = {str(mount.get("mountPath")): mount.get("name") for mount in there}
-    mounts = [{**mount, "name": names.get(mount["mountPath"], mount["name"])} for mount in wanted["volumeMounts"]]
+    at = {str(mount.get("mountPath")).rstrip("/"): mount for mount in there}
+    # It looks at what the container will see, a part of a volume included.
+    mounts = [{**mount, **at.get(mount["mountPath"], {}), "readOnly": True} for mount in wanted["volumeMounts"]]
     containers = sequence(target.pod.spec.get("initContainers"))
     place = target.place("spec.initContainers")
     checked = target.decisions.named(place, containers, [{**wanted, "volumeMounts": mounts}])

@@ -321,3 +321,33 @@ def test_a_conflict_in_a_list_is_told_at_its_object() -> None:
     done = run(text.encode(), *VALUES)
     assert done.returncode == 1
     assert "document 1, line 6: Pod b: spec.containers[main].env[NCCL_NET] is" in done.stderr.decode()
+
+
+def test_two_objects_of_one_name_do_not_share_an_nvlink_domain() -> None:
+    template = "".join(f"    {line}\n" for line in pod(gpus=4).splitlines()[4:])
+    job = f"---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: ray\nspec:\n  template:\n{template}"
+    stream = RAYCLUSTER.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4").replace("replicas: 2", "replicas: 1") + job
+    done = run(stream.encode(), "--values", str(ROOT / "values/accelerators/gb200.yaml"))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"document 2" in done.stderr
+    assert b"Job ray and RayCluster ray would share one NVLink domain" in done.stderr
+
+
+def test_pods_with_gpus_that_are_not_wired_are_told() -> None:
+    done = run(pod(gpus=4).encode(), *VALUES)
+    assert done.returncode == 0
+    assert done.stderr.decode() == (
+        "grpo-post-render: document 1: Pod pod: the pod takes 4 GPUs, and a node of b200 has 8: not wired\n"
+    )
+
+
+def test_a_file_that_is_missing_is_told_by_our_own_option() -> None:
+    done = run(PLAIN, "--values", "none.yaml")
+    assert (done.returncode, b"check the path after --values, or in GRPO_VALUES" in done.stderr) == (3, True)
+
+
+def test_pods_of_a_cluster_with_the_other_kind_of_networks_are_refused() -> None:
+    selector = "  nodeSelector: {gke.networks.io/accelerator-network-profile: auto}\n  containers:"
+    done = run(pod().replace("  containers:", selector).encode(), *VALUES)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"whose interfaces are claimed, and network.mode is multiNetwork" in done.stderr

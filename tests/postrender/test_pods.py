@@ -97,7 +97,22 @@ def test_what_has_no_pods_has_none(item: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "expected"), [(8, 8), ("8", 8), (0, 0), (None, 0), ("1.5", 0), (True, 0), ("8k", 0), (8.0, 0)]
+    ("limit", "expected"),
+    [
+        (8, 8),
+        ("8", 8),
+        (0, 0),
+        (None, 0),
+        ("1.5", 0),
+        (True, 0),
+        ("8k", 0),
+        (8.0, 8),
+        ("8.0", 8),
+        ("8000m", 8),
+        ("nan", 0),
+        (-8, 0),
+        ("1e9", 0),
+    ],
 )
 def test_gpus_of_a_container(limit: object, expected: int) -> None:
     assert pods.gpus({"resources": {"limits": {"nvidia.com/gpu": limit}}}) == expected

@@ -137,10 +137,6 @@ CONFLICTS: list[tuple[dict[str, Any], str]] = [
     ({"container": {"env": [{"name": "NCCL_NET", "value": "Socket"}]}}, "spec.containers[main].env[NCCL_NET]"),
     ({"container": {"env": [{"name": "HF_TOKEN", "value": "x"}]}}, "spec.containers[main].env[HF_TOKEN]"),
     (
-        {"nodeSelector": {"kubernetes.io/os": "linux"}, "volumes": [{"name": "host-gib", "emptyDir": {}}]},
-        "spec.volumes[host-gib]",
-    ),
-    (
         {
             "volumes": [{"name": "dshm", "emptyDir": {"medium": "Memory"}}],
             "container": {"volumeMounts": [{"name": "dshm", "mountPath": "/dev/shm"}]},
@@ -280,3 +276,62 @@ def test_a_pod_without_metadata_keeps_its_interfaces() -> None:
 def test_what_has_another_shape_is_not_replaced(fields: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"must be a (list|map), and is none"):
         wired(changed({}, **fields))
+
+
+@pytest.mark.parametrize("policy", [FAIL, KEEP, REPLACE])
+def test_a_volume_of_somebody_else_stays_what_it_is(policy: str) -> None:
+    claim = {"name": "host-gib", "persistentVolumeClaim": {"claimName": "c"}}
+    text = changed({"volumes": [claim]}, container={"volumeMounts": [{"name": "host-gib", "mountPath": "/data"}]})
+    after, done = wired(text, policy=policy)
+    assert done.conflicts == []
+    assert claim in after["spec"]["volumes"]
+    mounts = {each["mountPath"]: each["name"] for each in after["spec"]["containers"][0]["volumeMounts"]}
+    assert (mounts["/data"], mounts["/usr/local/gib"]) == ("host-gib", "host-gib-wiring")
+    assert after["spec"]["initContainers"][0]["volumeMounts"][0]["name"] == "host-gib-wiring"
+    assert not wired(yaml.safe_dump(after), policy=policy)[1].changed
+
+
+def test_a_part_of_a_volume_is_not_the_volume() -> None:
+    """One volume for both folders: replacing its path would break the other mount."""
+    volume = {"name": "bin", "hostPath": {"path": "/home/kubernetes/bin", "type": "Directory"}}
+    parts = [{"name": "bin", "mountPath": f"/usr/local/{each}", "subPath": each} for each in ("nvidia", "gib")]
+    text = changed({"volumes": [volume]}, container={"volumeMounts": parts})
+    after, done = wired(text, policy=KEEP)
+    assert after["spec"]["containers"][0]["volumeMounts"][1:] == parts
+    looked = {each["mountPath"]: each.get("subPath") for each in after["spec"]["initContainers"][0]["volumeMounts"]}
+    assert looked == {"/usr/local/gib": "gib", "/usr/local/nvidia": "nvidia"}
+    after, done = wired(text, policy=REPLACE)
+    assert volume in after["spec"]["volumes"]
+    mounts = {each["mountPath"]: each["name"] for each in after["spec"]["containers"][0]["volumeMounts"]}
+    assert mounts == {"/dev/shm": "shared-memory", "/usr/local/gib": "host-gib", "/usr/local/nvidia": "host-nvidia"}
+    assert len(done.conflicts) == 2
+
+
+def test_a_literal_where_a_secret_should_be_named_is_never_told() -> None:
+    _, done = wired(changed({}, container={"env": [{"name": "HF_TOKEN", "value": "opaque"}]}), policy=KEEP)
+    assert "opaque" not in str(done.conflicts)
+
+
+def test_gpus_of_two_containers_are_no_whole_node() -> None:
+    item = yaml.safe_load(pod())
+    item["spec"]["containers"].append({**item["spec"]["containers"][0], "name": "second"})
+    after, done = wired(yaml.safe_dump(item))
+    assert [[each["name"] for each in one["env"]] for one in after["spec"]["containers"]] == [
+        ["HF_TOKEN"],
+        ["HF_TOKEN"],
+    ]
+    assert done.skipped[0]["reason"] == "divides its GPUs among 2 containers, and one must take all 8"
+
+
+def test_a_pod_on_the_network_of_its_node_gets_no_interfaces(tmp_path: Any) -> None:
+    text = changed({"hostNetwork": True})
+    assert "has the network of its node" in wired(text)[1].skipped[0]["reason"]
+    assert wired(text, wiring(tmp_path, "network: {mode: none}"))[1].skipped == []
+
+
+def test_a_job_makes_no_more_pods_than_it_completes() -> None:
+    text = "kind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 4\n  completions: 2\n  template:\n" + "".join(
+        f"    {line}\n" for line in pod(gpus=4).splitlines()[4:]
+    )
+    _, done = wired(text, wiring(profile="gb200"))
+    assert [each["spec"].get("numNodes") for each in done.beside if each["kind"] == "ComputeDomain"] == [2]

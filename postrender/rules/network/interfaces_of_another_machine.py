@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     Interfaces = dict[str, str | None]
 
 _DEFAULT = "networking.gke.io/default-interface"
+_MANAGED = "gke.networks.io/accelerator-network-profile"
 _POD_NETWORK = ("default", "pod-network")
 
 
@@ -27,6 +28,9 @@ def check(manifests: Manifests) -> Iterator[Hit]:
         wiring = ours.get(id(pod))
         found = _missing(pod, wiring) if INTERFACES not in _annotations(pod) else _wrong(pod, wiring)
         yield from (at(item, path, what) for path, what in found)
+        if wiring and wiring.mode != "dranet" and mapping(pod.spec.get("nodeSelector")).get(_MANAGED):
+            what = f"the pod selects nodes whose interfaces are claimed, and network.mode is {wiring.mode}"
+            yield at(item, (*pod.path, "spec", "nodeSelector", _MANAGED), what)
         if wiring and wiring.mode == "dranet":
             yield from (at(item, path, what) for path, what in _unclaimed(pod))
     for item, pod, asked in manifests.other_pods():
