@@ -35,6 +35,7 @@ _NAME = "grpo-post-render"
 _FIX = f"see {_NAME} --help"
 _VALUED = ("values", "report", "on-conflict", "select", "pod-template-path")
 _FLAGS = ("no-gate", "init-containers")
+_FUNCTION = b"apiVersion: config.kubernetes.io/"
 
 
 class Settings:
@@ -91,15 +92,24 @@ def _settings(argv: Sequence[str]) -> Settings:
 
 
 def _configure(settings: Settings, data: bytes) -> None:
-    """Take what a function of kustomize is configured with: the `spec` of its functionConfig, named as the options."""
-    if data.find(b"ResourceList", 0, 1024) < 0 or data.find(b"functionConfig") < 0:
+    """Take what a function of kustomize is configured with: the `spec` of its functionConfig, named as the options.
+
+    Kustomize alone sends one document that begins like this. In a stream of Helm's it would be the chart that speaks,
+    and a chart must not switch off the gate.
+    """
+    if os.environ.get("HELM_PLUGIN_NAME") or not data.startswith(_FUNCTION):
+        return
+    documents = list(stream.split(data))
+    if len(documents) > 1:
         return
     from postrender import pods
 
-    (document, *_) = stream.split(data)
+    (document,) = documents
     config = pods.mapping(pods.mapping(document.parse(document.text(), plain=False)).get("functionConfig"))
     for option, value in pods.mapping(config.get("spec")).items():
-        if option in _FLAGS and isinstance(value, bool):
+        if option in _FLAGS:
+            if not isinstance(value, bool):
+                raise UsageError(f"functionConfig.spec.{option}: expected true or false", fix=_FIX)
             settings.gate &= not (value and option == "no-gate")
             settings.init_containers |= value and option == "init-containers"
         elif option in _VALUED:
@@ -208,12 +218,16 @@ def _tell_skipped(result: Result) -> None:
 
 def _run(argv: Sequence[str]) -> int:
     settings = _settings(argv)
+    if sys.stdin is None:
+        raise UsageError("there is no stream to read: stdin is closed", fix=_FIX)
     data = sys.stdin.buffer.read(stream.MAX_BYTES + 1)
     if len(data) > stream.MAX_BYTES:
         limit = stream.MAX_BYTES // (1024 * 1024)
         raise InputError(f"the stream is larger than {limit} MiB", fix="render one chart at a time")
     result = _rewrite(settings, data)
     if settings.report:
+        if os.path.realpath(settings.report) in map(os.path.realpath, settings.values):
+            raise UsageError(f"--report {settings.report} is a values file", fix="give another path")
         _write_report(settings.report, _report(result))
     if result.refusals:
         return _refuse(result.refusals)
@@ -236,8 +250,8 @@ def main(argv: list[str] | None = None) -> int:
 
         sys.stdout.write(POST_RENDER_HELP)
         return EXIT_CLEAN
-    # Python has no stream where the shell has closed one (<&-).
-    if sys.stdin is None or sys.stdout is None or sys.stderr is None:
+    # Python has no stream where the shell has closed one (>&-).
+    if sys.stdout is None or sys.stderr is None:
         return EXIT_CANNOT_RUN
     # This program ends soon, and makes nothing that only the collector could free.
     gc.disable()
@@ -255,8 +269,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def start() -> NoReturn:
     """Run as a program of its own, and end at once: what Python does at its end takes longer than a small stream."""
-    code = main()
     try:
+        code = main()
         for each in (sys.stdout, sys.stderr):
             if each is not None:
                 each.flush()

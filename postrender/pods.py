@@ -116,14 +116,23 @@ def accelerators(spec: Mapping[str, Any]) -> set[str]:
     chosen = mapping(spec.get("nodeSelector")).get(ACCELERATOR)
     if chosen is not None:
         return {str(chosen)}
+    return _affinity(spec, "In")
+
+
+def _affinity(spec: Mapping[str, Any], operator: str) -> set[str]:
     node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(node.get("requiredDuringSchedulingIgnoredDuringExecution"))
     found: set[str] = set()
     for term in sequence(required.get("nodeSelectorTerms")):
         for each in map(mapping, sequence(mapping(term).get("matchExpressions"))):
-            if each.get("key") == ACCELERATOR and each.get("operator") == "In":
+            if each.get("key") == ACCELERATOR and each.get("operator") == operator:
                 found |= set(map(str, sequence(each.get("values"))))
     return found
+
+
+def excluded(spec: Mapping[str, Any]) -> set[str]:
+    """Return the accelerators that a pod's required affinity forbids."""
+    return _affinity(spec, "NotIn")
 
 
 def objects(document: Plain, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -197,8 +197,12 @@ class Rewriter:
         """Yield the objects that neither the stream nor what was added to it has."""
         for each in objects:
             there = [*(item for _, item in self._result.added), *self._of_kind(each["kind"])]
-            if not any(_name(item) == _name(each) for item in there):
+            same = [item for item in there if _name(item) == _name(each)]
+            if not same:
                 yield each
+            elif any(item.get("spec") != each["spec"] for item in same):
+                what = f"{each['kind']} {each['metadata']['name']} is there with another spec than the wiring needs"
+                raise InputError(what, fix="remove it, or rename the object that claims it")
 
     def _of_kind(self, kind: str) -> Iterator[dict[str, Any]]:
         for document in stream.split(self._data):

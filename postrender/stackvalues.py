@@ -22,7 +22,9 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     the wrong type.
     """
     known = _packaged(paths.wiring_schema())
-    trees = [yamlfast.load(_only(textio.read_bytes(file), known["properties"])) for file in files]
+    names = known["propertyNames"]["enum"]
+    others = frozenset(names) - known["properties"].keys()
+    trees = [yamlfast.load(_without(textio.read_bytes(file), others)) for file in files]
     profiles = {values.profile_name(tree or {}) for tree in trees} - {""}
     if None in trees or len(profiles) > 1:
         # Something that only the full reader knows, or that it can point at.
@@ -30,6 +32,13 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     merged = known["default"]
     for tree in trees:
         merged = values.overlay(merged, tree or {})
+    for name in merged:
+        if name not in names:
+            raise InputError(
+                f"there is no section {name}",
+                at=values.load(files).at((name,)),
+                fix=f"it may be one of {', '.join(names)}",
+            )
     whole = values.without_nulls(merged)
     sections = {name: whole[name] for name in known["properties"] if name in whole}
     if not sections.get("accelerator"):
@@ -49,8 +58,8 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     return sections
 
 
-def _only(data: bytes, sections: Mapping[str, Any]) -> bytes:
-    """Return a values file without the sections that wiring does not follow from, where each surely ends.
+def _without(data: bytes, sections: frozenset[str]) -> bytes:
+    """Return a values file without the sections that are named, where each surely ends.
 
     A quote that is open at the end of a line could make what follows at the margin a text, and no section.
     """
@@ -58,7 +67,7 @@ def _only(data: bytes, sections: Mapping[str, Any]) -> bytes:
     for line in data.split(b"\n"):
         if line[:1] not in (b" ", b"", b"#", b"\r"):
             name, colon, _ = line.partition(b":")
-            keep = not colon or not name.isalnum() or name.decode() in sections
+            keep = not colon or not name.isalnum() or name.decode() not in sections
         if keep:
             kept.append(line)
         elif (body := line.partition(b" #")[0]).lstrip()[:1] != b"#" and (body.count(b'"') % 2 or body.count(b"'") % 2):

@@ -106,7 +106,7 @@ def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, opt
     if options.select and (result.kind.lower(), result.name) not in options.select:
         result.skipped.append({"pod": ALL, "reason": "not selected"})
         return result
-    if stamp == SKIP:
+    if str(stamp).lower() == SKIP:
         result.skipped.append({"pod": ALL, "reason": f"the annotation {STAMP} says {SKIP}"})
         return result
     decisions = Decisions(options.policy)

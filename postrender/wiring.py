@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from postrender import quoted
 from postrender.errors import InputError
-from postrender.pods import ACCELERATOR, accelerators
+from postrender.pods import ACCELERATOR, accelerators, excluded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Wiring:
             return f"takes {count} GPUs, and a node of {self.profile} has {self.gpus}"
         if others := self.others(accelerators(pod.spec)):
             return f"selects {', '.join(sorted(others))}, and {self.profile} is {self.label}"
+        if self.label in excluded(pod.spec):
+            return f"avoids {self.label} by its affinity"
         own = self.mode != "none" and pod.spec.get("hostNetwork") is True
         return "has the network of its node (hostNetwork), to which no other can be attached" if own else ""
 
@@ -155,8 +157,13 @@ class Wiring:
         return volumes, [*mounts, {"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 (shared memory)
 
     def claims(self, owner: str, nodes: int | None) -> list[dict[str, str]]:
-        """Return the claims of devices of a pod; `nodes` is how many pods the NVLink domain has."""
+        """Return the claims of devices of a pod; `nodes` is how many pods the NVLink domain has.
+
+        Raises InputError where no name is left for what they claim.
+        """
         claims = []
+        if not owner and (self.mode == "dranet" or self._accelerator.get("nvlinkDomainNodes")):
+            raise InputError("an object without a name cannot claim devices", fix="give it metadata.name")
         if self.mode == "dranet":
             claims.append({"name": "rdma", "resourceClaimTemplateName": f"{owner}-rdma"})
         if self._accelerator.get("nvlinkDomainNodes"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from postrender.docs import reference
 from postrender.docs.files import lines_json
-from postrender.docs.schemas import has_default
+from postrender.docs.schemas import PASSED_THROUGH, has_default
 from postrender.docs.sources import Schema, Sources
 
 PATH = "schemas/wiring.schema.json"
@@ -24,7 +24,10 @@ def render(sources: Sources) -> str:
     """Return the text of the schema; every object in it is strict."""
     sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in SECTIONS}
     defaults = {name: reference.defaults(sources, _CHART).get(name, {}) for name in SECTIONS if name != _WHOLE}
-    return lines_json({"default": defaults, "required": SECTIONS, "properties": sections})
+    names = [*sources.sections, *PASSED_THROUGH]
+    return lines_json(
+        {"propertyNames": {"enum": names}, "default": defaults, "required": SECTIONS, "properties": sections}
+    )
 
 
 def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:

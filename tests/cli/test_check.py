@@ -37,7 +37,7 @@ spec:
         - name: A
         - name: A
 """
-FOUND = "Pod pod: main: env has two entries with name A (the first is number 1)"
+FOUND = "Pod pod: main: env has two entries with name A"
 GPU_POD = """\
 apiVersion: v1
 kind: Pod

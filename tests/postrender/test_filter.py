@@ -174,6 +174,7 @@ def test_a_wrong_argument_is_refused(arguments: tuple[str, ...], said: str) -> N
         ("network: {mod: none}", "site.yaml:2:11: network.mod: there is no key of this name"),
         ("network: {mode: wlan}", "network.mode: expected one of multiNetwork, dranet, none"),
         ("network: null", "network: a value is needed here"),
+        ("huggingfase: {secret: {name: x}}", "site.yaml:2:1: there is no section huggingfase"),
         (
             "accelerator: {gpusPerNode: '8'}",
             "site.yaml:2:15: accelerator.gpusPerNode: expected a value of type integer",
@@ -351,3 +352,54 @@ def test_pods_of_a_cluster_with_the_other_kind_of_networks_are_refused() -> None
     done = run(pod().replace("  containers:", selector).encode(), *VALUES)
     assert (done.returncode, done.stdout) == (1, b"")
     assert b"whose interfaces are claimed, and network.mode is multiNetwork" in done.stderr
+
+
+def test_a_chart_cannot_configure_the_post_renderer(tmp_path: Path) -> None:
+    """It could switch off the gate, or have any file overwritten."""
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    config = f"functionConfig: {{spec: {{no-gate: true, report: {victim}, values: [{B200}]}}}}\n"
+    listed = f"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: [{{kind: A, b: {SECRET}}}]\n{config}"
+    for text in (f"---\n{listed}", f"{listed}---\nkind: B\n", f"# ResourceList\n{listed}"):
+        assert run(text.encode(), GRPO_VALUES=B200).returncode == 1, text
+    assert run(listed.encode(), GRPO_VALUES=B200, HELM_PLUGIN_NAME="x").stdout.startswith(
+        b"|\n  grpo-post-render: refused"
+    )
+    assert victim.read_text() == "kept"
+
+
+def test_a_report_over_a_values_file_is_refused(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("job: {attempt: 1}\n")
+    done = run(PLAIN, *VALUES, "--values", str(site), "--report", str(site))
+    assert (done.returncode, site.read_text()) == (2, "job: {attempt: 1}\n")
+
+
+def test_a_claim_template_of_another_spec_is_refused(tmp_path: Path) -> None:
+    site = tmp_path / "site.yaml"
+    site.write_text("network: {mode: dranet}\n")
+    own = "---\napiVersion: resource.k8s.io/v1\nkind: ResourceClaimTemplate\n"
+    own += "metadata: {name: ray-rdma}\nspec: {spec: {}}\n"
+    done = run((own + RAYCLUSTER).encode(), *VALUES, "--values", str(site))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"ResourceClaimTemplate ray-rdma is there with another spec than the wiring needs" in done.stderr
+    nameless = RAYCLUSTER.replace("  name: ray\n", "  labels: {}\n")
+    done = run(nameless.encode(), *VALUES, "--values", str(site))
+    assert (done.returncode, b"an object without a name cannot claim devices" in done.stderr) == (2, True)
+
+
+def test_nowhere_to_write_is_no_traceback() -> None:
+    for name in ("", "grpo-post-render"):
+        code = "from postrender.filter import start; start()"
+        words = f"HELM_PLUGIN_NAME={name} {sys.executable} -c '{code}' --values none.yaml"
+        done = subprocess.run(
+            ["bash", "-c", f"{words} >/dev/full"], check=False, capture_output=True, text=True, cwd=ROOT
+        )
+        assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
+
+
+def test_a_closed_stdin_is_told() -> None:
+    words = f"{sys.executable} -c '{START}' --values {B200} <&-"
+    done = subprocess.run(["bash", "-c", words], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("grpo-post-render: there is no stream to read: stdin is closed\n")

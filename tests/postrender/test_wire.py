@@ -84,6 +84,13 @@ def test_fewer_gpus_get_the_secrets_only() -> None:
     assert done.skipped == [{"pod": "", "reason": "takes 4 GPUs, and a node of b200 has 8"}]
 
 
+def test_a_pod_that_avoids_the_machine_is_no_target() -> None:
+    expression = {"key": "cloud.google.com/gke-accelerator", "operator": "NotIn", "values": ["nvidia-b200"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    assert wired(changed({"affinity": affinity}))[1].skipped[0]["reason"] == "avoids nvidia-b200 by its affinity"
+
+
 @pytest.mark.parametrize("by", ["selector", "affinity"])
 def test_a_pod_that_selects_another_machine_gets_the_secrets_only(by: str) -> None:
     key = "cloud.google.com/gke-accelerator"

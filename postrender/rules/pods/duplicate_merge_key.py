@@ -52,19 +52,15 @@ def _in_container(container: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterator[tuple[Path, str]]:
     for name, keys in lists.items():
-        seen: dict[tuple[str, ...], int] = {}
+        seen: set[tuple[str, ...]] = set()
         for number, entry in enumerate(map(mapping, sequence(holder.get(name)))):
             if not any(key in entry for key in keys):
                 continue
             # null is as good as left out.
             identity = tuple(str(entry.get(key) or _DEFAULTS.get(key)) for key in keys)
             if identity in seen:
-                told, first = "/".join(identity), seen[identity] + 1
-                yield (
-                    (name, number),
-                    f"{name} has two entries with {'/'.join(keys)} {told} (the first is number {first})",
-                )
-            seen.setdefault(identity, number)
+                yield (name, number), f"{name} has two entries with {'/'.join(keys)} {'/'.join(identity)}"
+            seen.add(identity)
 
 
 RULE = Rule(
