@@ -184,7 +184,8 @@ def main(argv: Sequence[str]) -> int:
         return EXIT_CLEAN
     form = options.choice("format", report.FORMATS)
     accelerator = options.last("accelerator")
-    files = [*([paths.accelerator(accelerator)] if accelerator else []), *options.all("values")]
+    given = options.all("values") or [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
+    files = [*([paths.accelerator(accelerator)] if accelerator else []), *given]
     if not files and not options.words:
         fix = f"{options.command} FILE, {options.command} -f VALUES, or helm template … | {options.command} -"
         raise UsageError(f"{options.command}: nothing to check: no manifests and no values file", fix=fix)

@@ -181,15 +181,16 @@ def _write_report(path: str, report: dict[str, Any]) -> None:
 
 def _complain(lines: Sequence[str], code: int) -> int:
     """Say why nothing was passed on, where the user of this Helm can see it."""
-    from postrender import tokens
+    from postrender import report, tokens
 
     try:
-        message = tokens.mask("\n".join(lines)) + "\n"
+        message = report.visible(tokens.mask("\n".join(lines))) + "\n"
     except GrpoError as damage:
         # Without the list of shapes nothing that came from a file may be shown.
         message = f"{_NAME}: {damage}\n"
     sys.stderr.write(message)
-    if not os.environ.get("HELM_PLUGIN_NAME"):
+    # Other plugins, which run Helm themselves, leave their own name here.
+    if os.environ.get("HELM_PLUGIN_NAME") != _NAME:
         return code
     # Helm 4 drops what a plugin writes to stderr. A document that is a bare text makes Helm fail, with the text in
     # its own message; that needs exit code 0, as otherwise Helm does not look at the output.

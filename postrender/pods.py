@@ -150,7 +150,7 @@ def pods(item: Mapping[str, Any], more: Mapping[str, tuple[str, ...]] | None = N
     """Return the pod templates of one object; `more` says where kinds that are not known keep theirs."""
     kind = str(item.get("kind"))
     found = []
-    for dotted in (*_TEMPLATES.get(kind, ()), *(more or {}).get(kind, ())):
+    for dotted in dict.fromkeys((*_TEMPLATES.get(kind, ()), *(more or {}).get(kind, ()))):
         for path, template in _walk(item, tuple(dotted.split(".")) if dotted else ()):
             worker = kind in RAY and "workerGroupSpecs" in path
             found.append(Pod(path, template, ray=kind in RAY, worker=worker, count=_count(kind, item, path)))
@@ -182,8 +182,11 @@ def _at(item: Plain, path: Path) -> Plain:
 def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
     """Return how many pods the object makes of one template; None where it does not say so."""
     if kind in RAY:
-        group = mapping(_at(item, path[:-1]))
-        return _product(group, ("replicas", "numOfHosts")) if "workerGroupSpecs" in path else 1
+        at = next(at for at, part in enumerate(path) if part in ("headGroupSpec", "workerGroupSpecs"))
+        if path[at] == "headGroupSpec":
+            return 1
+        scales = mapping(_at(item, path[:at])).get("enableInTreeAutoscaling")
+        return None if scales else _product(mapping(_at(item, path[:-1])), ("replicas", "numOfHosts"))
     spec = mapping(item.get("spec"))
     if kind == "JobSet":
         job = mapping(_at(item, path[:3]))
@@ -192,7 +195,7 @@ def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
     if kind == "LeaderWorkerSet":
         size = mapping(spec.get("leaderWorkerTemplate")).get("size", 1)
         size = size if isinstance(size, int) else None
-        has_leader = "leaderTemplate" in mapping(spec.get("leaderWorkerTemplate"))
+        has_leader = bool(mapping(spec.get("leaderWorkerTemplate")).get("leaderTemplate"))
         each = 1 if path[-1] == "leaderTemplate" else size if not has_leader or size is None else size - 1
         return _times(_product(spec, ("replicas",)), each)
     if kind == "Job" and isinstance(spec.get("completions"), int):

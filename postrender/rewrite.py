@@ -28,6 +28,9 @@ _WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
 _ENCODED = ("Secret", "ConfigMap")
 
 
+_DOMAIN = "ComputeDomain"
+
+
 class Refusal:
     """One reason not to pass a stream on; `at` names the document and the line in the stream."""
 
@@ -181,14 +184,18 @@ class Rewriter:
                 self._result.added.append((document, each))
 
     def _refuse_shared_domains(self) -> None:
-        """Refuse two objects of one name that need an NVLink domain each: the nodes of one would be counted alone."""
-        owners: dict[tuple[str, str, str], str] = {}
+        """Refuse two objects of one name whose claims cannot share an object.
+
+        An NVLink domain would count the nodes of one alone, and what belongs to a hook is removed with the hook.
+        """
+        owners: dict[tuple[str, str, str], tuple[str, Plain]] = {}
         for document, wired in self._result.wired:
             for each in wired.beside:
                 owner = f"{wired.kind} {wired.name}"
-                if each["kind"] == "ComputeDomain" and owners.setdefault(_name(each), owner) != owner:
+                first, hooks = owners.setdefault(_name(each), (owner, each["metadata"].get("annotations")))
+                if first != owner and (each["kind"] == _DOMAIN or hooks != each["metadata"].get("annotations")):
                     raise InputError(
-                        f"{owner} and {owners[_name(each)]} would share one NVLink domain",
+                        f"{owner} and {first} would share {each['kind']} {each['metadata']['name']}",
                         at=Location(document.name, document.line),
                         fix="give the two objects different names",
                     )
@@ -215,7 +222,10 @@ class Rewriter:
         there = {(each.kind.lower(), each.name) for _, each in self._result.wired}
         for kind, name in sorted(self._options.select - there):
             what = f"--select {kind}/{name}: the stream has no such object with pods to wire"
-            raise InputError(what, fix="write KIND/NAME as in the stream, in small letters")
+            raise InputError(what, fix="write KIND/NAME as in the stream")
+        for kind in self._options.templates.keys() - {each.kind for _, each in self._result.wired}:
+            what = f"--pod-template-path {kind}=…: no object of this kind has a pod template there"
+            raise InputError(what, fix="write KIND and path as in the stream; * is every entry of a list or map")
 
     def _refuse_conflicts(self) -> None:
         if self._options.policy != FAIL:

@@ -49,11 +49,10 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     wrong = misfit(sections, {"type": "object", **known})
     if wrong is not None:
         path, reason = wrong
-        words = " ".join(f"-f {file}" for file in files)
         raise InputError(
             f"{'.'.join(path)}: {reason}",
             at=values.load(files).at(path),
-            fix=f"grpo lint {words} says what is expected",
+            fix=f"grpo values {path[0]} says what is expected",
         )
     return sections
 

@@ -6,7 +6,7 @@ renders charts without wiring, post-renders them, and compares with the charts' 
 
 from __future__ import annotations
 
-from postrender import quoted
+from postrender import quoted, tokens
 from postrender.errors import InputError
 from postrender.pods import ACCELERATOR, accelerators, excluded
 
@@ -24,12 +24,15 @@ CHECK: Final = "check-node"
 INTERFACES: Final = "networking.gke.io/interfaces"
 # The remainder of a division is a fingerprint that takes no library to load.
 _PRIME = 2**32 - 5
+_UNITS = ("Mi", "Gi", "Ti")
 _MEBIBYTE = {"Mi": "Gi", "Gi": "Ti"}
 
 
 def quantity(text: str) -> str:
-    """Return a quantity of memory as Kubernetes itself writes it: 1024Gi is 1Ti."""
-    number, unit = int(text[:-2]), text[-2:]
+    """Return a quantity of memory as Kubernetes itself writes it: 1024Gi is 1Ti; raise InputError for another text."""
+    number, unit = int(text[:-2]) if text[:-2].isdecimal() else 0, text[-2:]
+    if not number or unit not in _UNITS:
+        raise InputError(f"{text!r} is no quantity of memory", fix="write it as 250Gi")
     while unit in _MEBIBYTE and number % 1024 == 0:
         number, unit = number // 1024, _MEBIBYTE[unit]
     return f"{number}{unit}"
@@ -66,12 +69,21 @@ class Wiring:
         self._checks: dict[str, dict[str, Any] | None] = {}
 
     def _digest(self) -> str:
-        """Return eight digits that are others when the values lead to another wiring."""
+        """Return eight digits that are others when the values lead to another wiring.
+
+        Raises InputError where the wiring holds a secret.
+        """
         everything = [
             *(self.annotations, self.secrets, self.libraries(""), self.nccl, self.volumes, self.mounts),
             *(self.selector("", ""), self.tolerations, self.mode),
         ]
-        return f"{int.from_bytes(quoted.flow(everything).encode(), 'big') % _PRIME:08x}"
+        text = quoted.flow(everything)
+        if shape := tokens.shape_of(text):
+            raise InputError(
+                f"the values hold what looks like a secret of the kind {shape}, which would stand in the manifests",
+                fix="revoke it, put the new one into a Kubernetes Secret, and name that",
+            )
+        return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
 
     def others(self, asked: set[str]) -> set[str]:
         """Return the accelerators that a pod asks for, where the profile's is not among them."""

@@ -331,7 +331,7 @@ def test_two_objects_of_one_name_do_not_share_an_nvlink_domain() -> None:
     done = run(stream.encode(), "--values", str(ROOT / "values/accelerators/gb200.yaml"))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"document 2" in done.stderr
-    assert b"Job ray and RayCluster ray would share one NVLink domain" in done.stderr
+    assert b"Job ray and RayCluster ray would share ComputeDomain ray-nvlink-1" in done.stderr
 
 
 def test_pods_with_gpus_that_are_not_wired_are_told() -> None:
@@ -362,9 +362,7 @@ def test_a_chart_cannot_configure_the_post_renderer(tmp_path: Path) -> None:
     listed = f"apiVersion: config.kubernetes.io/v1\nkind: ResourceList\nitems: [{{kind: A, b: {SECRET}}}]\n{config}"
     for text in (f"---\n{listed}", f"{listed}---\nkind: B\n", f"# ResourceList\n{listed}"):
         assert run(text.encode(), GRPO_VALUES=B200).returncode == 1, text
-    assert run(listed.encode(), GRPO_VALUES=B200, HELM_PLUGIN_NAME="x").stdout.startswith(
-        b"|\n  grpo-post-render: refused"
-    )
+    assert run(listed.encode(), GRPO_VALUES=B200, HELM_PLUGIN_NAME="other").returncode == 1
     assert victim.read_text() == "kept"
 
 
@@ -403,3 +401,38 @@ def test_a_closed_stdin_is_told() -> None:
     done = subprocess.run(["bash", "-c", words], check=False, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("grpo-post-render: there is no stream to read: stdin is closed\n")
+
+
+def test_inside_another_plugin_the_exit_code_counts() -> None:
+    done = run(STREAM.encode(), *VALUES, HELM_PLUGIN_NAME="secrets")
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    "text", [f"huggingface: {{secret: {{name: {SECRET}}}}}", f"accelerator: {{nccl: {{env: {{NCCL_X: {SECRET}}}}}}}"]
+)
+def test_a_secret_in_the_values_is_not_written_into_the_stream(tmp_path: Path, text: str) -> None:
+    (tmp_path / "site.yaml").write_text(text + "\n")
+    done = run(RAYCLUSTER.encode(), *VALUES, "--values", str(tmp_path / "site.yaml"), "--no-gate")
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"looks like a secret of the kind huggingface" in done.stderr
+    assert SECRET.encode() not in done.stderr
+
+
+def test_a_quantity_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("accelerator: {sharedMemory: lots}\n")
+    done = run(PLAIN, *VALUES, "--values", str(tmp_path / "site.yaml"))
+    assert (done.returncode, b"'lots' is no quantity of memory" in done.stderr) == (2, True)
+
+
+def test_a_hook_and_an_object_of_one_name_do_not_share_a_claim(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("network: {mode: dranet}\n")
+    hook = pod("ray").replace("  name: ray", "  name: ray\n  annotations: {helm.sh/hook: test}")
+    done = run(f"{RAYCLUSTER}---\n{hook}".encode(), *VALUES, "--values", str(tmp_path / "site.yaml"))
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"Pod ray and RayCluster ray would share ResourceClaimTemplate ray-rdma" in done.stderr
+
+
+def test_a_path_of_pod_templates_that_finds_nothing_is_refused() -> None:
+    done = run(PLAIN, *VALUES, "--pod-template-path", "MyJob=spec.template")
+    assert (done.returncode, b"--pod-template-path MyJob=" in done.stderr) == (2, True)

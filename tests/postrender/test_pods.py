@@ -133,3 +133,20 @@ def test_accelerators_by_selector_and_by_affinity() -> None:
     assert pods.accelerators({"affinity": affinity}) == {"a", "b"}
     assert pods.accelerators({"affinity": affinity, "nodeSelector": {key: "c"}}) == {"c"}
     assert pods.accelerators({"nodeSelector": {"zone": "x"}}) == set()
+
+
+def test_a_cluster_that_scales_itself_has_no_number() -> None:
+    spec = {**ray(), "enableInTreeAutoscaling": True}
+    assert [pod.count for pod in pods.pods({"kind": "RayCluster", "spec": spec})] == [1, None, None]
+
+
+def test_a_group_without_a_leader_template_is_all_workers() -> None:
+    template = {"size": 2, "leaderTemplate": None, "workerTemplate": TEMPLATE}
+    assert [
+        pod.count for pod in pods.pods({"kind": "LeaderWorkerSet", "spec": {"leaderWorkerTemplate": template}})
+    ] == [2]
+
+
+def test_a_path_that_is_known_is_not_walked_twice() -> None:
+    item = {"kind": "Job", "spec": {"template": TEMPLATE}}
+    assert len(pods.pods(item, {"Job": ("spec.template",)})) == 1
