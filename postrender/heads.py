@@ -17,6 +17,9 @@ _HOOK = "helm.sh/hook"
 def read(text: str) -> dict[str, Any] | None:
     """Return apiVersion, kind, name, namespace and hook of a document as an object, or None where it is not plain."""
     text = f"\n{text}"
+    if text.find('\n"') >= 0 or text.find("\n'") >= 0:
+        # A key in quotes at the margin may be one of these.
+        return None
     version, kind = _root(text, "apiVersion"), _root(text, "kind")
     begin = text.find("\nmetadata:\n")
     if not version or not kind or begin < 0 or text.find("\nmetadata:", begin + 1) >= 0:
@@ -29,7 +32,7 @@ def _root(text: str, key: str) -> str:
     """Return a value at the left margin; empty where it is not there, twice there, or not plain."""
     mark = f"\n{key}:"
     at = text.find(mark)
-    if at < 0 or text.find(mark, at + 1) >= 0 or text.find(f'\n"{key}"') >= 0:
+    if at < 0 or text.find(mark, at + 1) >= 0:
         return ""
     end = text.find("\n", at + 1)
     return _plain(text[at + len(mark) : end if end >= 0 else len(text)]) or ""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
 
 
-# Kinds that may hold bytes in base64, which hides text from a search.
-_ENCODED = ("Secret", "ConfigMap")
+# Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does.
+_ENCODED = "binaryData"
 
 
 _DOMAIN = "ComputeDomain"
@@ -62,6 +62,7 @@ class Rewriter:
         self._options = options
         self._gate = gate
         self._documents: list[Document] = []
+        self._texts: list[str] = []
         self._items: list[Item] = []
         self._edits: list[tuple[int, int, bytes]] = []
         self._result = Result()
@@ -71,6 +72,7 @@ class Rewriter:
         for document in stream.split(self._data):
             if self._gate:
                 self._documents.append(document)
+                self._texts.append(document.text())
             if self._is_candidate(document):
                 self._wire(document)
             elif self._gate:
@@ -93,7 +95,7 @@ class Rewriter:
         return any(document.data.find(word, document.start, document.end) >= 0 for word in _WORDS)
 
     def _wire(self, document: Document) -> None:
-        text = document.text()
+        text = self._texts[-1] if self._gate else document.text()
         plain = blocks.is_plain(text) and _has_plain_gpus(text)
         before, after, done = self._wired(document, text, plain=plain)
         if plain and any(each.conflicts for each in done):
@@ -140,10 +142,10 @@ class Rewriter:
         """
         from postrender import heads, tokens, yamlfast
 
-        text = document.text()
+        text = self._texts[-1]
         whole = document.end == len(self._data) or tokens.may_be_hidden(text)
         value = None if whole else heads.read(text)
-        if value is None or value["kind"] in _ENCODED:
+        if value is None or value["kind"] == "Secret" or _ENCODED in text:
             try:
                 value = yamlfast.parse(text)
             except ValueError:
@@ -244,8 +246,7 @@ class Rewriter:
         from postrender.rules import Manifests
         from postrender.rules.gate import RULES
 
-        texts = [document.text() for document in self._documents]
-        for rule, hit in judge(Manifests(self._items, texts, self._wiring), RULES):
+        for rule, hit in judge(Manifests(self._items, self._texts, self._wiring), RULES):
             from postrender import places
 
             document = self._documents[hit.document]
