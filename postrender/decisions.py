@@ -28,6 +28,8 @@ class Decisions:
         """
         if isinstance(wanted, dict) and "valueFrom" in wanted and isinstance(there, dict) and "value" in there:
             there = {**there, "value": "(a literal value, which is not shown)"}
+        if isinstance(there, dict) and "env" in there:
+            there = {key: value for key, value in there.items() if key != "env"}
         self.conflicts.append({"at": place, "there": there, "wanted": wanted, "decision": self.policy})
         return self.policy == REPLACE
 

@@ -317,6 +317,10 @@ def test_a_part_of_a_volume_is_not_the_volume() -> None:
 def test_a_literal_where_a_secret_should_be_named_is_never_told() -> None:
     _, done = wired(changed({}, container={"env": [{"name": "HF_TOKEN", "value": "opaque"}]}), policy=KEEP)
     assert "opaque" not in str(done.conflicts)
+    theirs = {"name": "check-node", "image": "a", "env": [{"name": "KEY", "value": "opaque"}]}
+    _, done = wired(changed({"initContainers": [theirs]}), policy=KEEP)
+    assert "check-node" in str(done.conflicts)
+    assert "opaque" not in str(done.conflicts)
 
 
 def test_gpus_of_two_containers_are_no_whole_node() -> None:
