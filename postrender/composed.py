@@ -38,7 +38,7 @@ class _Reader:
         start, end = event.start_mark.index, event.end_mark.index
         if kind == "ScalarEvent":
             # A block text ends behind its empty lines, which belong to what follows as well.
-            spot = Spot(SCALAR, start, start + len(self._text[start:end].rstrip()))
+            spot = Spot(SCALAR, start, start + len(self._text[start:end].rstrip(" \t\r\n")))
         else:
             spot = Spot(MAP if kind == "MappingStartEvent" else LIST, start, end, flow=bool(event.flow_style))
             (self._map if spot.kind == MAP else self._list)(spot, depth)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, reject, settings
+from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
 from postrender import blocks, composed, quoted, splice, yamlio
@@ -183,6 +183,7 @@ def test_any_growth_of_any_object_is_written(data: Any, tree: Any, indent: int, 
 
 @settings(max_examples=100)
 @given(tree=OBJECTS, indent=st.integers(2, 4), width=st.sampled_from([20, 1000]))
+@example(tree={"a": "\xa0"}, indent=2, width=20)
 def test_the_fast_scanner_finds_what_the_full_one_finds(tree: Any, indent: int, width: int) -> None:
     text = yaml.safe_dump(tree, indent=indent, width=width, allow_unicode=True, sort_keys=False)
     found = blocks.scan(text)
