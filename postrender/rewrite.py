@@ -169,10 +169,11 @@ class Rewriter:
 
     def _put_into_holder(self, document: Document, after: dict[str, Any], done: list[Wired]) -> bool:
         """Put new objects into a List: a function of kustomize answers with one document."""
-        new = [each for wired in done for each in self._lacking(wired.beside)]
+        new = []
         for wired in done:
-            wired.beside = []
-        self._result.added += [(document, each) for each in new]
+            for each in self._lacking(wired.beside):
+                self._result.added.append((document, each))
+                new.append(each)
         after["items"] = [*new, *after["items"]]
         return bool(new)
 

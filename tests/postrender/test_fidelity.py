@@ -54,13 +54,6 @@ spec:
 """
 
 
-def marked(cases: dict[str, dict[str, Any]]) -> Iterator[Any]:
-    """Yield the names of cases, with the reason where one is known not to hold."""
-    for name, case in cases.items():
-        marks = [pytest.mark.xfail(reason=case["xfail"], strict=True)] if "xfail" in case else []
-        yield pytest.param(name, marks=marks)
-
-
 @pytest.fixture(scope="module")
 def go() -> Iterator[Embedded]:
     """Start the Helm whose reader is that of Kubernetes."""
@@ -115,7 +108,7 @@ def test_a_stream_without_targets_keeps_every_byte(name: str) -> None:
     assert (outcome.error, outcome.refusals, outcome.output) == (None, [], data)
 
 
-@pytest.mark.parametrize("name", [*marked(EDGES)])
+@pytest.mark.parametrize("name", EDGES)
 def test_an_odd_target_is_wired_or_refused_with_a_reason(name: str) -> None:
     outcome = proof.prove(edge(name).encode(), proof.wiring())
     reason = EDGES[name].get("refused")

@@ -436,3 +436,14 @@ def test_a_hook_and_an_object_of_one_name_do_not_share_a_claim(tmp_path: Path) -
 def test_a_path_of_pod_templates_that_finds_nothing_is_refused() -> None:
     done = run(PLAIN, *VALUES, "--pod-template-path", "MyJob=spec.template")
     assert (done.returncode, b"--pod-template-path MyJob=" in done.stderr) == (2, True)
+
+
+def test_a_list_gets_what_two_of_its_objects_claim_once(tmp_path: Path) -> None:
+    (tmp_path / "site.yaml").write_text("network: {mode: dranet}\n")
+    items = "".join(
+        "  -\n" + "".join(f"    {line}\n" for line in pod("a").replace("kind: Pod", f"kind: Pod\nx: {at}").splitlines())
+        for at in range(2)
+    )
+    text = f"apiVersion: v1\nkind: List\nitems:\n{items}"
+    done = run(text.encode(), *VALUES, "--values", str(tmp_path / "site.yaml"), "--no-gate")
+    assert (done.returncode, done.stdout.count(b'ResourceClaimTemplate"')) == (0, 1), done.stderr
