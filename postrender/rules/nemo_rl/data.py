@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _book = book()
 RULES = _book.rules
 _ANY_PATH = "*.*"
+# The chart writes these into whatever the files say.
+_DERIVED = (
+    *("checkpointing.checkpoint_dir", "logger.log_dir", "logger.wandb"),
+    *("logger.tensorboard_enabled", "logger.wandb_enabled", "logger.mlflow_enabled"),
+)
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
 
 
@@ -138,7 +143,7 @@ def _prompt(run: Effective) -> Iterator[Said]:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:157 at v0.7.0",
 )
 def _required(run: Effective) -> Iterator[Said]:
-    for path in run.catalogue.required:
+    for path in sorted(run.catalogue.required.difference(_DERIVED)):
         section, _, name = path.rpartition(".")
         # A section that is not there has its own entry.
         if (not section or isinstance(run.at(section), dict)) and not run.has(path):
