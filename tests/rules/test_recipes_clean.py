@@ -1,4 +1,4 @@
-"""Nothing is found in what works: our recipes on every profile and version, and configurations that are rare but right."""
+"""Nothing is found in what works: our recipes on every profile and version, and what is rare but right."""
 
 from __future__ import annotations
 
