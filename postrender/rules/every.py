@@ -14,6 +14,8 @@ from postrender.rules.nemo_rl import (
     megatron,
     parallel,
 )
+from postrender.rules.verl import batches as verl_batches
+from postrender.rules.verl import settings as verl_settings
 
 RULES = (
     *job.RULES,
@@ -26,4 +28,6 @@ RULES = (
     *megatron.RULES,
     *checkpoints.RULES,
     *data.RULES,
+    *verl_settings.RULES,
+    *verl_batches.RULES,
 )
