@@ -81,6 +81,8 @@ class Catalogue:
 
     def type_of(self, path: str) -> str | list[str | None] | None:
         """Return what fits: kinds as in `integer|null`, or a list of words; None for a key that is not known."""
+        if path.endswith(f".{_MARKER}"):
+            return "boolean" if self.knows(path) else None
         path = _plain(path)
         if path in self.keys:
             return self.keys[path]

@@ -101,7 +101,11 @@ def _mini(run: Effective) -> str | None:
 )
 def _updates(run: Effective) -> str | None:
     batch, mini = run.integer(BATCH), run.integer(MINI)
-    return f"train_batch_size {batch} is no multiple of ppo_mini_batch_size {mini}" if 0 < mini < batch and batch % mini else None
+    return (
+        f"train_batch_size {batch} is no multiple of ppo_mini_batch_size {mini}"
+        if 0 < mini < batch and batch % mini
+        else None
+    )
 
 
 @_book.rule(
@@ -159,7 +163,9 @@ def _deprecated(run: Effective) -> str | None:
     whole, mini, size = run.integer(_WHOLE), run.integer(MINI), sequence_parallel(run)
     if whole < 1 or mini % whole:
         return f"ppo_mini_batch_size {mini} is no multiple of ppo_micro_batch_size {whole}"
-    return f"ppo_micro_batch_size {whole} × {size} is less than the {gpus(run)} GPUs" if whole * size < gpus(run) else None
+    return (
+        f"ppo_micro_batch_size {whole} × {size} is less than the {gpus(run)} GPUs" if whole * size < gpus(run) else None
+    )
 
 
 @_book.rule(
@@ -249,7 +255,7 @@ def _dynamic(run: Effective) -> str | None:
     source="trainer/ppo/core_algos.py:290 at 0.7.1",
 )
 def _group(run: Effective) -> str | None:
-    alone = run.at("algorithm.adv_estimator") == "grpo" and run.integer(SAMPLES) < 2  # noqa: PLR2004 (a group)
+    alone = run.at("algorithm.adv_estimator") == "grpo" and run.integer(SAMPLES) < 2
     return f"rollout.n is {run.integer(SAMPLES)} with adv_estimator grpo" if alone else None
 
 

@@ -72,9 +72,10 @@ def _strategy(run: Effective) -> str | None:
 )
 def _ineffective(run: Effective) -> Iterator[Said]:
     path = f"{ACTOR}.fsdp_config.strategy"
-    if run.given_has(path) and not is_megatron(run) and run.at(path) != run.at(f"{ACTOR}.strategy"):
-        what = f"actor.fsdp_config.strategy is {shown(run.at(path))}, and actor.strategy {shown(run.at(f'{ACTOR}.strategy'))}"
-        yield Said(what, proposed={f"{ACTOR}.strategy": run.at(path)})
+    given, counts = run.at(path), run.at(f"{ACTOR}.strategy")
+    if run.given_has(path) and not is_megatron(run) and given != counts:
+        what = f"actor.fsdp_config.strategy is {shown(given)}, and actor.strategy {shown(counts)}"
+        yield Said(what, proposed={f"{ACTOR}.strategy": given})
 
 
 @_book.rule(
@@ -257,7 +258,11 @@ def _stages(run: Effective) -> str | None:
 )
 def _temperature(run: Effective) -> str | None:
     cold = run.on(f"{ROLLOUT}.val_kwargs.do_sample") and run.number(f"{ROLLOUT}.temperature") <= 0
-    return f"val_kwargs.do_sample is on, and rollout.temperature is {run.number(f'{ROLLOUT}.temperature')}" if cold else None
+    return (
+        f"val_kwargs.do_sample is on, and rollout.temperature is {run.number(f'{ROLLOUT}.temperature')}"
+        if cold
+        else None
+    )
 
 
 @_book.rule(
@@ -351,7 +356,9 @@ def _resume(run: Effective) -> str | None:
 )
 def _hdfs(run: Effective) -> str | None:
     given = run.at("trainer.default_hdfs_dir")
-    return f"trainer.default_hdfs_dir is {shown(given)}" if given and run.at("trainer.resume_mode") != "disable" else None
+    return (
+        f"trainer.default_hdfs_dir is {shown(given)}" if given and run.at("trainer.resume_mode") != "disable" else None
+    )
 
 
 @_book.rule(
@@ -397,7 +404,9 @@ def _legacy(run: Effective) -> Iterator[Said]:
 )
 def _overlong(run: Effective) -> str | None:
     silent = run.given_has("data.truncation") and not run.on("data.filter_overlong_prompts")
-    return f"data.truncation is {shown(run.at('data.truncation'))}, and filter_overlong_prompts is off" if silent else None
+    return (
+        f"data.truncation is {shown(run.at('data.truncation'))}, and filter_overlong_prompts is off" if silent else None
+    )
 
 
 @_book.rule(
