@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -23,10 +24,16 @@ def merged(file: Path) -> dict[str, Any]:
     return {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}
 
 
-def load(file: Path, folder: Path | None = None) -> DictConfig:
-    """Merge a file on its defaults, as the framework does it: a section with _override_ replaces the one below."""
+@functools.cache
+def _parsed(file: Path) -> DictConfig:
     config = OmegaConf.load(file)
     assert isinstance(config, DictConfig)
+    return config
+
+
+def load(file: Path, folder: Path | None = None) -> DictConfig:
+    """Merge a file on its defaults, as the framework does it: a section with _override_ replaces the one below."""
+    config = copy.deepcopy(_parsed(file))
     defaults = config.pop("defaults", [])
     below = OmegaConf.create({})
     for name in [defaults] if isinstance(defaults, str) else defaults:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -40,6 +41,7 @@ def run(program: Path, *words: str) -> str:
     return done.stdout
 
 
+@functools.cache
 def shipped(version: str) -> dict[str, Any]:
     """Return the GRPO configurations that a version of NeMo RL ships, as its own code loads and resolves them."""
     loaded: dict[str, Any] = json.loads(run(SHIPPED, str(tree("nemo-rl", version))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from postrender import catalogue, paths
 from tests.catalogues import sources
@@ -39,6 +40,21 @@ def test_nothing_that_is_shipped_is_unknown_or_of_another_type(version: str) -> 
         found = dict(sources.walk(config))
         assert {path for path in found if not known.knows(path)} == LEFT_BEHIND.get((version, file), set()), file
         assert {path: value for path, value in found.items() if not known.fits(path, value)} == {}, file
+
+
+@pytest.mark.parametrize("version", catalogue.versions("verl"))
+def test_verl_ships_the_same_defaults_composed(version: str) -> None:
+    """Its own tools write what Hydra composes into a file beside the parts."""
+    file = sources.tree("verl", version) / "verl/trainer/config/_generated_ppo_trainer.yaml"
+    generated = dict(sources.walk(yaml.safe_load(file.read_text("utf-8"))))
+    known = catalogue.load("verl", version)
+    assert {path for path in generated if not known.knows(path)} == set()
+    assert {path: value for path, value in generated.items() if not known.fits(path, value)} == {}
+    base = dict(sources.walk(known.base))
+    left = {path for path in generated.keys() - base.keys() if not path.endswith("_target_")}
+    assert {path for path in left if "profiler" not in path} == set()
+    assert len(left) < 10
+    assert {path: generated[path] for path in base if generated[path] != base[path]} == {}
 
 
 @pytest.mark.parametrize("version", NEMO_RL)
