@@ -195,9 +195,13 @@ def _ratio(run: Effective) -> Iterator[Said]:
         return
     if not run.since("v0.6.0"):
         return
-    if kind not in ("tis", "icepop", "seq-mask-tis") and (kind is not None or run.since("v0.7.0")):
+    if kind not in ("tis", "icepop", "seq-mask-tis"):
         what = f"truncated_importance_sampling_type is {shown(kind)}, expected tis, icepop or seq-mask-tis"
         yield Said(what, keys=[f"{_TRUNCATED}_type"])
+    if kind == "seq-mask-tis" and run.on(_SEQUENCE):
+        yield Said("seq-mask-tis and sequence_level_importance_ratios exclude each other", keys=[f"{_TRUNCATED}_type"])
+    if not run.since("v0.7.0"):
+        return
     if kind in ("icepop", "seq-mask-tis") and not isinstance(least, (int, float)):
         yield Said(f"truncated_importance_sampling_ratio_min is {shown(least)}, and {kind} needs it")
     elif isinstance(least, (int, float)) and least > ratio:

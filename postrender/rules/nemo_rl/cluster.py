@@ -8,7 +8,6 @@ from postrender.rules.nemo_rl import (
     RESOURCES,
     SETUP,
     book,
-    is_megatron,
     reward_model_nodes,
 )
 from postrender.rules.values import Said, shown
@@ -95,15 +94,15 @@ def _several_nodes(run: Effective) -> Iterator[Said]:
     "megatron-not-colocated",
     "C9",
     COLOCATED,
-    title="before v0.6.0 Megatron trains where vLLM generates",
+    title="before v0.7.0 Megatron generates where it trains",
     why=SETUP,
-    fix="set policy.generation.colocated.enabled to true, or use a later version",
-    source="algorithms/grpo.py:348 at v0.5.0",
-    before="v0.6.0",
+    fix="set policy.generation.colocated.enabled to true, or policy.generation.backend to vllm",
+    source="algorithms/grpo.py:447 at v0.6.0",
+    before="v0.7.0",
 )
 def _megatron(run: Effective) -> str | None:
-    apart = is_megatron(run) and not run.on(COLOCATED)
-    return "Megatron trains, and generation is not colocated" if apart else None
+    apart = run.at("policy.generation.backend") == "megatron" and not run.on(COLOCATED)
+    return "Megatron generates, and generation is not colocated" if apart else None
 
 
 @_book.rule(

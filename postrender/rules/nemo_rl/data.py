@@ -100,14 +100,17 @@ def _environment(run: Effective) -> Iterator[Said]:
 @_book.rule(
     "no-generation",
     "D5",
-    "policy.generation",
+    "policy.generation.vllm_cfg policy.generation",
     title="GRPO generates answers",
     why=SETUP,
     fix="remove the null, or describe policy.generation",
     source="examples/run_grpo.py:101 at v0.7.0",
 )
 def _generation(run: Effective) -> str | None:
-    return "policy.generation is null" if run.at("policy.generation") is None else None
+    if run.at("policy.generation") is None:
+        return "policy.generation is null"
+    empty = run.at("policy.generation.backend") == "vllm" and run.at("policy.generation.vllm_cfg") is None
+    return "policy.generation.vllm_cfg is null" if empty else None
 
 
 @_book.rule(
