@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
+INFO: Final = "info"
 
 
 class Rule:
