@@ -143,7 +143,9 @@ class Job:
     @property
     def mode(self) -> str:
         """Return how the job is submitted."""
-        return str(self.spec.get("submissionMode") or "K8sJobMode")
+        mode = self.spec.get("submissionMode")
+        # The default is for what is absent: nobody replaces an empty text.
+        return "K8sJobMode" if mode is None else str(mode)
 
     @property
     def submitter(self) -> dict[str, Any]:

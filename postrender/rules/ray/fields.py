@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, Rule
-from postrender.rules.rayspec import OPERATOR, VALIDATION, Cluster, Job, each_cluster, each_job, joined
+from postrender.rules.rayspec import (
+    OPERATOR,
+    VALIDATION,
+    Cluster,
+    Group,
+    Job,
+    each_cluster,
+    each_group,
+    each_job,
+    joined,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,18 +55,28 @@ LATER: Final = {
     "autoscalerOptions": "args command",
     "gcsFaultToleranceOptions": "backend storage",
 }
+# What the API server asks for; minReplicas and maxReplicas have defaults there.
+_REQUIRED: Final = {
+    "a cluster": "headGroupSpec",
+    "the head": "template",
+    "a worker group": "groupName template",
+    "gcsFaultToleranceOptions": "redisAddress",
+    "a deletion rule": "condition policy",
+}
 _POLICIES: Final = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 _MANAGERS: Final = ("ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue")
 
 
 def _parts(cluster: Cluster) -> Iterator[tuple[str, Path, dict[str, Any]]]:
     yield "a cluster", cluster.path, cluster.spec
-    yield "the head", cluster.head.path, cluster.head.spec
+    if "headGroupSpec" in cluster.spec:
+        yield "the head", cluster.head.path, cluster.head.spec
     for group in cluster.workers:
         yield "a worker group", group.path, group.spec
         yield "scaleStrategy", (*group.path, "scaleStrategy"), mapping(group.spec.get("scaleStrategy"))
     for name in ("autoscalerOptions", "authOptions", "upgradeStrategy", "gcsFaultToleranceOptions"):
-        yield name, (*cluster.path, name), cluster.option(name)
+        if isinstance(cluster.spec.get(name), dict):
+            yield name, (*cluster.path, name), cluster.option(name)
 
 
 def _job_parts(job: Job) -> Iterator[tuple[str, Path, dict[str, Any]]]:
@@ -76,6 +96,13 @@ def _unknown(parts: Iterator[tuple[str, Path, dict[str, Any]]]) -> Found:
             later = key in LATER.get(of, "").split()
             said = "is for KubeRay 1.7 or newer" if later else "is none that KubeRay knows"
             yield (*path, key), f"the field {key} of {of} {said}"
+
+
+def _missing(parts: Iterator[tuple[str, Path, dict[str, Any]]]) -> Found:
+    for of, path, spec in parts:
+        for key in _REQUIRED.get(of, "").split():
+            if spec.get(key) is None:
+                yield path, f"{of} has no {key}"
 
 
 def _cluster_values(cluster: Cluster) -> Found:
@@ -105,6 +132,13 @@ def _among(path: Path, spec: dict[str, Any], key: str, known: tuple[str, ...]) -
     value = spec.get(key)
     if value is not None and value not in known:
         yield (*path, key), f"{key} is none of {', '.join(known)}"
+
+
+def _params(group: Group) -> Found:
+    for name in ("rayStartParams", "resources", "labels"):
+        for key, value in mapping(group.spec.get(name)).items():
+            if not isinstance(value, str):
+                yield (*group.path, name, key), f"{key} in {name} of {group.title} is no text"
 
 
 def _owned(cluster: Cluster) -> Found:
@@ -138,6 +172,27 @@ RULES = (
         fix="write one of the values that exist",
         source=_TYPES,
         check=joined(each_cluster(_cluster_values), each_job(_job_values)),
+    ),
+    Rule(
+        "ray/field-missing",
+        severity=ERROR,
+        title="a field is missing that the API server asks for",
+        why=_REFUSED,
+        fix="write the field, with its value",
+        source=_TYPES,
+        check=joined(
+            each_cluster(lambda cluster: _missing(_parts(cluster))),
+            each_job(lambda job: _missing(_job_parts(job))),
+        ),
+    ),
+    Rule(
+        "ray/number-for-text",
+        severity=ERROR,
+        title="a setting of Ray is a number where KubeRay takes text",
+        why=_REFUSED,
+        fix='write it in quotes: num-gpus: "8"',
+        source=_TYPES,
+        check=each_group(_params),
     ),
     Rule(
         "ray/upgrade-strategy-owned",
