@@ -73,7 +73,7 @@ RULES = (
     Rule(
         "ray/redis-beside-options",
         severity=ERROR,
-        title="Redis is set up beside gcsFaultToleranceOptions",
+        title="a Redis is set up beside gcsFaultToleranceOptions",
         why=EVENT_ONLY,
         fix="move it into gcsFaultToleranceOptions",
         source=VALIDATION,

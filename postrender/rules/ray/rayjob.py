@@ -90,8 +90,8 @@ def _environment(job: Job) -> Found:
         return
     try:
         roots = yamlio.parse(text.encode("utf-8"), "runtimeEnvYAML")
-    except InputError as error:
-        yield ("spec", "runtimeEnvYAML"), f"runtimeEnvYAML is no YAML: {error.message}"
+    except InputError:
+        yield ("spec", "runtimeEnvYAML"), "runtimeEnvYAML is no YAML"
         return
     if roots and not isinstance(roots[0].plain(), dict | None):
         yield ("spec", "runtimeEnvYAML"), "runtimeEnvYAML is no map"

@@ -48,7 +48,7 @@ def _outside(group: Group) -> Found:
 def _twice(cluster: Cluster) -> Found:
     seen = set()
     for group in cluster.workers:
-        name = group.spec.get("groupName")
+        name = str(group.spec.get("groupName", ""))
         if name in seen:
             yield (*group.path, "groupName"), f"two worker groups are called {name}"
         seen.add(name)
