@@ -250,4 +250,23 @@ CLUSTER: dict[str, Edits] = {
     "no template": {f"{CPU}.template": GONE},
     "no head": {HEAD: GONE},
     "container without a name": {f"{GPU}.template.spec.containers.0.name": GONE},
+    **{
+        f"cluster null {dotted}": {dotted: None}
+        for dotted in (
+            *(
+                "rayVersion",
+                HEAD,
+                f"{HEAD}.template",
+                f"{HEAD}.rayStartParams",
+                f"{HEAD}.rayStartParams.dashboard-host",
+            ),
+            *("workerGroupSpecs", f"{GPU}.groupName", f"{GPU}.replicas", f"{GPU}.template", f"{GPU}.template.spec"),
+            *("autoscalerOptions", "authOptions", "upgradeStrategy", "gcsFaultToleranceOptions", "managedBy"),
+            *(
+                "enableInTreeAutoscaling",
+                f"{GPU}.labels",
+                f"{GPU}.idleTimeoutSeconds",
+            ),
+        )
+    },
 }

@@ -121,7 +121,21 @@ JOB: dict[str, Edits] = {
             "rayClusterSpec.rayVersion": version,
             "submissionMode": mode,
         }
-        for version in ("2.55.1", "2.6.0", "2.5.9", "nightly", "")
+        for version in (
+            "2.55.1",
+            "2.6.0",
+            "2.5.9",
+            "nightly",
+            "",
+            "2",
+            "2.55",
+            "v2.55.1",
+            "2.53.0.dev0",
+            "2.55.1rc1",
+            "2.55.1-rc1",
+            "2.6.0+cpu",
+            "2.6",
+        )
         for mode in ("K8sJobMode", "HTTPMode")
     },
     "metadata, no version": {
@@ -222,6 +236,13 @@ JOB: dict[str, Edits] = {
             ("ttlSeconds", 5),
             ("runtimeEnv", {"a": "b"}),
             ("submitterConfig", {"backoffLimits": 1}),
+        )
+    },
+    **{
+        f"null {key}": {key: None}
+        for key in (
+            *("submissionMode", "rayClusterSpec", "entrypoint", "backoffLimit", "deletionStrategy", "runtimeEnvYAML"),
+            *("clusterSelector", "suspend", "ttlSecondsAfterFinished", "submitterPodTemplate", "managedBy"),
         )
     },
 }

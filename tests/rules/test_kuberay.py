@@ -6,10 +6,11 @@ operator's code built the record is compared with it, and `--write-goldens` writ
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -25,6 +26,7 @@ from postrender.rules.ray.fields import FIELDS
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool
 from tests.rules.kuberay_cases import Case, cases, whole
+from tests.rules.kuberay_jobs import JOB
 
 RECORD = ROOT / "tests/rules/kuberay_verdicts.yaml"
 ERRORS = {rule.id for rule in RULES if rule.severity == ERROR}
@@ -102,9 +104,6 @@ BEHIND = {
     "job, Kubernetes tokens, token, Ray 2.54.9, secret ": "ray/token-needs-version",
     "job, Kubernetes tokens, token, Ray 2.54.9, secret tokens": "ray/token-needs-version",
     "job, upgrade RollingUpdate": "ray/upgrade-strategy-owned",
-    **dict.fromkeys(
-        (f"{kind}, no {what}" for kind in ("cluster", "job") for what in ("template", "head")), "ray/no-container"
-    ),
     "RayJob, suspended, other, kept": "ray/selector-excludes",
     "RayJob, rule without a condition": "ray/deletion-condition",
 }
@@ -193,6 +192,28 @@ def test_of_two_wrong_fields_the_rules_find_both() -> None:
     for pair in two:
         each = [ours()[f"cluster, {name}"] for name in pair]
         assert ours()[f"pair, {' + '.join(pair)}"] == set.union(*each), pair
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of everything in an object."""
+    yield path
+    for key, below in value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ()):
+        yield from places(below, (*path, key))
+
+
+def test_no_rule_breaks_down_over_what_is_no_object_of_kuberay() -> None:
+    case = next(case for case in cases() if case.name == "RayJob, K8sJobMode with template")
+    case.object["spec"] |= JOB["rule with two conditions"] | JOB["environment 0"] | {"clusterSelector": {"a": "b"}}
+    for path in list(places(case.object))[1:]:
+        for wrong in (None, True, -1, 0.5, "a", [], ["a"], [[]], {}, {"a": []}, [{"name": {}}]):
+            found = copy.deepcopy(case.object)
+            at: Any = found
+            for part in path[:-1]:
+                at = at[part]
+            at[path[-1]] = wrong
+            if found.get("kind"):
+                findings = check(read({"case.yaml": json.dumps(found).encode()}), None)
+                assert not [each.what for each in findings if "broke down" in each.what], (path, wrong)
 
 
 def properties(*path: str, plural: str = "rayclusters") -> set[str]:

@@ -137,7 +137,7 @@ def _among(path: Path, spec: dict[str, Any], key: str, known: tuple[str, ...]) -
 def _params(group: Group) -> Found:
     for name in ("rayStartParams", "resources", "labels"):
         for key, value in mapping(group.spec.get(name)).items():
-            if not isinstance(value, str):
+            if value is not None and not isinstance(value, str):
                 yield (*group.path, name, key), f"{key} in {name} of {group.title} is no text"
 
 

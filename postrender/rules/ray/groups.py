@@ -21,7 +21,8 @@ _LONGEST_PREFIX: Final = 253
 
 
 def _empty(group: Group) -> Found:
-    if not sequence(group.pod.get("containers")):
+    # A template that is missing is a finding of its own.
+    if isinstance(group.spec.get("template"), dict) and not sequence(group.pod.get("containers")):
         yield (*group.path, "template", "spec"), f"{group.title} has no container"
 
 

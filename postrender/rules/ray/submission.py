@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, WARNING, Rule
-from postrender.rules.rayspec import Cluster, Group, Job, each_job, quantity, version
+from postrender.rules.rayspec import Cluster, Group, Job, each_job, quantity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 _JOB: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
 _CONTROLLER: Final = "kuberay/ray-operator/controllers/ray/rayjob_controller.go at v1.6.2"
 _MODES: Final = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
-# The first Ray that takes metadata on its command line.
+# The first Ray that takes metadata on its command line; nightly and candidate versions are none that are compared.
 _METADATA: Final = (2, 6)
+_RELEASE: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
 
 
 def _nothing(job: Job) -> Found:
@@ -48,9 +50,9 @@ def _unused(job: Job) -> Found:
 
 def _metadata(job: Job) -> Found:
     if job.cluster and mapping(job.spec.get("metadata")) and job.mode in ("K8sJobMode", "SidecarMode"):
-        found = version(job.cluster.spec.get("rayVersion"))
-        if found is None or found < _METADATA:
-            said = job.cluster.spec.get("rayVersion") or "not set"
+        said = job.cluster.spec.get("rayVersion") or "not set"
+        found = _RELEASE.match(str(said))
+        if found is None or (int(found[1]), int(found[2] or 0)) < _METADATA:
             yield (*job.cluster.path, "rayVersion"), f"the job has metadata, and rayVersion is {said}"
 
 
@@ -129,7 +131,7 @@ RULES = (
     Rule(
         "ray/metadata-needs-version",
         severity=ERROR,
-        title="a RayJob has metadata and rayVersion is too old or not set",
+        title="a RayJob has metadata and rayVersion is no release, or too old for it",
         why="the operator cannot write the command that submits the job, when the cluster has come up",
         fix="write the version of Ray that the image holds into rayVersion, or remove metadata",
         source=_JOB,
