@@ -6,7 +6,7 @@ A rule's `check` gets all objects at once and yields what it found; it knows not
 from __future__ import annotations
 
 from postrender import machines
-from postrender.finding import ERROR, WARNING
+from postrender.finding import ERROR, INFO, WARNING
 from postrender.pods import accelerators
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from postrender.pods import Path, Pod
     from postrender.wiring import Wiring
 
-__all__ = ["ERROR", "WARNING", "Hit", "Item", "Manifests", "Rule", "at"]
+__all__ = ["ERROR", "INFO", "WARNING", "Hit", "Item", "Manifests", "Rule", "at"]
 
 
 class Rule:
