@@ -16,7 +16,7 @@ from tests.recall.scores import FALSE, MISSED, Score, scores, table
 FILE = Path(__file__).with_name("floor.yaml")
 HEAD = """\
 # What lint does not do yet, mutation by mutation: refusals of the real programs that it misses, by the reason of the
-# refusal, and errors where they accept, by lint's rules. Written by `python -m tests.recall.measure --floor`, which keeps `why`.
+# refusal, and errors where they accept, by lint's rules. `python -m tests.recall.measure --floor` writes it and keeps `why`.
 # A refusal that lint catches must leave this file, and one that it used to catch must not come back.
 """
 PLAIN = {MISSED: "no rule of lint says it yet", FALSE: "not looked at yet"}

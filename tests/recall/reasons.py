@@ -22,6 +22,7 @@ LATE = {
     "S4": "model_save_format",
 }
 CODES = {3: "file", 4: "override", 5: "interpolation", 6: "schema", 7: "import"}
+UNBUILT = 10
 
 # verl's lines at 0.6.1, 0.7.1, 0.8.0 and 0.9.1; a fact may have several.
 VERL = {
@@ -63,6 +64,13 @@ def verl_lines(version: str) -> Lines:
         numbers = lines.split("/")[column].split(",")
         found += [(fact, f"verl/{file}", int(number)) for number in numbers if number != "-"]
     return found
+
+
+def verdict(answer: Mapping[str, Any], lines: Lines) -> tuple[int, str]:
+    """Return exit code and reason; what only the judge of verl builds, and verl does not, is no refusal."""
+    if answer["code"] == UNBUILT and "ERROR[build]: algorithm" in answer["said"]:
+        return 0, ACCEPTED
+    return int(answer["code"]), reason(answer, lines)
 
 
 def reason(answer: Mapping[str, Any], lines: Lines) -> str:
