@@ -108,7 +108,7 @@ def judge_version(given: argparse.Namespace) -> None:
         asked, refused = render(framework, version, tree, asked_for, Path(folder))
         answers = ask(asked, given.judge, tree, given.site)
     found |= {name: reasons.verdict(answer, lines) for name, answer in answers.items()}
-    found |= {name: (1, reasons.CHART) for name in refused}
+    found |= dict.fromkeys(refused, (1, reasons.CHART))
     verdicts.write(framework, version, {change.id: found[change.id] for change in changes})
     if framework == "nemo-rl":
         shipped = ask(_shipped(tree), given.judge, tree, given.site)

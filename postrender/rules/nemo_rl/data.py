@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postrender.rules.nemo_rl import SETUP, WORKER, book, data_sections
-from postrender.rules.values import Said, shown
+from postrender.rules.values import WARNING, Said, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _book = book()
 RULES = _book.rules
 _ANY_PATH = "*.*"
+# Rows of the training split, where the data set does not change. Source: the data set's page.
+_ROWS = {"gsm8k": 7473}
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
 
 
@@ -130,8 +132,34 @@ def _prompt(run: Effective) -> Iterator[Said]:
 
 
 @_book.rule(
+    "more-prompts-than-data",
+    "W2 W3",
+    "grpo.num_prompts_per_step grpo.max_num_steps",
+    title="the data has the rows that the steps take",
+    why="silent: a step is whole or left out, so the run ends early, or at once, with exit code 0",
+    fix="lower num_prompts_per_step or max_num_steps, or raise max_num_epochs",
+    source="algorithms/grpo.py:366 at v0.7.0",
+    severity=WARNING,
+)
+def _rows(run: Effective) -> Iterator[Said]:
+    for path, section in data_sections(run):
+        rows = _ROWS.get(str(section.get("dataset_name")).lower())
+        if rows is None or path == "data.validation" or isinstance(run.at("data.train"), list):
+            continue
+        prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
+        steps = epochs * (rows // prompts) if prompts > 0 else 0
+        if prompts > rows:
+            yield Said(f"a step takes {prompts} prompts, and the data set has {rows} rows")
+        elif run.given_has("grpo.max_num_steps") and run.integer("grpo.max_num_steps") > steps:
+            what = (
+                f"max_num_steps is {run.integer('grpo.max_num_steps')}, and {rows} rows give {steps} steps of {prompts}"
+            )
+            yield Said(f"{what} prompts in {epochs} epoch{'s' if epochs > 1 else ''}", keys=["grpo.max_num_steps"])
+
+
+@_book.rule(
     "required-key",
-    "V8",
+    "V8 S1",
     "policy.generation policy",
     title="sections that replace the base file's have all that the framework reads",
     why=WORKER,
