@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +203,25 @@ def test_an_unknown_version_is_refused_with_those_that_are_known() -> None:
         catalogue.load("nemo-rl", "v0.3.0")
     with pytest.raises(InputError, match="known versions: none"):
         catalogue.load("trl", "1.0")
+
+
+def test_words_are_of_keys_that_some_version_knows() -> None:
+    """And in a form that every reader takes for the same, as the other files are."""
+    written = catalogue.words("nemo-rl")
+    known = [catalogue.load("nemo-rl", version) for version in catalogue.versions("nemo-rl")]
+    assert len(written) > 60
+    assert {path for path in written if not any(path in version.keys for version in known)} == set()
+    for framework, name in (("nemo-rl", "words"), ("nemo-rl", "moves"), ("verl", "moves")):
+        data = Path(paths.catalogue(framework, name)).read_bytes()
+        fast = yamlfast.load(data)
+        assert fast is not None
+        assert fast == yamlfast.parse(data.decode("utf-8")) == yaml.safe_load(data)
+    assert catalogue.words("verl") == {}
+
+
+def test_it_is_light_to_start() -> None:
+    code = "import sys; before = {*sys.modules}; from postrender import catalogue; catalogue.load('nemo-rl', 'v0.7.0');"
+    code += "print(*({*sys.modules} - before))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert {"postrender.catalogue", "yaml12"} <= {*run.stdout.split()}
+    assert {"re", "json", "yaml", "typing", "pathlib"} & {*run.stdout.split()} == set()
