@@ -116,7 +116,6 @@ def program() -> Iterator[Row]:
     yield Row("K1", "verl", "trainer.n_gpus_per_node", good=(8,), bad=(4, 16))
     yield Row("K1", "verl", "values:job.nodes", good=(1, 2), bad=(3, 4))
     yield Row("K2", "verl", "values:accelerator.worker.cpu", good=("24", "64"), bad=("23", "16"), since=V7)
-    yield Row("K2", "verl", "values:accelerator.worker.cpu", good=("8",), bad=("7",), until=0)
     mode = "trainer.resume_mode"
     yield Row("V8", "verl", mode, good=("auto", "disable"), bad=("atuo", "resume"), seen=False)
     path = "trainer.resume_from_path"
