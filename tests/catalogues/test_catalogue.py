@@ -111,6 +111,19 @@ def test_the_recipes_are_known_and_of_their_types(framework: str, version: str) 
         assert {path: value for path, value in found.items() if not known.fits(path, value)} == {}, name
 
 
+@pytest.mark.parametrize("version", ["v0.6.0", "v0.7.0"])
+def test_a_section_of_a_recipe_that_replaces_the_base_is_complete(version: str) -> None:
+    known, replaced = catalogue.load("nemo-rl", version), 0
+    for name, config in recipes("nemo-rl", version).items():
+        for section, value in config.items():
+            if value.get("_override_"):
+                replaced += 1
+                found = {f"{section}.{path}" for path, _ in walk(value)}
+                must = {path for path in known.required if path.rpartition(".")[0] == section}
+                assert must - found == set(), name
+    assert replaced
+
+
 @every_version
 def test_what_moved_is_unknown_here_and_leads_to_what_is_known(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)
