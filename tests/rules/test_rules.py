@@ -15,7 +15,7 @@ from postrender.check import check, read
 from postrender.decisions import KEEP
 from postrender.finding import Finding
 from postrender.rewrite import Rewriter
-from postrender.rules import Rule, gate
+from postrender.rules import Rule, every, gate, job
 from postrender.rules.objects import RULES
 from postrender.wire import Options
 from postrender.wiring import Wiring
@@ -135,9 +135,10 @@ def test_a_module_holds_one_rule_of_its_name_or_the_rules_of_a_topic() -> None:
         assert bool(one) != bool(several), path
         if one:
             assert one.id == path.replace("_", "-")
-        assert {rule.id.split("/")[0] for rule in (one, *several) if rule} == {path.split("/")[0]}
+        assert {rule.id.split("/")[0] for rule in (one, *several) if rule} == {path.split("/")[0].replace("_", "-")}
         found += [rule.id for rule in (one, *several) if rule]
-    assert sorted(found) == sorted(BY_ID)
+    of_values = {rule.id for rule in every.RULES} - {rule.id for rule in job.RULES}
+    assert sorted(found) == sorted([*BY_ID, *of_values])
     assert len(BY_ID) == len(RULES)
 
 
