@@ -169,6 +169,7 @@ def _rows(run: Effective) -> Iterator[Said]:
 def _required(run: Effective) -> Iterator[Said]:
     for path in run.catalogue.required:
         section, _, name = path.rpartition(".")
-        # A section that is not there has its own entry.
-        if (not section or isinstance(run.at(section), dict)) and not run.has(path):
+        above = run.at(section) if section else run.config
+        # A section that is not there has its own entry, and one that is off is not read.
+        if isinstance(above, dict) and above.get("enabled") is not False and not run.has(path):
             yield Said(f"{path} is missing, and {run.version} needs it", keys=[section or path], fix=f"add {name}")
