@@ -102,3 +102,14 @@ def catalogues(framework: str) -> list[str]:
     found = os.listdir(folder) if os.path.isdir(folder) else []
     versions = (name.removesuffix(".yaml") for name in found if name.strip("v")[:1].isdigit())
     return sorted(versions, key=lambda version: [int(part) for part in version.strip("v").split(".")])
+
+
+def example(rule: str, name: str) -> str | None:
+    """Return the path of an example of a rule, its test's; None where there is none, as in a wheel."""
+    path = os.path.join(data_root(), "tests", "rules", *rule.split("/"), f"{name}.yaml")
+    return path if os.path.isfile(path) else None
+
+
+def is_packaged(path: str) -> bool:
+    """Say whether a values file is one of those that come with the package, which an update replaces."""
+    return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)
