@@ -27,7 +27,9 @@ _PAID = "the chart refuses to render it: an install fails, and a review pipeline
     source="_run.tpl at 1.0.0",
 )
 def _nodes(run: Effective) -> str | None:
-    return f"job.nodes is {run.nodes}, and the cluster has {run.have} GPU nodes" if run.nodes > run.have else None
+    if not _trains(run) or run.nodes <= run.have:
+        return None
+    return f"job.nodes is {run.nodes}, and the cluster has {run.have} GPU nodes"
 
 
 @_book.rule(
@@ -100,6 +102,8 @@ def _head(run: Effective) -> Iterator[Said]:
     source="_config.tpl at 1.0.0",
 )
 def _derived(run: Effective) -> Iterator[Said]:
+    if not _trains(run):
+        return
     for path, value in _leaves(run.derived):
         try:
             given = run.given_at(path)
@@ -107,6 +111,11 @@ def _derived(run: Effective) -> Iterator[Said]:
             continue
         if given != value:
             yield Said(f"{path} is {shown(given)}, and the chart derives {shown(value)}", keys=[path])
+
+
+def _trains(run: Effective) -> bool:
+    """Say whether the job trains: another task takes one node and no configuration of the framework."""
+    return run.value("job.task") in (None, "train")
 
 
 def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
