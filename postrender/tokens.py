@@ -7,6 +7,8 @@ library to read.
 
 from __future__ import annotations
 
+import os
+
 from postrender import paths
 from postrender.errors import InstallationError
 
@@ -89,7 +91,8 @@ def _may_match(pattern: str, text: str) -> bool:
         _known[pattern] = _starts(pattern.removeprefix("\\b"))
     starts, rest = _known[pattern]
     # One search for all of xoxa-, xoxb- …; shorter beginnings are too common to tell anything.
-    if len(starts) > 1 and len(starts[0]) > _LONG and starts[0][:_LONG] not in text:
+    shared = os.path.commonprefix(starts)
+    if len(starts) > 1 and len(shared) >= _LONG and shared not in text:
         return False
     name, _, count = rest.rstrip("}").rpartition("{")
     allowed, least = _SETS.get(name), count.rstrip(",")
