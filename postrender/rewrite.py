@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from postrender.wiring import Wiring
 
 
-# One of these is in the text of every target; the second ones for lists of objects, whose kinds are not at the margin.
+# One of these is in the text of every target, or a kind whose pod templates stand where an option says.
 _WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
 
 
@@ -61,6 +61,7 @@ class Rewriter:
         self._wiring = wiring
         self._options = options
         self._gate = gate
+        self._words = stream.Words(data, (*_WORDS, *(kind.encode() for kind in options.templates)))
         self._documents: list[Document] = []
         self._texts: list[str] = []
         self._items: list[Item] = []
@@ -87,12 +88,10 @@ class Rewriter:
 
     def _is_candidate(self, document: Document) -> bool:
         """Say whether a document may hold a target; bytes are searched, as most documents need not be read."""
-        kind = _kind(document)
-        if kind in pods.RAY or kind in self._options.templates:
-            return True
-        if kind is not None and not pods.is_known(kind):
+        if not self._words.are_in(document.start, document.end):
             return False
-        return any(document.data.find(word, document.start, document.end) >= 0 for word in _WORDS)
+        kind = _kind(document)
+        return kind is None or pods.is_known(kind) or kind in self._options.templates
 
     def _wire(self, document: Document) -> None:
         text = self._texts[-1] if self._gate else document.text()

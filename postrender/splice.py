@@ -68,7 +68,8 @@ def edited(
 ) -> str:
     """Return the text that reads as `after`, where `text` reads as `before`.
 
-    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one where the fast scanner does not do.
+    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one (`blocks.is_plain`) where the fast
+    scanner does not do.
     Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
     root = blocks.scan(text) if plain else None

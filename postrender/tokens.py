@@ -7,8 +7,6 @@ library to read.
 
 from __future__ import annotations
 
-import os
-
 from postrender import paths
 from postrender.errors import InstallationError
 
@@ -28,8 +26,8 @@ _SETS = {
 _shapes: dict[str, str] = {}
 _ESCAPED = frozenset("xuU\n\r")
 _LONG = 3
-# What the patterns begin with, and the rest of each.
-_known: dict[str, tuple[list[str], str]] = {}
+# What all matches of a pattern begin with, the texts that each begins with one of, and the rest of the pattern.
+_known: dict[str, tuple[str, list[str], str]] = {}
 
 
 class Token:
@@ -68,20 +66,20 @@ def _entry(file: str, at: int, line: str) -> tuple[str, str]:
     return name, text.replace("\0", "'")
 
 
-def _starts(pattern: str) -> tuple[list[str], str]:
-    """Return the texts with which every match begins, and the rest of the pattern."""
+def _starts(pattern: str) -> tuple[str, list[str], str]:
+    """Return what all matches begin with, the texts of which each begins with one, and the rest of the pattern."""
     at = 0
     while at < len(pattern) and (pattern[at] in _WORD or pattern[at] == "-"):
         at += 1
-    starts, rest = [pattern[:at]], pattern[at:]
+    shared, rest = pattern[:at], pattern[at:]
     inner, closed, behind = rest[1:].partition("]")
     if rest[:1] == "[" and closed and inner.isalpha() and behind[:1] not in ("{", "*", "+", "?"):
         # One letter of a few, as in gh[pousr]_.
-        more, rest = _starts(behind)
-        return [f"{starts[0]}{letter}{each}" for letter in inner for each in more], rest
+        _, more, rest = _starts(behind)
+        return shared, [f"{shared}{letter}{each}" for letter in inner for each in more], rest
     if rest[:1] in ("{", "*", "+", "?", "|"):
-        return [starts[0][:-1]], ""
-    return starts, rest
+        return shared[:-1], [shared[:-1]], ""
+    return shared, [shared], rest
 
 
 def _may_match(pattern: str, text: str) -> bool:
@@ -89,9 +87,8 @@ def _may_match(pattern: str, text: str) -> bool:
     boundary = pattern.startswith("\\b")
     if pattern not in _known:
         _known[pattern] = _starts(pattern.removeprefix("\\b"))
-    starts, rest = _known[pattern]
+    shared, starts, rest = _known[pattern]
     # One search for all of xoxa-, xoxb- …; shorter beginnings are too common to tell anything.
-    shared = os.path.commonprefix(starts)
     if len(starts) > 1 and len(shared) >= _LONG and shared not in text:
         return False
     name, _, count = rest.rstrip("}").rpartition("{")
