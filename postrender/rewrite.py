@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from postrender.wiring import Wiring
 
 
-# One of these is in the text of every target, or a kind whose pod templates stand where an option says.
-_WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
+# One of these is in the text of every target: its GPUs, what the kinds of Ray begin with, or a kind that an option says.
+_WORDS = (pods.GPU.encode(), b"Ray")
 
 
 # Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does.
