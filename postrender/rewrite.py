@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from postrender.wiring import Wiring
 
 
-# One of these is in the text of every target: its GPUs, what the kinds of Ray begin with, or a kind that an option says.
+# One of these is in the text of every target, or a kind that an option names; the second one begins the kinds of Ray.
 _WORDS = (pods.GPU.encode(), b"Ray")
 
 

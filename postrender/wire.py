@@ -102,9 +102,7 @@ def wire(document: Plain, wiring: Wiring, options: Options) -> tuple[Plain, list
 def _own(holder: Plain, path: Path) -> Plain:
     """Give a copy the maps and lists on a path for its own, where it shares them; return the last of them."""
     for part in path:
-        if not isinstance(holder, dict if isinstance(part, str) else list):
-            return None
-        there = holder.get(part) if isinstance(holder, dict) else holder[part]
+        there: Plain = pods.mapping(holder).get(part) if isinstance(part, str) else holder[part]
         if not isinstance(there, (dict, list)):
             return None
         holder[part] = there.copy()
