@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from postrender import pods
+from postrender import pods, transforms
 from postrender.decisions import FAIL, Decisions
-from postrender.transforms import Target, checknode, claims, environment, interfaces, placement, volumes
+from postrender.transforms import Target
 from postrender.wiring import FORMAT
 
 TYPE_CHECKING = False
@@ -168,13 +168,13 @@ def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target
 
 def _apply(target: Target, options: Options) -> None:
     if target.whole:
-        interfaces.apply(target)
-        placement.apply(target)
-        volumes.apply(target)
-        claims.apply(target)
-    environment.apply(target, init_containers=options.init_containers)
+        transforms.add_interfaces(target)
+        transforms.add_placement(target)
+        transforms.add_volumes(target)
+        transforms.add_claims(target)
+    transforms.add_variables(target, init_containers=options.init_containers)
     if target.whole:
-        checknode.apply(target)
+        transforms.add_check(target)
 
 
 def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
