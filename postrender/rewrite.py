@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import blocks, pods, quoted, splice, stream, wire
+from postrender import blocks, pods, quoted, splice, stream, tokens, wire, yamlfast
 from postrender.decisions import FAIL
 from postrender.errors import InputError
 from postrender.location import Location
@@ -22,12 +22,9 @@ if TYPE_CHECKING:
 
 # One of these is in the text of every target, or a kind that an option names; the second one begins the kinds of Ray.
 _WORDS = (pods.GPU.encode(), b"Ray")
-
-
-# Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does.
+# Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does, a list may hold one.
 _ENCODED = "binaryData"
-
-
+_WHOLE = ("Secret", *pods.HOLDERS)
 _DOMAIN = "ComputeDomain"
 
 
@@ -137,14 +134,14 @@ class Rewriter:
     def _read(self, document: Document) -> None:
         """Read a document that is no target: only which object it is, where that suffices to judge it.
 
-        The last one is read in full, as a stream that was cut off ends in it; so are Secrets, whose data hide text.
+        The last one is read in full, as a stream that was cut off ends in it; so are objects whose data hide text.
         """
-        from postrender import heads, tokens, yamlfast
+        from postrender import heads
 
         text = self._texts[-1]
         whole = document.end == len(self._data) or tokens.may_be_hidden(text)
         value = None if whole else heads.read(text)
-        if value is None or value["kind"] == "Secret" or _ENCODED in text:
+        if value is None or value["kind"] in _WHOLE or (value["kind"] == "ConfigMap" and _ENCODED in text):
             try:
                 value = yamlfast.parse(text)
             except ValueError:
