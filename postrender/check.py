@@ -1,4 +1,4 @@
-"""`grpo check`: judge manifests, rendered from values or read from files, by the rules of the post-renderer's gate."""
+"""`grpo check`: judge manifests, rendered from values or read from files, by all rules about objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from postrender.judge import judge
 from postrender.location import Location
 from postrender.options import Options
 from postrender.rules import Item, Manifests
-from postrender.rules.gate import RULES
+from postrender.rules.objects import RULES
 from postrender.stack import Stack
 from postrender.wiring import Wiring
 

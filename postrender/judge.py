@@ -1,12 +1,16 @@
-"""Run rules over manifests; a rule that breaks down is a finding itself."""
+"""Run rules over values and over manifests; a rule that breaks down is a finding itself."""
 
 from __future__ import annotations
 
+from postrender.interpolation import UnknownError
 from postrender.rules import Hit, Manifests, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from postrender.effective import Effective
+    from postrender.rules.values import Said, ValuesRule
 
 
 def judge(manifests: Manifests, rules: Sequence[Rule]) -> list[tuple[Rule, Hit]]:
@@ -18,3 +22,22 @@ def judge(manifests: Manifests, rules: Sequence[Rule]) -> list[tuple[Rule, Hit]]
         except Exception as error:
             found.append((rule, Hit(0, f"the rule broke down: {type(error).__name__}: {error}; please report it")))
     return sorted(found, key=lambda each: each[1].document)
+
+
+def judge_run(run: Effective, rules: Iterable[ValuesRule]) -> list[tuple[ValuesRule, Said]]:
+    """Return what the rules say about a run, in the order of the rules."""
+    return [(rule, said) for rule in rules if rule.applies(run) for said in _said(rule, run)]
+
+
+def _said(rule: ValuesRule, run: Effective) -> list[Said]:
+    from postrender.rules.values import Said
+
+    try:
+        verdict = rule.check(run)
+        found = [Said(verdict)] if isinstance(verdict, str) else list(verdict or ())
+    except UnknownError:
+        # What it needs is known to the running job alone, or another rule says that it is wrong.
+        return []
+    except Exception as error:
+        return [Said(f"the rule broke down: {type(error).__name__}: {error}; please report it")]
+    return found

@@ -1,4 +1,7 @@
-"""Judge values files without rendering: what Helm misreads, what the schemas refuse, what is a secret or covered."""
+"""Judge values files without rendering.
+
+What Helm misreads, what the schemas refuse, what is a secret or covered; and then the run that they describe.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from postrender.rules.values import Said, ValuesRule
     from postrender.schema import Problem
     from postrender.values import Path, Values
+    from postrender.written import Written
     from postrender.yamlio import Node
 
 # This chart reads every section, so its schema refuses whatever one of the other three refuses: a test compares them
@@ -34,11 +39,11 @@ def lint(files: Sequence[str]) -> list[Finding]:
 
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
-    found += [*_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
+    found += [*_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST))), *_run(merged)]
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
-def _defaults() -> dict[str, Any]:
+def defaults() -> dict[str, Any]:
     """Return the chart's own values, over which Helm lays the files: a key that has a default is required as well."""
     from postrender import yamlfast
 
@@ -59,7 +64,7 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
     """
     from postrender import values, yamlfast
 
-    merged = _defaults()
+    merged = defaults()
     profiles, trees = set(), []
     for data in texts:
         tree = yamlfast.load(data)
@@ -70,7 +75,27 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
         trees.append(tree)
     if len(profiles - {""}) != 1 or _may_be_covered(trees, merged):
         return False
-    return Schema(paths.plain_schema()).is_valid(merged)
+    return Schema(paths.plain_schema()).is_valid(merged) and not _judged(merged) and not _ignores(merged)
+
+
+def _judged(tree: Mapping[str, Any]) -> list[tuple[ValuesRule, Said]]:
+    """Return what the rules say about the run that values describe, the charts' defaults below them."""
+    from postrender import catalogue
+    from postrender.effective import Effective
+    from postrender.judge import judge_run
+    from postrender.rules.every import RULES
+
+    job = tree.get("job")
+    if not isinstance(job, dict) or job.get("version") not in catalogue.versions(str(job.get("framework"))):
+        # The schema says which versions there are.
+        return []
+    return judge_run(Effective(tree), RULES)
+
+
+def _ignores(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    checks = tree.get("checks")
+    ignored = checks.get("ignore") if isinstance(checks, dict) else None
+    return ignored if isinstance(ignored, dict) else {}
 
 
 def _may_be_covered(trees: Sequence[Mapping[str, Any]], merged: Mapping[str, Any]) -> bool:
@@ -190,7 +215,7 @@ def _covered(merged: Values) -> Iterator[Finding]:
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
     from postrender import values
 
-    tree = values.overlay(_defaults(), merged.as_helm_merges())
+    tree = values.overlay(defaults(), merged.as_helm_merges())
     if schema.is_valid(tree):
         return
     from postrender.explain import Explainer
@@ -199,6 +224,54 @@ def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
     for problem in schema.problems(tree):
         if not _is_said_already(problem, merged):
             yield from explainer.findings(problem)
+
+
+def _run(merged: Values) -> Iterator[Finding]:
+    """Judge the run, where the values say enough of one. What is ignored and not found is a finding itself."""
+    from postrender import values
+    from postrender.written import Written
+
+    tree = values.without_nulls(values.overlay(defaults(), merged.as_helm_merges()))
+    if not (_has_accelerator(merged) and merged.get("job.version") is not None):
+        return
+    ignored, seen = {name for name, reason in _ignores(tree).items() if reason}, set()
+    written = Written.of(merged)
+    for rule, said in _judged(tree):
+        if rule.id in ignored:
+            seen.add(rule.id)
+        else:
+            yield _finding(rule, said, written)
+    yield from _useless(merged, ignored - seen)
+
+
+def _finding(rule: ValuesRule, said: Said, written: Written) -> Finding:
+    at, also = written.place((*said.keys, *rule.keys))
+    proposed = {written.target(key): value for key, value in said.proposed.items()}
+    return Finding(
+        rule.id,
+        at,
+        said.what,
+        rule.why,
+        said.fix or rule.fix,
+        severity=rule.severity,
+        also=also if not said.keys else (),
+        proposed=proposed,
+    )
+
+
+def _useless(merged: Values, ignored: set[str]) -> Iterator[Finding]:
+    from postrender.rules import every, objects
+
+    of_values, of_objects = {rule.id for rule in every.RULES}, {rule.id for rule in objects.RULES}
+    for name in sorted(ignored - of_objects):
+        known = name in of_values
+        yield Finding(
+            "checks/ignored-nothing",
+            merged.at(("checks", "ignore", name)),
+            f"{name} finds nothing here" if known else f"no rule is called {name}",
+            "An exception that nobody needs hides the next mistake of its kind.",
+            "remove the line" if known else "grpo rules lists them",
+        )
 
 
 def _is_said_already(problem: Problem, merged: Values) -> bool:

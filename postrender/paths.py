@@ -79,3 +79,16 @@ def accelerator(name: str) -> str:
             fix="choose one of them, or give your own file with -f instead",
         )
     return os.path.join(data_root(), "values", "accelerators", f"{name}.yaml")
+
+
+def catalogue(framework: str, name: str) -> str:
+    """Return the path of a file that says what a framework knows: one version of it, or what moved between them."""
+    return os.path.join(data_root(), "schemas", "catalogues", framework, f"{name}.yaml")
+
+
+def catalogues(framework: str) -> list[str]:
+    """Return the versions of a framework whose keys are known, oldest first."""
+    folder = os.path.dirname(catalogue(framework, ""))
+    found = os.listdir(folder) if os.path.isdir(folder) else []
+    versions = (name.removesuffix(".yaml") for name in found if name.strip("v")[0].isdigit())
+    return sorted(versions, key=lambda version: [int(part) for part in version.strip("v").split(".")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postrender import textio, tokens
 from postrender.errors import GrpoError
+from postrender.finding import ERROR, INFO, SEVERITIES, WARNING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,13 +42,25 @@ def _text(findings: Sequence[Finding]) -> str:
     blocks = [_block(finding) for finding in findings]
     if not blocks:
         return ""
-    count = f"{len(blocks)} finding" + ("s" if len(blocks) > 1 else "")
-    return visible(tokens.mask("\n".join(blocks) + f"\n{count}\n"))
+    return visible(tokens.mask("\n".join(blocks) + f"\n{_count(findings)}\n"))
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    """Write how many findings there are, and how many of them are less than errors."""
+    count = f"{len(findings)} finding" + ("s" if len(findings) > 1 else "")
+    lesser = [(name, sum(finding.severity == name for finding in findings)) for name in SEVERITIES[1:]]
+    named = ", ".join(
+        f"{number} {name}{'s' if number > 1 and name == WARNING else ''}" for name, number in lesser if number
+    )
+    return f"{count} ({named})" if named else count
 
 
 def _block(finding: Finding) -> str:
     source = "" if finding.secret else excerpt(finding.at)
-    return f"{finding.at}: {finding.what}  [{finding.rule}]\n{source}  why: {finding.why}\n  fix: {finding.fix}\n"
+    mark = "" if finding.severity == ERROR else f"{finding.severity}: "
+    also = "".join(f"  also: {at} {key}\n" for at, key in finding.also)
+    head = f"{finding.at}: {mark}{finding.what}  [{finding.rule}]\n"
+    return f"{head}{source}{also}  why: {finding.why}\n  fix: {finding.fix}\n"
 
 
 def excerpt(at: Location) -> str:
@@ -86,6 +99,7 @@ def _json(findings: Sequence[Finding]) -> str:
     entries = [
         {
             "rule": finding.rule,
+            "severity": finding.severity,
             "file": tokens.mask(finding.at.file),
             "line": finding.at.line,
             "col": finding.at.col,
@@ -102,7 +116,8 @@ def _github(finding: Finding) -> str:
     at = finding.at
     place = f"file={_escape(at.file, ':,')}" + (f",line={at.line},col={at.col}" if at.line else "")
     message = _escape(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}")
-    return f"::error {place},title={_escape(finding.rule, ':,')}::{message}\n"
+    level = "notice" if finding.severity == INFO else finding.severity
+    return f"::{level} {place},title={_escape(finding.rule, ':,')}::{message}\n"
 
 
 def _escape(text: str, more: str = "") -> str:

@@ -6,19 +6,19 @@ A rule's `check` gets all objects at once and yields what it found; it knows not
 from __future__ import annotations
 
 from postrender import machines
+from postrender.finding import ERROR, INFO, WARNING
 from postrender.pods import accelerators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any, Final
+    from typing import Any
 
     from postrender.machines import Machine
     from postrender.pods import Path, Pod
     from postrender.wiring import Wiring
 
-ERROR: Final = "error"
-WARNING: Final = "warning"
+__all__ = ["ERROR", "INFO", "WARNING", "Hit", "Item", "Manifests", "Rule", "at"]
 
 
 class Rule:

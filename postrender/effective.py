@@ -1,0 +1,200 @@
+"""The configuration that a run's framework gets, as the chart and the framework put it together.
+
+The order: base file of the framework's version, job.config, the overlay of the version, that of the accelerator, what
+the chart derives. tests/postrender/test_effective.py compares it with what the chart renders, and with the frameworks'
+own loaders.
+"""
+
+from __future__ import annotations
+
+from postrender import catalogue, values
+from postrender.interpolation import DanglingError, UnknownError, resolved, value_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Final
+
+    from postrender.catalogue import Catalogue
+    from postrender.plain import Plain
+
+OVERRIDE: Final = "_override_"
+# From here on NeMo RL itself reads the marker, in the sections of the first level.
+_READS_OVERRIDE = (0, 6, 0)
+
+
+def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Lay one tree over another as the chart does: maps go deep, and one with `_override_: true` replaces."""
+    merged = dict(under)
+    for key, value in over.items():
+        if key == OVERRIDE:
+            continue
+        below = merged.get(key)
+        if not isinstance(value, dict):
+            merged[key] = value
+        elif value.get(OVERRIDE) is True or not isinstance(below, dict):
+            merged[key] = overlaid({}, value)
+        else:
+            merged[key] = overlaid(below, value)
+    return merged
+
+
+def overlay_names(tree: Mapping[str, Any]) -> list[str]:
+    """Return the keys of job.configFor that count, in the order in which they are laid."""
+    job, accelerator = _map(tree.get("job")), _map(tree.get("accelerator"))
+    return [name for name in (job.get("version"), accelerator.get("name")) if isinstance(name, str)]
+
+
+class Effective:
+    """Hold the values of a stack with the charts' defaults, and what follows from them for the run.
+
+    `config` is the framework's whole configuration, `nodes` the GPU nodes of the run, `gpus` those of a node.
+    """
+
+    def __init__(self, tree: Mapping[str, Any]) -> None:
+        self.values = tree
+        job, accelerator, ray = _map(tree.get("job")), _map(tree.get("accelerator")), _map(tree.get("ray"))
+        self.framework = str(job.get("framework"))
+        self.version = str(job.get("version"))
+        self.release = tuple(int(part) for part in self.version.removeprefix("v").split(".") if part.isdecimal())
+        self.accelerator = str(accelerator.get("name"))
+        self.gpus = _count(accelerator.get("gpusPerNode"))
+        self.have = _count(_map(ray.get("workers")).get("replicas"))
+        self.have += _map(_map(ray.get("head")).get("gpus")).get("enabled") is True
+        self.nodes = _count(job.get("nodes")) or self.have
+        self.catalogue: Catalogue = catalogue.load(self.framework, self.version)
+        layers = [
+            _map(job.get("config")),
+            *(_map(_map(job.get("configFor")).get(name)) for name in overlay_names(tree)),
+        ]
+        self.given: dict[str, Any] = {}
+        for layer in layers:
+            self.given = overlaid(self.given, layer)
+        self.derived = self._derived()
+        if any(reward is not None for reward in _map(job.get("rewards")).values()):
+            self.derived = values.overlay(self.derived, self._rewarded())
+            self.given = _without_own_rewards(self.given)
+        self.config = overlaid(self._base(layers), values.overlay(self.given, self.derived))
+
+    def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the base file without the sections that job.config replaces as a whole."""
+        base = self.catalogue.base
+        if self.framework != "nemo-rl" or self.release < _READS_OVERRIDE:
+            return base
+        marked = {
+            key: _map(value)[OVERRIDE] for layer in layers for key, value in layer.items() if OVERRIDE in _map(value)
+        }
+        return {key: value for key, value in base.items() if marked.get(key) is not True}
+
+    def _derived(self) -> dict[str, Any]:
+        """Return what the chart derives, as far as rules compare it."""
+        if self.framework == "verl":
+            return {"trainer": {"nnodes": self.nodes, "n_gpus_per_node": self.gpus}}
+        return {"cluster": {"num_nodes": self.nodes, "gpus_per_node": self.gpus}}
+
+    def _rewarded(self) -> dict[str, Any]:
+        """Return what the chart derives from job.rewards."""
+        if self.framework == "verl":
+            return {}
+        name = {"env_name": "rewards"}
+        workers = _map(_map(self.given.get("env")).get("rewards")).get("num_workers", 8)
+        data = name if self.release < _READS_OVERRIDE else {"default": name}
+        return {"data": data, "env": {"rewards": {"num_workers": workers}}}
+
+    def since(self, version: str) -> bool:
+        """Say whether the framework is of this version or a later one."""
+        return self.release >= tuple(int(part) for part in version.removeprefix("v").split("."))
+
+    def at(self, path: str, default: Plain = None) -> Plain:
+        """Return a value of the configuration by its dotted path, or the default where it is not there.
+
+        Raises UnknownError where only the running job knows it.
+        """
+        try:
+            return resolved(self.config, tuple(path.split(".")))
+        except KeyError:
+            return default
+        except DanglingError as error:
+            raise UnknownError(path) from error
+
+    def given_at(self, path: str) -> Plain:
+        """Return what the values files say under job.config and its overlays; raise KeyError where they say nothing."""
+        return resolved({**self.config, **self.given}, tuple(path.split(".")))
+
+    def given_has(self, path: str) -> bool:
+        """Say whether the values files set a key of the configuration."""
+        try:
+            value_at(self.given, tuple(path.split(".")))
+        except KeyError:
+            return False
+        return True
+
+    def value(self, path: str) -> Plain:
+        """Return a value from the root of the values, None where it is not there."""
+        try:
+            return value_at(self.values, tuple(path.split(".")))
+        except KeyError:
+            return None
+
+    def variable(self, name: str) -> str:
+        """Return a variable of the driver as far as the values know it, from job.env or ray.env; else an empty text."""
+        for section in ("job", "ray"):
+            given = _map(_map(self.values.get(section)).get("env")).get(name)
+            found = given.get("value") if isinstance(given, dict) else given
+            if found is not None:
+                return str(found)
+        return ""
+
+    def has(self, path: str) -> bool:
+        """Say whether a key is there, null or not."""
+        missing = object()
+        return self.at(path, missing) is not missing
+
+    def integer(self, path: str) -> int:
+        """Return a whole number; raise UnknownError where it is none, which another rule tells."""
+        value = self.at(path)
+        if isinstance(value, float) and value.is_integer():
+            return int(value)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UnknownError(path)
+        return value
+
+    def number(self, path: str) -> float:
+        """Return a number; raise UnknownError where it is none."""
+        value = self.at(path)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise UnknownError(path)
+        return value
+
+    def on(self, path: str) -> bool:
+        """Say whether a switch is on; one that is not there is off."""
+        return bool(self.at(path))
+
+
+def _map(value: Plain) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _count(value: Plain) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _without_own_rewards(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the keys that job.rewards decides."""
+    kept = dict(given)
+    if isinstance(kept.get("data"), dict):
+        data = _without(kept["data"], "env_name")
+        for name in data.keys() & {"default", "train", "validation"}:
+            section = data[name]
+            if isinstance(section, list):
+                data[name] = [_without(each, "env_name") for each in section]
+            else:
+                data[name] = _without(section, "env_name")
+        kept["data"] = data
+    if "env" in kept:
+        kept["env"] = _without(kept["env"], "rewards")
+    return kept
+
+
+def _without(section: Plain, name: str) -> Plain:
+    return {key: value for key, value in section.items() if key != name} if isinstance(section, dict) else section

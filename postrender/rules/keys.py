@@ -1,0 +1,122 @@
+"""Rules over the keys of job.config, the same for every framework: unknown ones, wrong types, what is left to fill in.
+
+No framework that we run refuses an unknown key everywhere, so a misspelt one is the quietest mistake there is.
+"""
+
+from __future__ import annotations
+
+from postrender.interpolation import DanglingError, UnknownError, resolved
+from postrender.rules.values import Said, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from postrender.catalogue import Catalogue
+    from postrender.effective import Effective
+    from postrender.plain import Plain
+    from postrender.rules.values import Book
+
+_PLACEHOLDER = "???"
+
+
+def add(book: Book, source: str) -> None:
+    """Add the three rules to a framework's book; `source` says where its configuration is read."""
+    book.rule(
+        "unknown-key",
+        "W4 W6 S2",
+        "",
+        title="every key of job.config is one that this version reads",
+        why="silent: the framework ignores it, and the run goes on with its default",
+        fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
+        source=source,
+    )(_unknown)
+    book.rule(
+        "wrong-type",
+        "T1 S3",
+        "",
+        title="every value of job.config has the type that the framework reads",
+        why="text such as no or 1e-6 in quotes is true, or fails when it is first computed with",
+        fix="write the value with the type that is named",
+        source=source,
+    )(_types)
+    book.rule(
+        "dangling-reference",
+        "H2 W7",
+        "",
+        title="every ${...} of job.config refers to a key, and no ??? is left",
+        why="the framework stops when it reads its configuration, or takes ??? for a text",
+        fix="name a key that is there, or write the value",
+        source=source,
+    )(_references)
+
+
+def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Plain]]:
+    """Yield what the user has written with its path: leaves, maps that take any key, and maps that are not known."""
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        if isinstance(value, dict) and catalogue.knows(here) and not catalogue.is_open(here):
+            yield from _leaves(value, catalogue, here)
+        else:
+            yield here, value
+
+
+def _unknown(run: Effective) -> Iterator[Said]:
+    for path, _ in _leaves(run.given, run.catalogue):
+        if not run.catalogue.knows(path):
+            where = f"{run.framework} {run.version}"
+            new = run.catalogue.moved.get(path)
+            fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
+            yield Said(f"{path} is no key that {where} reads", keys=[path], fix=fix)
+
+
+def _similar(path: str, catalogue: Catalogue) -> str:
+    import difflib
+
+    parent, _, name = path.rpartition(".")
+    siblings = [key for key in catalogue.keys if key.rpartition(".")[0] == parent]
+    close = difflib.get_close_matches(name, [key.rpartition(".")[2] for key in siblings], n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]}?"
+    elsewhere = [key for key in catalogue.keys if key.rpartition(".")[2] == name]
+    return f"did you mean {' or '.join(elsewhere[:3])}?" if elsewhere else ""
+
+
+def _types(run: Effective) -> Iterator[Said]:
+    for path, given in _leaves(run.given, run.catalogue):
+        try:
+            value = run.at(path, given)
+        except UnknownError:
+            continue
+        if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
+            wanted = run.catalogue.type_of(path)
+            words = ", ".join(map(shown, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
+            yield Said(f"{path} is {_described(value)}, expected {words}", keys=[path])
+
+
+def _is_coerced(run: Effective, path: str, value: Plain) -> bool:
+    """Say whether the framework makes a number of a text: NeMo RL does from v0.7.0 on, but for vLLM's part."""
+    if run.framework != "nemo-rl" or not run.since("v0.7.0") or path.startswith("policy.generation."):
+        return False
+    digits = value.removeprefix("-") if isinstance(value, str) else ""
+    return digits.isdecimal() and run.catalogue.fits(path, int(digits))
+
+
+def _described(value: Plain) -> str:
+    if isinstance(value, (dict, list)):
+        return "a map" if isinstance(value, dict) else "a list"
+    return shown(value)
+
+
+def _references(run: Effective) -> Iterator[Said]:
+    for path, value in _leaves(run.given, run.catalogue):
+        if value == _PLACEHOLDER:
+            yield Said(f"{path} is still ???", keys=[path], fix="write the value")
+        elif isinstance(value, str) and "${" in value:
+            try:
+                resolved(run.config, tuple(path.split(".")))
+            except DanglingError as error:
+                yield Said(f"{path} refers to {error.name}, which is not there", keys=[path])
+            except (UnknownError, KeyError):
+                continue

@@ -1,0 +1,130 @@
+"""Checkpoints: the metric that ranks them, their format, and when they are due."""
+
+from __future__ import annotations
+
+from postrender.rules.nemo_rl import CHECKPOINT, SETUP, book, is_megatron, is_v2
+from postrender.rules.values import WARNING, Said, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.effective import Effective
+
+_book = book()
+RULES = _book.rules
+_METRIC = "checkpointing.metric_name"
+_FORMAT = "checkpointing.model_save_format"
+_BY = "checkpointing.checkpoint_must_save_by"
+# Of validation, where no environment adds some of its own.
+_METRICS = ("accuracy", "avg_length")
+_PARTS = 4
+
+
+def _metric(run: Effective) -> str | None:
+    """Return the metric that ranks checkpoints; None where none are saved, or none ranks them."""
+    name = run.at(_METRIC)
+    return str(name) if run.on("checkpointing.enabled") and name is not None else None
+
+
+@_book.rule(
+    "metric-prefix",
+    "S2",
+    _METRIC,
+    title="the metric of checkpoints begins with val: or train:",
+    why=CHECKPOINT,
+    fix="write val:accuracy, another metric with its prefix, or null",
+    source="algorithms/grpo.py:2901 at v0.7.0",
+)
+def _prefix(run: Effective) -> Iterator[Said]:
+    name = _metric(run)
+    if name is not None and not name.startswith(("val:", "train:")):
+        known = {"val_reward": "val:accuracy", "accuracy": "val:accuracy", "val_accuracy": "val:accuracy"}.get(name)
+        yield Said(f'checkpointing.metric_name is "{name}"', proposed={_METRIC: known} if known else None)
+
+
+@_book.rule(
+    "metric-unknown",
+    "S3",
+    _METRIC,
+    title="the metric of checkpoints is one that validation makes",
+    why=CHECKPOINT,
+    fix="write val:accuracy",
+    source="algorithms/grpo.py:2920 at v0.7.0",
+)
+def _unknown(run: Effective) -> Iterator[Said]:
+    prefix, _, name = (_metric(run) or "").partition(":")
+    if prefix == "val" and name not in _METRICS and not run.on("env.should_use_nemo_gym"):
+        what = f'checkpointing.metric_name is "val:{name}", and validation makes {" and ".join(_METRICS)}'
+        yield Said(what, proposed={_METRIC: "val:accuracy"})
+
+
+@_book.rule(
+    "saved-without-validation",
+    "W15",
+    "checkpointing.save_period grpo.val_period",
+    title="each step that saves has just validated",
+    why="silent: such checkpoints rank below all others, so the best ones are deleted",
+    fix="choose a save_period that is a multiple of grpo.val_period",
+    source="algorithms/grpo.py:2912 at v0.7.0",
+    severity=WARNING,
+)
+def _periods(run: Effective) -> str | None:
+    if not (_metric(run) or "").startswith("val:"):
+        return None
+    save, validate = run.integer("checkpointing.save_period"), run.integer("grpo.val_period")
+    if validate <= 0:
+        return f"checkpoints are ranked by {_metric(run)}, and grpo.val_period is {validate}"
+    return f"save_period {save} is no multiple of val_period {validate}" if save % validate else None
+
+
+@_book.rule(
+    "save-format",
+    "S4",
+    _FORMAT,
+    title="the format of checkpoints is one that the worker can write",
+    why=CHECKPOINT,
+    fix="write null with dtensor_cfg._v2 off, safetensors or torch_save with it on",
+    source="models/policy/lm_policy.py:1083 at v0.7.0",
+)
+def _format(run: Effective) -> Iterator[Said]:
+    kind = run.at(_FORMAT)
+    if not run.on("checkpointing.enabled") or is_megatron(run) or kind is None:
+        return
+    if not is_v2(run):
+        what = f"checkpointing.model_save_format is {shown(kind)}, and dtensor_cfg._v2 is off"
+        yield Said(what, proposed={_FORMAT: None})
+    elif str(kind).lower() not in ("safetensors", "torch_save"):
+        yield Said(f"checkpointing.model_save_format is {shown(kind)}, expected safetensors or torch_save")
+
+
+@_book.rule(
+    "consolidated",
+    "P3",
+    "checkpointing.save_consolidated",
+    title="checkpoints are converted afterwards, not while they are saved",
+    why="saving consolidated weights has run out of memory and time, or written broken shards, in several versions",
+    fix="set it to false, and run task convert on the checkpoint that you keep",
+    source="utils/checkpoint.py:144 at v0.7.0",
+    severity=WARNING,
+)
+def _consolidated(run: Effective) -> str | None:
+    return "checkpointing.save_consolidated is on" if run.on("checkpointing.save_consolidated") else None
+
+
+@_book.rule(
+    "save-by",
+    "S5",
+    _BY,
+    title="checkpoint_must_save_by is days:hours:minutes:seconds, in quotes",
+    why=SETUP,
+    fix='write "00:03:45:00" with quotes: YAML reads 12:30:00 as a number',
+    source="utils/timer.py:251 at v0.7.0",
+)
+def _save_by(run: Effective) -> str | None:
+    value = run.at(_BY)
+    if value is None:
+        return None
+    parts = value.split(":") if isinstance(value, str) else []
+    fits = len(parts) == _PARTS and all(part.strip().isdecimal() for part in parts)
+    return None if fits else f"checkpoint_must_save_by is {shown(value)}"
