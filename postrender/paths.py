@@ -43,11 +43,6 @@ def plain_schema() -> str:
     return os.path.join(data_root(), "schemas", "plain.schema.json")
 
 
-def wiring_schema() -> str:
-    """Return the path of the schema of the sections that wiring follows from."""
-    return os.path.join(data_root(), "schemas", "wiring.schema.json")
-
-
 def defaults(layer: str) -> str:
     """Return the path of the values.yaml of one layer's chart."""
     return os.path.join(chart(layer), "values.yaml")
