@@ -1,4 +1,4 @@
-"""`grpo check`: judge manifests, rendered from values or read from files, by the rules of the post-renderer's gate."""
+"""`grpo check`: judge manifests, rendered from values or read from files, by all rules about objects."""
 
 from __future__ import annotations
 
