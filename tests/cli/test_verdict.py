@@ -19,7 +19,7 @@ STACK = ["-f", PROFILE, "-f", RECIPE, "-f", str(SITE), "-f", "more.yaml"]
 MIXED = """\
 job:
   config:
-    grpo: {val_period: 10, val_batch_size: 300}
+    grpo: {val_period: 10, val_batch_size: 300, max_num_steps: 100}
     checkpointing: {save_period: 15}
 """
 DUPLICATE = """\
