@@ -11,7 +11,7 @@ SITE := values/examples/site.yaml
 STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
 LAYERS := network storage raycluster grpo-job
 
-.PHONY: help demo test check lowest lint verify generate goldens bench tools e2e dist clean
+.PHONY: help demo test check lowest lint verify generate goldens bench recall tools e2e dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ verify: $(STAMP) ## Fail when a generated file or a golden is stale
 	$(BIN)/python -m postrender.docs --check
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py
 
-generate: $(STAMP) ## Write schemas, chart defaults and the values reference from schemas/
+generate: $(STAMP) ## Write schemas, chart defaults, the values reference and the pages of rules
 	$(BIN)/python -m postrender.docs
 
 goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
@@ -71,6 +71,9 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/render.py
 	$(BIN)/python bench/dead_values.py
 	$(BIN)/python bench/post_render.py
+
+recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
+	$(BIN)/python -m pytest -q -s -m recall tests/recall
 
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh

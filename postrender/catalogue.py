@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from postrender.plain import Plain
 
 _loaded: dict[tuple[str, str], Catalogue] = {}
-# The chart's own word: the section replaces the one of the base file.
-_MARKER = "_override_"
+# Words of the chart and of Hydra that may stand in any section: it replaces the one below; what it is built as.
+_MARKERS = {"_override_": "boolean", "_target_": "string"}
 
 
 class Catalogue:
@@ -74,13 +74,21 @@ class Catalogue:
     def is_open(self, path: str) -> bool:
         """Say whether any key may stand below a path."""
         path = _plain(path)
-        return path in self._open or self._is_below_open(path)
+        return path in self._open or self.keys.get(path) == "any" or self._is_below_open(path)
 
     def _is_below_open(self, path: str) -> bool:
-        return any(path.startswith(section) and path[len(section)] == "." for section in self._open if section != path)
+        section = path.rpartition(".")[0]
+        while section:
+            # Of what a key holds that takes anything, nothing is known.
+            if section in self._open or self.keys.get(section) == "any":
+                return True
+            section = section.rpartition(".")[0]
+        return False
 
     def type_of(self, path: str) -> str | list[str | None] | None:
         """Return what fits: kinds as in `integer|null`, or a list of words; None for a key that is not known."""
+        if marker := _MARKERS.get(path.rpartition(".")[2]):
+            return marker if self.knows(path) else None
         path = _plain(path)
         if path in self.keys:
             return self.keys[path]
@@ -112,6 +120,11 @@ def load(framework: str, version: str) -> Catalogue:
     return _loaded[framework, version]
 
 
+def words(framework: str) -> dict[str, str]:
+    """Return what some keys mean, a line each; nothing for a framework of which nobody has written that."""
+    return _read(framework, "words") if paths.is_catalogue(framework, "words") else {}
+
+
 def versions(framework: str) -> list[str]:
     """Return the versions of a framework that have a catalogue, oldest first."""
     return paths.catalogues(framework)
@@ -124,8 +137,9 @@ def _read(framework: str, name: str) -> dict[str, Any]:
 
 
 def _plain(path: str) -> str:
-    """Return a path without the positions in lists, and without the chart's marker at its end."""
-    path = path.removesuffix(f".{_MARKER}")
+    """Return a path without the positions in lists, and without a marker at its end."""
+    section, _, key = path.rpartition(".")
+    path = section if key in _MARKERS else path
     return ".".join(part for part in path.split(".") if not part.isdigit()) if any(map(str.isdigit, path)) else path
 
 

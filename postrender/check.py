@@ -1,18 +1,19 @@
-"""`grpo check`: judge manifests, rendered from values or read from files, by the rules of the post-renderer's gate."""
+"""`grpo check`: judge manifests, rendered from values or read from files, by all rules about objects."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from postrender import helm, paths, pods, report, stackvalues, stream, textio, usage, yamlio
-from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, UnreadableError, UsageError
-from postrender.finding import Finding
+from postrender import helm, lint, paths, pods, stackvalues, stream, textio, usage, verdict, yamlio
+from postrender.errors import EXIT_CLEAN, GrpoError, InputError, UnreadableError, UsageError
+from postrender.finding import ERROR, INFO, Finding
+from postrender.ignores import Ignores
 from postrender.judge import judge
 from postrender.location import Location
 from postrender.options import Options
 from postrender.rules import Item, Manifests
-from postrender.rules.gate import RULES
+from postrender.rules.objects import RULES
 from postrender.stack import Stack
 from postrender.wiring import Wiring
 
@@ -81,7 +82,7 @@ def check(documents: Sequence[Document], wiring: Wiring | None) -> list[Finding]
     for rule, hit in judge(manifests, RULES):
         document = documents[hit.document]
         at = Location(document.file, document.line + hit.line, hit.col) if hit.line else document.place(hit.path)
-        found.append(Finding(rule.id, at, hit.what, rule.why, rule.fix, secret=hit.secret))
+        found.append(Finding(rule.id, at, hit.what, rule.why, rule.fix, severity=rule.severity, secret=hit.secret))
     return sorted(found, key=Finding.key)
 
 
@@ -176,21 +177,11 @@ def _rendered(options: Options, stack: Stack) -> list[Stream]:
     return [{f"<{layer}>": each.manifest.encode("utf-8") for layer, each in layers.items()}]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `grpo check`; return its exit code. Raises GrpoError for everything that a user can mend."""
-    options = Options("check", argv, with_value=("accelerator", "helm", "kube-version", "format"))
-    if options.has("help"):
-        sys.stdout.write(usage.CHECK_HELP)
-        return EXIT_CLEAN
-    form = options.choice("format", report.FORMATS)
-    accelerator = options.last("accelerator")
-    given = options.all("values") or [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
-    files = [*([paths.accelerator(accelerator)] if accelerator else []), *given]
-    if not files and not options.words:
-        fix = f"{options.command} FILE, {options.command} -f VALUES, or helm template … | {options.command} -"
-        raise UsageError(f"{options.command}: nothing to check: no manifests and no values file", fix=fix)
+def _judged(options: Options, files: Sequence[str]) -> tuple[list[Finding], int]:
+    """Return the findings of manifests, those that the values accept left out, and the number of manifests."""
     wiring = Wiring(stackvalues.load(files)) if files else None
-    streams = _streams(options.words) if options.words else _rendered(options, Stack.load(files))
+    stack = Stack.load(files) if files else None
+    streams = _rendered(options, stack) if stack and not options.words else _streams(options.words)
     together = [read(each) for each in streams]
     count = sum(map(len, together))
     if not count:
@@ -198,8 +189,37 @@ def main(argv: Sequence[str]) -> int:
         names = ", ".join(name for each in streams for name in each)
         raise InputError(f"no Kubernetes objects in {names}", fix="give rendered manifests")
     findings = [finding for documents in together for finding in check(documents, wiring)]
-    sys.stdout.write(report.write(findings, form))
-    if findings:
-        return EXIT_FINDINGS
-    sys.stderr.write(f"clean: {count} manifest{'s' if count > 1 else ''}\n")
-    return EXIT_CLEAN
+    if stack:
+        accepted = Ignores(stack.values)
+        # What is given may be a part of what the exception is for.
+        severity = INFO if options.words else ERROR
+        findings = [*accepted.left(findings), *accepted.useless_of_objects(severity)]
+    return findings, count
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `grpo check`; return its exit code. Raises GrpoError for everything that a user can mend."""
+    options = Options("check", argv, with_value=("accelerator", "helm", "kube-version", *verdict.OPTIONS))
+    if options.has("help"):
+        sys.stdout.write(usage.CHECK_HELP)
+        return EXIT_CLEAN
+    wanted = verdict.Wanted(options)
+    accelerator = options.last("accelerator")
+    given = options.all("values") or [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
+    files = [*([paths.accelerator(accelerator)] if accelerator else []), *given]
+    if not files and not options.words:
+        fix = f"{options.command} FILE, {options.command} -f VALUES, or helm template … | {options.command} -"
+        raise UsageError(f"{options.command}: nothing to check: no manifests and no values file", fix=fix)
+    findings = [] if options.words else wanted.of(lint.lint(files))
+    try:
+        found, count = _judged(options, files)
+    except GrpoError:
+        # What is wrong with the values may be why they cannot be rendered: the reader needs both.
+        if findings:
+            wanted.deliver(findings)
+        raise
+    findings += wanted.of(found)
+    code = wanted.deliver(findings)
+    if not findings:
+        sys.stderr.write(f"clean: {count} manifest{'s' if count > 1 else ''}\n")
+    return code

@@ -14,6 +14,8 @@ from postrender.rules.nemo_rl import (
     megatron,
     parallel,
 )
+from postrender.rules.verl import actor, micro_batches, rollout, trainer
+from postrender.rules.verl import batches as verl_batches
 
 RULES = (
     *job.RULES,
@@ -26,4 +28,9 @@ RULES = (
     *megatron.RULES,
     *checkpoints.RULES,
     *data.RULES,
+    *actor.RULES,
+    *verl_batches.RULES,
+    *micro_batches.RULES,
+    *rollout.RULES,
+    *trainer.RULES,
 )

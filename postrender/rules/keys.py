@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from postrender.rules.values import Book
 
 _PLACEHOLDER = "???"
+_SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
-def add(book: Book, source: str) -> None:
-    """Add the three rules to a framework's book; `source` says where its configuration is read."""
+def add(book: Book, source: str, *, fact: str = "W4 W6 S2", why: str = _SILENT) -> None:
+    """Add the three rules to a framework's book; `source` says where its configuration is read.
+
+    `fact` and `why` are those of the unknown key, which not every framework ignores.
+    """
     book.rule(
         "unknown-key",
-        "W4 W6 S2",
+        fact,
         "",
         title="every key of job.config is one that this version reads",
-        why="silent: the framework ignores it, and the run goes on with its default",
+        why=why,
         fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
         source=source,
     )(_unknown)
@@ -89,10 +93,18 @@ def _types(run: Effective) -> Iterator[Said]:
             value = run.at(path, given)
         except UnknownError:
             continue
-        if value != _PLACEHOLDER and not run.catalogue.fits(path, value):
+        if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
             words = ", ".join(map(shown, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
             yield Said(f"{path} is {_described(value)}, expected {words}", keys=[path])
+
+
+def _is_coerced(run: Effective, path: str, value: Plain) -> bool:
+    """Say whether the framework makes a number of a text: NeMo RL does from v0.7.0 on, but for vLLM's part."""
+    if run.framework != "nemo-rl" or not run.since("v0.7.0") or path.startswith("policy.generation."):
+        return False
+    digits = value.removeprefix("-") if isinstance(value, str) else ""
+    return digits.isdecimal() and run.catalogue.fits(path, int(digits))
 
 
 def _described(value: Plain) -> str:

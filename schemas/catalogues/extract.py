@@ -12,9 +12,10 @@ import sys
 from pathlib import Path
 
 import from_nemo_rl
+import from_verl
 from written import document
 
-FRAMEWORKS = {"nemo-rl": from_nemo_rl.catalogue}
+FRAMEWORKS = {"nemo-rl": from_nemo_rl.catalogue, "verl": from_verl.catalogue}
 
 
 def main(framework: str, tree: str, version: str) -> None:

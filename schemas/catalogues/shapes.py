@@ -88,7 +88,9 @@ class Sources:
             if isinstance(node, ast.ImportFrom) and any(name == (alias.asname or alias.name) for alias in node.names):
                 original = next(alias.name for alias in node.names if name == (alias.asname or alias.name))
                 return self.find(self._absolute(module, node), original)
-        return None
+        starred = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)) if tree else ()
+        modules = [self._absolute(module, node) for node in starred if node.names[0].name == "*"]
+        return next((found for each in modules if (found := self.find(each, name))), None)
 
     def _absolute(self, module: str, node: ast.ImportFrom) -> str:
         if not node.level:
@@ -141,10 +143,12 @@ class Annotations:
             if not isinstance(line, ast.AnnAssign) or not isinstance(line.target, ast.Name):
                 continue
             key = line.target.id
+            if isinstance(line.value, ast.Call) and any(_is_false(word, "init") for word in line.value.keywords):
+                continue
             result.fields[key] = self.shape(module, line.annotation, seen)
             optional = line.value is not None or _last(line.annotation) == "NotRequired"
             (result.required.discard if optional else result.required.add)(key)
-        if any(word.arg == "total" and not getattr(word.value, "value", True) for word in node.keywords):
+        if any(_is_false(word, "total") for word in node.keywords):
             result.required = set()
         return result
 
@@ -193,6 +197,10 @@ class Annotations:
             if off:
                 result.required = required
         return result
+
+
+def _is_false(word: ast.keyword, name: str) -> bool:
+    return word.arg == name and getattr(word.value, "value", True) is False
 
 
 def _literal(choices: list[ast.expr]) -> Shape:

@@ -74,7 +74,8 @@ def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
         "  15 |         - name: A\n"
         "     |           ^\n"
         "  why: server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two\n"
-        "  fix: remove one of the two entries\n\n1 finding\n"
+        "  fix: remove one of the two entries\n"
+        "  see: grpo rules pods/duplicate-merge-key\n\n1 finding\n"
     )
 
 
@@ -260,7 +261,7 @@ def test_a_folder_that_cannot_be_read_is_no_clean_one(grpo: Run, monkeypatch: py
     assert grpo("all") == (3, "", "all/below/gone.yaml: there is no such file or folder\n  fix: check the path\n")
 
 
-@pytest.mark.parametrize("form", ["text", "json", "github"])
+@pytest.mark.parametrize("form", report.FORMATS)
 @pytest.mark.parametrize(
     "text",
     [

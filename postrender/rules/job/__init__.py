@@ -45,6 +45,53 @@ def _gpus(run: Effective) -> str | None:
 
 
 @_book.rule(
+    "nodes-paid-and-not-used",
+    "R27",
+    "=job.nodes =ray.workers.replicas",
+    title="a cluster that ends with its job has the job's nodes",
+    why=_PAID,
+    fix="lower ray.workers.replicas, or raise job.nodes",
+    source="_run.tpl at 1.0.0",
+)
+def _unused(run: Effective) -> str | None:
+    unused = _trains(run) and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
+    return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
+
+
+@_book.rule(
+    "image-of-another-version",
+    "K3",
+    "=images.training.tag =job.version",
+    title="the image holds the version that job.version names",
+    why=_PAID,
+    fix="set both, as values/frameworks does for the older versions",
+    source="_nemo_rl.tpl at 1.0.0",
+)
+def _image(run: Effective) -> str | None:
+    tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
+    is_release = tag.startswith("v") and all(part.isdecimal() for part in tag[1:].split("."))
+    if run.framework != "nemo-rl" or not is_release or not repository.endswith("/nemo-rl") or tag == run.version:
+        return None
+    return f"images.training.tag is {tag}, and job.version {run.version}"
+
+
+@_book.rule(
+    "head-without-cpu",
+    "C12",
+    "=ray.head.numCpus =job.version",
+    title="before v0.7.0 NeMo RL reserves a CPU on every node, the head included",
+    why="silent: the job waits for ever for a CPU on the head",
+    fix="set ray.head.numCpus to 1, as values/frameworks does",
+    source="_nemo_rl.tpl at 1.0.0",
+)
+def _head(run: Effective) -> Iterator[Said]:
+    older = run.framework == "nemo-rl" and not run.since("v0.7.0")
+    if older and run.value("ray.head.gpus.enabled") is not True and run.value("ray.head.numCpus") == 0:
+        what = f"ray.head.numCpus is 0, and {run.version} waits for a CPU on the head"
+        yield Said(what, proposed={"=ray.head.numCpus": 1})
+
+
+@_book.rule(
     "derived-key-differs",
     "R27",
     "",

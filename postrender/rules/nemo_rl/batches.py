@@ -57,6 +57,22 @@ def _rows(run: Effective) -> Iterator[Said]:
 
 
 @_book.rule(
+    "size-not-positive",
+    "B1",
+    f"{GLOBAL_BATCH} {MICRO_BATCH} {LOGPROB_BATCH} {PROMPTS} {GENERATIONS}",
+    title="batches hold something",
+    why=STEP,
+    fix="write a whole number of 1 or more",
+    source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
+)
+def _positive(run: Effective) -> Iterator[Said]:
+    for path in (GLOBAL_BATCH, MICRO_BATCH, LOGPROB_BATCH, PROMPTS, GENERATIONS):
+        value = run.at(path, 1)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 1:
+            yield Said(f"{path} is {value}, expected 1 or more", keys=[path])
+
+
+@_book.rule(
     "batch-not-divisible-by-data-parallel",
     "B2",
     f"{GLOBAL_BATCH} {NODES}",

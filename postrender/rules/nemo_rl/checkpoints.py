@@ -21,10 +21,10 @@ _METRICS = ("accuracy", "avg_length")
 _PARTS = 4
 
 
-def _metric(run: Effective) -> str:
-    """Return the metric that ranks checkpoints; empty where none are saved, or none ranks them."""
+def _metric(run: Effective) -> str | None:
+    """Return the metric that ranks checkpoints; None where none are saved, or none ranks them."""
     name = run.at(_METRIC)
-    return str(name) if run.on("checkpointing.enabled") and name is not None else ""
+    return str(name) if run.on("checkpointing.enabled") and name is not None else None
 
 
 @_book.rule(
@@ -38,7 +38,7 @@ def _metric(run: Effective) -> str:
 )
 def _prefix(run: Effective) -> Iterator[Said]:
     name = _metric(run)
-    if name and not name.startswith(("val:", "train:")):
+    if name is not None and not name.startswith(("val:", "train:")):
         known = {"val_reward": "val:accuracy", "accuracy": "val:accuracy", "val_accuracy": "val:accuracy"}.get(name)
         yield Said(f'checkpointing.metric_name is "{name}"', proposed={_METRIC: known} if known else None)
 
@@ -53,7 +53,7 @@ def _prefix(run: Effective) -> Iterator[Said]:
     source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0",
 )
 def _unknown(run: Effective) -> Iterator[Said]:
-    prefix, _, name = _metric(run).partition(":")
+    prefix, _, name = (_metric(run) or "").partition(":")
     if prefix == "val" and name not in _METRICS and not run.on("env.should_use_nemo_gym"):
         what = f'checkpointing.metric_name is "val:{name}", and validation makes {" and ".join(_METRICS)}'
         yield Said(what, proposed={_METRIC: "val:accuracy"})
@@ -70,7 +70,7 @@ def _unknown(run: Effective) -> Iterator[Said]:
     severity=WARNING,
 )
 def _periods(run: Effective) -> Iterator[Said]:
-    if not _metric(run).startswith("val:"):
+    if not (_metric(run) or "").startswith("val:"):
         return
     save, validate = run.integer("checkpointing.save_period"), run.integer("grpo.val_period")
     last = run.integer("grpo.max_num_steps")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postrender.rules.nemo_rl import SETUP, WORKER, book, data_sections, environments
-from postrender.rules.values import Said, shown
+from postrender.rules.values import WARNING, Said, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ _DERIVED = (
     *("checkpointing.checkpoint_dir", "logger.log_dir", "logger.wandb"),
     *("logger.tensorboard_enabled", "logger.wandb_enabled", "logger.mlflow_enabled"),
 )
+# Rows of the training split, where the data set does not change. Source: the data set's page.
+_ROWS = {"gsm8k": 7473}
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
 
 
@@ -107,14 +109,17 @@ def _environment(run: Effective) -> Iterator[Said]:
 @_book.rule(
     "no-generation",
     "D5",
-    "policy.generation",
+    "policy.generation.vllm_cfg policy.generation",
     title="GRPO generates answers",
     why=SETUP,
     fix="remove the null, or describe policy.generation",
     source="examples/run_grpo.py:101 at v0.7.0",
 )
 def _generation(run: Effective) -> str | None:
-    return "policy.generation is null" if run.at("policy.generation") is None else None
+    if run.at("policy.generation") is None:
+        return "policy.generation is null"
+    empty = run.at("policy.generation.backend") == "vllm" and run.at("policy.generation.vllm_cfg") is None
+    return "policy.generation.vllm_cfg is null" if empty else None
 
 
 @_book.rule(
@@ -134,8 +139,34 @@ def _prompt(run: Effective) -> Iterator[Said]:
 
 
 @_book.rule(
+    "more-prompts-than-data",
+    "W2 W3",
+    "grpo.num_prompts_per_step grpo.max_num_steps",
+    title="the data has the rows that the steps take",
+    why="silent: a step is whole or left out, so the run ends early, or at once, with exit code 0",
+    fix="lower num_prompts_per_step or max_num_steps, or raise max_num_epochs",
+    source="nemo_rl/algorithms/grpo.py:366 at v0.7.0",
+    severity=WARNING,
+)
+def _rows(run: Effective) -> Iterator[Said]:
+    for path, section in data_sections(run):
+        rows = _ROWS.get(str(section.get("dataset_name")).lower())
+        if rows is None or path == "data.validation" or isinstance(run.at("data.train"), list):
+            continue
+        prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
+        steps = epochs * (rows // prompts) if prompts > 0 else 0
+        if prompts > rows:
+            yield Said(f"a step takes {prompts} prompts, and the data set has {rows} rows")
+        elif run.given_has("grpo.max_num_steps") and run.integer("grpo.max_num_steps") > steps:
+            what = (
+                f"max_num_steps is {run.integer('grpo.max_num_steps')}, and {rows} rows give {steps} steps of {prompts}"
+            )
+            yield Said(f"{what} prompts in {epochs} epoch{'s' if epochs > 1 else ''}", keys=["grpo.max_num_steps"])
+
+
+@_book.rule(
     "required-key",
-    "V8",
+    "V8 S1",
     "policy.generation policy",
     title="sections that replace the base file's have all that the framework reads",
     why=WORKER,
@@ -145,6 +176,7 @@ def _prompt(run: Effective) -> Iterator[Said]:
 def _required(run: Effective) -> Iterator[Said]:
     for path in sorted(run.catalogue.required.difference(_DERIVED)):
         section, _, name = path.rpartition(".")
-        # A section that is not there has its own entry.
-        if (not section or isinstance(run.at(section), dict)) and not run.has(path):
+        above = run.at(section) if section else run.config
+        # A section that is not there has its own entry, and one that is off is not read.
+        if isinstance(above, dict) and above.get("enabled") is not False and not run.has(path):
             yield Said(f"{path} is missing, and {run.version} needs it", keys=[section or path], fix=f"add {name}")

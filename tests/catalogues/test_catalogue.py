@@ -1,0 +1,240 @@
+"""What the catalogues say holds together, and they know every key of this project's own recipes."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from postrender import catalogue, paths, yamlfast, yamlio
+from postrender.errors import InputError
+from tests.catalogues.sources import VERSIONS, walk
+from tests.conftest import ROOT
+
+KINDS = {"any", "boolean", "integer", "number", "string", "list", "map", "null"}
+every_version = pytest.mark.parametrize(("framework", "version"), VERSIONS)
+
+
+def overlaid(under: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """Lay job.configFor over job.config as the chart does: _override_ replaces."""
+    merged = dict(under)
+    for key, value in over.items():
+        if isinstance(value, dict) and isinstance(merged.get(key), dict) and not value.get("_override_"):
+            merged[key] = overlaid(merged[key], value)
+        else:
+            merged[key] = value
+    return merged
+
+
+@functools.cache
+def recipes(framework: str, version: str) -> dict[str, dict[str, Any]]:
+    """Return the configuration of each recipe at a version, by its name and the machine's."""
+    moving = ROOT / f"values/frameworks/{framework}-{version}.yaml"
+    found = {}
+    for file in sorted((ROOT / "values/recipes").glob("*.yaml")):
+        job = yaml.safe_load(file.read_text("utf-8"))["job"]
+        if job["framework"] == framework:
+            also = yaml.safe_load(moving.read_text("utf-8"))["job"] if moving.exists() else {}
+            config, choices = overlaid(job["config"], also.get("config", {})), job.get("configFor", {})
+            for machine in ("b200", "h200"):
+                laid = overlaid(config, choices.get(version, {}))
+                found[f"{file.stem} {machine}"] = overlaid(laid, choices.get(machine, {}))
+    return found
+
+
+def test_each_version_that_the_charts_know_has_a_catalogue() -> None:
+    schema = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text("utf-8"))
+    named = {str(word) for word in _enum(schema, "version")}
+    assert named == {version for _, version in VERSIONS}
+
+
+def _enum(tree: Any, key: str) -> list[str]:
+    if isinstance(tree, dict):
+        inside = tree.get(key)
+        if isinstance(inside, dict) and "enum" in inside:
+            return list(inside["enum"])
+        return next((found for value in tree.values() if (found := _enum(value, key))), [])
+    return []
+
+
+@every_version
+def test_every_reader_takes_the_file_for_the_same(framework: str, version: str) -> None:
+    data = Path(paths.catalogue(framework, version)).read_bytes()
+    fast = yamlfast.load(data)
+    assert fast is not None
+    assert fast == yamlfast.parse(data.decode("utf-8")) == yamlio.values_from_bytes(data, "f").plain()
+    assert fast == yaml.safe_load(data)
+
+
+@every_version
+def test_the_base_is_known_and_of_its_types(framework: str, version: str) -> None:
+    known = catalogue.load(framework, version)
+    base = dict(walk(known.base))
+    assert {path for path in base if not known.knows(path)} == set()
+    assert {path: value for path, value in base.items() if not known.fits(path, value)} == {}
+    assert known.required - base.keys() == set()
+
+
+@every_version
+def test_types_are_of_the_small_vocabulary(framework: str, version: str) -> None:
+    known = catalogue.load(framework, version)
+    kinds = {kind for written in known.keys.values() if isinstance(written, str) for kind in written.split("|")}
+    assert kinds <= KINDS
+    assert all(known.knows(section) for section in known.keys if section.rpartition(".")[0])
+
+
+@every_version
+def test_a_misspelt_key_is_unknown(framework: str, version: str) -> None:
+    """Of every key that is not below an open section."""
+    known = catalogue.load(framework, version)
+    closed = [path for path in known.keys if not known.is_open(path.rpartition(".")[0])]
+    assert len(closed) > 100
+    for path in closed:
+        wrong = path + "_x"
+        assert not known.knows(wrong)
+        assert known.type_of(wrong) is None
+        assert known.fits(wrong, object())
+
+
+@every_version
+def test_the_recipes_are_known_and_of_their_types(framework: str, version: str) -> None:
+    known = catalogue.load(framework, version)
+    assert recipes(framework, version)
+    for name, config in recipes(framework, version).items():
+        found = dict(walk(config))
+        assert {path for path in found if not known.knows(path)} == set(), name
+        assert {path: value for path, value in found.items() if not known.fits(path, value)} == {}, name
+
+
+@pytest.mark.parametrize("version", ["v0.6.0", "v0.7.0"])
+def test_a_section_of_a_recipe_that_replaces_the_base_is_complete(version: str) -> None:
+    known, replaced = catalogue.load("nemo-rl", version), 0
+    for name, config in recipes("nemo-rl", version).items():
+        for section, value in config.items():
+            if value.get("_override_"):
+                replaced += 1
+                found = {f"{section}.{path}" for path, _ in walk(value)}
+                must = {path for path in known.required if path.rpartition(".")[0] == section}
+                assert must - found == set(), name
+    assert replaced
+
+
+@every_version
+def test_what_moved_is_unknown_here_and_leads_to_what_is_known(framework: str, version: str) -> None:
+    known = catalogue.load(framework, version)
+    assert known.moved
+    for old, new in known.moved.items():
+        assert not known.knows(old)
+        assert not new or known.knows(new)
+
+
+def test_the_data_section_moved_in_both_directions() -> None:
+    assert catalogue.load("nemo-rl", "v0.7.0").moved["data.dataset_name"] == "data.train.dataset_name"
+    assert catalogue.load("nemo-rl", "v0.5.0").moved["data.train.dataset_name"] == "data.dataset_name"
+    assert catalogue.load("nemo-rl", "v0.5.0").moved["data.default.env_name"] == "data.env_name"
+    assert catalogue.load("nemo-rl", "v0.4.0").moved["data.env_name"] == ""
+
+
+def test_names_are_those_of_the_version() -> None:
+    old, new = catalogue.load("nemo-rl", "v0.5.0"), catalogue.load("nemo-rl", "v0.7.0")
+    assert not old.accepts("datasets", "gsm8k")
+    assert new.accepts("datasets", "gsm8k")
+    assert not new.accepts("datasets", "gsm9k")
+    assert new.accepts("datasets", "package.module.Class")
+    assert not old.accepts("datasets", "package.module.Class")
+    assert not new.accepts("advantageEstimators", "grop")
+    assert old.accepts("advantageEstimators", "grop"), "v0.5.0 has no such names"
+    assert new.accepts("packingAlgorithms", "modified_first_fit_decreasing")
+
+
+@pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
+def test_the_recipes_name_what_there_is(version: str) -> None:
+    known = catalogue.load("nemo-rl", version)
+    kinds = {"dataset_name": "datasets", "processor": "processors", "env_name": "environments"}
+    for config in recipes("nemo-rl", version).values():
+        for path, value in walk({**known.base, **config}):
+            key = path.rpartition(".")[2]
+            if path.startswith("data.") and key in kinds and "${" not in str(value):
+                assert known.accepts(kinds[key], value), (path, value)
+
+
+FITS = [
+    ("grpo.num_prompts_per_step", 16, True),
+    ("grpo.num_prompts_per_step", 16.0, True),
+    ("grpo.num_prompts_per_step", 16.5, False),
+    ("grpo.num_prompts_per_step", "16", False),
+    ("grpo.num_prompts_per_step", True, False),
+    ("grpo.num_prompts_per_step", "${policy.train_global_batch_size}", True),
+    ("grpo.num_prompts_per_step", float("inf"), False),
+    ("grpo.max_val_samples", None, True),
+    ("loss_fn.reference_policy_kl_penalty", 0, True),
+    ("loss_fn.reference_policy_kl_penalty", "0.01", False),
+    ("policy.dtensor_cfg.enabled", "yes", False),
+    ("policy.generation.vllm_cfg.kv_cache_dtype", "fp8", True),
+    ("policy.generation.vllm_cfg.kv_cache_dtype", "fp16", False),
+    ("policy.scheduler", [], True),
+    ("policy.scheduler", 1, False),
+    ("policy.scheduler.0.kwargs.total_iters", 10, True),
+    ("policy.generation.vllm_kwargs.anything", object(), True),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), FITS)
+def test_values_fit_their_types(path: str, value: object, expected: bool) -> None:
+    known = catalogue.load("nemo-rl", "v0.7.0")
+    assert known.knows(path)
+    assert known.fits(path, value) is expected
+
+
+def test_open_sections_take_any_key_and_the_marker_is_the_charts() -> None:
+    known = catalogue.load("nemo-rl", "v0.7.0")
+    assert known.is_open("policy.generation.vllm_kwargs")
+    assert known.is_open("policy.generation.vllm_kwargs.compilation_config.level")
+    assert not known.is_open("policy.generation.vllm_cfg")
+    assert not known.is_open("policy.generation")
+    assert known.type_of("policy.generation.vllm_kwargs.block_size") == "any"
+    assert known.knows("env.mine.whatever")
+    assert known.knows("data._override_")
+    assert not known.knows("dat._override_")
+
+
+def test_the_base_is_a_tree_of_ones_own() -> None:
+    known = catalogue.load("nemo-rl", "v0.7.0")
+    changed = known.base
+    changed["policy"]["scheduler"].clear()
+    assert len(known.base["policy"]["scheduler"]) == 3
+    assert known.base["data"]["max_input_seq_length"] == "${policy.max_total_sequence_length}"
+
+
+def test_an_unknown_version_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(InputError, match=r"nemo-rl v0\.3\.0 are not known; known versions: v0\.4\.0, .*v0\.7\.0"):
+        catalogue.load("nemo-rl", "v0.3.0")
+    with pytest.raises(InputError, match="known versions: none"):
+        catalogue.load("trl", "1.0")
+
+
+def test_words_are_of_keys_that_some_version_knows() -> None:
+    """And in a form that every reader takes for the same, as the other files are."""
+    written = catalogue.words("nemo-rl")
+    known = [catalogue.load("nemo-rl", version) for version in catalogue.versions("nemo-rl")]
+    assert len(written) > 60
+    assert {path for path in written if not any(path in version.keys for version in known)} == set()
+    for framework, name in (("nemo-rl", "words"), ("nemo-rl", "moves"), ("verl", "moves")):
+        data = Path(paths.catalogue(framework, name)).read_bytes()
+        fast = yamlfast.load(data)
+        assert fast is not None
+        assert fast == yamlfast.parse(data.decode("utf-8")) == yaml.safe_load(data)
+    assert catalogue.words("verl") == {}
+
+
+def test_it_is_light_to_start() -> None:
+    code = "import sys; before = {*sys.modules}; from postrender import catalogue; catalogue.load('nemo-rl', 'v0.7.0');"
+    code += "print(*({*sys.modules} - before))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert {"postrender.catalogue", "yaml12"} <= {*run.stdout.split()}
+    assert {"re", "json", "yaml", "typing", "pathlib"} & {*run.stdout.split()} == set()

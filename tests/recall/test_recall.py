@@ -1,0 +1,105 @@
+"""lint refuses what the real frameworks refuse, and nothing else: measured against their recorded verdicts.
+
+The verdicts come from tests/recall/measure.py, which needs the source trees. This test needs neither trees nor Helm. By
+default it takes a sample of each version; `make recall`, or -m recall, takes all of it.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.recall import floor, scores, shipped, verdicts
+from tests.recall.mutations import ACCEPTED, REFUSED, VERSIONS, mutations
+from tests.recall.scores import CAUGHT, FALSE, MISSED
+from tests.recipes.test_sources import sources
+
+EVERY = [(framework, version) for framework, known in VERSIONS.items() for version in known]
+SAMPLE, SEED = 8, 7
+
+
+def compare(framework: str, version: str, folder: Path, only: set[str] | None = None) -> None:
+    """Compare what lint does now with the floor, both ways: a gain is written down as a loss would be."""
+    found = scores.scores(framework, version, folder, only)
+    print(scores.table({f"{framework} {version}": found}))
+    for outcome in (MISSED, FALSE):
+        now = {row.name for row in found if row.outcome == outcome}
+        known = floor.known(framework, version, outcome) & {row.name for row in found}
+        assert sorted(now - known) == [], f"new: {outcome}. The rule that changed is wrong, or the floor is"
+        assert sorted(known - now) == [], f"no longer {outcome}: run python -m tests.recall.measure --floor"
+
+
+@pytest.mark.parametrize(("framework", "version"), EVERY)
+def test_a_sample_agrees_with_the_real_program(framework: str, version: str, tmp_path: Path) -> None:
+    """As many that it refuses as that it accepts, the same ones each time."""
+    found, chance = verdicts.read(framework, version), random.Random(SEED)  # noqa: S311 - a choice, no secret
+    refused = [name for name, (code, _) in found.items() if code]
+    accepted = [name for name, (code, _) in found.items() if not code]
+    compare(framework, version, tmp_path, {*chance.sample(refused, SAMPLE), *chance.sample(accepted, SAMPLE)})
+
+
+@pytest.mark.recall
+@pytest.mark.parametrize(("framework", "version"), EVERY)
+def test_all_of_it_agrees_with_the_real_program(framework: str, version: str, tmp_path: Path) -> None:
+    """Every mutation; prints how many are caught."""
+    compare(framework, version, tmp_path)
+
+
+@pytest.mark.parametrize(("framework", "version"), EVERY)
+def test_the_verdicts_are_those_of_these_mutations(framework: str, version: str) -> None:
+    """At least 300, each named once, and a good part of them on either side."""
+    names = [change.id for change in mutations(framework, version)]
+    found = verdicts.read(framework, version)
+    assert len(names) >= 300
+    assert sorted(names) == sorted(found), "run tests/recall/measure.py with the source tree of this version again"
+    refused = sum(1 for code, _ in found.values() if code)
+    assert min(refused, len(found) - refused) >= 75
+
+
+@pytest.mark.parametrize(("framework", "version"), EVERY)
+def test_the_facts_are_what_the_programs_do(framework: str, version: str) -> None:
+    """Where the judge can see it, it decides as the table says: otherwise the fact is wrong, or the table."""
+    found = verdicts.read(framework, version)
+    surprises = [
+        change.id for change in mutations(framework, version) if verdicts.is_surprise(change, found[change.id])
+    ]
+    assert surprises == []
+
+
+@pytest.mark.recall
+@pytest.mark.parametrize("version", VERSIONS["nemo-rl"])
+def test_the_shipped_recipes_pass(version: str, tmp_path: Path) -> None:
+    """Those of them, that is, which the framework itself takes on the machines they name."""
+    found = shipped.errors(sources(version), version, tmp_path)
+    verdict = verdicts.read("nemo-rl-shipped", version)
+    assert sorted(found) == sorted(verdict)
+    assert {name: rules for name, rules in found.items() if rules and not verdict[name][0]} == {}
+
+
+def test_a_mutation_says_what_it_expects() -> None:
+    """Most of them are one change with one consequence; the rest are pairs and silent mistakes."""
+    for framework, version in EVERY:
+        plain = [change for change in mutations(framework, version) if change.expected in (ACCEPTED, REFUSED)]
+        assert len(plain) >= 250, f"{framework} {version}"
+
+
+def test_every_group_of_the_floor_has_its_reason() -> None:
+    """A known miss without a reason is a forgotten one."""
+    reasons = floor.why()
+    for version, outcomes in floor.read().items():
+        for outcome, groups in outcomes.items():
+            for key in groups or {}:
+                assert reasons[outcome].get(key, "").strip(), f"{version}: {outcome} {key}"
+
+
+def test_a_rule_that_is_named_counts_and_another_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error about something else is no catch, once it is known which rule says the fact."""
+    change = next(one for one in mutations("nemo-rl", "v0.7.0") if one.fact == "B1" and one.expected == REFUSED)
+    monkeypatch.setattr(scores, "RULES", {"B1": ["nemo-rl/rows"]})
+    assert scores.score(change, (9, "B1"), ["nemo-rl/rows", "a/b"]).outcome == CAUGHT
+    assert scores.score(change, (9, "B1"), ["a/b"]).outcome == MISSED
+    assert scores.score(change, (9, "K9"), ["a/b"]).outcome == CAUGHT
+    assert scores.score(change, (9, "B1"), []).outcome == MISSED
+    assert scores.score(change, (0, "accepted"), ["a/b"]).outcome == FALSE
