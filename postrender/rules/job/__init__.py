@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from postrender.interpolation import UnknownError
 from postrender.rules.values import Book, Said, shown
 
 TYPE_CHECKING = False
@@ -55,7 +54,7 @@ def _gpus(run: Effective) -> str | None:
     source="_run.tpl at 1.0.0",
 )
 def _unused(run: Effective) -> str | None:
-    unused = run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
+    unused = _trains(run) and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
     return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
 
 
@@ -104,13 +103,9 @@ def _head(run: Effective) -> Iterator[Said]:
 def _derived(run: Effective) -> Iterator[Said]:
     if not _trains(run):
         return
-    for path, value in _leaves(run.derived):
-        try:
-            given = run.given_at(path)
-        except (KeyError, UnknownError):
-            continue
-        if given != value:
-            yield Said(f"{path} is {shown(given)}, and the chart derives {shown(value)}", keys=[path])
+    for path, given, value in _differing(run.given, run.derived):
+        what = "a map of its own" if isinstance(value, dict) else shown(value)
+        yield Said(f"{path} is {shown(given)}, and the chart derives {what}", keys=[path])
 
 
 def _trains(run: Effective) -> bool:
@@ -118,10 +113,11 @@ def _trains(run: Effective) -> bool:
     return run.value("job.task") in (None, "train")
 
 
-def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        here = f"{path}.{key}" if path else key
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, here)
-        else:
-            yield here, value
+def _differing(given: Mapping[str, Any], derived: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Compare what is written, as the chart does: it knows no ${...}, and true is not 1."""
+    for key in derived.keys() & given.keys():
+        here, theirs, ours = f"{path}{key}", given[key], derived[key]
+        if isinstance(theirs, dict) and isinstance(ours, dict):
+            yield from _differing(theirs, ours, f"{here}.")
+        elif theirs != ours or isinstance(theirs, bool) != isinstance(ours, bool):
+            yield here, theirs, ours

@@ -205,10 +205,11 @@ def _ratio(run: Effective) -> Iterator[Said]:
         yield Said(what, keys=[f"{_TRUNCATED}_type"])
     if not run.since("v0.7.0"):
         return
+    keys = [f"{_TRUNCATED}_ratio_min", f"{_TRUNCATED}_type"]
     if kind in ("icepop", "seq-mask-tis") and not isinstance(least, (int, float)):
-        yield Said(f"truncated_importance_sampling_ratio_min is {shown(least)}, and {kind} needs it")
+        yield Said(f"truncated_importance_sampling_ratio_min is {shown(least)}, and {kind} needs it", keys=keys)
     elif isinstance(least, (int, float)) and least > ratio:
-        yield Said(f"truncated_importance_sampling_ratio_min {least} is more than the ratio {ratio}")
+        yield Said(f"truncated_importance_sampling_ratio_min {least} is more than the ratio {ratio}", keys=keys)
 
 
 @_book.rule(

@@ -29,7 +29,7 @@ _NODES = f"{RESOURCES}.num_nodes"
 
 def _policy_nodes(run: Effective) -> int:
     """Return the nodes that train and generate, zero where nothing can be said of them."""
-    if not trains(run) or has_teachers(run):
+    if not trains(run) or has_teachers(run) or run.gpus < 1:
         return 0
     return run.nodes if run.nodes == 1 else run.nodes - reward_model_nodes(run)[0]
 

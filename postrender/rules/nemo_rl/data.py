@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _book = book()
 RULES = _book.rules
 _ANY_PATH = "*.*"
+# The chart writes these into whatever the files say.
+_DERIVED = (
+    *("checkpointing.checkpoint_dir", "logger.log_dir", "logger.wandb"),
+    *("logger.tensorboard_enabled", "logger.wandb_enabled", "logger.mlflow_enabled"),
+)
 # Rows of the training split, where the data set does not change. Source: the data set's page.
 _ROWS = {"gsm8k": 7473}
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
@@ -169,7 +174,7 @@ def _rows(run: Effective) -> Iterator[Said]:
     source="nemo_rl/models/generation/vllm/vllm_generation.py:157 at v0.7.0",
 )
 def _required(run: Effective) -> Iterator[Said]:
-    for path in run.catalogue.required:
+    for path in sorted(run.catalogue.required.difference(_DERIVED)):
         section, _, name = path.rpartition(".")
         above = run.at(section) if section else run.config
         # A section that is not there has its own entry, and one that is off is not read.

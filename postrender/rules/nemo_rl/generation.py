@@ -268,7 +268,7 @@ def _blocks(run: Effective) -> Iterator[Said]:
     f"{VLLM}.load_format",
     title="NeMo RL chooses vLLM's load_format itself",
     why="the value is overwritten at set-up, silently",
-    fix="remove the key",
+    fix="remove the key, which has no effect",
     source="nemo_rl/models/generation/__init__.py:48 at v0.7.0",
     severity=WARNING,
 )
