@@ -26,6 +26,7 @@ UNBUILT = 10
 # Where a judge stumbles over its own stand-ins, or builds what the framework would not: nothing is known then.
 STUMBLES = (
     "verl/utils/kernel/fp8_kernel.py",  # imported for LoRA, and computes with a stand-in for PyTorch
+    "verl/workers/rollout/vllm_rollout/__init__.py",  # the same, and asks for the version of vLLM
     "nemo_rl/utils/venvs.py",  # NeMo Gym starts an environment of its own
     "nemo_rl/algorithms/grpo.py:683",  # counts the nodes of a live cluster
 )

@@ -58,7 +58,7 @@ def table(framework: str, version: str) -> str:
     rows = [f"{framework} {version}: {len(changes)} mutations, {dict(sorted(said.items()))}"]
     by_reason = collections.Counter(reason for code, reason in found.values() if code)
     rows.append("refused by fact: " + ", ".join(f"{reason} {count}" for reason, count in sorted(by_reason.items())))
-    blind = sorted({change.fact for change in changes if not change.seen and "+" not in change.fact})
+    blind = sorted({change.fact for change in changes if change.expected == REFUSED and not change.seen})
     rows.append(f"not seen by the judge: {' '.join(blind)}")
     for change in changes:
         if is_surprise(change, found[change.id]):

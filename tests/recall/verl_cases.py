@@ -51,7 +51,9 @@ def batches() -> Iterator[Row]:
 def algorithm() -> Iterator[Row]:
     """Yield names of aggregations, strategies, estimators and penalties."""
     modes = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
-    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", good=modes, bad=("token_mean", "mean", "token-sum", None))
+    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", good=modes, bad=("token_mean", "mean"))
+    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", bad=("token-sum",), until=V8)
+    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", bad=(None,))
     yield Row("A2", "verl", f"{ACTOR}.strategy", good=("fsdp", "fsdp2"), bad=("fsdp3", "ddp"), seen=False)
     yield Row("A2", "verl", f"{ACTOR}.strategy", bad=("deepspeed",), seen=False)
     yield Row("A3", "verl", f"{ACTOR}.fsdp_config.strategy", good=("fsdp", "fsdp2"), bad=("fsdp3", "FSDP2"))

@@ -142,7 +142,7 @@ def _scheduler(run: Effective) -> Iterator[Said]:
     "algorithm.adv_estimator",
     title="the advantage estimator is one that this version has",
     why=STEP,
-    fix="write grpo",
+    fix="write grpo, or another one of the list",
     source="trainer/ppo/core_algos.py:149 at 0.7.1",
 )
 def _estimator(run: Effective) -> str | None:

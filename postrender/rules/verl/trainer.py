@@ -208,7 +208,7 @@ def _hdfs(run: Effective) -> str | None:
     "trainer.v1.trainer_mode",
     title="the trainer's mode is one that verl has",
     why="it is met when the trainer is made: the cluster is up, and its GPUs are paid for",
-    fix="write sync",
+    fix="write sync, the default",
     source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1",
     since="0.9.1",
 )
