@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Build the pinned command-line tools and the control plane into .tools/ (git-ignored).
-# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform kustomize actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart jobset gke-crds (default: all)
+# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform kustomize actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart kuberay-validate jobset gke-crds (default: all)
 #
 # Each folder under tools/go is a Go module of its own that pins one program: `go install` refuses modules with
 # `replace` directives and modules whose version list the proxy does not serve. go.sum pins every dependency by digest.
+# tests/e2e/tools holds programs of our own that are made of the same modules.
 set -euo pipefail
+shopt -s nullglob
 cd "$(dirname "$0")"
 root=$(cd .. && pwd)
 bin="$root/.tools/bin"
@@ -16,10 +18,10 @@ command -v go >/dev/null || { echo "tools/build.sh: needs Go 1.26 or newer on PA
 version_of() { (cd "go/$1" && go list -m -f '{{.Version}}' "$2"); }
 module_dir() { (cd "go/$1" && go mod download -json "$2" | sed -n 's/^\t"Dir": "\(.*\)",$/\1/p'); }
 
-# build FOLDER BINARY PACKAGE [LDFLAGS]: skipped while go.mod and go.sum are those that the binary was built from.
+# build FOLDER BINARY PACKAGE [LDFLAGS]: skipped while the module's own files are those that the binary was built from.
 build() {
   local folder=$1 binary=$2 package=$3 ldflags=${4:-} stamp
-  stamp=$(cat "go/$folder/go.mod" "go/$folder/go.sum" build.sh | sha256sum | cut -d' ' -f1)
+  stamp=$(cat "go/$folder"/*.{mod,sum,go} build.sh | sha256sum | cut -d' ' -f1)
   if [ -x "$bin/$binary" ] && [ "$(cat "$bin/.$binary.stamp" 2>/dev/null)" = "$stamp" ]; then
     echo "up to date: $binary"
     return
@@ -56,6 +58,7 @@ tool_kuberay() {
   copy_folder kuberay github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-crds
 }
 tool_kuberay-1.5() { copy_folder kuberay-1.5 github.com/ray-project/kuberay/ray-operator config/crd/bases kuberay-1.5-crds; }
+tool_kuberay-validate() { build ../../tests/e2e/tools/kuberay-validate kuberay-validate .; }
 tool_kuberay-chart() { copy_folder kuberay-chart github.com/ray-project/kuberay helm-chart/ray-cluster kuberay-ray-cluster; }
 tool_jobset() { copy_folder jobset sigs.k8s.io/jobset config/components/crd/bases jobset-crds; }
 tool_gke-crds() { copy_folder gke-crds github.com/GoogleCloudPlatform/gke-networking-api config/crds gke-crds; }
@@ -70,7 +73,7 @@ tool_kubernetes() {
   for c in kubectl kube-scheduler kube-controller-manager kube-apiserver; do build kubernetes "$c" "k8s.io/kubernetes/cmd/$c" "$flags"; done
 }
 
-for name in "${@:-helm4 helm3 kubeconform kustomize actionlint gke-crds kuberay kuberay-1.5 kuberay-chart jobset etcd kwok kubernetes}"; do
+for name in "${@:-helm4 helm3 kubeconform kustomize actionlint gke-crds kuberay kuberay-1.5 kuberay-chart kuberay-validate jobset etcd kwok kubernetes}"; do
   for one in $name; do
     declare -F "tool_$one" >/dev/null || { echo "tools/build.sh: no tool called $one" >&2; exit 2; }
     "tool_$one"

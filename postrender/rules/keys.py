@@ -93,10 +93,18 @@ def _types(run: Effective) -> Iterator[Said]:
             value = run.at(path, given)
         except UnknownError:
             continue
-        if value != _PLACEHOLDER and not run.catalogue.fits(path, value):
+        if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
             words = ", ".join(map(shown, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
             yield Said(f"{path} is {_described(value)}, expected {words}", keys=[path])
+
+
+def _is_coerced(run: Effective, path: str, value: Plain) -> bool:
+    """Say whether the framework makes a number of a text: NeMo RL does from v0.7.0 on, but for vLLM's part."""
+    if run.framework != "nemo-rl" or not run.since("v0.7.0") or path.startswith("policy.generation."):
+        return False
+    digits = value.removeprefix("-") if isinstance(value, str) else ""
+    return digits.isdecimal() and run.catalogue.fits(path, int(digits))
 
 
 def _described(value: Plain) -> str:

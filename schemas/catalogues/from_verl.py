@@ -10,7 +10,7 @@ from typing import Any
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from shapes import Annotations, Shape, Sources
-from trees import below, leaves, parents, values, widen
+from trees import below, leaves, values, widen
 
 CLASSES = ("BaseConfig", "dataclass")
 # The chart composes this one; another backend of the program is another file, or a choice that a file cannot make.
@@ -25,15 +25,18 @@ OPEN = (
     "reward.reward_kwargs",
     "reward_model.reward_kwargs",
 )
-# Files that read the configuration, and the section that the name `config` holds there.
+# Files that read the configuration, the section that the name `config` holds there, and the one class to look into.
 FILES = (
-    ("trainer/main_ppo*.py", ""),
-    ("trainer/ppo/**/*.py", ""),
-    ("experimental/agent_loop/*.py", ""),
-    ("experimental/reward*/**/*.py", ""),
-    ("workers/reward_manager/*.py", ""),
-    ("utils/dataset/rl_dataset.py", "data"),
+    ("trainer/main_ppo*.py", "", ""),
+    ("trainer/ppo/**/*.py", "", ""),
+    ("experimental/agent_loop/*.py", "", ""),
+    ("experimental/reward*/**/*.py", "", ""),
+    ("workers/reward_manager/*.py", "", ""),
+    ("workers/*_workers.py", "actor_rollout_ref", "ActorRolloutRefWorker"),
+    ("utils/dataset/rl_dataset.py", "data", ""),
 )
+# Sections of other engines, which the class that is built for this one refuses.
+_ELSEWHERE = {"megatron", "veomni", "torchtitan"}
 _METHODS = {"get", "pop", "items", "keys", "values", "copy", "update", "setdefault"}
 
 
@@ -43,11 +46,8 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
     present = {path for path, _ in values(base)}
     keys = dict(dataclasses(sources, base, present))
     annotated = set(keys)
-    built = {path.rpartition(".")[0] for path in present if path.endswith("._target_")}
     for path in sorted(code_reads(tree, set(base))):
-        # Where a class is built it has every key: more than that would be refused.
-        if not built.intersection(parents(path)):
-            keys.setdefault(path, Shape())
+        keys.setdefault(path, Shape())
     widen(keys, base, annotated)
     for shape in keys.values():
         shape.kinds.add("null")  # A dataclass compares no value with its annotation.
@@ -108,16 +108,22 @@ def flattened(shape: Shape, path: str, present: set[str]) -> Iterator[tuple[str,
 def code_reads(tree: Path, sections: set[str]) -> set[str]:
     """Return the paths below some sections that the code reads: config.data.get("seed")."""
     found = set()
-    for pattern, section in FILES:
+    for pattern, section, only in FILES:
         for file in (tree / "verl").glob(pattern):
-            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            for node in _nodes(ast.parse(file.read_text("utf-8")), only):
                 steps = _steps(node)
                 while steps and steps[0] in ("self", "config"):
                     steps = steps[1:]
                 path = [section, *steps] if section and steps else steps
-                if len(path) > 1 and path[0] in sections and not _METHODS.intersection(path):
+                if len(path) > 1 and path[0] in sections and not (_METHODS | _ELSEWHERE).intersection(path):
                     found.add(".".join(path))
     return found
+
+
+def _nodes(tree: ast.AST, only: str) -> Iterator[ast.AST]:
+    for part in ast.walk(tree):
+        if not only or (isinstance(part, ast.ClassDef) and part.name == only):
+            yield from ast.walk(part) if only else [part]
 
 
 def _steps(node: ast.AST) -> list[str]:
@@ -189,4 +195,4 @@ def _assigned(sources: Sources, module: str, name: str) -> Iterator[str]:
             items = node.value.keys if isinstance(node.value, ast.Dict) else getattr(node.value, "elts", [])
             for item in items:
                 parts = item.elts if isinstance(item, ast.Tuple) else [item]
-                yield "/".join(str(part.value) for part in parts)
+                yield "/".join(str(part.value) for part in parts if isinstance(part, ast.Constant))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from shapes import Shape
 
@@ -18,24 +17,16 @@ from shapes import Shape
 def merged(file: Path) -> dict[str, Any]:
     """Return a configuration with its defaults merged and its interpolations as text; nothing for another file."""
     try:
-        tree = OmegaConf.to_container(load(file), resolve=False)
-    except (OmegaConfBaseException, AssertionError, yaml.YAMLError, FileNotFoundError):
+        return load(file)
+    except (OmegaConfBaseException, TypeError, yaml.YAMLError, FileNotFoundError):
         return {}
-    return {str(key): value for key, value in tree.items()} if isinstance(tree, dict) else {}
 
 
-@functools.cache
-def _parsed(file: Path) -> DictConfig:
-    config = OmegaConf.load(file)
-    assert isinstance(config, DictConfig)
-    return config
-
-
-def load(file: Path, folder: Path | None = None) -> DictConfig:
+def load(file: Path, folder: Path | None = None) -> dict[str, Any]:
     """Merge a file on its defaults, as the framework does it: a section with _override_ replaces the one below."""
-    config = copy.deepcopy(_parsed(file))
+    config = dict(_parsed(file))
     defaults = config.pop("defaults", [])
-    below = OmegaConf.create({})
+    below: dict[str, Any] = {}
     for name in [defaults] if isinstance(defaults, str) else defaults:
         # Before v0.6.0 the path of a grandparent counts from the file itself; a test compares both with the framework.
         parents = (parent / str(name) for parent in (file.parent, folder or file.parent))
@@ -43,13 +34,24 @@ def load(file: Path, folder: Path | None = None) -> DictConfig:
     return _on(below, config)
 
 
-def _on(below: DictConfig, above: DictConfig) -> DictConfig:
-    for key in list(above):
-        section = OmegaConf.select(above, str(key)) if OmegaConf.is_dict(above._get_node(key)) else None
-        if section is not None and section.pop("_override_", False):
-            below.pop(key, None)
-    result = OmegaConf.merge(below, above)
-    assert isinstance(result, DictConfig)
+@functools.cache
+def _parsed(file: Path) -> dict[str, Any]:
+    """Return a file as OmegaConf reads it, in which 1e-8 is a number."""
+    tree = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+    if not isinstance(tree, dict):
+        raise TypeError(f"{file}: a map was expected")
+    return {str(key): value for key, value in tree.items()}
+
+
+def _on(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        under = result.get(key)
+        if isinstance(value, dict):
+            over = {inner: each for inner, each in value.items() if inner != "_override_"}
+            result[key] = _on({} if value.get("_override_") or not isinstance(under, dict) else under, over)
+        else:
+            result[key] = value
     return result
 
 

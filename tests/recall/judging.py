@@ -57,7 +57,12 @@ def warm_nemo_rl(judge: ModuleType, tree: Path) -> list[str]:
 
 def warm_verl(judge: ModuleType, tree: Path) -> list[str]:
     """Import verl and Hydra once. Return options."""
-    importlib.import_module("hydra")
+    hydra = importlib.import_module("hydra")
+    with hydra.initialize_config_dir(config_dir=str(tree / "verl/trainer/config"), version_base=None):
+        defaults = hydra.compose("ppo_trainer")
+    compose = hydra.compose
+    # The judge composes the defaults again each time, to compare with.
+    hydra.compose = lambda name, overrides=(): compose(name, overrides=list(overrides)) if overrides else defaults
     validator = judge.load_validator(tree)
     judge.load_validator = lambda _: validator
     return ["--level", "build"]

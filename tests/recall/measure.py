@@ -101,22 +101,27 @@ def _ask_part(part: Asked, judge: Path, tree: Path, site: Path | None) -> dict[s
 def judge_version(given: argparse.Namespace) -> None:
     """Ask about one version, and write its file."""
     framework, version, tree = given.framework, given.version, given.tree.resolve()
-    changes = mutations(framework, version)
-    with tempfile.TemporaryDirectory() as folder:
-        asked, refused = render(framework, version, tree, changes, Path(folder))
-        answers = ask(asked, given.judge, tree, given.site)
+    changes, found = mutations(framework, version), _known(given)
+    asked_for = [change for change in changes if change.id not in found]
     lines = reasons.verl_lines(version) if framework == "verl" else reasons.nemo_rl_lines(given.facts, version)
-    found = {name: [answer["code"], reasons.reason(answer, lines)] for name, answer in answers.items()}
-    found |= {name: [1, reasons.CHART] for name in refused}
+    with tempfile.TemporaryDirectory() as folder:
+        asked, refused = render(framework, version, tree, asked_for, Path(folder))
+        answers = ask(asked, given.judge, tree, given.site)
+    found |= {name: reasons.verdict(answer, lines) for name, answer in answers.items()}
+    found |= dict.fromkeys(refused, (1, reasons.CHART))
     verdicts.write(framework, version, {change.id: found[change.id] for change in changes})
     if framework == "nemo-rl":
         shipped = ask(_shipped(tree), given.judge, tree, given.site)
-        found = {name: [answer["code"], reasons.reason(answer, lines)] for name, answer in shipped.items()}
-        verdicts.write("nemo-rl-shipped", version, found)
-        print({name: verdict for name, verdict in found.items() if verdict[0]})
+        verdicts.write("nemo-rl-shipped", version, {name: reasons.verdict(one, lines) for name, one in shipped.items()})
     if given.answers:
         given.answers.write_text(json.dumps(answers, indent=1), "utf-8")
     print(verdicts.table(framework, version))
+
+
+def _known(given: argparse.Namespace) -> dict[str, verdicts.Verdict]:
+    """Return the verdicts to keep: with --add those of mutations that were asked about before."""
+    there = given.add and verdicts.path(given.framework, given.version).exists()
+    return verdicts.read(given.framework, given.version) if there else {}
 
 
 def _shipped(tree: Path) -> Asked:
@@ -135,6 +140,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--facts", type=Path)
     parser.add_argument("--site", type=Path)
     parser.add_argument("--answers", type=Path, help="also write the judge's own words there")
+    parser.add_argument("--add", action="store_true", help="ask about new mutations only")
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""The GRPO recipes that NeMo RL ships, as values of ours: lint must have nothing against them. A program of its own too.
+"""The GRPO recipes that NeMo RL ships, as values of ours: lint must have nothing against them. A program too.
 
 shipped.py TREE prints {"file name": configuration} of the recipes for language models of a source tree, each merged
 with its base files and resolved by the tree's own loader.

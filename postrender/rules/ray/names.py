@@ -1,0 +1,57 @@
+"""Names of KubeRay's objects, from which the operator makes longer ones."""
+
+from __future__ import annotations
+
+import re
+
+from postrender.pods import mapping
+from postrender.rules import ERROR, Rule
+from postrender.rules.rayspec import EVENT_ONLY, VALIDATION, each_object
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from postrender.rules import Item
+    from postrender.rules.rayspec import Found
+
+_LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47}
+_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+
+
+def _name(item: Item) -> str:
+    return str(mapping(item.object.get("metadata")).get("name") or "")
+
+
+def _long(item: Item) -> Found:
+    name, most = _name(item), _LONGEST[item.object["kind"]]
+    if len(name) > most:
+        yield ("metadata", "name"), f"the name has {len(name)} characters, and {most} is the most"
+
+
+def _odd(item: Item) -> Found:
+    name = _name(item)
+    if name and not _LABEL.match(name):
+        yield ("metadata", "name"), "the name is no DNS label that starts with a letter"
+
+
+RULES = (
+    Rule(
+        "ray/name-too-long",
+        severity=ERROR,
+        title="the name of an object of KubeRay is too long",
+        why=EVENT_ONLY,
+        fix="write at most 53 characters for a RayCluster, 47 for a RayJob or a RayService",
+        source=VALIDATION,
+        check=each_object(_long),
+    ),
+    Rule(
+        "ray/name-not-a-label",
+        severity=ERROR,
+        title="the name of an object of KubeRay is no DNS label",
+        why=EVENT_ONLY,
+        fix="write lower-case letters, digits and dashes, a letter first and no dash last",
+        source=VALIDATION,
+        check=each_object(_odd),
+    ),
+)

@@ -1,0 +1,261 @@
+"""What rules about KubeRay's objects look at: clusters, their groups, jobs; and adapters that make checks of them.
+
+A check of a topic gets one such thing and yields paths with what stands there; the adapters know streams and hits.
+"""
+
+from __future__ import annotations
+
+import re
+
+from postrender.pods import mapping, sequence
+from postrender.rules import at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, Final
+
+    from postrender.plain import Plain
+    from postrender.pods import Path
+    from postrender.rules import Hit, Item, Manifests
+
+    Found = Iterator[tuple[Path, str]]
+    Check = Callable[[Manifests], Iterator[Hit]]
+
+# The operator that the charts pin; rules speak of this version, and of later fields as such.
+OPERATOR: Final = "1.6"
+# Where each kind keeps the spec of its cluster.
+_CLUSTERS: Final = {
+    "RayCluster": ("spec",),
+    "RayJob": ("spec", "rayClusterSpec"),
+    "RayService": ("spec", "rayClusterConfig"),
+}
+VALIDATION: Final = "kuberay/ray-operator/controllers/ray/utils/validation.go at v1.6.2"
+# Why most of these rules exist.
+EVENT_ONLY: Final = "the operator makes no pods and says so in an event only, long after helm install has succeeded"
+_QUANTITY: Final = re.compile(r"([0-9.]+(?:[eE][0-9]+)?)([kMGTPE]i?|Ki|m)?$")
+_UNITS: Final = " kMGTPE"
+
+
+class Group:
+    """The head or one group of workers: `path` leads to its spec from the top of the object."""
+
+    __slots__ = ("cluster", "head", "path", "spec")
+
+    def __init__(self, cluster: Cluster, path: Path, spec: dict[str, Any], *, head: bool = False) -> None:
+        self.cluster = cluster
+        self.path = path
+        self.spec = spec
+        self.head = head
+
+    @property
+    def title(self) -> str:
+        """Return how messages call the group."""
+        return "the head" if self.head else f"worker group {self.spec.get('groupName')}"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Return what `ray start` is given."""
+        return mapping(self.spec.get("rayStartParams"))
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """Return the template of its pods."""
+        return mapping(self.spec.get("template"))
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """Return the spec of its pods."""
+        return mapping(self.template.get("spec"))
+
+    @property
+    def ray(self) -> dict[str, Any]:
+        """Return the container in which the operator starts Ray, the first one."""
+        return mapping(next(iter(sequence(self.pod.get("containers"))), None))
+
+    @property
+    def ray_path(self) -> Path:
+        """Return the path of that container."""
+        return (*self.path, "template", "spec", "containers", 0)
+
+    def env(self, *names: str) -> Iterator[tuple[Path, str, str]]:
+        """Yield path, name and value of the variables of Ray's container that have one of these names."""
+        for number, each in enumerate(map(mapping, sequence(self.ray.get("env")))):
+            if each.get("name") in names:
+                yield (*self.ray_path, "env", number), str(each["name"]), str(each.get("value", ""))
+
+    def limit(self, name: str) -> Plain:
+        """Return a limit of Ray's container."""
+        return mapping(mapping(self.ray.get("resources")).get("limits")).get(name)
+
+
+class Cluster:
+    """The spec of a Ray cluster, in an object of its own or in a job or a service; `path` leads to it."""
+
+    __slots__ = ("head", "item", "path", "spec", "workers")
+
+    def __init__(self, item: Item, path: Path, spec: dict[str, Any]) -> None:
+        self.item = item
+        self.path = path
+        self.spec = spec
+        self.head = Group(self, (*path, "headGroupSpec"), mapping(spec.get("headGroupSpec")), head=True)
+        self.workers = [
+            Group(self, (*path, "workerGroupSpecs", number), group)
+            for number, group in enumerate(map(mapping, sequence(spec.get("workerGroupSpecs"))))
+        ]
+
+    @property
+    def owner(self) -> str:
+        """Return the kind of the object that holds it."""
+        return str(self.item.object["kind"])
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """Return the annotations that the operator reads for it, those of the object that holds it."""
+        return annotations_of(self.item)
+
+    @property
+    def autoscaler(self) -> dict[str, Any]:
+        """Return the options of the autoscaler."""
+        return mapping(self.spec.get("autoscalerOptions"))
+
+    @property
+    def scales(self) -> bool:
+        """Say whether the autoscaler runs."""
+        return self.spec.get("enableInTreeAutoscaling") is True
+
+    def option(self, name: str) -> dict[str, Any]:
+        """Return a part of the spec."""
+        return mapping(self.spec.get(name))
+
+
+class Job:
+    """A RayJob; `cluster` is the one that it brings, None where it brings none."""
+
+    __slots__ = ("cluster", "item", "selector", "spec")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.spec = mapping(item.object.get("spec"))
+        self.selector = mapping(self.spec.get("clusterSelector"))
+        self.cluster = next(_clusters(item), None)
+
+    @property
+    def mode(self) -> str:
+        """Return how the job is submitted."""
+        mode = self.spec.get("submissionMode")
+        # The default is for what is absent: nobody replaces an empty text.
+        return "K8sJobMode" if mode is None else str(mode)
+
+    @property
+    def submitter(self) -> dict[str, Any]:
+        """Return the container that submits in K8sJobMode, as far as the job says how it is."""
+        template = mapping(mapping(self.spec.get("submitterPodTemplate")).get("spec"))
+        return mapping(next(iter(sequence(template.get("containers"))), None))
+
+    @property
+    def pasted(self) -> bool:
+        """Say whether the operator pastes what the job says into a command for the shell of a submitter."""
+        own = self.mode == "K8sJobMode" and sequence(self.submitter.get("command"))
+        return self.mode in ("K8sJobMode", "SidecarMode") and not own
+
+    @property
+    def shuts_down(self) -> bool:
+        """Say whether the cluster goes when the job is done."""
+        return self.spec.get("shutdownAfterJobFinishes") is True
+
+
+def annotations_of(item: Item) -> dict[str, Any]:
+    """Return the annotations of an object."""
+    return mapping(mapping(item.object.get("metadata")).get("annotations"))
+
+
+def labels_of(item: Item) -> dict[str, Any]:
+    """Return the labels of an object."""
+    return mapping(mapping(item.object.get("metadata")).get("labels"))
+
+
+def number(value: Plain) -> int | None:
+    """Return a whole number, None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def version(text: Plain) -> tuple[int, ...] | None:
+    """Return a version of Ray as numbers, None for what the operator cannot read."""
+    found = re.match(r"\s*v?(\d+(?:\.\d+)+)", text) if isinstance(text, str) else None
+    return tuple(map(int, found[1].split("."))) if found else None
+
+
+def quantity(value: Plain) -> float | None:
+    """Return a quantity of Kubernetes as a number, None for what is none."""
+    found = _QUANTITY.match(str(value)) if not isinstance(value, bool) else None
+    if found is None or found[1].count(".") > 1 or found[1] == ".":
+        return None
+    unit = found[2] or ""
+    if unit == "m":
+        return float(found[1]) / 1000
+    base = 1024 if unit.endswith("i") else 1000
+    return float(found[1]) * float(base ** _UNITS.index(unit[:1].replace("K", "k") or " "))
+
+
+def items(manifests: Manifests, *kinds: str) -> Iterator[Item]:
+    """Yield KubeRay's objects of these kinds."""
+    for item in manifests.items:
+        if item.object.get("kind") in kinds and str(item.object.get("apiVersion", "")).startswith("ray.io/"):
+            yield item
+
+
+def _clusters(item: Item) -> Iterator[Cluster]:
+    spec: Plain = item.object
+    path = _CLUSTERS[str(item.object["kind"])]
+    for part in path:
+        spec = mapping(spec).get(part)
+    if isinstance(spec, dict):
+        yield Cluster(item, path, spec)
+
+
+def each_object(check: Callable[[Item], Found]) -> Check:
+    """Make a check of one that looks at every object of KubeRay that holds a cluster."""
+
+    def run(manifests: Manifests) -> Iterator[Hit]:
+        for item in items(manifests, *_CLUSTERS):
+            for path, what in check(item):
+                yield at(item, path, what)
+
+    return run
+
+
+def each_cluster(check: Callable[[Cluster], Found]) -> Check:
+    """Make a check of one that looks at a cluster, whatever object holds it."""
+    return each_object(lambda item: (found for cluster in _clusters(item) for found in check(cluster)))
+
+
+def each_group(check: Callable[[Group], Found]) -> Check:
+    """Make a check of one that looks at the head or at a group of workers."""
+    return each_cluster(lambda cluster: (found for group in (cluster.head, *cluster.workers) for found in check(group)))
+
+
+def each_worker_group(check: Callable[[Group], Found]) -> Check:
+    """Make a check of one that looks at a group of workers."""
+    return each_cluster(lambda cluster: (found for group in cluster.workers for found in check(group)))
+
+
+def joined(*checks: Check) -> Check:
+    """Make one check of several."""
+
+    def run(manifests: Manifests) -> Iterator[Hit]:
+        for check in checks:
+            yield from check(manifests)
+
+    return run
+
+
+def each_job(check: Callable[[Job], Found]) -> Check:
+    """Make a check of one that looks at a RayJob."""
+
+    def run(manifests: Manifests) -> Iterator[Hit]:
+        for item in items(manifests, "RayJob"):
+            for path, what in check(Job(item)):
+                yield at(item, path, what)
+
+    return run
