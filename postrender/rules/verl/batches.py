@@ -228,7 +228,7 @@ def _group(run: Effective) -> str | None:
     title="a step has more than one update, or clipping has no effect",
     why="silent: with one update a step the importance ratio is 1, and clip_ratio changes nothing",
     fix="nothing, if that is meant; else lower ppo_mini_batch_size",
-    source="trainer/ppo/core_algos.py:1259 at 0.7.1",
+    source="trainer/ppo/core_algos.py:1338 at 0.7.1",
     severity=WARNING,
 )
 def _clipping(run: Effective) -> str | None:
