@@ -86,7 +86,7 @@ def _shared(run: Effective) -> str | None:
     source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
 )
 def _nothing(run: Effective) -> str | None:
-    return within(BATCH, least=1)(run)
+    return f"{BATCH} is null, expected 1 or more" if run.at(BATCH) is None else within(BATCH, least=1)(run)
 
 
 @_book.rule(
