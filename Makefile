@@ -60,7 +60,7 @@ verify: $(STAMP) ## Fail when a generated file or a golden is stale
 	$(BIN)/python -m postrender.docs --check
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py
 
-generate: $(STAMP) ## Write schemas, chart defaults and the values reference from schemas/
+generate: $(STAMP) ## Write schemas, chart defaults, the values reference and the pages of rules
 	$(BIN)/python -m postrender.docs
 
 goldens: $(STAMP) ## Rewrite the goldens; review them as a diff

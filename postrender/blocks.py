@@ -46,12 +46,10 @@ def _starts_value(text: str, mark: str) -> bool:
 
 
 def scan(text: str) -> Spot | None:
-    """Return the root map of a document, which may start with a `---` line, or None where it is not plain.
+    """Return the root map of a document that `is_plain`, which may start with a `---` line; None where there is none.
 
     Where a part of it turns out not to be plain when its spots are asked for, that raises NotPlainError.
     """
-    if not is_plain(text):
-        return None
     lines = _Lines(text)
     begin = 1 if text.startswith("---") else 0
     if begin and lines.texts[0][3:].partition("#")[0].strip(" "):

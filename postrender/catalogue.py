@@ -120,6 +120,11 @@ def load(framework: str, version: str) -> Catalogue:
     return _loaded[framework, version]
 
 
+def words(framework: str) -> dict[str, str]:
+    """Return what some keys mean, a line each; nothing for a framework of which nobody has written that."""
+    return _read(framework, "words") if paths.is_catalogue(framework, "words") else {}
+
+
 def versions(framework: str) -> list[str]:
     """Return the versions of a framework that have a catalogue, oldest first."""
     return paths.catalogues(framework)

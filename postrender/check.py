@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from postrender import helm, paths, pods, report, stackvalues, stream, textio, usage, yamlio
-from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, UnreadableError, UsageError
-from postrender.finding import Finding
+from postrender import helm, lint, paths, pods, report, stackvalues, stream, textio, usage, verdict, yamlio
+from postrender.errors import EXIT_CLEAN, GrpoError, InputError, UnreadableError, UsageError
+from postrender.finding import ERROR, INFO, Finding
+from postrender.ignores import Ignores
 from postrender.judge import judge
 from postrender.location import Location
 from postrender.options import Options
+from postrender.origin import Origins, identity
 from postrender.rules import Item, Manifests
 from postrender.rules.objects import RULES
 from postrender.stack import Stack
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     # Texts that are installed together, by their names.
     Stream = dict[str, bytes]
+    Checked = tuple[Finding, "Document", Path]
 
 _STDIN = "-"
 _NAMED_STDIN = "<stdin>"
@@ -70,6 +73,11 @@ def read(texts: Stream) -> list[Document]:
 
 def check(documents: Sequence[Document], wiring: Wiring | None) -> list[Finding]:
     """Judge what is installed together; rules about a machine need the wiring. Findings are sorted by place."""
+    return [finding for finding, _, _ in _checked(documents, wiring)]
+
+
+def _checked(documents: Sequence[Document], wiring: Wiring | None) -> list[Checked]:
+    """Return the findings with their documents and the paths below these."""
     items = [
         Item(number, path, item, pods.pods(item))
         for number, document in enumerate(documents)
@@ -81,8 +89,9 @@ def check(documents: Sequence[Document], wiring: Wiring | None) -> list[Finding]
     for rule, hit in judge(manifests, RULES):
         document = documents[hit.document]
         at = Location(document.file, document.line + hit.line, hit.col) if hit.line else document.place(hit.path)
-        found.append(Finding(rule.id, at, hit.what, rule.why, rule.fix, secret=hit.secret))
-    return sorted(found, key=Finding.key)
+        finding = Finding(rule.id, at, hit.what, rule.why, rule.fix, severity=rule.severity, secret=hit.secret)
+        found.append((finding, document, () if hit.line else hit.path))
+    return sorted(found, key=lambda each: each[0].key())
 
 
 def _documents(file: str, data: bytes) -> Iterator[Document]:
@@ -167,39 +176,83 @@ def _read(path: str) -> bytes:
     return data
 
 
-def _rendered(options: Options, stack: Stack) -> list[Stream]:
+def _judge_values(options: Options, stack: Stack, wiring: Wiring) -> tuple[list[Finding], int]:
+    """Render all layers, which are of one namespace and one cluster, and judge them; findings stand in the values."""
+    version = options.last("kube-version")
     with helm.choose(options.last("helm")) as engine:
-        version = options.last("kube-version")
         layers = {layer: stack.render(engine, layer, kube_version=version) for layer in stack.layers()}
         sys.stderr.write(f"rendered with {engine.name}\n")
-    # All layers are of one namespace and one cluster.
-    return [{f"<{layer}>": each.manifest.encode("utf-8") for layer, each in layers.items()}]
+        documents = read({_name(layer): each.manifest.encode("utf-8") for layer, each in layers.items()})
+        checked = _checked(documents, wiring)
+        for layer in stack.layers():
+            mine = [each for each in checked if each[1].file == _name(layer)]
+            if mine:
+                _move(mine, Origins(engine, stack, layer, version))
+    return [finding for finding, _, _ in checked], len(documents)
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run `grpo check`; return its exit code. Raises GrpoError for everything that a user can mend."""
-    options = Options("check", argv, with_value=("accelerator", "helm", "kube-version", "format"))
-    if options.has("help"):
-        sys.stdout.write(usage.CHECK_HELP)
-        return EXIT_CLEAN
-    form = options.choice("format", report.FORMATS)
-    accelerator = options.last("accelerator")
-    given = options.all("values") or [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
-    files = [*([paths.accelerator(accelerator)] if accelerator else []), *given]
-    if not files and not options.words:
-        fix = f"{options.command} FILE, {options.command} -f VALUES, or helm template … | {options.command} -"
-        raise UsageError(f"{options.command}: nothing to check: no manifests and no values file", fix=fix)
-    wiring = Wiring(stackvalues.load(files)) if files else None
-    streams = _streams(options.words) if options.words else _rendered(options, Stack.load(files))
+def _name(layer: str) -> str:
+    return f"<{layer}>"
+
+
+def _move(checked: Sequence[Checked], origins: Origins) -> None:
+    """Put findings about rendered objects at the lines of the values that they come from, where there are any."""
+    places = [(identity(document.root.plain()), path) for _, document, path in checked]
+    found = origins.of([*dict.fromkeys(places)], report.progress)
+    for (finding, _, _), place in zip(checked, places, strict=True):
+        if place in found:
+            at, key = found[place]
+            finding.also = [(finding.at, f"rendered from {key}")]
+            finding.at = at
+
+
+def _judge_manifests(words: Sequence[str], wiring: Wiring | None) -> tuple[list[Finding], int]:
+    streams = _streams(words)
     together = [read(each) for each in streams]
     count = sum(map(len, together))
     if not count:
         # A command in front of the pipe has failed, or the path is not the one that is meant.
         names = ", ".join(name for each in streams for name in each)
         raise InputError(f"no Kubernetes objects in {names}", fix="give rendered manifests")
-    findings = [finding for documents in together for finding in check(documents, wiring)]
-    sys.stdout.write(report.write(findings, form))
-    if findings:
-        return EXIT_FINDINGS
-    sys.stderr.write(f"clean: {count} manifest{'s' if count > 1 else ''}\n")
-    return EXIT_CLEAN
+    return [finding for documents in together for finding in check(documents, wiring)], count
+
+
+def _judged(options: Options, files: Sequence[str]) -> tuple[list[Finding], int]:
+    """Return the findings of manifests, those that the values accept left out, and the number of manifests."""
+    if not files:
+        return _judge_manifests(options.words, None)
+    stack, wiring = Stack.load(files), Wiring(stackvalues.load(files))
+    judge_words = bool(options.words)
+    findings, count = _judge_manifests(options.words, wiring) if judge_words else _judge_values(options, stack, wiring)
+    accepted = Ignores(stack.values)
+    # What is given may be a part of what the exception is for.
+    severity = INFO if judge_words else ERROR
+    return [*accepted.left(findings), *accepted.useless_of_objects(severity)], count
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `grpo check`; return its exit code. Raises GrpoError for everything that a user can mend."""
+    options = Options("check", argv, with_value=("accelerator", "helm", "kube-version", *verdict.OPTIONS))
+    if options.has("help"):
+        sys.stdout.write(usage.CHECK_HELP)
+        return EXIT_CLEAN
+    wanted = verdict.Wanted(options)
+    accelerator = options.last("accelerator")
+    given = options.all("values") or [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
+    files = [*([paths.accelerator(accelerator)] if accelerator else []), *given]
+    if not files and not options.words:
+        fix = f"{options.command} FILE, {options.command} -f VALUES, or helm template … | {options.command} -"
+        raise UsageError(f"{options.command}: nothing to check: no manifests and no values file", fix=fix)
+    findings = [] if options.words else wanted.of(lint.lint(files))
+    try:
+        found, count = _judged(options, files)
+    except GrpoError:
+        # What is wrong with the values may be why they cannot be rendered: the reader needs both.
+        if findings:
+            wanted.deliver(findings)
+        raise
+    findings += wanted.of(found)
+    code = wanted.deliver(findings)
+    if not findings:
+        sys.stderr.write(f"clean: {count} manifest{'s' if count > 1 else ''}\n")
+    return code

@@ -26,45 +26,10 @@ if TYPE_CHECKING:
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 
 
-def _files(options: Options) -> list[str]:
-    """Return the values files as given; raise UsageError where there is none or one cannot be meant."""
-    files = options.all("values")
-    if not files and not options.has("accelerator"):
-        raise UsageError(
-            f"{options.command}: no values file is given",
-            fix=f"{options.command} -f values/accelerators/b200.yaml -f RECIPE.yaml -f SITE.yaml",
-        )
-    for name in files:
-        if "," in name:
-            raise UsageError(f"{options.command}: {name!r} has a comma in it", fix="give each file its own -f")
-    return files
-
-
-def _no_words(options: Options, words: list[str]) -> None:
-    if words:
-        fix = f"give a values file with -f {words[0]}" if "." in words[0] else f"see {options.command} --help"
-        raise UsageError(f"{options.command}: {words[0]!r} was not expected", fix=fix)
-
-
 def _lint(argv: list[str]) -> int:
-    from postrender import lint, paths, report
+    from postrender import lintmain
 
-    options = Options("lint", argv, with_value=("accelerator", "format"))
-    if options.has("help"):
-        sys.stdout.write(usage.LINT_HELP)
-        return EXIT_CLEAN
-    _no_words(options, options.words)
-    form = options.choice("format", report.FORMATS)
-    files = _files(options)
-    accelerator = options.last("accelerator")
-    if accelerator is not None:
-        files = [paths.accelerator(accelerator), *files]
-    findings = lint.lint(files)
-    sys.stdout.write(report.write(findings, form))
-    if findings:
-        return EXIT_FINDINGS
-    sys.stderr.write(f"clean: {len(files)} values file{'s' if len(files) > 1 else ''}\n")
-    return EXIT_CLEAN
+    return lintmain.main(argv)
 
 
 def _check(argv: list[str]) -> int:
@@ -78,7 +43,7 @@ def _layers(options: Options) -> tuple[str, ...]:
     from postrender import paths
 
     layer, *more = options.words or ["all"]
-    _no_words(options, more)
+    options.refuse_words(more)
     if layer == "all":
         if options.has("release"):
             fix = "name the layer: grpo render LAYER …"
@@ -111,7 +76,7 @@ def _render(argv: list[str]) -> int:
     asked = _layers(options)
     if options.last("output-dir") == "":
         raise options.wrong("--output-dir is empty, expected a folder")
-    stack = Stack.load(_files(options), accelerator=options.last("accelerator"))
+    stack = Stack.load(options.files(), accelerator=options.last("accelerator"))
     layers = asked or stack.layers()
     with helm.choose(options.last("helm")) as engine:
         rendered = {
@@ -170,10 +135,10 @@ def _diff(argv: list[str]) -> int:
     from postrender import diff, helm, paths
     from postrender.stack import Stack
 
-    _no_words(options, options.words)
+    options.refuse_words(options.words)
     form = options.choice("format", ("text", "json"))
     sides = _sides(options)
-    stacks = {side: Stack.load(_files(options), accelerator=side) for side in sides}
+    stacks = {side: Stack.load(options.files(), accelerator=side) for side in sides}
     namespace, version = _name(options, "namespace") or "default", options.last("kube-version")
     layers = {}
     with helm.choose(options.last("helm")) as engine:
@@ -186,6 +151,12 @@ def _diff(argv: list[str]) -> int:
         sys.stderr.write(f"rendered with {engine.name}\n")
     sys.stdout.write(diff.as_json(layers) if form == "json" else diff.as_text(layers, sides))
     return EXIT_CLEAN
+
+
+def _rules(argv: list[str]) -> int:
+    from postrender import rulebook
+
+    return rulebook.main(argv)
 
 
 def _dead_values(argv: list[str]) -> int:
@@ -212,7 +183,7 @@ def _values(argv: list[str]) -> int:
         return EXIT_CLEAN
     from postrender import manual
 
-    _no_words(options, options.words[1:])
+    options.refuse_words(options.words[1:])
     sys.stdout.write(manual.reference(*options.words))
     return EXIT_CLEAN
 
@@ -256,6 +227,7 @@ _COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "render": _render,
     "diff": _diff,
     "dead-values": _dead_values,
+    "rules": _rules,
     "values": _values,
     "checkpoints": _checkpoints,
     "samples": _samples,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import re
@@ -10,11 +9,11 @@ import tarfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from postrender import tokens, values, yamlio
-from postrender.errors import InputError, RenderError, UnreadableError
+from postrender import flips, tokens, values, yamlio
+from postrender.errors import RenderError, UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from postrender.helm import Engine
     from postrender.location import Location
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
 _DEAD = "moves nothing"
 # How a schema's refusal lists the values that it takes.
 _OFFERED = re.compile(r"value must be one of ((?:'[^']*'(?:, )?)+)")
-# Tried after what is like the value itself: a template may want a number in a text, or a map with a name.
-_TEXTS = ("x", "1", "true", "1Gi", "/x")
-_ENTRIES: tuple[Plain, ...] = ({"x": "y"}, {"x": {"name": "y"}})
-_ITEMS: tuple[Plain, ...] = (["x"], [{"name": "x"}])
 # So many of the values that wait for one switch are named in the text.
 _SHOWN = 3
 
@@ -75,7 +70,7 @@ class _Chart:
 
     def switched(self, path: Path) -> _Chart | None:
         """Return the chart with a boolean turned over, None where Helm refuses that."""
-        change = _changed(self.tree, path, not _at(self.tree, path))
+        change = flips.changed(self.tree, path, not flips.at(self.tree, path))
         try:
             before = self.render(change)
         except RenderError:
@@ -85,13 +80,13 @@ class _Chart:
 
     def verdict(self, path: Path) -> str:
         """Return an empty text for a value that moves something, or why it is listed."""
-        now = _at(self.tree, path)
-        queue = _candidates(now)
+        now = flips.at(self.tree, path)
+        queue = flips.candidates(now)
         offered: list[Plain] = []
         unmoved = False
         while queue:
             try:
-                if self.render(_changed(self.tree, path, queue.pop(0))) != self.before:
+                if self.render(flips.changed(self.tree, path, queue.pop(0))) != self.before:
                     return ""
                 unmoved = True
             except RenderError as error:
@@ -127,7 +122,7 @@ class _Switches:
                     turned = self._turned[other]
                     if turned and not turned.verdict(path):
                         node = self._leaves[other]
-                        return Leaf(_dotted(other), node.plain(), node.key_at, "")
+                        return Leaf(flips.dotted(other), node.plain(), node.key_at, "")
         return None
 
 
@@ -143,14 +138,14 @@ def find(
     merged = values.merge([_defaults(chart), *map(yamlio.load_values, files)], [f"{chart}/values.yaml", *names])
     rendered = engine.render(chart, files)
     probe = _Chart(engine, chart, files, merged.as_helm_merges(), {}, (rendered.manifest, rendered.notes))
-    leaves = list(_leaves(merged.root))
+    leaves = list(flips.leaves(merged.root))
     switches = _Switches(probe, leaves)
     listed: list[Leaf] = []
     for number, (path, node) in enumerate(leaves, 1):
         why = switches.verdicts[path] if path in switches.verdicts else probe.verdict(path)
         if why:
             listed.append(
-                Leaf(_dotted(path), node.plain(), node.key_at, why, switches.of(path) if why == _DEAD else None)
+                Leaf(flips.dotted(path), node.plain(), node.key_at, why, switches.of(path) if why == _DEAD else None)
             )
         progress(number, len(leaves))
     nothing = tuple(leaf for leaf in listed if leaf.why == _DEAD)
@@ -170,60 +165,6 @@ def _defaults(chart: str) -> Node:
         fix = "give the folder of a chart, or its package"
         raise UnreadableError(f"{chart}: no chart with a values.yaml", fix=fix) from error
     return yamlio.values_from_bytes(data, f"{chart}/values.yaml")
-
-
-def _leaves(node: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
-    """Yield every scalar, and every empty map or list, with its path."""
-    if isinstance(node.value, dict) and node.value:
-        for key, child in node.value.items():
-            yield from _leaves(child, (*path, key))
-    elif isinstance(node.value, list) and node.value:
-        for position, child in enumerate(node.value):
-            yield from _leaves(child, (*path, position))
-    elif path:
-        yield path, node
-
-
-def _candidates(value: Plain) -> list[Plain]:
-    """Return other values, the likeliest to be accepted first."""
-    if isinstance(value, bool):
-        return [not value]
-    if isinstance(value, (int, float)):
-        return [value + 1, value - 1, value * 2]
-    if isinstance(value, str):
-        own = [value + "1" if value[-1:].isdigit() else value + "x"] if value else []
-        return [*own, *(text for text in _TEXTS if text != value)]
-    if isinstance(value, dict):
-        return list(_ENTRIES)
-    return list(_ITEMS) if isinstance(value, list) else ["x", 1, True, *_ENTRIES, *_ITEMS]
-
-
-def _at(tree: Plain, path: Path) -> Plain:
-    for part in path:
-        tree = tree[part]
-    return tree
-
-
-def _changed(tree: Mapping[str, Any], path: Path, value: Plain) -> dict[str, Any]:
-    """Return the values that change one leaf; a list is given whole, because Helm replaces lists."""
-    keys = next((path[:depth] for depth, part in enumerate(path) if isinstance(part, int)), path)
-    if keys != path:
-        whole = copy.deepcopy(_at(tree, keys))
-        inside = whole
-        for part in path[len(keys) : -1]:
-            inside = inside[part]
-        inside[path[-1]] = value
-        value = whole
-    for key in reversed(keys):
-        value = {key: value}
-    if not isinstance(value, dict):
-        raise InputError("expected a path of at least one key")
-    return value
-
-
-def _dotted(path: Path) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
 
 
 def as_text(result: Result) -> str:

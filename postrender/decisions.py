@@ -37,13 +37,14 @@ class Decisions:
         """Return a list whose entries have names: what lacks stands in front, in its order, the rest where it was."""
         result = list(there)
         lacking = []
+        # Of two entries with one name Kubernetes uses the last.
+        found = {str(each.get(key)): at for at, each in enumerate(there) if isinstance(each, dict)}
         for entry in wanted:
-            found = [at for at, each in enumerate(there) if isinstance(each, dict) and each.get(key) == entry[key]]
-            if not found:
+            at = found.get(entry[key])
+            if at is None:
                 lacking.append(entry)
-            # Of two entries with one name Kubernetes uses the last.
-            elif there[found[-1]] != entry and self.replaces(f"{place}[{entry[key]}]", there[found[-1]], entry):
-                result[found[-1]] = entry
+            elif there[at] != entry and self.replaces(f"{place}[{entry[key]}]", there[at], entry):
+                result[at] = entry
         return [*lacking, *result]
 
     def entries(self, place: str, there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,19 @@ if TYPE_CHECKING:
 # This chart reads every section, so its schema refuses whatever one of the other three refuses: a test compares them
 # keyword by keyword. Compiling all four would double the time that a clean run takes.
 _STRICTEST = "grpo-job"
+# What leaves a run that can be judged all the same.
+_HARMLESS = frozenset(
+    f"values/{name}"
+    for name in (
+        "unknown-key",
+        "wrong-prefix",
+        "dotted-key",
+        "token",
+        "boolean-key",
+        "inexact-number",
+        "covered-by-overlay",
+    )
+)
 
 
 def lint(files: Sequence[str]) -> list[Finding]:
@@ -39,7 +52,11 @@ def lint(files: Sequence[str]) -> list[Finding]:
 
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
-    found += [*_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST))), *_run(merged)]
+    found += [*_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
+    if all(finding.rule in _HARMLESS for finding in found):
+        # Of values that are none, whatever follows from them would be said too.
+        told = {(finding.at.file, finding.at.line) for finding in found}
+        found += [finding for finding in _run(merged) if (finding.at.file, finding.at.line) not in told]
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
@@ -75,7 +92,10 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
         trees.append(tree)
     if len(profiles - {""}) != 1 or _may_be_covered(trees, merged):
         return False
-    return Schema(paths.plain_schema()).is_valid(merged) and not _judged(merged) and not _ignores(merged)
+    if not Schema(paths.plain_schema()).is_valid(merged) or _judged(merged):
+        return False
+    # What is accepted and not found is a finding.
+    return not merged["checks"]["ignore"]
 
 
 def _judged(tree: Mapping[str, Any]) -> list[tuple[ValuesRule, Said]]:
@@ -90,12 +110,6 @@ def _judged(tree: Mapping[str, Any]) -> list[tuple[ValuesRule, Said]]:
         # The schema says which versions there are.
         return []
     return judge_run(Effective(tree), RULES)
-
-
-def _ignores(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    checks = tree.get("checks")
-    ignored = checks.get("ignore") if isinstance(checks, dict) else None
-    return ignored if isinstance(ignored, dict) else {}
 
 
 def _may_be_covered(trees: Sequence[Mapping[str, Any]], merged: Mapping[str, Any]) -> bool:
@@ -228,20 +242,15 @@ def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
 
 def _run(merged: Values) -> Iterator[Finding]:
     """Judge the run, where the values say enough of one. What is ignored and not found is a finding itself."""
-    from postrender import values
+    from postrender import ignores, values
     from postrender.written import Written
 
     tree = values.without_nulls(values.overlay(defaults(), merged.as_helm_merges()))
     if not (_has_accelerator(merged) and merged.get("job.version") is not None):
         return
-    ignored, seen = {name for name, reason in _ignores(tree).items() if reason}, set()
-    written = Written.of(merged)
-    for rule, said in _judged(tree):
-        if rule.id in ignored:
-            seen.add(rule.id)
-        else:
-            yield _finding(rule, said, written)
-    yield from _useless(merged, ignored - seen)
+    accepted, written = ignores.Ignores(merged), Written.of(merged)
+    yield from accepted.left(_finding(rule, said, written) for rule, said in _judged(tree))
+    yield from accepted.useless_of_values()
 
 
 def _finding(rule: ValuesRule, said: Said, written: Written) -> Finding:
@@ -257,21 +266,6 @@ def _finding(rule: ValuesRule, said: Said, written: Written) -> Finding:
         also=also if not said.keys else (),
         proposed=proposed,
     )
-
-
-def _useless(merged: Values, ignored: set[str]) -> Iterator[Finding]:
-    from postrender.rules import every, objects
-
-    of_values, of_objects = {rule.id for rule in every.RULES}, {rule.id for rule in objects.RULES}
-    for name in sorted(ignored - of_objects):
-        known = name in of_values
-        yield Finding(
-            "checks/ignored-nothing",
-            merged.at(("checks", "ignore", name)),
-            f"{name} finds nothing here" if known else f"no rule is called {name}",
-            "An exception that nobody needs hides the next mistake of its kind.",
-            "remove the line" if known else "grpo rules lists them",
-        )
 
 
 def _is_said_already(problem: Problem, merged: Values) -> bool:

@@ -71,3 +71,26 @@ class Options:
         if value not in choices:
             raise self.wrong(f"--{name} is {value!r}, expected one of {', '.join(choices)}", near=value, known=choices)
         return value
+
+    def words_of(self, name: str) -> list[str]:
+        """Return the words of an option that takes several, by commas or by standing more than once."""
+        return [word for value in self.all(name) for word in value.split(",")]
+
+    def refuse_words(self, words: Sequence[str]) -> None:
+        """Raise UsageError where there is a word that no option takes."""
+        if words:
+            fix = f"give a values file with -f {words[0]}" if "." in words[0] else f"see {self.command} --help"
+            raise UsageError(f"{self.command}: {words[0]!r} was not expected", fix=fix)
+
+    def files(self) -> list[str]:
+        """Return the values files as given; raise UsageError where there is none or one cannot be meant."""
+        files = self.all("values")
+        if not files and not self.has("accelerator"):
+            raise UsageError(
+                f"{self.command}: no values file is given",
+                fix=f"{self.command} -f values/accelerators/b200.yaml -f RECIPE.yaml -f SITE.yaml",
+            )
+        for name in files:
+            if "," in name:
+                raise UsageError(f"{self.command}: {name!r} has a comma in it", fix="give each file its own -f")
+        return files

@@ -43,11 +43,6 @@ def plain_schema() -> str:
     return os.path.join(data_root(), "schemas", "plain.schema.json")
 
 
-def wiring_schema() -> str:
-    """Return the path of the schema of the sections that wiring follows from."""
-    return os.path.join(data_root(), "schemas", "wiring.schema.json")
-
-
 def defaults(layer: str) -> str:
     """Return the path of the values.yaml of one layer's chart."""
     return os.path.join(chart(layer), "values.yaml")
@@ -91,9 +86,25 @@ def catalogue(framework: str, name: str) -> str:
     return os.path.join(data_root(), "schemas", "catalogues", framework, f"{name}.yaml")
 
 
+def is_catalogue(framework: str, name: str) -> bool:
+    """Say whether there is such a file."""
+    return os.path.isfile(catalogue(framework, name))
+
+
 def catalogues(framework: str) -> list[str]:
     """Return the versions of a framework whose keys are known, oldest first."""
     folder = os.path.dirname(catalogue(framework, ""))
     found = os.listdir(folder) if os.path.isdir(folder) else []
-    versions = (name.removesuffix(".yaml") for name in found if name.strip("v")[0].isdigit())
+    versions = (name.removesuffix(".yaml") for name in found if name.strip("v")[:1].isdigit())
     return sorted(versions, key=lambda version: [int(part) for part in version.strip("v").split(".")])
+
+
+def example(rule: str, name: str) -> str | None:
+    """Return the path of an example of a rule, its test's; None where there is none, as in a wheel."""
+    path = os.path.join(data_root(), "tests", "rules", *rule.split("/"), f"{name}.yaml")
+    return path if os.path.isfile(path) else None
+
+
+def is_packaged(path: str) -> bool:
+    """Say whether a values file is one of those that come with the package, which an update replaces."""
+    return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)

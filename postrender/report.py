@@ -1,4 +1,4 @@
-"""Write findings for people, for programs and for GitHub's annotations."""
+"""Write findings for people, for programs, for annotations and for the test reports of CI."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from postrender.finding import Finding
     from postrender.location import Location
 
-FORMATS = ("text", "json", "github")
+FORMATS = ("text", "json", "github", "sarif", "junit")
+# What these find is told by the findings themselves; the other domains have rules with a page.
+_WITHOUT_PAGE = ("values/", "checks/")
 _BAR = 30
 _lines: dict[str, list[str]] = {}
 
@@ -29,10 +31,21 @@ def progress(done: int, of: int) -> None:
         sys.stderr.flush()
 
 
-def write(findings: Sequence[Finding], form: str) -> str:
-    """Return the report in one of FORMATS, with a newline at its end; empty text where there is nothing to say."""
+def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
+    """Return the report in one of FORMATS, with a newline at its end; text is empty where there is nothing to say.
+
+    `fail_on` is the least severity that is a failure, which one of the forms tells from the others.
+    """
     if form == "json":
         return _json(findings)
+    if form == "sarif":
+        from postrender import sarif
+
+        return sarif.write(findings)
+    if form == "junit":
+        from postrender import junit
+
+        return visible(junit.write(findings, fail_on))
     if form == "github":
         return tokens.mask("".join(_github(finding) for finding in findings))
     return _text(findings)
@@ -60,7 +73,8 @@ def _block(finding: Finding) -> str:
     mark = "" if finding.severity == ERROR else f"{finding.severity}: "
     also = "".join(f"  also: {at} {key}\n" for at, key in finding.also)
     head = f"{finding.at}: {mark}{finding.what}  [{finding.rule}]\n"
-    return f"{head}{source}{also}  why: {finding.why}\n  fix: {finding.fix}\n"
+    see = "" if finding.rule.startswith(_WITHOUT_PAGE) else f"  see: grpo rules {finding.rule}\n"
+    return f"{head}{source}{also}  why: {finding.why}\n  fix: {finding.fix}\n{see}"
 
 
 def excerpt(at: Location) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import blocks, pods, quoted, splice, stream, wire
+from postrender import blocks, pods, quoted, splice, stream, tokens, wire, yamlfast
 from postrender.decisions import FAIL
 from postrender.errors import InputError
 from postrender.location import Location
@@ -20,14 +20,11 @@ if TYPE_CHECKING:
     from postrender.wiring import Wiring
 
 
-# One of these is in the text of every target; the second ones for lists of objects, whose kinds are not at the margin.
-_WORDS = (pods.GPU.encode(), *(kind.encode() for kind in pods.RAY))
-
-
-# Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does.
+# One of these is in the text of every target, or a kind that an option names; the second one begins the kinds of Ray.
+_WORDS = (pods.GPU.encode(), b"Ray")
+# Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does, a list may hold one.
 _ENCODED = "binaryData"
-
-
+_WHOLE = ("Secret", *pods.HOLDERS)
 _DOMAIN = "ComputeDomain"
 
 
@@ -61,6 +58,7 @@ class Rewriter:
         self._wiring = wiring
         self._options = options
         self._gate = gate
+        self._words = stream.Words(data, (*_WORDS, *(kind.encode() for kind in options.templates)))
         self._documents: list[Document] = []
         self._texts: list[str] = []
         self._items: list[Item] = []
@@ -87,12 +85,10 @@ class Rewriter:
 
     def _is_candidate(self, document: Document) -> bool:
         """Say whether a document may hold a target; bytes are searched, as most documents need not be read."""
-        kind = _kind(document)
-        if kind in pods.RAY or kind in self._options.templates:
-            return True
-        if kind is not None and not pods.is_known(kind):
+        if not self._words.are_in(document.start, document.end):
             return False
-        return any(document.data.find(word, document.start, document.end) >= 0 for word in _WORDS)
+        kind = _kind(document)
+        return kind is None or pods.is_known(kind) or kind in self._options.templates
 
     def _wire(self, document: Document) -> None:
         text = self._texts[-1] if self._gate else document.text()
@@ -138,14 +134,14 @@ class Rewriter:
     def _read(self, document: Document) -> None:
         """Read a document that is no target: only which object it is, where that suffices to judge it.
 
-        The last one is read in full, as a stream that was cut off ends in it; so are Secrets, whose data hide text.
+        The last one is read in full, as a stream that was cut off ends in it; so are objects whose data hide text.
         """
-        from postrender import heads, tokens, yamlfast
+        from postrender import heads
 
         text = self._texts[-1]
         whole = document.end == len(self._data) or tokens.may_be_hidden(text)
         value = None if whole else heads.read(text)
-        if value is None or value["kind"] == "Secret" or _ENCODED in text:
+        if value is None or value["kind"] in _WHOLE or (value["kind"] == "ConfigMap" and _ENCODED in text):
             try:
                 value = yamlfast.parse(text)
             except ValueError:

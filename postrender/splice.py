@@ -31,30 +31,34 @@ class _ClosedError(Exception):
 
 def same(left: Plain, right: Plain) -> bool:
     """Say whether two values are equal and of the same types: 1, 1.0 and true are three values."""
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(same, left, right))
-    return bool(left == right)
+    return bool(left == right) and _has_types(left, right)
+
+
+def _has_types(found: Plain, wanted: Plain) -> bool:
+    """Say whether a value that equals another one is of its types; what equals a text is one."""
+    if isinstance(wanted, dict):
+        return all(isinstance(value, str) or _has_types(found[key], value) for key, value in wanted.items())
+    return all(map(_has_types, found, wanted)) if isinstance(wanted, list) else type(found) is type(wanted)
 
 
 def _is(found: Plain, before: Plain, after: Plain) -> bool:
     """Say whether what is read is what was asked for; types count where something has changed."""
-    if before == after:
+    return bool(found == after) and _has_new_types(found, before, after)
+
+
+def _has_new_types(found: Plain, before: Plain, after: Plain) -> bool:
+    if before is after or before == after:
         # Text that nobody touched reads as it did.
-        return bool(found == after)
-    if isinstance(before, dict) and isinstance(after, dict) and isinstance(found, dict):
-        return found.keys() == after.keys() and all(
-            _is(found[key], before[key], value) if key in before else same(found[key], value)
+        return True
+    if isinstance(before, dict) and isinstance(after, dict):
+        return all(
+            _has_new_types(found[key], before[key], value) if key in before else _has_types(found[key], value)
             for key, value in after.items()
         )
-    if isinstance(before, list) and isinstance(after, list) and isinstance(found, list) and len(found) == len(after):
+    if isinstance(before, list) and isinstance(after, list) and len(after) >= len(before):
         new = len(after) - len(before)
-        if new >= 0:
-            return all(map(same, found[:new], after[:new])) and all(map(_is, found[new:], before, after[new:]))
-    return same(found, after)
+        return _has_types(found[:new], after[:new]) and all(map(_has_new_types, found[new:], before, after[new:]))
+    return _has_types(found, after)
 
 
 def edited(
@@ -68,7 +72,8 @@ def edited(
 ) -> str:
     """Return the text that reads as `after`, where `text` reads as `before`.
 
-    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one where the fast scanner does not do.
+    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one (`blocks.is_plain`) where the fast
+    scanner does not do.
     Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
     root = blocks.scan(text) if plain else None
@@ -102,7 +107,8 @@ def _apply(text: str, edits: list[Edit]) -> str:
 
 def _edits(text: str, root: Spot, before: Plain, after: Plain) -> list[Edit]:
     editor = _Editor(text)
-    editor.walk(root, before, after)
+    if before != after:
+        editor.walk(root, before, after)
     return list(editor.edits.values())
 
 
@@ -115,9 +121,7 @@ class _Editor:
         self.edits: dict[tuple[int, int], Edit] = {}
 
     def walk(self, spot: Spot, before: Plain, after: Plain, *, flow: bool = False) -> None:
-        """Compare, and go down to where the two differ; `flow` says that the value stands in braces or brackets."""
-        if before == after:
-            return
+        """Go down to where two values differ; `flow` says that the value stands in braces or brackets."""
         if isinstance(before, dict) and isinstance(after, dict) and before and before.keys() <= after.keys():
             self._walk_map(spot, before, after, flow or spot.flow)
         elif isinstance(before, list) and isinstance(after, list) and before and len(after) >= len(before):
@@ -131,7 +135,7 @@ class _Editor:
         if spot.has("<<") and (new or not all(map(spot.has, before))):
             raise SpliceError("a map that must be edited is merged from another one by <<", fix="write its entries out")
         for key, value in before.items():
-            if value == after[key]:
+            if value is after[key] or value == after[key]:
                 continue
             if not spot.has(key):
                 raise SpliceError(f"the key {key} cannot be found in the text")
@@ -147,7 +151,7 @@ class _Editor:
             raise SpliceError("a list has not as many items as it reads to have")
         new = after[: len(after) - len(before)]
         for number, (old, wanted) in enumerate(zip(before, after[len(new) :], strict=True)):
-            if old != wanted:
+            if old is not wanted and old != wanted:
                 self.walk(spot.item(number), old, wanted, flow=flow)
         if new and flow:
             self._put(spot.start + 1, spot.start + 1, quoted.flow(new)[1:-1] + ", ")

@@ -10,7 +10,8 @@ from postrender import paths, values
 from postrender.errors import RenderError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from postrender.helm import Engine, Rendered
     from postrender.values import Values
@@ -57,8 +58,12 @@ class Stack:
         namespace: str = "default",
         kube_version: str | None = None,
         notes: bool = False,
+        change: Mapping[str, Any] | None = None,
     ) -> Rendered:
-        """Render one layer; its release has the README's name unless told otherwise. Raises as Engine.render does."""
+        """Render one layer; its release has the README's name unless told otherwise. Raises as Engine.render does.
+
+        `change` is laid over the files.
+        """
         try:
             return engine.render(
                 paths.chart(layer),
@@ -67,6 +72,7 @@ class Stack:
                 namespace=namespace,
                 kube_version=kube_version,
                 notes=notes,
+                values=change,
             )
         except RenderError as error:
             if not error.is_of_schema:

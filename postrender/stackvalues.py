@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from postrender import paths, textio, values, yamlfast
-from postrender.errors import InputError, InstallationError
+from postrender import textio, values, yamlfast
+from postrender.errors import InputError
+from postrender.wiringschema import SCHEMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,15 +22,14 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     Raises UnreadableError and InputError as `values.load` does, and InputError where a key is misspelt, missing or of
     the wrong type.
     """
-    known = _packaged(paths.wiring_schema())
-    names = known["propertyNames"]["enum"]
-    others = frozenset(names) - known["properties"].keys()
+    names = SCHEMA["propertyNames"]["enum"]
+    others = frozenset(names) - SCHEMA["properties"].keys()
     trees = [yamlfast.load(_without(textio.read_bytes(file), others)) for file in files]
     profiles = {values.profile_name(tree or {}) for tree in trees} - {""}
     if None in trees or len(profiles) > 1:
         # Something that only the full reader knows, or that it can point at.
         trees = [values.load(files).as_helm_merges()]
-    merged = known["default"]
+    merged = SCHEMA["default"]
     for tree in trees:
         merged = values.overlay(merged, tree or {})
     for name in merged:
@@ -40,13 +40,13 @@ def load(files: Sequence[str]) -> dict[str, Any]:
                 fix=f"it may be one of {', '.join(names)}",
             )
     whole = values.without_nulls(merged)
-    sections = {name: whole[name] for name in known["properties"] if name in whole}
+    sections = {name: whole[name] for name in SCHEMA["properties"] if name in whole}
     if not sections.get("accelerator"):
         raise InputError(
             "no accelerator profile among the values",
             fix="give --values values/accelerators/b200.yaml (or h200.yaml) before the other files",
         )
-    wrong = misfit(sections, {"type": "object", **known})
+    wrong = misfit(sections, SCHEMA)
     if wrong is not None:
         path, reason = wrong
         raise InputError(
@@ -74,16 +74,8 @@ def _without(data: bytes, sections: frozenset[str]) -> bytes:
     return b"\n".join(kept)
 
 
-def _packaged(path: str) -> dict[str, Any]:
-    """Read a file that belongs to this package."""
-    tree = yamlfast.parse(textio.read_bytes(path).decode("utf-8"))
-    if not isinstance(tree, dict):
-        raise InstallationError(f"{path} is damaged", fix="install grpo-charts again")
-    return tree
-
-
 def misfit(value: Plain, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str] | None:
-    """Return the path of the first value that schemas/wiring.schema.json does not allow, and why; None if all fits."""
+    """Return the path of the first value that a schema like SCHEMA does not allow, and why; None if all fits."""
     kind = schema.get("type", "")
     if type(value) is not _TYPES.get(kind, type(value)):
         return path, f"expected {'a map' if kind == 'object' else f'a value of type {kind}'}"

@@ -7,7 +7,7 @@ from postrender.location import Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Final
 
     from postrender.plain import Plain
@@ -90,6 +90,29 @@ class Document:
         """Return an error of this document's text with the line in the stream."""
         inner = error.at.line - 1 if error.at else 0
         return type(error)(error.message, at=Location(self.name, self.line + inner), fix=error.fix)
+
+
+class Words:
+    """Find the documents that hold one of some words; they are asked for in order, so that every byte is read once."""
+
+    __slots__ = ("_data", "_places")
+
+    def __init__(self, data: bytes, words: Iterable[bytes]) -> None:
+        self._data = data
+        self._places = {word: self._find(word, 0) for word in words}
+
+    def are_in(self, start: int, end: int) -> bool:
+        """Say whether a word begins between two offsets, of which the first is not in front of the last one's."""
+        for word, at in self._places.items():
+            if at < start:
+                self._places[word] = self._find(word, start)
+            if self._places[word] < end:
+                return True
+        return False
+
+    def _find(self, word: bytes, start: int) -> int:
+        at = self._data.find(word, start)
+        return at if at >= 0 else len(self._data)
 
 
 def split(data: bytes) -> Iterator[Document]:

@@ -25,9 +25,9 @@ _SETS = {
 }
 _shapes: dict[str, str] = {}
 _ESCAPED = frozenset("xuU\n\r")
-_LONG = 3
-# What the patterns begin with, and the rest of each.
-_known: dict[str, tuple[list[str], str]] = {}
+# Of each pattern what `_starts` returns, and what `_beginnings` returns of all.
+_known: dict[str, tuple[str, tuple[str, ...], str]] = {}
+_groups: dict[str, list[str]] = {}
 
 
 class Token:
@@ -66,44 +66,50 @@ def _entry(file: str, at: int, line: str) -> tuple[str, str]:
     return name, text.replace("\0", "'")
 
 
-def _starts(pattern: str) -> tuple[list[str], str]:
-    """Return the texts with which every match begins, and the rest of the pattern."""
+def _starts(pattern: str) -> tuple[str, tuple[str, ...], str]:
+    """Return what all matches begin with, texts of one length of which each begins with one, and the rest."""
     at = 0
     while at < len(pattern) and (pattern[at] in _WORD or pattern[at] == "-"):
         at += 1
-    starts, rest = [pattern[:at]], pattern[at:]
+    shared, rest = pattern[:at], pattern[at:]
     inner, closed, behind = rest[1:].partition("]")
     if rest[:1] == "[" and closed and inner.isalpha() and behind[:1] not in ("{", "*", "+", "?"):
         # One letter of a few, as in gh[pousr]_.
-        more, rest = _starts(behind)
-        return [f"{starts[0]}{letter}{each}" for letter in inner for each in more], rest
+        _, more, rest = _starts(behind)
+        return shared, tuple(f"{shared}{letter}{each}" for letter in inner for each in more), rest
     if rest[:1] in ("{", "*", "+", "?", "|"):
-        return [starts[0][:-1]], ""
-    return starts, rest
+        return shared[:-1], (shared[:-1],), ""
+    return shared, (shared,), rest
+
+
+def _beginnings() -> dict[str, list[str]]:
+    """Return the patterns by a text that all their matches begin with, the same for as many as can have one."""
+    patterns = shapes().values()
+    if not _groups:
+        for pattern in patterns:
+            _known[pattern] = _starts(pattern.removeprefix("\\b"))
+        for pattern in sorted(_known, key=lambda each: len(_known[each][0])):
+            shared = _known[pattern][0]
+            _groups.setdefault(next(filter(shared.startswith, _groups), shared), []).append(pattern)
+    return _groups
 
 
 def _may_match(pattern: str, text: str) -> bool:
     """Say whether a text holds what may match: looking for it costs far less than loading `re` and compiling."""
     boundary = pattern.startswith("\\b")
-    if pattern not in _known:
-        _known[pattern] = _starts(pattern.removeprefix("\\b"))
-    starts, rest = _known[pattern]
-    # One search for all of xoxa-, xoxb- …; shorter beginnings are too common to tell anything.
-    if len(starts) > 1 and len(starts[0]) > _LONG and starts[0][:_LONG] not in text:
-        return False
+    shared, starts, rest = _known[pattern]
     name, _, count = rest.rstrip("}").rpartition("{")
     allowed, least = _SETS.get(name), count.rstrip(",")
-    for start in starts:
-        at = text.find(start)
-        while at >= 0:
-            end = at + len(start)
-            if not boundary or not at or text[at - 1] not in _WORD:
-                if allowed is None or not least.isdecimal():
-                    return True
-                following = text[end : end + int(least)]
-                if len(following) == int(least) and allowed.issuperset(following):
-                    return True
-            at = text.find(start, at + 1)
+    at = text.find(shared)
+    while at >= 0:
+        if text.startswith(starts, at) and not (boundary and at and text[at - 1] in _WORD):
+            if allowed is None or not least.isdecimal():
+                return True
+            end = at + len(starts[0])
+            following = text[end : end + int(least)]
+            if len(following) == int(least) and allowed.issuperset(following):
+                return True
+        at = text.find(shared, at + 1)
     return False
 
 
@@ -119,14 +125,17 @@ def may_be_hidden(text: str) -> bool:
 
 def suspects(text: str) -> bool:
     """Say whether a text may hold a secret; False is certain, and far cheaper for a long text than for its parts."""
-    return any(_may_match(pattern, text) for pattern in shapes().values())
+    groups = _beginnings().items()
+    return any(begin in text and any(_may_match(each, text) for each in patterns) for begin, patterns in groups)
 
 
 def _matches(text: str) -> Iterator[tuple[str, Match[str]]]:
+    if not suspects(text):
+        return
+    import re
+
     for name, pattern in shapes().items():
         if _may_match(pattern, text):
-            import re
-
             for match in re.finditer(pattern, text):
                 yield name, match
 

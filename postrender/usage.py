@@ -6,10 +6,11 @@ HELP = """\
 usage: grpo COMMAND …
 
   lint         judge values files: what Helm would refuse, misread or ignore, with the line to edit
-  check        judge manifests, of any chart or rendered from values, by the rules of the post-renderer's gate
+  check        judge manifests, of any chart or rendered from values
   render       print what the charts render to, with a helm executable or the Helm inside helm-python-sdk
   diff         show how the rendered stack differs between accelerators
   dead-values  list the values of any chart that change nothing
+  rules        list what lint and check judge by, or say all about one rule: grpo rules [ID]
   values       print what each value means: grpo values [SECTION]
   checkpoints  list the checkpoints of a run: whole or not, how large, how good, what a resume takes
   samples      show what a training step generated, with its rewards
@@ -29,31 +30,50 @@ RENDERING_HELP = """\
   --namespace NAME        namespace of the releases (default: default)
   --kube-version VERSION  Kubernetes version that the charts see
 """
+JUDGING_HELP = """\
+  --format FORM           text (default), json, github, sarif or junit
+  --fail-on SEVERITY      exit with 1 for findings of this severity or a worse one: error (default), warning or info
+  --select ID|DOMAIN      tell findings of this rule, or of these rules, only; more than one with commas
+"""
 LINT_HELP = f"""\
 usage: grpo lint -f FILE … [options]
 
 Judge values files without rendering them: spelling, types and forms by the charts' schemas, what Helm misreads,
-and secrets. What several values say together is judged when a chart renders.
+secrets, and then the run that they describe, by the rules of its training framework and version.
 
-{FILES_HELP}  --format FORM           text (default), json or github
+{FILES_HELP}{JUDGING_HELP}\
+  --fix                   show the changes that findings propose, ask, and write them into your own files
+  --yes                   with --fix: do not ask
+  --explain ID            print what a rule judges, why, and what to do, as grpo rules ID does
+
+A finding that is meant stands under checks.ignore of the values, with the reason.
 """
 CHECK_HELP = f"""\
 usage: grpo check FILE|DIR|- … [-f VALUES …] [options]
        grpo check -f VALUES … [options]
 
-Judge manifests by the rules by which grpo-post-render refuses a stream: interfaces and NCCL's table of another machine,
-GPU container not first, entries and objects that stand twice, secrets, folders of the driver without a test. All pods
-of all objects are judged. Without values files the rules about the stack's own machine have nothing to compare with;
-without manifests the layers are rendered from the values.
+Judge manifests; grpo rules lists by what. Among it are the rules by which grpo-post-render refuses a stream: interfaces
+and NCCL's table of another machine, GPU container not first, entries and objects that stand twice, secrets, folders of
+the driver without a test. All pods of all objects are judged. Without values files the rules about the stack's own
+machine have nothing to compare with; without manifests the values are judged as grpo lint does, and then the layers
+that are rendered from them.
 
   FILE|DIR|-              manifests: a file, all .yaml, .yml and .json of a folder and those below it, or stdin
 {FILES_HELP}  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
   --kube-version VERSION  Kubernetes version that the charts see
-  --format FORM           text (default), json or github
-
+{JUDGING_HELP}
 A file, and the files of one folder, are what is installed together: only there an object must not stand twice.
 Helm 3 gives hooks to no post-renderer; they are judged so:
   helm template … | grpo-post-render --values FILE … | grpo check -f FILE … -
+A finding that is meant stands under checks.ignore of the values, with the reason.
+"""
+RULES_HELP = """\
+usage: grpo rules [ID|DOMAIN …] [options]
+
+List the rules by which grpo lint and grpo check judge, of one domain (such as nemo-rl) where one is named. For an id
+print what the rule judges, why, what to do, from which source it is, and for which versions of the framework.
+
+  --format FORM           text (default) or json
 """
 RENDER_HELP = f"""\
 usage: grpo render [LAYER] -f FILE … [options]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from postrender import pods
+from postrender import pods, transforms
 from postrender.decisions import FAIL, Decisions
-from postrender.transforms import Target, checknode, claims, environment, interfaces, placement, volumes
+from postrender.transforms import Target
 from postrender.wiring import FORMAT
 
 TYPE_CHECKING = False
@@ -82,23 +82,41 @@ class Wired:
         return str(metadata.get("name") or metadata.get("generateName") or "")
 
 
-def clone(value: Plain) -> Plain:
-    """Return a deep copy of plain data."""
-    if isinstance(value, dict):
-        return {key: clone(item) for key, item in value.items()}
-    return [clone(item) for item in value] if isinstance(value, list) else value
-
-
 def wire(document: Plain, wiring: Wiring, options: Options) -> tuple[Plain, list[Wired]]:
-    """Return the wired copy of a document, and what was done to each of its objects that has pods."""
-    if not any(pods.pods(item, options.templates) for _, item in pods.objects(document)):
-        return document, []
-    after = clone(document)
+    """Return the wired copy of a document, and what was done to each of its objects that has pods.
+
+    The copy shares with the document what is not changed, which makes them quick to compare.
+    """
+    holder = {"": document}
     done = []
-    for (path, item), (_, original) in zip(pods.objects(after), pods.objects(document), strict=True):
-        if found := pods.pods(item, options.templates):
-            done.append(_wire_object(Wired(path, item, found), original, wiring, options))
-    return after, done
+    for path, original in pods.objects(document):
+        if found := pods.pods(original, options.templates):
+            for pod in found:
+                _own_pod(_own(holder, ("", *path, *pod.path)))
+            item = _own(holder, ("", *path))
+            _own(item, ("metadata",))
+            done.append(_wire_object(Wired(path, item, pods.pods(item, options.templates)), original, wiring, options))
+    return holder[""], done
+
+
+def _own(holder: Plain, path: Path) -> Plain:
+    """Give a copy the maps and lists on a path for its own, where it shares them; return the last of them."""
+    for part in path:
+        there: Plain = pods.mapping(holder).get(part) if isinstance(part, str) else holder[part]
+        if not isinstance(there, (dict, list)):
+            return None
+        holder[part] = there.copy()
+        holder = holder[part]
+    return holder
+
+
+def _own_pod(template: dict[str, Any]) -> None:
+    """Give a pod template for its own what transforms change in place."""
+    _own(template, ("metadata",))
+    for kind in ("initContainers", "containers"):
+        containers = _own(template, ("spec", kind))
+        for at in range(len(pods.sequence(containers))):
+            _own(containers, (at, "resources"))
 
 
 def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, options: Options) -> Wired:
@@ -150,13 +168,13 @@ def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target
 
 def _apply(target: Target, options: Options) -> None:
     if target.whole:
-        interfaces.apply(target)
-        placement.apply(target)
-        volumes.apply(target)
-        claims.apply(target)
-    environment.apply(target, init_containers=options.init_containers)
+        transforms.add_interfaces(target)
+        transforms.add_placement(target)
+        transforms.add_volumes(target)
+        transforms.add_claims(target)
+    transforms.add_variables(target, init_containers=options.init_containers)
     if target.whole:
-        checknode.apply(target)
+        transforms.add_check(target)
 
 
 def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def parse(text: str) -> Plain:
 
     Words that YAML 1.1 reads differently stay text, and of two equal keys the last one counts.
     """
-    if "\n..." in text or "\n%" in text or text[:1] in ("%", "\ufeff") or " " * 1000 in text or _is_deep(text):
+    if "\n..." in text or "\n%" in text or text[:1] in ("%", "\ufeff") or _is_deep(text):
         raise ValueError("not for this reader")
     data = text.encode("utf-8")
     if len(data.translate(None, _CONTROL)) != len(data):
@@ -76,9 +76,13 @@ def parse(text: str) -> Plain:
 
 
 def _is_deep(text: str) -> bool:
-    """Say whether a line may nest hundreds of lists or keys in each other."""
-    long = (line for line in text.split("\n") if len(line) > _LONG)
-    return any(line.count("- ") + line.count("-  ") + line.count("? ") > _LONG // 4 for line in long)
+    """Say whether a line is indented by hundreds of levels, or may nest as many lists or keys in each other."""
+    lines = text.split("\n")
+    if max(map(len, lines)) < _LONG:
+        return False
+    long = [line for line in lines if len(line) >= _LONG]
+    marks = (line.count("- ") + line.count("-  ") + line.count("? ") for line in long)
+    return any(" " * _LONG in line for line in long) or max(marks) > _LONG // 4
 
 
 def _bodies(text: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 # At build time, for its RE2-like engine of patterns, which postrender.schema does not offer.
 import jsonschema_rs
 
-from postrender.docs import custom, reference, sanity, schemas, shape, sources, tutorial
+from postrender.docs import custom, reference, rulepages, sanity, schemas, shape, sources, tutorial
 from postrender.docs.files import ROOT
 from postrender.docs.sources import CHARTS, Schema, SourceError
 
@@ -41,7 +41,7 @@ def outputs(root: Path) -> dict[str, str]:
     out["docs/values.md"] = reference.markdown(tree)
     out[shape.PATH] = shape.render(tree)
     out[tutorial.PAGE] = tutorial.render(root)
-    return out
+    return out | rulepages.render(root)
 
 
 def text(schema: Schema) -> str:
@@ -76,13 +76,15 @@ def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     except SourceError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    changed = stale(root, texts)
+    changed, gone = stale(root, texts), rulepages.left_over(root, texts)
     if not options.check:
         for path in changed:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(texts[path], encoding="utf-8")
-    elif changed:
-        print("stale: " + ", ".join(changed) + f"\nrun `{COMMAND}` and commit the result", file=sys.stderr)
+        for path in gone:
+            (root / path).unlink()
+    elif changed or gone:
+        print("stale: " + ", ".join((*changed, *gone)) + f"\nrun `{COMMAND}` and commit the result", file=sys.stderr)
         return 1
     return 0
 

@@ -71,7 +71,7 @@ class Manifests:
     `texts` are those of the documents, `names` what messages call these where a number would not help.
     """
 
-    __slots__ = ("_names", "items", "texts", "wiring")
+    __slots__ = ("_names", "_whole", "items", "texts", "wiring")
 
     def __init__(
         self, items: Sequence[Item], texts: Sequence[str], wiring: Wiring | None, names: Sequence[str] = ()
@@ -80,6 +80,7 @@ class Manifests:
         self.texts = texts
         self.wiring = wiring
         self._names = names
+        self._whole: list[tuple[Item, Pod, Wiring]] | None = None
 
     def name(self, document: int) -> str:
         """Return how messages call a document."""
@@ -91,13 +92,17 @@ class Manifests:
             for pod in item.pods:
                 yield item, pod
 
-    def whole_pods(self) -> Iterator[tuple[Item, Pod, Wiring]]:
-        """Yield the pods that take a whole node of the wiring's accelerator and select no other one."""
-        wiring = self.wiring
-        if wiring and wiring.gpus:
-            for item, pod in self.pods():
-                if pod.gpu_container()[1] and not wiring.unfit(pod):
-                    yield item, pod, wiring
+    def whole_pods(self) -> Sequence[tuple[Item, Pod, Wiring]]:
+        """Return the pods that take a whole node of the wiring's accelerator and select no other one."""
+        if self._whole is None:
+            wiring = self.wiring
+            found = self.pods() if wiring and wiring.gpus else ()
+            self._whole = [
+                (item, pod, wiring)
+                for item, pod in found
+                if wiring and pod.gpu_container()[1] and not wiring.unfit(pod)
+            ]
+        return self._whole
 
     def other_pods(self) -> Iterator[tuple[Item, Pod, list[Machine]]]:
         """Yield the other pods that select machines, where profiles of all these are installed."""

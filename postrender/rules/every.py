@@ -14,8 +14,8 @@ from postrender.rules.nemo_rl import (
     megatron,
     parallel,
 )
+from postrender.rules.verl import actor, micro_batches, rollout, trainer
 from postrender.rules.verl import batches as verl_batches
-from postrender.rules.verl import settings as verl_settings
 
 RULES = (
     *job.RULES,
@@ -28,6 +28,9 @@ RULES = (
     *megatron.RULES,
     *checkpoints.RULES,
     *data.RULES,
-    *verl_settings.RULES,
+    *actor.RULES,
     *verl_batches.RULES,
+    *micro_batches.RULES,
+    *rollout.RULES,
+    *trainer.RULES,
 )

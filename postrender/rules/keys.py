@@ -19,16 +19,20 @@ if TYPE_CHECKING:
     from postrender.rules.values import Book
 
 _PLACEHOLDER = "???"
+_SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
-def add(book: Book, source: str) -> None:
-    """Add the three rules to a framework's book; `source` says where its configuration is read."""
+def add(book: Book, source: str, *, fact: str = "W4 W6 S2", why: str = _SILENT) -> None:
+    """Add the three rules to a framework's book; `source` says where its configuration is read.
+
+    `fact` and `why` are those of the unknown key, which not every framework ignores.
+    """
     book.rule(
         "unknown-key",
-        "W4 W6 S2",
+        fact,
         "",
         title="every key of job.config is one that this version reads",
-        why="silent: the framework ignores it, and the run goes on with its default",
+        why=why,
         fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
         source=source,
     )(_unknown)

@@ -40,6 +40,15 @@ OPEN = (
     "policy.tokenizer.video",
 )
 
+# Optional by their annotation, and read without a look whether they are there: algorithms/grpo.py, utils/checkpoint.py.
+REQUIRED = {
+    "checkpointing.checkpoint_must_save_by",
+    "checkpointing.keep_top_k",
+    "checkpointing.save_optimizer",
+    "data.num_workers",
+    "data.use_multiple_dataloader",
+}
+
 # The names that hold sections, wherever the code reads them.
 SECTIONS = {
     "master_config": "",
@@ -112,7 +121,7 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
         "base": dict(leaves(base)),
         "keys": {path: keys[path].written() for path in sorted(keys) if path in present or not below(path, is_open)},
         "open": is_open,
-        "required": sorted(required & musts),
+        "required": sorted((required & musts) | (REQUIRED & present)),
         "names": names(sources),
     }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,19 @@ def test_the_recipes_are_known_and_of_their_types(framework: str, version: str) 
         assert {path: value for path, value in found.items() if not known.fits(path, value)} == {}, name
 
 
+@pytest.mark.parametrize("version", ["v0.6.0", "v0.7.0"])
+def test_a_section_of_a_recipe_that_replaces_the_base_is_complete(version: str) -> None:
+    known, replaced = catalogue.load("nemo-rl", version), 0
+    for name, config in recipes("nemo-rl", version).items():
+        for section, value in config.items():
+            if value.get("_override_"):
+                replaced += 1
+                found = {f"{section}.{path}" for path, _ in walk(value)}
+                must = {path for path in known.required if path.rpartition(".")[0] == section}
+                assert must - found == set(), name
+    assert replaced
+
+
 @every_version
 def test_what_moved_is_unknown_here_and_leads_to_what_is_known(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)
@@ -201,3 +216,25 @@ def test_an_unknown_version_is_refused_with_those_that_are_known() -> None:
         catalogue.load("nemo-rl", "v0.3.0")
     with pytest.raises(InputError, match="known versions: none"):
         catalogue.load("trl", "1.0")
+
+
+def test_words_are_of_keys_that_some_version_knows() -> None:
+    """And in a form that every reader takes for the same, as the other files are."""
+    written = catalogue.words("nemo-rl")
+    known = [catalogue.load("nemo-rl", version) for version in catalogue.versions("nemo-rl")]
+    assert len(written) > 60
+    assert {path for path in written if not any(path in version.keys for version in known)} == set()
+    for framework, name in (("nemo-rl", "words"), ("nemo-rl", "moves"), ("verl", "moves")):
+        data = Path(paths.catalogue(framework, name)).read_bytes()
+        fast = yamlfast.load(data)
+        assert fast is not None
+        assert fast == yamlfast.parse(data.decode("utf-8")) == yaml.safe_load(data)
+    assert catalogue.words("verl") == {}
+
+
+def test_it_is_light_to_start() -> None:
+    code = "import sys; before = {*sys.modules}; from postrender import catalogue; catalogue.load('nemo-rl', 'v0.7.0');"
+    code += "print(*({*sys.modules} - before))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert {"postrender.catalogue", "yaml12"} <= {*run.stdout.split()}
+    assert {"re", "json", "yaml", "typing", "pathlib"} & {*run.stdout.split()} == set()

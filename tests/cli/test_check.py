@@ -74,7 +74,8 @@ def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
         "  15 |         - name: A\n"
         "     |           ^\n"
         "  why: server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two\n"
-        "  fix: remove one of the two entries\n\n1 finding\n"
+        "  fix: remove one of the two entries\n"
+        "  see: grpo rules pods/duplicate-merge-key\n\n1 finding\n"
     )
 
 
@@ -154,13 +155,14 @@ def test_values_alone_are_rendered(grpo: Run) -> None:
     assert err.startswith("rendered with helm v4.2.3 (embedded, helm-python-sdk 0.2.2)\nclean: ")
 
 
-def test_a_finding_in_what_is_rendered_names_the_layer(grpo: Run) -> None:
+def test_a_finding_in_what_is_rendered_stands_in_the_values_and_names_the_layer(grpo: Run) -> None:
     Path("more.yaml").write_text("ray: {head: {initContainers: {warm: {image: a, env: [{name: A}, {name: A}]}}}}\n")
     code, out, _ = grpo(*STACK, "-f", "more.yaml")
     assert code == 1
-    assert out.startswith("<raycluster>:")
+    assert out.startswith("more.yaml:1:")
     assert "warm: env has two entries with name A" in out
-    assert "name: A\n" in out
+    assert "also: <raycluster>:" in out
+    assert "rendered from ray.head.initContainers.warm.env[1].name" in out
 
 
 def test_what_the_post_renderer_passes_on_is_judged_whole(grpo: Run) -> None:
@@ -260,7 +262,7 @@ def test_a_folder_that_cannot_be_read_is_no_clean_one(grpo: Run, monkeypatch: py
     assert grpo("all") == (3, "", "all/below/gone.yaml: there is no such file or folder\n  fix: check the path\n")
 
 
-@pytest.mark.parametrize("form", ["text", "json", "github"])
+@pytest.mark.parametrize("form", report.FORMATS)
 @pytest.mark.parametrize(
     "text",
     [

@@ -83,8 +83,8 @@ USAGE = {
     "no such command": (
         "xyz",
         "grpo: no command is called 'xyz'\n"
-        "  fix: the commands are lint, check, render, diff, dead-values, values, checkpoints, samples, helm-plugin, "
-        "version\n",
+        "  fix: the commands are lint, check, render, diff, dead-values, rules, values, checkpoints, samples, "
+        "helm-plugin, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is no option\n  fix: see grpo lint --help\n"),
@@ -92,7 +92,7 @@ USAGE = {
     "option of another": ("lint --helm x", "grpo lint: no option is called --helm\n  fix: did you mean --help?\n"),
     "format": (
         "lint -f x --format jso",
-        "grpo lint: --format is 'jso', expected one of text, json, github\n  fix: did you",
+        "grpo lint: --format is 'jso', expected one of text, json, github, sarif, junit\n  fix: did",
     ),
     "no argument": ("lint -f", "grpo lint: -f needs a value\n  fix: see grpo lint --help\n"),
     "no long argument": ("lint --format", "grpo lint: --format needs a value\n  fix: see grpo lint --help\n"),

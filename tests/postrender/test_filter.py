@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from postrender import filter as post_render
 from postrender import tokens
@@ -113,6 +115,15 @@ def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
         " [secrets/literal-token]\n"
         "  fix: revoke it, put the new one into a Kubernetes Secret and refer to that by name\n"
     )
+
+
+def test_a_secret_in_base64_is_refused_in_a_list_that_has_a_name() -> None:
+    hidden = base64.b64encode(SECRET.encode()).decode()
+    held = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"a": hidden}}
+    text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "metadata": {"name": "l"}, "items": [held]})
+    done = run(f"---\n{text}".encode() + PLAIN, *VALUES)
+    assert done.returncode == 1
+    assert "Secret s: this holds a secret of the kind huggingface [secrets/literal-token]" in done.stderr.decode()
 
 
 @pytest.mark.parametrize("shape", EXAMPLES)

@@ -76,6 +76,17 @@ LINES = [
         "   name: c",
     ),
     *("  labels:", "    name: d", "  text: |", "    name: e", "name: f", "---", "# name: g", "  name: &a b", ""),
+    *(
+        "kind",
+        "  name: a: b",
+        "    other: |",
+        "      helm.sh/hook: other",
+        "# kind: C",
+        "  b",
+        "metadata",
+        "  # c",
+        "d:",
+    ),
 ]
 
 

@@ -31,7 +31,9 @@ def check(tmp_path: Path, text: str, *, stack: bool = True) -> list[Finding]:
     """Lint the stack of the project, with one more file over it."""
     file = tmp_path / "more.yaml"
     file.write_text(text, encoding="utf-8")
-    return lint.lint([*(map(str, stack_files()) if stack else ()), str(file)])
+    found = lint.lint([*(map(str, stack_files()) if stack else ()), str(file)])
+    # The cases have made-up keys of the framework; the rules over these have tests of their own.
+    return [one for one in found if one.rule.startswith("values/")]
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,12 +12,12 @@ import pytest
 
 from postrender import paths, stackvalues, values
 from postrender.errors import InputError
+from postrender.wiringschema import SCHEMA
 from tests.conftest import ROOT
 
 PROFILES = sorted((ROOT / "values/accelerators").glob("*.yaml"))
 RECIPES = sorted((ROOT / "values/recipes").glob("*.yaml"))
 SITE = str(ROOT / "values/examples/site.yaml")
-SHAPE = {"type": "object", **json.loads((ROOT / "schemas/wiring.schema.json").read_text())}
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=[path.stem for path in PROFILES])
@@ -27,7 +26,7 @@ def test_every_stack_is_read_as_the_full_reader_reads_it(profile: Any, recipe: A
     files = [str(profile), str(recipe), SITE]
     defaults = values.load([paths.defaults("raycluster")]).as_helm_merges()
     whole = values.without_nulls(values.overlay(defaults, values.load(files).as_helm_merges()))
-    assert stackvalues.load(files) == {name: whole[name] for name in SHAPE["properties"]}
+    assert stackvalues.load(files) == {name: whole[name] for name in SCHEMA["properties"]}
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -44,7 +43,7 @@ WRONG: tuple[Any, ...] = (None, 1, "x", True, [], {}, {"unknown": 1})
 
 @pytest.mark.parametrize("path", [*_leaves(GOOD)], ids=".".join)
 def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) -> None:
-    judge = jsonschema_rs.Draft7Validator(SHAPE)
+    judge = jsonschema_rs.Draft7Validator(SCHEMA)
     for wrong, remove in itertools.product(WRONG, (False, True)):
         tree = copy.deepcopy(GOOD)
         holder = tree
@@ -54,7 +53,7 @@ def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) ->
             del holder[path[-1]]
         else:
             holder[path[-1]] = wrong
-        assert (stackvalues.misfit(tree, SHAPE) is None) == judge.is_valid(tree), (path, wrong, remove)
+        assert (stackvalues.misfit(tree, SCHEMA) is None) == judge.is_valid(tree), (path, wrong, remove)
 
 
 def test_two_profiles_are_refused() -> None:

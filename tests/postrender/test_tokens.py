@@ -47,6 +47,16 @@ def test_every_shape_is_found_at_its_place(shape: str) -> None:
     assert EXAMPLES[shape] not in repr(vars(type(token)))
 
 
+@pytest.mark.parametrize(
+    ("start", "length", "shape"),
+    [(f"gh{letter}_", 36, "github") for letter in "pousr"] + [(f"xox{letter}-", 12, "slack") for letter in "abprs"],
+)
+def test_every_letter_of_a_set_is_found_where_no_other_one_of_it_stands(start: str, length: int, shape: str) -> None:
+    secret = start + "a1B2" * (length // 4)
+    assert tokens.suspects(f"a: {secret}")
+    assert tokens.shape_of(f"a: {secret}") == shape
+
+
 @pytest.mark.parametrize("shape", EXAMPLES)
 def test_masking_leaves_the_shape_only(shape: str) -> None:
     masked = tokens.mask(f"a {EXAMPLES[shape]} b {EXAMPLES[shape]}")

@@ -346,3 +346,16 @@ def test_a_job_makes_no_more_pods_than_it_completes() -> None:
     )
     _, done = wired(text, wiring(profile="gb200"))
     assert [each["spec"].get("numNodes") for each in done.beside if each["kind"] == "ComputeDomain"] == [2]
+
+
+def test_two_pods_that_are_one_alias_are_wired_each() -> None:
+    job = {"template": {"spec": {"template": yaml.safe_load(pod())}}}
+    kept = yaml.safe_dump(job)
+    document = {"kind": "JobSet", "metadata": {"name": "a"}, "spec": {"replicatedJobs": [job, job]}}
+    after, (done,) = wire.wire(document, wiring(), Options())
+    assert yaml.safe_dump(job) == kept
+    first, second = (each["template"]["spec"]["template"] for each in after["spec"]["replicatedJobs"])
+    assert first == second
+    assert first is not second
+    assert [each["name"] for each in first["spec"]["initContainers"]] == ["check-node"]
+    assert len(done.pods) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,8 @@ from tests.recall.scores import FALSE, MISSED, Score, scores, table
 FILE = Path(__file__).with_name("floor.yaml")
 HEAD = """\
 # What lint does not do yet, mutation by mutation: refusals of the real programs that it misses, by the reason of the
-# refusal, and errors where they accept, by lint's rules. `python -m tests.recall.measure --floor` writes it and keeps `why`.
+# refusal, and errors where they accept, by lint's rules. `python -m tests.recall.measure --floor` writes it, keeping
+# `why`.
 # A refusal that lint catches must leave this file, and one that it used to catch must not come back.
 """
 PLAIN = {MISSED: "no rule of lint says it yet", FALSE: "not looked at yet"}
@@ -49,8 +51,14 @@ def known(framework: str, version: str, outcome: str) -> set[str]:
 
 def everything() -> dict[str, list[Score]]:
     """Ask lint about all of it."""
+    known = versions()
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        return {" ".join(pair): rows for pair, rows in zip(known, pool.map(_score, known), strict=True)}
+
+
+def _score(pair: tuple[str, str]) -> list[Score]:
     with tempfile.TemporaryDirectory() as folder:
-        return {f"{framework} {version}": scores(framework, version, Path(folder)) for framework, version in versions()}
+        return scores(*pair, Path(folder))
 
 
 def report() -> str:

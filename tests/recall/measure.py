@@ -108,13 +108,11 @@ def judge_version(given: argparse.Namespace) -> None:
         asked, refused = render(framework, version, tree, asked_for, Path(folder))
         answers = ask(asked, given.judge, tree, given.site)
     found |= {name: reasons.verdict(answer, lines) for name, answer in answers.items()}
-    found |= {name: (1, reasons.CHART) for name in refused}
+    found |= dict.fromkeys(refused, (1, reasons.CHART))
     verdicts.write(framework, version, {change.id: found[change.id] for change in changes})
     if framework == "nemo-rl":
         shipped = ask(_shipped(tree), given.judge, tree, given.site)
-        verdicts.write(
-            "nemo-rl-shipped", version, {name: reasons.verdict(one, lines) for name, one in shipped.items()}
-        )
+        verdicts.write("nemo-rl-shipped", version, {name: reasons.verdict(one, lines) for name, one in shipped.items()})
     if given.answers:
         given.answers.write_text(json.dumps(answers, indent=1), "utf-8")
     print(verdicts.table(framework, version))

@@ -23,6 +23,14 @@ LATE = {
 }
 CODES = {3: "file", 4: "override", 5: "interpolation", 6: "schema", 7: "import"}
 UNBUILT = 10
+# Where a judge stumbles over its own stand-ins, or builds what the framework would not: nothing is known then.
+STUMBLES = (
+    "verl/utils/kernel/fp8_kernel.py",  # imported for LoRA, and computes with a stand-in for PyTorch
+    "verl/workers/rollout/vllm_rollout/__init__.py",  # the same, and asks for the version of vLLM
+    "nemo_rl/utils/venvs.py",  # NeMo Gym starts an environment of its own
+    "nemo_rl/algorithms/grpo.py:683",  # counts the nodes of a live cluster
+)
+UNJUDGED = "unjudged"
 
 # verl's lines at 0.6.1, 0.7.1, 0.8.0 and 0.9.1; a fact may have several.
 VERL = {
@@ -67,9 +75,12 @@ def verl_lines(version: str) -> Lines:
 
 
 def verdict(answer: Mapping[str, Any], lines: Lines) -> tuple[int, str]:
-    """Return exit code and reason; what only the judge of verl builds, and verl does not, is no refusal."""
+    """Return exit code and reason; what only the judge builds is no refusal."""
     if answer["code"] == UNBUILT and "ERROR[build]: algorithm" in answer["said"]:
         return 0, ACCEPTED
+    unused = answer["code"] == UNBUILT and "ERROR[build]: actor_rollout_ref.ref:" in answer["said"]
+    if unused or answer.get("where", "").startswith(STUMBLES):
+        return int(answer["code"]), UNJUDGED
     return int(answer["code"]), reason(answer, lines)
 
 

@@ -14,13 +14,13 @@ from postrender.lint import lint
 from tests.conftest import SITE
 from tests.recall import verdicts
 from tests.recall.mutations import REFUSED, SILENT, Mutation, mutations
-from tests.recall.reasons import CHART
+from tests.recall.reasons import CHART, UNJUDGED
 from tests.recall.stacks import files_of
 
 # Which rules of lint say a fact. A refusal for a fact that stands here is caught only by one of its rules.
 RULES: Mapping[str, Sequence[str]] = yaml.safe_load(Path(__file__).with_name("rules.yaml").read_text("utf-8")) or {}
 CAUGHT, MISSED, FALSE, CLEAN, BEYOND, BEFORE = "caught", "missed", "false alarm", "clean", "beyond", "chart"
-COLUMNS = (CAUGHT, MISSED, FALSE, CLEAN, BEYOND, BEFORE)
+COLUMNS = (CAUGHT, MISSED, FALSE, CLEAN, BEYOND, BEFORE, UNJUDGED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +44,8 @@ def errors(change: Mutation, framework: str, version: str, folder: Path) -> list
 def score(change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str]) -> Score:
     """Compare one verdict with the errors of lint."""
     code, reason = verdict
-    if reason == CHART:
-        return Score(change.id, BEFORE, reason)
+    if reason in (CHART, UNJUDGED):
+        return Score(change.id, BEFORE if reason == CHART else UNJUDGED, reason)
     if code:
         return Score(change.id, CAUGHT if _says(reason, rules) else MISSED, reason)
     if not rules:

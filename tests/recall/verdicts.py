@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from tests.recall.mutations import ACCEPTED, REFUSED, Mutation, mutations
-from tests.recall.reasons import CHART
+from tests.recall.reasons import CHART, UNJUDGED
 
 FOLDER = Path(__file__).with_name("verdicts")
 HEAD = """\
@@ -42,6 +42,8 @@ def write(framework: str, version: str, found: Mapping[str, Sequence[Any]]) -> N
 def is_surprise(change: Mutation, verdict: Verdict) -> bool:
     """Say whether a judge that could have seen it decided otherwise than the facts do."""
     code, reason = verdict
+    if reason == UNJUDGED:
+        return False
     if reason == CHART or change.expected not in (ACCEPTED, REFUSED):
         return change.expected == ACCEPTED and reason == CHART
     return change.seen and (code == 0) != (change.expected == ACCEPTED)
@@ -50,11 +52,13 @@ def is_surprise(change: Mutation, verdict: Verdict) -> bool:
 def table(framework: str, version: str) -> str:
     """Return counts by fact: what was expected, what the judge said, and each surprise."""
     changes, found = mutations(framework, version), read(framework, version)
-    said = collections.Counter("chart" if r == CHART else "refused" if c else "accepted" for c, r in found.values())
+    said = collections.Counter(
+        r if r in (CHART, UNJUDGED) else "refused" if c else "accepted" for c, r in found.values()
+    )
     rows = [f"{framework} {version}: {len(changes)} mutations, {dict(sorted(said.items()))}"]
     by_reason = collections.Counter(reason for code, reason in found.values() if code)
     rows.append("refused by fact: " + ", ".join(f"{reason} {count}" for reason, count in sorted(by_reason.items())))
-    blind = sorted({change.fact for change in changes if not change.seen and "+" not in change.fact})
+    blind = sorted({change.fact for change in changes if change.expected == REFUSED and not change.seen})
     rows.append(f"not seen by the judge: {' '.join(blind)}")
     for change in changes:
         if is_surprise(change, found[change.id]):

@@ -51,7 +51,9 @@ def batches() -> Iterator[Row]:
 def algorithm() -> Iterator[Row]:
     """Yield names of aggregations, strategies, estimators and penalties."""
     modes = ("token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm")
-    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", good=modes, bad=("token_mean", "mean", "token-sum", None))
+    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", good=modes, bad=("token_mean", "mean"))
+    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", bad=("token-sum",), until=V8)
+    yield Row("A1", "verl", f"{ACTOR}.loss_agg_mode", bad=(None,))
     yield Row("A2", "verl", f"{ACTOR}.strategy", good=("fsdp", "fsdp2"), bad=("fsdp3", "ddp"), seen=False)
     yield Row("A2", "verl", f"{ACTOR}.strategy", bad=("deepspeed",), seen=False)
     yield Row("A3", "verl", f"{ACTOR}.fsdp_config.strategy", good=("fsdp", "fsdp2"), bad=("fsdp3", "FSDP2"))
@@ -116,7 +118,6 @@ def program() -> Iterator[Row]:
     yield Row("K1", "verl", "trainer.n_gpus_per_node", good=(8,), bad=(4, 16))
     yield Row("K1", "verl", "values:job.nodes", good=(1, 2), bad=(3, 4))
     yield Row("K2", "verl", "values:accelerator.worker.cpu", good=("24", "64"), bad=("23", "16"), since=V7)
-    yield Row("K2", "verl", "values:accelerator.worker.cpu", good=("8",), bad=("7",), until=0)
     mode = "trainer.resume_mode"
     yield Row("V8", "verl", mode, good=("auto", "disable"), bad=("atuo", "resume"), seen=False)
     path = "trainer.resume_from_path"

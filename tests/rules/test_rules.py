@@ -15,7 +15,7 @@ from postrender.check import check, read
 from postrender.decisions import KEEP
 from postrender.finding import Finding
 from postrender.rewrite import Rewriter
-from postrender.rules import Rule, gate
+from postrender.rules import Rule, every, gate, job
 from postrender.rules.objects import RULES
 from postrender.wire import Options
 from postrender.wiring import Wiring
@@ -23,10 +23,10 @@ from tests.conftest import ROOT
 from tests.postrender.test_tokens import EXAMPLES
 
 HERE = Path(__file__).parent
-FILES = sorted(path.relative_to(HERE) for path in HERE.glob("*/*/*.yaml"))
+BY_ID = {rule.id: rule for rule in RULES}
+FILES = sorted(path.relative_to(HERE) for name in BY_ID for path in HERE.glob(f"{name}/*.yaml"))
 BAD = [file for file in FILES if file.name.startswith("bad")]
 GOOD = [file for file in FILES if file.name.startswith("good")]
-BY_ID = {rule.id: rule for rule in RULES}
 IN_GATE = {rule.id for rule in gate.RULES}
 # A key of W&B has no shape of its own: the name in front of it decides.
 SECRETS = {**EXAMPLES, "forty": "a1b2" * 10}
@@ -135,9 +135,10 @@ def test_a_module_holds_one_rule_of_its_name_or_the_rules_of_a_topic() -> None:
         assert bool(one) != bool(several), path
         if one:
             assert one.id == path.replace("_", "-")
-        assert {rule.id.split("/")[0] for rule in (one, *several) if rule} == {path.split("/")[0]}
+        assert {rule.id.split("/")[0] for rule in (one, *several) if rule} == {path.split("/")[0].replace("_", "-")}
         found += [rule.id for rule in (one, *several) if rule]
-    assert sorted(found) == sorted(BY_ID)
+    of_values = {rule.id for rule in every.RULES} - {rule.id for rule in job.RULES}
+    assert sorted(found) == sorted([*BY_ID, *of_values])
     assert len(BY_ID) == len(RULES)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from postrender.interpolation import UnknownError
 from postrender.rules.values import Book, Said, shown
 
 TYPE_CHECKING = False
@@ -27,7 +26,9 @@ _PAID = "the chart refuses to render it: an install fails, and a review pipeline
     source="_run.tpl at 1.0.0",
 )
 def _nodes(run: Effective) -> str | None:
-    return f"job.nodes is {run.nodes}, and the cluster has {run.have} GPU nodes" if run.nodes > run.have else None
+    if not _trains(run) or run.nodes <= run.have:
+        return None
+    return f"job.nodes is {run.nodes}, and the cluster has {run.have} GPU nodes"
 
 
 @_book.rule(
@@ -44,6 +45,53 @@ def _gpus(run: Effective) -> str | None:
 
 
 @_book.rule(
+    "nodes-paid-and-not-used",
+    "R27",
+    "=job.nodes =ray.workers.replicas",
+    title="a cluster that ends with its job has the job's nodes",
+    why=_PAID,
+    fix="lower ray.workers.replicas, or raise job.nodes",
+    source="_run.tpl at 1.0.0",
+)
+def _unused(run: Effective) -> str | None:
+    unused = _trains(run) and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
+    return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
+
+
+@_book.rule(
+    "image-of-another-version",
+    "K3",
+    "=images.training.tag =job.version",
+    title="the image holds the version that job.version names",
+    why=_PAID,
+    fix="set both, as values/frameworks does for the older versions",
+    source="_nemo_rl.tpl at 1.0.0",
+)
+def _image(run: Effective) -> str | None:
+    tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
+    is_release = tag.startswith("v") and all(part.isdecimal() for part in tag[1:].split("."))
+    if run.framework != "nemo-rl" or not is_release or not repository.endswith("/nemo-rl") or tag == run.version:
+        return None
+    return f"images.training.tag is {tag}, and job.version {run.version}"
+
+
+@_book.rule(
+    "head-without-cpu",
+    "C12",
+    "=ray.head.numCpus =job.version",
+    title="before v0.7.0 NeMo RL reserves a CPU on every node, the head included",
+    why="silent: the job waits for ever for a CPU on the head",
+    fix="set ray.head.numCpus to 1, as values/frameworks does",
+    source="_nemo_rl.tpl at 1.0.0",
+)
+def _head(run: Effective) -> Iterator[Said]:
+    older = run.framework == "nemo-rl" and not run.since("v0.7.0")
+    if older and run.value("ray.head.gpus.enabled") is not True and run.value("ray.head.numCpus") == 0:
+        what = f"ray.head.numCpus is 0, and {run.version} waits for a CPU on the head"
+        yield Said(what, proposed={"=ray.head.numCpus": 1})
+
+
+@_book.rule(
     "derived-key-differs",
     "R27",
     "",
@@ -53,19 +101,23 @@ def _gpus(run: Effective) -> str | None:
     source="_config.tpl at 1.0.0",
 )
 def _derived(run: Effective) -> Iterator[Said]:
-    for path, value in _leaves(run.derived):
-        try:
-            given = run.given_at(path)
-        except (KeyError, UnknownError):
-            continue
-        if given != value:
-            yield Said(f"{path} is {shown(given)}, and the chart derives {shown(value)}", keys=[path])
+    if not _trains(run):
+        return
+    for path, given, value in _differing(run.given, run.derived):
+        what = "a map of its own" if isinstance(value, dict) else shown(value)
+        yield Said(f"{path} is {shown(given)}, and the chart derives {what}", keys=[path])
 
 
-def _leaves(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        here = f"{path}.{key}" if path else key
-        if isinstance(value, dict) and value:
-            yield from _leaves(value, here)
-        else:
-            yield here, value
+def _trains(run: Effective) -> bool:
+    """Say whether the job trains: another task takes one node and no configuration of the framework."""
+    return run.value("job.task") in (None, "train")
+
+
+def _differing(given: Mapping[str, Any], derived: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Compare what is written, as the chart does: it knows no ${...}, and true is not 1."""
+    for key in derived.keys() & given.keys():
+        here, theirs, ours = f"{path}{key}", given[key], derived[key]
+        if isinstance(theirs, dict) and isinstance(ours, dict):
+            yield from _differing(theirs, ours, f"{here}.")
+        elif theirs != ours or isinstance(theirs, bool) != isinstance(ours, bool):
+            yield here, theirs, ours

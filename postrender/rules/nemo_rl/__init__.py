@@ -37,7 +37,17 @@ VLLM: Final = "policy.generation.vllm_cfg"
 
 def book() -> Book:
     """Return an empty book of NeMo RL's rules; sources are of v0.7.0 unless they say another version."""
-    return Book("nemo-rl", "nemo-rl", "nemo_rl/")
+    return Book("nemo-rl", "nemo-rl", "")
+
+
+def trains(run: Effective) -> bool:
+    """Say whether the job trains: another task takes one node, whatever the training would take."""
+    return run.value("job.task") in (None, "train")
+
+
+def is_vllm(run: Effective) -> bool:
+    """Say whether vLLM generates, and not another backend."""
+    return bool(run.at(f"{GENERATION}.backend") == "vllm")
 
 
 def is_megatron(run: Effective) -> bool:
@@ -73,20 +83,24 @@ def pipeline_parallel(run: Effective) -> int:
 
 def reward_model_nodes(run: Effective) -> tuple[int, int]:
     """Return the nodes, and the GPUs of each, that a reward model takes for itself; zeros where there is none."""
-    if "reward_model" not in environments(run):
+    if not _has_reward_model(run):
         return 0, 0
     place = "env.reward_model.resources"
     return run.integer(f"{place}.num_nodes"), run.integer(f"{place}.gpus_per_node")
 
 
-def environments(run: Effective) -> set[str]:
-    """Return the names of the environments that the data asks for."""
-    names = set()
-    for _, section in data_sections(run):
-        name = section.get("env_name")
-        if isinstance(name, str):
-            names.add(name)
-    return names
+def _has_reward_model(run: Effective) -> bool:
+    """Say whether there is one: v0.4.0 has a switch for it, later versions look for its name in the data."""
+    if not run.since("v0.5.0"):
+        return run.on("env.reward_model.enabled")
+    return "reward_model" in environments(run)
+
+
+def environments(run: Effective) -> dict[str, str]:
+    """Return the environments that are started, each with the key that names it; a list of data sets names none."""
+    sections = ("data.default", "data.train", "data.validation") if run.since("v0.6.0") else ("data",)
+    named = {f"{path}.env_name": run.at(f"{path}.env_name") for path in sections}
+    return {name: key for key, name in reversed(named.items()) if isinstance(name, str)}
 
 
 def data_sections(run: Effective) -> list[tuple[str, dict[str, object]]]:
@@ -109,6 +123,8 @@ def data_sections(run: Effective) -> list[tuple[str, dict[str, object]]]:
 
 def worlds(run: Effective) -> tuple[int, int]:
     """Return how many GPUs train and how many generate; raise UnknownError where the cluster cannot be split so."""
+    if not trains(run) or has_teachers(run):
+        raise UnknownError("the nodes of the training")
     reward_nodes, reward_gpus = reward_model_nodes(run)
     nodes, gpus = run.nodes, run.gpus
     policy_nodes = nodes if nodes == 1 else nodes - reward_nodes
@@ -120,6 +136,11 @@ def worlds(run: Effective) -> tuple[int, int]:
         return _positive(gpus - wanted - (reward_gpus if nodes == 1 else 0)), _positive(wanted)
     generating = _positive(run.integer(f"{RESOURCES}.num_nodes"))
     return _positive((policy_nodes - generating) * gpus), generating * _positive(wanted)
+
+
+def has_teachers(run: Effective) -> bool:
+    """Say whether teachers, from which a policy learns, take nodes for themselves: how many is not worked out here."""
+    return run.since("v0.7.0") and run.on("on_policy_distillation.non_colocated_teachers.enabled")
 
 
 def data_parallel(run: Effective) -> int:

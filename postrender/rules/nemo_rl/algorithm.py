@@ -43,7 +43,7 @@ def _validates(run: Effective) -> bool:
     title="a run that validates has data for it",
     why=SETUP,
     fix="name data.validation, or set grpo.val_period to 0 and val_at_start and val_at_end to false",
-    source="algorithms/grpo.py:408 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
     since="v0.6.0",
 )
 def _validation(run: Effective) -> str | None:
@@ -61,7 +61,7 @@ def _validation(run: Effective) -> str | None:
     title="a run that validates has data for it",
     why=SETUP,
     fix="name data.val_data_path, or set grpo.val_period to 0 and val_at_start to false",
-    source="algorithms/grpo.py:278 at v0.5.0",
+    source="nemo_rl/algorithms/grpo.py:278 at v0.5.0",
     before="v0.6.0",
 )
 def _validation_file(run: Effective) -> str | None:
@@ -76,7 +76,7 @@ def _validation_file(run: Effective) -> str | None:
     title="validation takes at least one whole batch",
     why="silent: no batch is evaluated, and accuracy is 0.0 for the whole run",
     fix="set grpo.val_batch_size to grpo.max_val_samples or less",
-    source="algorithms/grpo.py:3166 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0",
 )
 def _empty_validation(run: Effective) -> Iterator[Said]:
     if not _validates(run):
@@ -95,11 +95,13 @@ def _empty_validation(run: Effective) -> Iterator[Said]:
     title="the reference policy is skipped only without its penalty",
     why=SETUP,
     fix="set loss_fn.reference_policy_kl_penalty to 0, or do not skip",
-    source="algorithms/grpo.py:442 at v0.7.0",
-    since="v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:442 at v0.7.0",
+    since="v0.6.0",
 )
 def _skipped(run: Effective) -> str | None:
-    skip = run.on("grpo.skip_reference_policy_logprobs_calculation")
+    # The asynchronous training of v0.6.0 does not read the key.
+    reads = run.since("v0.7.0") or not run.on(_ASYNC)
+    skip = reads and run.on("grpo.skip_reference_policy_logprobs_calculation")
     penalty = run.number("loss_fn.reference_policy_kl_penalty") if skip else 0
     return f"the reference policy is skipped, and its KL penalty is {penalty}" if penalty else None
 
@@ -111,7 +113,7 @@ def _skipped(run: Effective) -> str | None:
     title="penalties for tool calls and thinking need NeMo Gym",
     why=TRAINING,
     fix="set both to null, or env.should_use_nemo_gym to true",
-    source="algorithms/grpo.py:1510 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:1510 at v0.7.0",
     since="v0.7.0",
 )
 def _gym(run: Effective) -> Iterator[Said]:
@@ -127,7 +129,7 @@ def _gym(run: Effective) -> Iterator[Said]:
     title="the advantage estimator is one that this version has",
     why=TRAINING,
     fix="write grpo, the default, or another one of the list",
-    source="algorithms/grpo.py:1834 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:1834 at v0.7.0",
     since="v0.6.0",
 )
 def _estimator(run: Effective) -> str | None:
@@ -141,7 +143,7 @@ def _estimator(run: Effective) -> str | None:
     title="dual clipping is above 1",
     why=STEP,
     fix="write null, or a number above 1 such as 3",
-    source="algorithms/loss/loss_functions.py:491 at v0.7.0",
+    source="nemo_rl/algorithms/loss/loss_functions.py:491 at v0.7.0",
 )
 def _dual_clip(run: Effective) -> str | None:
     return within("loss_fn.ratio_clip_c", above=1)(run)
@@ -154,7 +156,7 @@ _book.rule(
     title="importance ratios of whole sequences go with a loss of whole sequences",
     why=SETUP,
     fix="set loss_fn.token_level_loss to false, or sequence_level_importance_ratios to false",
-    source="algorithms/loss/loss_functions.py:250 at v0.7.0",
+    source="nemo_rl/algorithms/loss/loss_functions.py:250 at v0.7.0",
 )(excludes(_SEQUENCE, _TOKEN))
 
 
@@ -170,7 +172,7 @@ def _truncates(run: Effective) -> bool:
     title="truncated importance sampling needs the correction",
     why=SETUP,
     fix="set loss_fn.use_importance_sampling_correction to true",
-    source="algorithms/loss/loss_functions.py:277 at v0.7.0",
+    source="nemo_rl/algorithms/loss/loss_functions.py:277 at v0.7.0",
 )
 def _uncorrected(run: Effective) -> str | None:
     wrong = _truncates(run) and not run.on(_CORRECTION)
@@ -184,7 +186,7 @@ def _uncorrected(run: Effective) -> str | None:
     title="the bounds of truncated importance sampling are in order",
     why=SETUP,
     fix="give a positive ratio, not below its minimum, and the type tis, icepop or seq-mask-tis",
-    source="algorithms/loss/loss_functions.py:288 at v0.7.0",
+    source="nemo_rl/algorithms/loss/loss_functions.py:288 at v0.7.0",
 )
 def _ratio(run: Effective) -> Iterator[Said]:
     if not _truncates(run):
@@ -199,13 +201,15 @@ def _ratio(run: Effective) -> Iterator[Said]:
         what = f"truncated_importance_sampling_type is {shown(kind)}, expected tis, icepop or seq-mask-tis"
         yield Said(what, keys=[f"{_TRUNCATED}_type"])
     if kind == "seq-mask-tis" and run.on(_SEQUENCE):
-        yield Said("seq-mask-tis and sequence_level_importance_ratios exclude each other", keys=[f"{_TRUNCATED}_type"])
+        what = "truncated_importance_sampling_type is seq-mask-tis, and sequence_level_importance_ratios is on"
+        yield Said(what, keys=[f"{_TRUNCATED}_type"])
     if not run.since("v0.7.0"):
         return
+    keys = [f"{_TRUNCATED}_ratio_min", f"{_TRUNCATED}_type"]
     if kind in ("icepop", "seq-mask-tis") and not isinstance(least, (int, float)):
-        yield Said(f"truncated_importance_sampling_ratio_min is {shown(least)}, and {kind} needs it")
+        yield Said(f"truncated_importance_sampling_ratio_min is {shown(least)}, and {kind} needs it", keys=keys)
     elif isinstance(least, (int, float)) and least > ratio:
-        yield Said(f"truncated_importance_sampling_ratio_min {least} is more than the ratio {ratio}")
+        yield Said(f"truncated_importance_sampling_ratio_min {least} is more than the ratio {ratio}", keys=keys)
 
 
 @_book.rule(
@@ -215,7 +219,7 @@ def _ratio(run: Effective) -> Iterator[Said]:
     title="CISPO goes with a token loss and no other change of the ratio",
     why=SETUP,
     fix="turn the other option off, or loss_fn.use_cispo",
-    source="algorithms/loss/loss_functions.py:256 at v0.7.0",
+    source="nemo_rl/algorithms/loss/loss_functions.py:256 at v0.7.0",
     since="v0.7.0",
 )
 def _cispo(run: Effective) -> str | None:
@@ -236,7 +240,7 @@ def _cispo(run: Effective) -> str | None:
     title="reward shaping has its numbers, in their range",
     why=TRAINING,
     fix="give overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length",
-    source="algorithms/reward_functions.py:126 at v0.7.0",
+    source="nemo_rl/algorithms/reward_functions.py:126 at v0.7.0",
 )
 def _shaping(run: Effective) -> str | None:
     if not run.on(f"{_SHAPING}.enabled"):
@@ -258,11 +262,20 @@ def _shaping(run: Effective) -> str | None:
     title="asynchronous training needs the asynchronous engine",
     why=SETUP,
     fix="set policy.generation.vllm_cfg.async_engine to true",
-    source="algorithms/grpo.py:3364 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:3364 at v0.7.0",
 )
 def _engine(run: Effective) -> Iterator[Said]:
-    if run.on(_ASYNC) and run.at(f"{GENERATION}.backend") == "vllm" and not run.on(f"{VLLM}.async_engine"):
-        yield Said("async_grpo is enabled, and vllm_cfg.async_engine is off", proposed={f"{VLLM}.async_engine": True})
+    backend = run.at(f"{GENERATION}.backend")
+    if not run.on(_ASYNC) or not isinstance(backend, str):
+        return
+    engine = {"vllm": f"{VLLM}.async_engine"}
+    if run.since("v0.7.0"):
+        engine["megatron"] = f"{GENERATION}.mcore_generation_config.async_engine"
+    if backend not in engine:
+        yield Said(f"async_grpo is enabled, which {backend} cannot serve", keys=[f"{GENERATION}.backend", _ASYNC])
+    elif not run.on(engine[backend]):
+        what = f"async_grpo is enabled, and {engine[backend].removeprefix(GENERATION + '.')} is off"
+        yield Said(what, keys=[engine[backend], _ASYNC], proposed={engine[backend]: True})
 
 
 _book.rule(
@@ -272,7 +285,7 @@ _book.rule(
     title="asynchronous training is corrected by importance sampling",
     why=SETUP,
     fix="set loss_fn.use_importance_sampling_correction to true",
-    source="algorithms/grpo.py:3371 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:3371 at v0.7.0",
 )(requires(_ASYNC, _CORRECTION))
 
 _book.rule(
@@ -282,7 +295,7 @@ _book.rule(
     title="asynchronous training has GPUs of its own for generation",
     why=SETUP,
     fix="set policy.generation.colocated.enabled to false, and give it resources",
-    source="algorithms/grpo.py:3421 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:3421 at v0.7.0",
 )(excludes(_ASYNC, COLOCATED))
 
 
@@ -310,7 +323,7 @@ def _async(run: Effective) -> Iterator[Said]:
     title="older trajectories help only with weight updates in flight",
     why="silent but for a line in the log: the run is not faster for its older samples",
     fix="set grpo.async_grpo.in_flight_weight_updates to true, or max_trajectory_age_steps to 1",
-    source="algorithms/grpo.py:3382 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:3382 at v0.7.0",
     severity=WARNING,
 )
 def _age(run: Effective) -> str | None:

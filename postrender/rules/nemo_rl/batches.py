@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postrender.rules.nemo_rl import (
     DYNAMIC,
+    GENERATION,
     GENERATIONS,
     GLOBAL_BATCH,
     LOGPROB_BATCH,
@@ -14,15 +15,17 @@ from postrender.rules.nemo_rl import (
     SETUP,
     STEP,
     TRAINING,
+    VLLM,
     book,
     data_parallel,
     is_megatron,
+    is_vllm,
     pipeline_parallel,
     rows,
     split,
     tensor_parallel,
 )
-from postrender.rules.values import Said, excludes, one_of
+from postrender.rules.values import Said, excludes, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ _LENGTH = "policy.max_total_sequence_length"
     title="the answers of a step are a multiple of the global batch size",
     why=STEP,
     fix="choose a train_global_batch_size that divides prompts × generations, or change these",
-    source="distributed/batched_data_dict.py:395 at v0.7.0",
+    source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
 )
 def _rows(run: Effective) -> Iterator[Said]:
     found, batch = rows(run), run.integer(GLOBAL_BATCH)
@@ -60,7 +63,7 @@ def _rows(run: Effective) -> Iterator[Said]:
     title="batches hold something",
     why=STEP,
     fix="write a whole number of 1 or more",
-    source="distributed/batched_data_dict.py:395 at v0.7.0",
+    source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
 )
 def _positive(run: Effective) -> Iterator[Said]:
     for path in (GLOBAL_BATCH, MICRO_BATCH, LOGPROB_BATCH, PROMPTS, GENERATIONS):
@@ -76,7 +79,7 @@ def _positive(run: Effective) -> Iterator[Said]:
     title="the global batch size is a multiple of the data parallel size",
     why=STEP,
     fix="choose a train_global_batch_size that is a multiple of the data parallel size",
-    source="distributed/batched_data_dict.py:399 at v0.7.0",
+    source="nemo_rl/distributed/batched_data_dict.py:399 at v0.7.0",
 )
 def _batch_shards(run: Effective) -> str | None:
     batch, shards = run.integer(GLOBAL_BATCH), data_parallel(run)
@@ -90,11 +93,19 @@ def _batch_shards(run: Effective) -> str | None:
     title="the answers of a step are a multiple of the data parallel size",
     why=STEP,
     fix="choose prompts × generations as a multiple of the data parallel size",
-    source="distributed/batched_data_dict.py:399 at v0.7.0",
+    source="nemo_rl/distributed/batched_data_dict.py:399 at v0.7.0",
 )
 def _row_shards(run: Effective) -> str | None:
     found, shards = rows(run), data_parallel(run)
     return f"{found} answers a step are not a multiple of it: {split(run)}" if found % shards else None
+
+
+def _computes_logprobs(run: Effective) -> bool:
+    """Say whether log probabilities are computed before the update: v0.7.0 leaves out what the loss does not need."""
+    if not run.since("v0.7.0") or not run.on("loss_fn.force_on_policy_ratio"):
+        return True
+    has_reference = run.number("loss_fn.reference_policy_kl_penalty") > 0
+    return has_reference or run.at("grpo.seq_logprob_error_threshold") is not None
 
 
 @_book.rule(
@@ -104,16 +115,15 @@ def _row_shards(run: Effective) -> str | None:
     title="each GPU group's share of a batch is a multiple of the micro batch",
     why=STEP,
     fix="choose a micro batch that divides the share, or turn on sequence packing or dynamic batching",
-    source="distributed/batched_data_dict.py:831 at v0.7.0",
+    source="nemo_rl/distributed/batched_data_dict.py:831 at v0.7.0",
 )
 def _shares(run: Effective) -> Iterator[Said]:
     if run.on(PACKING) or run.on(DYNAMIC):
         return
     shards = data_parallel(run)
-    for path, total, name in (
-        (MICRO_BATCH, run.integer(GLOBAL_BATCH), "train_global_batch_size"),
-        (LOGPROB_BATCH, rows(run), "the answers of a step"),
-    ):
+    shares = [(MICRO_BATCH, run.integer(GLOBAL_BATCH), "train_global_batch_size")]
+    shares += [(LOGPROB_BATCH, rows(run), "the answers of a step")] if _computes_logprobs(run) else []
+    for path, total, name in shares:
         size = run.integer(path)
         if size > 0 and total % shards == 0 and total // shards % size:
             share = f"{name} {total} / data parallel size {shards} = {total // shards}"
@@ -127,7 +137,7 @@ def _shares(run: Effective) -> Iterator[Said]:
     title="from TP 4 on, training and log probabilities have the same micro batch",
     why=SETUP,
     fix="set logprob_batch_size to train_micro_batch_size, or loss_fn.force_on_policy_ratio to true",
-    source="models/policy/lm_policy.py:184 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:184 at v0.7.0",
     since="v0.6.0",
 )
 def _accuracy(run: Effective) -> Iterator[Said]:
@@ -149,7 +159,7 @@ def _accuracy(run: Effective) -> Iterator[Said]:
     title="batch_multiplier is 1 without dynamic sampling",
     why=SETUP,
     fix="set grpo.batch_multiplier to 1, or grpo.use_dynamic_sampling to true",
-    source="algorithms/grpo.py:343 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:343 at v0.7.0",
 )
 def _multiplier(run: Effective) -> str | None:
     if run.on("grpo.use_dynamic_sampling") or run.number("grpo.batch_multiplier") == 1:
@@ -164,7 +174,7 @@ def _multiplier(run: Effective) -> str | None:
     title="dynamic sampling may generate at least one more batch",
     why=TRAINING,
     fix="set grpo.dynamic_sampling_max_gen_batches to 1 or more",
-    source="algorithms/grpo.py:1355 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:1355 at v0.7.0",
 )
 def _sampling(run: Effective) -> str | None:
     if run.on("grpo.use_dynamic_sampling") and run.integer("grpo.dynamic_sampling_max_gen_batches") <= 0:
@@ -180,7 +190,7 @@ def _sampling(run: Effective) -> str | None:
     title="several data loaders share the prompts of a step evenly",
     why=SETUP,
     fix="choose a num_prompts_per_dataloader that divides num_prompts_per_step × batch_multiplier",
-    source="algorithms/grpo.py:349 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:349 at v0.7.0",
     since="v0.6.0",
 )
 def _loaders(run: Effective) -> str | None:
@@ -202,7 +212,7 @@ def _loaders(run: Effective) -> str | None:
     title="force_on_policy_ratio takes one update a step",
     why=SETUP,
     fix="set train_global_batch_size to prompts × generations, or turn force_on_policy_ratio off",
-    source="algorithms/grpo.py:430 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:430 at v0.7.0",
     since="v0.5.0",
 )
 def _on_policy(run: Effective) -> Iterator[Said]:
@@ -218,7 +228,7 @@ _book.rule(
     title="sequence packing and dynamic batching exclude each other",
     why=SETUP,
     fix="turn one of the two off",
-    source="models/policy/lm_policy.py:295 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:295 at v0.7.0",
 )(excludes(DYNAMIC, PACKING))
 
 
@@ -229,12 +239,22 @@ _book.rule(
     title="dynamic batching takes one pipeline stage",
     why=SETUP,
     fix="set policy.megatron_cfg.pipeline_model_parallel_size to 1, or turn dynamic batching off",
-    source="models/policy/lm_policy.py:283 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:283 at v0.7.0",
 )
 def _pipeline(run: Effective) -> str | None:
     if run.on(DYNAMIC) and is_megatron(run) and pipeline_parallel(run) > 1:
         return f"dynamic batching is on with pipeline parallel size {pipeline_parallel(run)}"
     return None
+
+
+def _longest(run: Effective) -> int:
+    """Return how many tokens a sequence may have: what the rollout allows, vLLM, and in one turn prompt and answer."""
+    lengths = [run.integer(_LENGTH)]
+    if is_vllm(run):
+        lengths.append(run.integer(f"{VLLM}.max_model_len"))
+    if run.at("grpo.max_rollout_turns") == 1:
+        lengths.append(run.integer("data.max_input_seq_length") + run.integer(f"{GENERATION}.max_new_tokens"))
+    return min(lengths)
 
 
 @_book.rule(
@@ -244,23 +264,17 @@ def _pipeline(run: Effective) -> str | None:
     title="the longest sequence fits the tokens of a micro batch",
     why=TRAINING,
     fix="raise train_mb_tokens and logprob_mb_tokens to max_total_sequence_length, or shorten the sequences",
-    source="distributed/batched_data_dict.py:655 at v0.7.0",
+    source="nemo_rl/distributed/batched_data_dict.py:655 at v0.7.0",
 )
 def _limits(run: Effective) -> Iterator[Said]:
-    length = run.integer(_LENGTH)
+    length = _longest(run)
     for switch in (PACKING, DYNAMIC):
         section = switch.removesuffix(".enabled")
         for name in ("train_mb_tokens", "logprob_mb_tokens") if run.on(switch) else ():
             limit = run.integer(f"{section}.{name}")
             if limit < length:
-                what = f"a sequence may have max_total_sequence_length {length} tokens, and {name} is {limit}"
+                what = f"a sequence may have {length} tokens, and {name} is {limit}"
                 yield Said(what, keys=[f"{section}.{name}", _LENGTH])
-
-
-_algorithm = one_of(
-    "policy.sequence_packing.algorithm",
-    ("concatenative", "first_fit_decreasing", "first_fit_shuffle", "modified_first_fit_decreasing"),
-)
 
 
 @_book.rule(
@@ -270,7 +284,11 @@ _algorithm = one_of(
     title="the packing algorithm is one that NeMo RL has",
     why=STEP,
     fix="write modified_first_fit_decreasing, the default, or another one of the list",
-    source="data/packing/algorithms.py:693 at v0.7.0",
+    source="nemo_rl/data/packing/algorithms.py:693 at v0.7.0",
 )
 def _packing(run: Effective) -> str | None:
-    return _algorithm(run) if run.on(PACKING) else None
+    name, known = run.at("policy.sequence_packing.algorithm"), run.catalogue.names["packingAlgorithms"]
+    # Capital letters are as good.
+    if not run.on(PACKING) or not isinstance(name, str) or name.lower() in known:
+        return None
+    return f"policy.sequence_packing.algorithm is {shown(name)}, expected one of {', '.join(known)}"

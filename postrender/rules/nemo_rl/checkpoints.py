@@ -34,7 +34,7 @@ def _metric(run: Effective) -> str | None:
     title="the metric of checkpoints begins with val: or train:",
     why=CHECKPOINT,
     fix="write val:accuracy, another metric with its prefix, or null",
-    source="algorithms/grpo.py:2901 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:2901 at v0.7.0",
 )
 def _prefix(run: Effective) -> Iterator[Said]:
     name = _metric(run)
@@ -50,7 +50,7 @@ def _prefix(run: Effective) -> Iterator[Said]:
     title="the metric of checkpoints is one that validation makes",
     why=CHECKPOINT,
     fix="write val:accuracy",
-    source="algorithms/grpo.py:2920 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0",
 )
 def _unknown(run: Effective) -> Iterator[Said]:
     prefix, _, name = (_metric(run) or "").partition(":")
@@ -66,16 +66,24 @@ def _unknown(run: Effective) -> Iterator[Said]:
     title="each step that saves has just validated",
     why="silent: such checkpoints rank below all others, so the best ones are deleted",
     fix="choose a save_period that is a multiple of grpo.val_period",
-    source="algorithms/grpo.py:2912 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:2912 at v0.7.0",
     severity=WARNING,
 )
-def _periods(run: Effective) -> str | None:
+def _periods(run: Effective) -> Iterator[Said]:
     if not (_metric(run) or "").startswith("val:"):
-        return None
+        return
     save, validate = run.integer("checkpointing.save_period"), run.integer("grpo.val_period")
+    last = run.integer("grpo.max_num_steps")
+    if save >= last and (run.since("v0.6.0") and run.on("grpo.val_at_end")):
+        # Only the last step saves, and it validates.
+        return
+    save = min(save, last)
     if validate <= 0:
-        return f"checkpoints are ranked by {_metric(run)}, and grpo.val_period is {validate}"
-    return f"save_period {save} is no multiple of val_period {validate}" if save % validate else None
+        yield Said(
+            f"checkpoints are ranked by {_metric(run)}, and grpo.val_period is {validate}", keys=["grpo.val_period"]
+        )
+    elif save % validate:
+        yield Said(f"save_period {save} is no multiple of val_period {validate}")
 
 
 @_book.rule(
@@ -85,7 +93,7 @@ def _periods(run: Effective) -> str | None:
     title="the format of checkpoints is one that the worker can write",
     why=CHECKPOINT,
     fix="write null with dtensor_cfg._v2 off, safetensors or torch_save with it on",
-    source="models/policy/lm_policy.py:1083 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:1083 at v0.7.0",
 )
 def _format(run: Effective) -> Iterator[Said]:
     kind = run.at(_FORMAT)
@@ -105,11 +113,12 @@ def _format(run: Effective) -> Iterator[Said]:
     title="checkpoints are converted afterwards, not while they are saved",
     why="saving consolidated weights has run out of memory and time, or written broken shards, in several versions",
     fix="set it to false, and run task convert on the checkpoint that you keep",
-    source="utils/checkpoint.py:144 at v0.7.0",
+    source="nemo_rl/utils/checkpoint.py:144 at v0.7.0",
     severity=WARNING,
 )
 def _consolidated(run: Effective) -> str | None:
-    return "checkpointing.save_consolidated is on" if run.on("checkpointing.save_consolidated") else None
+    saves = run.on("checkpointing.enabled") and is_v2(run)
+    return "checkpointing.save_consolidated is on" if saves and run.on("checkpointing.save_consolidated") else None
 
 
 @_book.rule(
@@ -119,7 +128,7 @@ def _consolidated(run: Effective) -> str | None:
     title="checkpoint_must_save_by is days:hours:minutes:seconds, in quotes",
     why=SETUP,
     fix='write "00:03:45:00" with quotes: YAML reads 12:30:00 as a number',
-    source="utils/timer.py:251 at v0.7.0",
+    source="nemo_rl/utils/timer.py:251 at v0.7.0",
 )
 def _save_by(run: Effective) -> str | None:
     value = run.at(_BY)

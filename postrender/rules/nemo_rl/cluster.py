@@ -8,9 +8,12 @@ from postrender.rules.nemo_rl import (
     RESOURCES,
     SETUP,
     book,
+    has_teachers,
     reward_model_nodes,
+    trains,
+    worlds,
 )
-from postrender.rules.values import Said, shown
+from postrender.rules.values import WARNING, Said, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +28,9 @@ _NODES = f"{RESOURCES}.num_nodes"
 
 
 def _policy_nodes(run: Effective) -> int:
+    """Return the nodes that train and generate, zero where nothing can be said of them."""
+    if not trains(run) or has_teachers(run) or run.gpus < 1:
+        return 0
     return run.nodes if run.nodes == 1 else run.nodes - reward_model_nodes(run)[0]
 
 
@@ -35,25 +41,25 @@ def _policy_nodes(run: Effective) -> int:
     title="the reward model leaves GPUs for the policy",
     why=SETUP,
     fix="give env.reward_model.resources less, or the cluster more nodes",
-    source="algorithms/grpo.py:537 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:537 at v0.7.0",
 )
-def _reward_model(run: Effective) -> str | None:
-    nodes, gpus = reward_model_nodes(run)
+def _reward_model(run: Effective) -> Iterator[Said]:
+    nodes, gpus = reward_model_nodes(run) if trains(run) else (0, 0)
     if run.nodes > 1 and nodes >= run.nodes:
-        return f"the reward model takes {nodes} of {run.nodes} nodes"
+        yield Said(f"the reward model takes {nodes} of {run.nodes} nodes")
     if run.nodes == 1 and run.on(COLOCATED) and gpus and gpus >= run.gpus:
-        return f"the reward model takes {gpus} of the node's {run.gpus} GPUs"
-    return None
+        keys = ["env.reward_model.resources.gpus_per_node"]
+        yield Said(f"the reward model takes {gpus} of the node's {run.gpus} GPUs", keys=keys)
 
 
 @_book.rule(
     "generation-gpus-on-one-node",
     "C3 C4 C5",
-    f"{_GPUS} {_NODES} {NODES}",
+    f"{_GPUS} {COLOCATED} {NODES}",
     title="on one node, generation says how many of its GPUs it takes",
     why=SETUP,
     fix="set policy.generation.colocated.resources: {num_nodes: 1, gpus_per_node: N} with N below the node's GPUs",
-    source="algorithms/grpo.py:617 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:617 at v0.7.0",
 )
 def _one_node(run: Effective) -> Iterator[Said]:
     if run.on(COLOCATED) or _policy_nodes(run) != 1:
@@ -70,11 +76,11 @@ def _one_node(run: Effective) -> Iterator[Said]:
 @_book.rule(
     "generation-nodes",
     "C6 C7 C8",
-    f"{_NODES} {_GPUS} {NODES}",
+    f"{_NODES} {COLOCATED} {NODES}",
     title="on several nodes, generation takes whole ones and leaves some for training",
     why=SETUP,
     fix="set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}",
-    source="algorithms/grpo.py:647 at v0.7.0",
+    source="nemo_rl/algorithms/grpo.py:647 at v0.7.0",
 )
 def _several_nodes(run: Effective) -> Iterator[Said]:
     policy = _policy_nodes(run)
@@ -87,7 +93,7 @@ def _several_nodes(run: Effective) -> Iterator[Said]:
         yield Said(f"generation takes {nodes} of {policy} nodes, and none is left for training")
     if gpus != run.gpus:
         what = f"resources.gpus_per_node is {shown(gpus)}, and a node has {run.gpus} GPUs"
-        yield Said(what, keys=[_GPUS], proposed={_GPUS: run.gpus})
+        yield Said(what, keys=[_GPUS, COLOCATED], proposed={_GPUS: run.gpus})
 
 
 @_book.rule(
@@ -96,8 +102,8 @@ def _several_nodes(run: Effective) -> Iterator[Said]:
     COLOCATED,
     title="before v0.7.0 Megatron generates where it trains",
     why=SETUP,
-    fix="set policy.generation.colocated.enabled to true, or policy.generation.backend to vllm",
-    source="algorithms/grpo.py:447 at v0.6.0",
+    fix="set policy.generation.colocated.enabled to true, or backend to vllm, or use a later version",
+    source="nemo_rl/algorithms/grpo.py:447 at v0.6.0",
     before="v0.7.0",
 )
 def _megatron(run: Effective) -> str | None:
@@ -109,17 +115,19 @@ def _megatron(run: Effective) -> str | None:
     "segment-size",
     "C10",
     f"cluster.segment_size {NODES}",
-    title="the nodes are whole segments of an NVLink domain",
-    why=SETUP,
-    fix="choose a segment_size that divides the number of nodes, or null",
-    source="distributed/virtual_cluster.py:415 at v0.7.0",
+    title="the training nodes are whole segments of an NVLink domain",
+    why="where Ray's nodes carry an NVLink domain, NeMo RL refuses it at set-up; elsewhere it is ignored",
+    fix="choose a segment_size that divides the number of training nodes, or null",
+    source="nemo_rl/distributed/virtual_cluster.py:415 at v0.7.0",
+    severity=WARNING,
     since="v0.7.0",
 )
 def _segments(run: Effective) -> str | None:
-    if run.at("cluster.segment_size") is None:
+    # Elsewhere nodes carry no domain, and NeMo RL only warns.
+    if run.at("cluster.segment_size") is None or run.value("accelerator.nvlinkDomainNodes") is None:
         return None
-    size = run.integer("cluster.segment_size")
-    return f"{run.nodes} nodes are no multiple of segment_size {size}" if size < 1 or run.nodes % size else None
+    size, nodes = run.integer("cluster.segment_size"), -(-worlds(run)[0] // run.gpus)
+    return f"{nodes} training nodes are no multiple of segment_size {size}" if size < 1 or nodes % size else None
 
 
 @_book.rule(
@@ -129,11 +137,16 @@ def _segments(run: Effective) -> str | None:
     title="a node has a CPU for each process that NeMo RL puts on its GPUs",
     why=SETUP,
     fix="give accelerator.worker.cpu two for each GPU, one where generation has nodes of its own",
-    source="distributed/virtual_cluster.py:794 at v0.7.0",
+    source="nemo_rl/distributed/virtual_cluster.py:794 at v0.7.0",
 )
 def _cpus(run: Effective) -> str | None:
     cpus = run.value("accelerator.worker.cpu")
-    share = 2 if run.on(COLOCATED) and run.at("policy.generation.backend") == "vllm" else 1
-    if not isinstance(cpus, (int, str)) or not str(cpus).isdecimal() or int(cpus) >= share * run.gpus:
+    share = 2 if run.on(COLOCATED) and run.at("policy.generation.backend") != "megatron" else 1
+    if (
+        not trains(run)
+        or not isinstance(cpus, (int, str))
+        or not str(cpus).isdecimal()
+        or int(cpus) >= share * run.gpus
+    ):
         return None
     return f"a worker has {cpus} CPUs, and NeMo RL reserves {share} for each of its {run.gpus} GPUs"

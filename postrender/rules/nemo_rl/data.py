@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postrender.rules.nemo_rl import SETUP, WORKER, book, data_sections
-from postrender.rules.values import Said, shown
+from postrender.rules.nemo_rl import SETUP, WORKER, book, data_sections, environments
+from postrender.rules.values import WARNING, Said, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 _book = book()
 RULES = _book.rules
 _ANY_PATH = "*.*"
+# The chart writes these into whatever the files say.
+_DERIVED = (
+    *("checkpointing.checkpoint_dir", "logger.log_dir", "logger.wandb"),
+    *("logger.tensorboard_enabled", "logger.wandb_enabled", "logger.mlflow_enabled"),
+)
+# Rows of the training split, where the data set does not change. Source: the data set's page.
+_ROWS = {"gsm8k": 7473}
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
 
 
@@ -34,12 +41,12 @@ def _unknown(kind: str, name: str, run: Effective, keys: list[str]) -> Said:
     title="the data section names the data to train on",
     why=SETUP,
     fix="write data.train.dataset_name (data.dataset_name before v0.6.0)",
-    source="data/utils.py:143 at v0.7.0",
+    source="nemo_rl/data/utils.py:143 at v0.7.0",
 )
 def _train(run: Effective) -> str | None:
     if run.since("v0.6.0"):
         return None if any(path == "data.train" for path, _ in data_sections(run)) else "data.train is not given"
-    return None if run.has("data.dataset_name") else "data.dataset_name is not given"
+    return "data.dataset_name is not given" if run.at("data.dataset_name") is None else None
 
 
 @_book.rule(
@@ -49,7 +56,7 @@ def _train(run: Effective) -> str | None:
     title="the data set is one that this version can load",
     why=SETUP,
     fix="write one of its names, or ResponseDataset with the path of a file",
-    source="data/datasets/response_datasets/__init__.py:106 at v0.7.0",
+    source="nemo_rl/data/datasets/response_datasets/__init__.py:106 at v0.7.0",
 )
 def _dataset(run: Effective) -> Iterator[Said]:
     for path, section in data_sections(run):
@@ -65,7 +72,7 @@ def _dataset(run: Effective) -> Iterator[Said]:
     title="the processor of the data is one that this version has",
     why=SETUP,
     fix="write math_hf_data_processor, or another one of the list",
-    source="data/datasets/raw_dataset.py:57 at v0.7.0",
+    source="nemo_rl/data/datasets/raw_dataset.py:57 at v0.7.0",
     since="v0.5.0",
 )
 def _processor(run: Effective) -> Iterator[Said]:
@@ -82,19 +89,21 @@ def _processor(run: Effective) -> Iterator[Said]:
     title="the environment is one that this version has, with a section of its own under env",
     why=SETUP,
     fix="write math, or another environment of the list, and its section under env",
-    source="environments/utils.py:107 at v0.7.0",
+    source="nemo_rl/environments/utils.py:107 at v0.7.0",
     since="v0.5.0",
 )
 def _environment(run: Effective) -> Iterator[Said]:
-    for path, section in data_sections(run):
-        name = section.get("env_name")
-        if not isinstance(name, str) or "${" in name:
-            continue
-        keys = [f"{path}.env_name", "data.default.env_name", path]
+    started = environments(run)
+    for name, key in started.items():
         if name != "rewards" and not run.catalogue.accepts("environments", name):
-            yield _unknown("environment", name, run, keys)
+            yield _unknown("environment", name, run, [key])
         elif not run.has(f"env.{name}"):
-            yield Said(f"{path} asks for the environment {name}, and env.{name} is not there", keys=keys)
+            yield Said(f"{key} asks for the environment {name}, and env.{name} is not there", keys=[key])
+    for path, section in data_sections(run):
+        asked = section.get("env_name")
+        if isinstance(asked, str) and "${" not in asked and asked not in started:
+            # NeMo RL looks for names beside the list, not in it.
+            yield Said(f"{path} is a list, and only data.default.env_name starts an environment", keys=[path])
 
 
 @_book.rule(
@@ -130,17 +139,44 @@ def _prompt(run: Effective) -> Iterator[Said]:
 
 
 @_book.rule(
+    "more-prompts-than-data",
+    "W2 W3",
+    "grpo.num_prompts_per_step grpo.max_num_steps",
+    title="the data has the rows that the steps take",
+    why="silent: a step is whole or left out, so the run ends early, or at once, with exit code 0",
+    fix="lower num_prompts_per_step or max_num_steps, or raise max_num_epochs",
+    source="nemo_rl/algorithms/grpo.py:366 at v0.7.0",
+    severity=WARNING,
+)
+def _rows(run: Effective) -> Iterator[Said]:
+    for path, section in data_sections(run):
+        rows = _ROWS.get(str(section.get("dataset_name")).lower())
+        if rows is None or path == "data.validation" or isinstance(run.at("data.train"), list):
+            continue
+        prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
+        steps = epochs * (rows // prompts) if prompts > 0 else 0
+        if prompts > rows:
+            yield Said(f"a step takes {prompts} prompts, and the data set has {rows} rows")
+        elif run.given_has("grpo.max_num_steps") and run.integer("grpo.max_num_steps") > steps:
+            what = (
+                f"max_num_steps is {run.integer('grpo.max_num_steps')}, and {rows} rows give {steps} steps of {prompts}"
+            )
+            yield Said(f"{what} prompts in {epochs} epoch{'s' if epochs > 1 else ''}", keys=["grpo.max_num_steps"])
+
+
+@_book.rule(
     "required-key",
-    "V8",
+    "V8 S1",
     "policy.generation policy",
     title="sections that replace the base file's have all that the framework reads",
     why=WORKER,
     fix="add the key, or remove _override_",
-    source="models/generation/vllm/vllm_generation.py:157 at v0.7.0",
+    source="nemo_rl/models/generation/vllm/vllm_generation.py:157 at v0.7.0",
 )
 def _required(run: Effective) -> Iterator[Said]:
-    for path in run.catalogue.required:
+    for path in sorted(run.catalogue.required.difference(_DERIVED)):
         section, _, name = path.rpartition(".")
-        # A section that is not there has its own entry.
-        if (not section or isinstance(run.at(section), dict)) and not run.has(path):
+        above = run.at(section) if section else run.config
+        # A section that is not there has its own entry, and one that is off is not read.
+        if isinstance(above, dict) and above.get("enabled") is not False and not run.has(path):
             yield Said(f"{path} is missing, and {run.version} needs it", keys=[section or path], fix=f"add {name}")

@@ -7,4 +7,4 @@ from postrender.rules.nemo_rl import book
 
 _book = book()
 RULES = _book.rules
-keys.add(_book, "utils/config.py:137 at v0.7.0")
+keys.add(_book, "nemo_rl/utils/config.py:137 at v0.7.0")

@@ -31,7 +31,7 @@ _MULTIPLE = "policy.make_sequence_length_divisible_by"
     title="context parallelism with Megatron needs sequence packing",
     why=WORKER,
     fix="set policy.sequence_packing.enabled to true, or context_parallel_size to 1",
-    source="models/megatron/setup.py:634 at v0.7.0",
+    source="nemo_rl/models/megatron/setup.py:634 at v0.7.0",
 )
 def _context(run: Effective) -> str | None:
     apart = is_megatron(run) and context_parallel(run) > 1 and not run.on(PACKING)
@@ -45,7 +45,7 @@ def _context(run: Effective) -> str | None:
     title="log probabilities in chunks need logits that are converted late",
     why=WORKER,
     fix="set policy.megatron_cfg.defer_fp32_logits to true, or logprob_chunk_size to null",
-    source="models/megatron/setup.py:902 at v0.7.0",
+    source="nemo_rl/models/megatron/setup.py:902 at v0.7.0",
 )
 def _chunks(run: Effective) -> str | None:
     size = run.at("policy.logprob_chunk_size")
@@ -61,7 +61,7 @@ def _chunks(run: Effective) -> str | None:
     title="the precision-aware optimizer has the policy's precision",
     why=WORKER,
     fix="set bf16 or fp16 of policy.megatron_cfg.optimizer as policy.precision says",
-    source="models/megatron/setup.py:956 at v0.7.0",
+    source="nemo_rl/models/megatron/setup.py:956 at v0.7.0",
     since="v0.5.0",
 )
 def _precision(run: Effective) -> str | None:
@@ -81,7 +81,7 @@ def _precision(run: Effective) -> str | None:
     title="packed sequences are padded to what CP and TP cut them into",
     why=TRAINING,
     fix="set policy.make_sequence_length_divisible_by to a multiple of that number",
-    source="models/megatron/data.py:1132 at v0.7.0",
+    source="nemo_rl/models/megatron/data.py:1132 at v0.7.0",
     since="v0.6.0",
 )
 def _padding(run: Effective) -> str | None:
@@ -101,7 +101,7 @@ def _padding(run: Effective) -> str | None:
     title="activations are recomputed fully or selectively",
     why=WORKER,
     fix="write full or selective",
-    source="models/megatron/setup.py:810 at v0.7.0",
+    source="nemo_rl/models/megatron/setup.py:810 at v0.7.0",
     since="v0.7.0",
 )
 def _recompute(run: Effective) -> str | None:

@@ -20,15 +20,18 @@ from postrender.rules.nemo_rl import (
     tensor_parallel,
     worlds,
 )
-from postrender.rules.values import WARNING, excludes, one_of, shown
+from postrender.rules.values import WARNING, Said, excludes, one_of, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from postrender.effective import Effective
 
 _book = book()
 RULES = _book.rules
-_SIZES = f"{DTENSOR}.tensor_parallel_size {DTENSOR}.context_parallel_size {MEGATRON}.tensor_model_parallel_size"
+_SIZES = f"{DTENSOR}.tensor_parallel_size {DTENSOR}.context_parallel_size"
+_STAGES = "tensor_model_parallel_size pipeline_model_parallel_size context_parallel_size"
 _ROPE = "policy.hf_config_overrides.rope_scaling"
 
 _book.rule(
@@ -38,7 +41,7 @@ _book.rule(
     title="one training backend is on",
     why=SETUP,
     fix="set policy.dtensor_cfg.enabled to false to train with Megatron, or policy.megatron_cfg.enabled to false",
-    source="models/policy/lm_policy.py:94 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:94 at v0.7.0",
 )(excludes(f"{MEGATRON}.enabled", f"{DTENSOR}.enabled"))
 
 
@@ -49,7 +52,7 @@ _book.rule(
     title="a training backend is on",
     why=SETUP,
     fix="set policy.dtensor_cfg.enabled or policy.megatron_cfg.enabled to true",
-    source="models/policy/lm_policy.py:129 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:129 at v0.7.0",
 )
 def _no_backend(run: Effective) -> str | None:
     off = not run.on(f"{MEGATRON}.enabled") and not run.on(f"{DTENSOR}.enabled")
@@ -63,7 +66,7 @@ def _no_backend(run: Effective) -> str | None:
     title="a draft model is trained by Megatron, without sequence packing",
     why=SETUP,
     fix="turn policy.draft off, or use Megatron without sequence packing",
-    source="models/policy/lm_policy.py:99 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:99 at v0.7.0",
     since="v0.6.0",
 )
 def _draft(run: Effective) -> str | None:
@@ -81,7 +84,7 @@ def _draft(run: Effective) -> str | None:
     title="LoRA with DTensor needs its second version",
     why=SETUP,
     fix="set policy.dtensor_cfg._v2 to true, or lora_cfg.enabled to false",
-    source="models/policy/lm_policy.py:147 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:147 at v0.7.0",
     since="v0.5.0",
 )
 def _lora(run: Effective) -> str | None:
@@ -97,7 +100,7 @@ def _lora(run: Effective) -> str | None:
     title="dp_replicate_size needs the second version of DTensor",
     why=SETUP,
     fix="set policy.dtensor_cfg._v2 to true, or dp_replicate_size to 1",
-    source="models/policy/lm_policy.py:152 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:152 at v0.7.0",
     since="v0.7.0",
 )
 def _replicas(run: Effective) -> str | None:
@@ -114,14 +117,15 @@ def _replicas(run: Effective) -> str | None:
     title="dp_replicate_size divides the data parallel size",
     why=WORKER,
     fix="choose a dp_replicate_size that divides the data parallel size",
-    source="models/automodel/setup.py:471 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:470 at v0.7.0",
     since="v0.7.0",
 )
 def _replicate(run: Effective) -> str | None:
-    size = run.at(f"{DTENSOR}.dp_replicate_size", 1)
-    if not is_v2(run) or size == 1 or run.integer(f"{DTENSOR}.dp_replicate_size") < 1 or data_parallel(run) % size == 0:
+    if not is_v2(run) or run.at(f"{DTENSOR}.dp_replicate_size", 1) == 1:
         return None
-    return f"data parallel size {data_parallel(run)} is not a multiple of dp_replicate_size {size}"
+    size, experts = run.integer(f"{DTENSOR}.dp_replicate_size"), run.at(f"{DTENSOR}.expert_parallel_size", 1)
+    shards = data_parallel(run) // (experts if isinstance(experts, int) and experts > 1 else 1)
+    return f"data parallel size {shards} is not a multiple of dp_replicate_size {size}" if shards % size else None
 
 
 @_book.rule(
@@ -131,16 +135,18 @@ def _replicate(run: Effective) -> str | None:
     title="the training GPUs are a multiple of TP × CP × PP",
     why=SETUP,
     fix="choose parallel sizes whose product divides the training GPUs, or change the number of nodes",
-    source="models/policy/lm_policy.py:207 at v0.7.0",
+    source="nemo_rl/models/policy/lm_policy.py:207 at v0.7.0",
 )
-def _world(run: Effective) -> str | None:
+def _world(run: Effective) -> Iterator[Said]:
     world = worlds(run)[0]
     parts = tensor_parallel(run), context_parallel(run), pipeline_parallel(run)
     product = parts[0] * parts[1] * parts[2]
-    if world % product == 0:
-        return None
-    sizes = f"TP {parts[0]} × CP {parts[1]} × PP {parts[2]} = {product}"
-    return f"{world} GPUs train, which is {'less than' if world < product else 'no multiple of'} {sizes}"
+    if world % product:
+        sizes = f"TP {parts[0]} × CP {parts[1]} × PP {parts[2]} = {product}"
+        keys = [f"{MEGATRON}.{name}" for name in _STAGES.split()] if is_megatron(run) else []
+        yield Said(
+            f"{world} GPUs train, which is {'less than' if world < product else 'no multiple of'} {sizes}", keys=keys
+        )
 
 
 @_book.rule(
@@ -150,7 +156,7 @@ def _world(run: Effective) -> str | None:
     title="LoRA's Triton kernels work on one GPU a model only",
     why=WORKER,
     fix="set policy.dtensor_cfg.lora_cfg.use_triton to false",
-    source="models/automodel/setup.py:668 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:668 at v0.7.0",
     since="v0.5.0",
 )
 def _triton(run: Effective) -> str | None:
@@ -167,8 +173,16 @@ _book.rule(
     title="the precision is one that the workers know",
     why=WORKER,
     fix="write bfloat16, float16 or float32",
-    source="models/automodel/setup.py:288 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:288 at v0.7.0",
 )(one_of("policy.precision", ("float32", "bfloat16", "float16")))
+
+
+def _is_refused_gemma(run: Effective) -> bool:
+    """Say whether the worker refuses a Gemma 3 model: early ones those of text, _v2 those with images, else all."""
+    name = str(run.at("policy.model_name")).lower()
+    text, images = ("270m", "1b"), ("4b", "12b", "27b")
+    sizes = text if not run.since("v0.6.0") else images if is_v2(run) else (*text, *images)
+    return any(f"gemma-3-{size}" in name for size in sizes)
 
 
 @_book.rule(
@@ -178,7 +192,7 @@ _book.rule(
     title="context parallelism with DTensor goes with few other options",
     why=WORKER,
     fix="set policy.dtensor_cfg.context_parallel_size to 1, or turn the other option off",
-    source="models/automodel/setup.py:385 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:385 at v0.7.0",
 )
 def _context(run: Effective) -> str | None:
     if is_megatron(run) or context_parallel(run) == 1:
@@ -186,7 +200,7 @@ def _context(run: Effective) -> str | None:
     size = f"dtensor_cfg.context_parallel_size is {context_parallel(run)}"
     if run.on(PACKING):
         return f"{size}, and sequence packing is on"
-    if "gemma-3" in str(run.at("policy.model_name")).lower():
+    if _is_refused_gemma(run):
         return f"{size}, which Gemma 3 cannot do"
     if tensor_parallel(run) > 1 and run.on(f"{DTENSOR}.sequence_parallel"):
         return f"{size}, and sequence_parallel is on with tensor parallel size {tensor_parallel(run)}"
@@ -200,7 +214,7 @@ def _context(run: Effective) -> str | None:
     title="CPU offload needs more than one training GPU",
     why=WORKER,
     fix="set policy.dtensor_cfg.cpu_offload to false",
-    source="models/automodel/setup.py:501 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:501 at v0.7.0",
     since="v0.6.0",
 )
 def _offload(run: Effective) -> str | None:
@@ -215,7 +229,7 @@ def _offload(run: Effective) -> str | None:
     title="YaRN needs Megatron",
     why=WORKER,
     fix="train with Megatron, or without policy.hf_config_overrides.rope_scaling",
-    source="models/automodel/setup.py:312 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:312 at v0.7.0",
     since="v0.6.0",
 )
 def _yarn(run: Effective) -> str | None:
@@ -229,7 +243,7 @@ def _yarn(run: Effective) -> str | None:
     title="YaRN is described completely",
     why=WORKER,
     fix="give all eight fields of rope_scaling",
-    source="models/megatron/setup.py:278 at v0.7.0",
+    source="nemo_rl/models/megatron/setup.py:278 at v0.7.0",
     since="v0.6.0",
 )
 def _yarn_fields(run: Effective) -> str | None:
@@ -248,7 +262,7 @@ def _yarn_fields(run: Effective) -> str | None:
     title="sequence packing needs flash_attention_2",
     why=WORKER,
     fix="write flash_attention_2, or turn sequence packing off",
-    source="models/automodel/setup.py:700 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:700 at v0.7.0",
     since="v0.7.0",
 )
 def _attention(run: Effective) -> str | None:
@@ -265,7 +279,7 @@ def _attention(run: Effective) -> str | None:
     title="each scheduler of the list has a name, or gives the milestones",
     why=WORKER,
     fix="give the entry a name and kwargs, or milestones",
-    source="models/automodel/setup.py:838 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:838 at v0.7.0",
 )
 def _scheduler(run: Effective) -> str | None:
     entries = run.at("policy.scheduler")
@@ -282,7 +296,7 @@ def _scheduler(run: Effective) -> str | None:
     title="a reward model is trained by DTensor, without sequence packing",
     why=WORKER,
     fix="turn policy.reward_model_cfg off; a GRPO policy is no reward model",
-    source="models/automodel/setup.py:352 at v0.7.0",
+    source="nemo_rl/models/automodel/setup.py:352 at v0.7.0",
 )
 def _reward_model(run: Effective) -> str | None:
     if not run.on("policy.reward_model_cfg.enabled"):
@@ -299,10 +313,12 @@ def _reward_model(run: Effective) -> str | None:
     title="a parallel plan of one's own is named by its import path",
     why=WORKER,
     fix="write package.module.NAME, or null",
-    source="models/dtensor/parallelize.py:684 at v0.7.0",
+    source="nemo_rl/models/dtensor/parallelize.py:684 at v0.7.0",
 )
 def _plan(run: Effective) -> str | None:
-    plan = None if is_megatron(run) else run.at(f"{DTENSOR}.custom_parallel_plan")
+    # The second version has names of its own, and with one GPU a model no plan is read.
+    reads = not is_megatron(run) and not is_v2(run) and tensor_parallel(run) > 1
+    plan = run.at(f"{DTENSOR}.custom_parallel_plan") if reads else None
     fits = plan is None or isinstance(plan, dict) or (isinstance(plan, str) and "." in plan)
     return None if fits else f"custom_parallel_plan is {shown(plan)}, which cannot be imported"
 
@@ -314,7 +330,7 @@ def _plan(run: Effective) -> str | None:
     title="with top-p or top-k, padded sequences are a multiple of the tensor parallel size",
     why=TRAINING,
     fix="set policy.make_sequence_length_divisible_by to the tensor parallel size",
-    source="distributed/model_utils.py:413 at v0.7.0",
+    source="nemo_rl/distributed/model_utils.py:413 at v0.7.0",
     severity=WARNING,
     since="v0.6.0",
 )

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
 _SPLITS: Final = {"\n": "line break", ";": ";", "&": "&", "|": "|", "(": "(", ")": ")"}
-_EXPANDS: Final = {"$": "$", "`": "backtick", "<": "<", ">": ">"}
+_EXPANDS: Final = {"$": "$", "`": "backtick", **dict(zip("<>*?~", "<>*?~", strict=True))}
+_BRACES: Final = re.compile(r"\{[^\s{}]*(?:,|\.\.)\S*\}")
 _PIPEFAIL: Final = re.compile(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w*o[ \t]+pipefail\b")
 
 
@@ -41,15 +42,34 @@ def _open(text: str) -> Iterator[tuple[int, str, bool]]:
             quote = char
         else:
             yield at, char, False
+    if quote or escaped:
+        yield len(text), "", False
 
 
-def _acted_on(text: str, active: dict[str, str], *, quoted: str = "") -> str:
-    """Return the first character that a shell acts on, in words; `quoted` are those that it acts on in quotes too."""
+def _taken_apart(text: str) -> str:
+    """Return the first thing, in words, at which a shell ends the command, or cannot."""
     for at, char, in_quotes in _open(text):
-        if char in active and (not in_quotes or char in quoted):
-            line = text.count("\n", 0, at) + 1
-            return f"{active[char]} in line {line}"
+        if not char:
+            return "an open quote or backslash at its end"
+        if char in _SPLITS and not in_quotes:
+            return f"an unquoted {_SPLITS[char]}{_line(text, at)}"
+        if char == "#" and not in_quotes and (not at or text[at - 1] in " \t"):
+            return f"an unquoted #{_line(text, at)}"
     return ""
+
+
+def _replaced(text: str) -> str:
+    """Return the first thing, in words, that a shell replaces or acts on; some of it in double quotes too."""
+    for at, char, in_quotes in _open(text):
+        if char in ("$", "`") or (char in _EXPANDS and not in_quotes):
+            return f"{_EXPANDS[char]}{_line(text, at)}"
+        if char == "{" and not in_quotes and _BRACES.match(text, at):
+            return f"braces{_line(text, at)}"
+    return ""
+
+
+def _line(text: str, at: int) -> str:
+    return f" in line {text.count(chr(10), 0, at) + 1}"
 
 
 def _entrypoint(job: Job) -> str:
@@ -57,13 +77,13 @@ def _entrypoint(job: Job) -> str:
 
 
 def _split(job: Job) -> Found:
-    found = _acted_on(_entrypoint(job), _SPLITS) if job.pasted else ""
+    found = _taken_apart(_entrypoint(job)) if job.pasted else ""
     if found:
-        yield ("spec", "entrypoint"), f"the entrypoint has an unquoted {found}, and submissionMode is {job.mode}"
+        yield ("spec", "entrypoint"), f"the entrypoint has {found}, and submissionMode is {job.mode}"
 
 
 def _expanded(job: Job) -> Found:
-    found = _acted_on(_entrypoint(job), _EXPANDS, quoted="$`") if job.pasted else ""
+    found = _replaced(_entrypoint(job)) if job.pasted else ""
     if found:
         what = f"the submitter's shell acts on {found} of the entrypoint, and submissionMode is {job.mode}"
         yield ("spec", "entrypoint"), what
@@ -74,8 +94,7 @@ def _environment(job: Job) -> Found:
     if job.pasted and isinstance(text, str):
         found = re.search(r"[$`]", text)
         if found:
-            line = text.count("\n", 0, found.start()) + 1
-            what = f"the submitter's shell acts on {_EXPANDS[found[0]]} in line {line} of runtimeEnvYAML"
+            what = f"the submitter's shell acts on {_EXPANDS[found[0]]}{_line(text, found.start())} of runtimeEnvYAML"
             yield ("spec", "runtimeEnvYAML"), what
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
-
 from postrender import tokens
 from postrender.pods import mapping
 from postrender.rules import ERROR, Hit, Manifests, Rule
@@ -55,6 +53,8 @@ def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:
 
 
 def _decoded(value: object) -> str:
+    import binascii
+
     try:
         return binascii.a2b_base64(str(value).encode()).decode("utf-8", "replace")
     except ValueError:

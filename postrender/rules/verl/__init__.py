@@ -1,4 +1,8 @@
-"""Rules over the configuration of verl's GRPO, 0.6.1 to 0.9.1."""
+"""Rules over the configuration of verl's GRPO, 0.6.1 to 0.9.1.
+
+The charts compose job.config over ppo_trainer, whose actor is FSDP's. What concerns Megatron alone is not judged: no
+file can choose it (rule verl/strategy).
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,7 @@ MINI: Final = f"{ACTOR}.ppo_mini_batch_size"
 MICRO: Final = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
 DYNAMIC: Final = f"{ACTOR}.use_dynamic_bsz"
 SAMPLES: Final = f"{ROLLOUT}.n"
+SEQUENCE: Final = f"{ACTOR}.ulysses_sequence_parallel_size"
 
 
 def book() -> Book:
@@ -40,28 +45,25 @@ def gpus(run: Effective) -> int:
     return run.nodes * run.gpus
 
 
-def is_megatron(run: Effective) -> bool:
-    """Say whether Megatron trains, and not FSDP."""
-    return bool(run.at(f"{ACTOR}.strategy") == "megatron")
+def sequences(run: Effective) -> int:
+    """Return the answers that a step samples."""
+    return run.integer(BATCH) * run.integer(SAMPLES)
 
 
 def data_parallel(run: Effective) -> int:
     """Return the data parallel size of the actor; raise UnknownError where the GPUs cannot be divided."""
-    if is_megatron(run):
-        names = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")
-        parts = 1
-        for name in names:
-            parts *= run.integer(f"{ACTOR}.megatron.{name}")
-    else:
-        parts = sequence_parallel(run)
+    parts = sequence_parallel(run)
     if parts < 1 or gpus(run) % parts:
         raise UnknownError("the data parallel size")
     return gpus(run) // parts
 
 
 def sequence_parallel(run: Effective) -> int:
-    """Return the Ulysses sequence parallel size."""
-    return run.integer(f"{ACTOR}.ulysses_sequence_parallel_size")
+    """Return the Ulysses sequence parallel size: the actor's replaces the engine's own where it is above 1."""
+    size = run.integer(SEQUENCE)
+    if size > 1 or not has_engine_workers(run):
+        return size
+    return run.integer(f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size")
 
 
 def has_engine_workers(run: Effective) -> bool:
@@ -69,6 +71,16 @@ def has_engine_workers(run: Effective) -> bool:
     return run.since("0.8.0") or (run.since("0.7.1") and run.at("trainer.use_legacy_worker_impl") == "disable")
 
 
+def has_new_trainer(run: Effective) -> bool:
+    """Say whether the trainer of 0.9 runs, which pads batches that cannot be divided."""
+    return run.since("0.9.1") and run.on("trainer.use_v1")
+
+
 def uses_reference(run: Effective) -> bool:
     """Say whether a reference policy is loaded, for one of the two KL terms."""
     return run.on("algorithm.use_kl_in_reward") or run.on(f"{ACTOR}.use_kl_loss")
+
+
+def recomputes_log_probs(run: Effective) -> bool:
+    """Say whether the actor computes the log probabilities of its answers again, or takes over the rollout's."""
+    return not run.on("algorithm.rollout_correction.bypass_mode")

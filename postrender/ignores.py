@@ -1,0 +1,68 @@
+"""What `checks.ignore` of the values accepts: findings of rules, by their ids, each with a reason."""
+
+from __future__ import annotations
+
+from postrender.finding import ERROR, Finding
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    from postrender.values import Values
+
+_WHY = "An exception that nobody needs hides the next mistake of its kind."
+
+
+def given(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what plain values say under checks.ignore; nothing where that is no map."""
+    checks = tree.get("checks")
+    ignored = checks.get("ignore") if isinstance(checks, dict) else None
+    return ignored if isinstance(ignored, dict) else {}
+
+
+class Ignores:
+    """Hold the ids that the values accept, and which of them were met."""
+
+    def __init__(self, merged: Values) -> None:
+        self._values = merged
+        self._ids = {name for name, reason in given(merged.effective()).items() if reason}
+        self._met: set[str] = set()
+
+    def left(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings that are not accepted."""
+        findings = list(findings)
+        self._met |= self._ids & {finding.rule for finding in findings}
+        return [finding for finding in findings if finding.rule not in self._ids]
+
+    def useless_of_values(self) -> Iterator[Finding]:
+        """Yield a finding for each id that no rule over values has met, and for each that no rule has at all."""
+        if not self._ids:
+            return
+        from postrender.rules import every, known, objects
+
+        others = {rule.id for rule in objects.RULES}
+        rules, always = {rule.id for rule in every.RULES}, {each.id for each in known.READING}
+        for name in sorted(self._ids - self._met - others):
+            if name in rules:
+                yield self._nothing(name, ERROR)
+            elif name in always:
+                yield self._finding(name, ERROR, f"{name} cannot be accepted", "mend what it says, and remove the line")
+            else:
+                yield self._finding(name, ERROR, f"no rule is called {name}", "grpo rules lists them")
+
+    def useless_of_objects(self, severity: str) -> Iterator[Finding]:
+        """Yield a finding for each id that no rule over objects has met."""
+        if not self._ids:
+            return
+        from postrender.rules import objects
+
+        for name in sorted((self._ids - self._met) & {rule.id for rule in objects.RULES}):
+            yield self._nothing(name, severity)
+
+    def _nothing(self, name: str, severity: str) -> Finding:
+        return self._finding(name, severity, f"{name} finds nothing here", "remove the line")
+
+    def _finding(self, name: str, severity: str, what: str, fix: str) -> Finding:
+        at = self._values.at(("checks", "ignore", name))
+        return Finding("checks/ignored-nothing", at, what, _WHY, fix, severity=severity)

@@ -1,0 +1,73 @@
+"""A finding about a rendered object stands at the line of the values that it comes from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender.helm import Engine
+from postrender.origin import Origins
+from postrender.stack import Stack
+from tests.conftest import ROOT, SITE
+
+STACK = [ROOT / "values/accelerators/b200.yaml", ROOT / "values/recipes/gemma3-27b-gsm8k.yaml", SITE]
+CLUSTER = ("RayCluster", "gemma-ray")
+WORKER = ("spec", "workerGroupSpecs", 0)
+
+
+def check(file: Path) -> list[dict[str, Any]]:
+    """Return the findings of `grpo check` for the stack and one more file."""
+    words = [word for each in [*STACK, file] for word in ("-f", str(each))]
+    program = "import sys; from postrender.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "check", *words, "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("more", "rule", "line"),
+    [
+        ("ray:\n  head:\n    memory: 4Gi\n", "ray/small-head", 3),
+        (
+            "ray:\n  workers:\n    initContainers:\n      warm:\n        image: a:1\n        env:\n"
+            "          - name: A\n          - name: A\n",
+            "pods/duplicate-merge-key",
+            8,
+        ),
+    ],
+)
+def test_a_finding_stands_at_the_values(more: str, rule: str, line: int, tmp_path: Path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text(more)
+    (finding,) = [each for each in check(file) if each["rule"] == rule]
+    assert (finding["file"], finding["line"]) == (str(file), line)
+
+
+def test_each_place_has_the_value_that_moves_it(helm: Engine, tmp_path: Path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text("ray:\n  workers:\n    replicas: 3\n  head:\n    cpu: '48'\n")
+    stack = Stack.load([str(each) for each in [*STACK, file]])
+    places = [
+        (CLUSTER, (*WORKER, "replicas")),
+        (CLUSTER, ("spec", "headGroupSpec", "template", "spec", "containers", 0, "resources", "limits", "cpu")),
+        (CLUSTER, ("kind",)),
+        (("Pod", "none"), ("spec",)),
+    ]
+    told: list[tuple[int, int]] = []
+    found = Origins(helm, stack, "raycluster", None).of(places, lambda *now: told.append(now))
+    assert {place: (at.file, at.line, path) for place, (at, path) in found.items()} == {
+        places[0]: (str(file), 3, "ray.workers.replicas"),
+        places[1]: (str(file), 5, "ray.head.cpu"),
+    }
+    assert told[-1][0] == told[-1][1] > 100

@@ -1,0 +1,156 @@
+"""`grpo rules` and `grpo lint --explain` say what is judged: every rule, whole, and near names for a misspelt one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender import cli, paths, yamlio
+from postrender.finding import SEVERITIES
+from postrender.rules import every, known, objects
+from tests.conftest import ROOT
+
+Run = Callable[..., tuple[int, str, str]]
+CASES = yamlio.load_values(ROOT / "tests/postrender/lint_cases.yaml").plain()
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line; return exit code, stdout, stderr."""
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(list(words))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_each_id_is_listed_once_with_severity_and_title(grpo: Run) -> None:
+    code, out, err = grpo("rules")
+    assert (code, err) == (0, "")
+    rows = {line.split()[0]: line.split(maxsplit=2)[1:] for line in out.splitlines()}
+    assert len(rows) == len(out.splitlines())
+    for rule in (*every.RULES, *objects.RULES):
+        severity, title = rows[rule.id]
+        assert severity == rule.severity
+        assert title.startswith(rule.title)
+    assert rows["nemo-rl/on-policy-batch"][1].endswith("(nemo-rl v0.5.0 and later)")
+    assert "values/unknown-key" in rows
+
+
+def test_every_check_that_comes_with_reading_values_is_listed() -> None:
+    """Those that the cases of lint make are found by their ids in the code as well."""
+    listed = {each.id for each in known.READING}
+    for case in CASES.values():
+        assert {f"values/{line.split(' | ')[0].split()[1]}" for line in case["findings"]} <= listed
+    sources = "".join(
+        (ROOT / f"postrender/{name}.py").read_text() for name in ("lint", "explain", "covered", "ignores")
+    )
+    for each in known.READING:
+        assert f'"{each.id}"' in sources or f'"{each.id.partition("/")[2]}"' in sources
+
+
+def test_json_has_every_field(grpo: Run) -> None:
+    code, out, _ = grpo("rules", "--format", "json")
+    listed = json.loads(out)["rules"]
+    assert (code, len(listed)) == (0, len(known.everything()))
+    by_id = {each["id"]: each for each in listed}
+    assert by_id["nemo-rl/on-policy-batch"] == {
+        "id": "nemo-rl/on-policy-batch",
+        "severity": "error",
+        "title": "force_on_policy_ratio takes one update a step",
+        "why": by_id["nemo-rl/on-policy-batch"]["why"],
+        "fix": by_id["nemo-rl/on-policy-batch"]["fix"],
+        "source": "nemo_rl/algorithms/grpo.py:430 at v0.7.0",
+        "judges": "values",
+        "framework": "nemo-rl",
+        "since": "v0.5.0",
+        "before": "",
+    }
+    assert {each["severity"] for each in listed} <= {*SEVERITIES}
+    assert {each["judges"] for each in listed} == {"values", "objects"}
+
+
+def test_a_domain_lists_its_rules(grpo: Run) -> None:
+    code, out, _ = grpo("rules", "pods", "secrets")
+    assert code == 0
+    assert {line.split("/")[0] for line in out.splitlines()} == {"pods", "secrets"}
+    _, out, _ = grpo("rules", "pods", "--format", "json")
+    assert {each["id"].split("/")[0] for each in json.loads(out)["rules"]} == {"pods"}
+
+
+@pytest.mark.parametrize("words", [["rules"], ["lint", "--explain"]])
+def test_a_rule_is_explained_with_its_examples(grpo: Run, words: list[str]) -> None:
+    code, out, err = grpo(*words, "pods/duplicate-merge-key")
+    rule = next(each for each in objects.RULES if each.id == "pods/duplicate-merge-key")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{rule.id}  (error)\n  {rule.title}\n  why: {rule.why}\n  fix: {rule.fix}\n")
+    assert f"\n  source: {rule.source}\n  judged by: grpo check\n" in out
+    assert '\n  accept it: checks: {ignore: {pods/duplicate-merge-key: "the reason"}}\n' in out
+    for name in ("bad", "good"):
+        first = (ROOT / f"tests/rules/{rule.id}/{name}.yaml").read_text().splitlines()[1]
+        assert f"\n{name}:\n  ---\n  {first}\n" in out
+
+
+def test_versions_are_told(grpo: Run) -> None:
+    code, out, _ = grpo("rules", "nemo-rl/on-policy-batch")
+    assert code == 0
+    assert "\n  for: nemo-rl v0.5.0 and later\n" in out
+    assert "\n  judged by: grpo lint\n" in out
+
+
+@pytest.mark.parametrize(
+    ("since", "before", "words"), [("", "", ""), ("v1", "v2", " v1 before v2"), ("", "v2", " before v2")]
+)
+def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
+    assert known.Known("a/b", "error", "t", framework="verl", since=since, before=before).versions == f"verl{words}"
+
+
+@pytest.mark.parametrize("words", [["rules"], ["lint", "--explain"]])
+@pytest.mark.parametrize(
+    ("word", "fix"),
+    [
+        ("nemo-rl/topk", "did you mean nemo-rl/top-k"),
+        ("top-k", "did you mean nemo-rl/top-k"),
+        ("nemorl", "did you mean nemo-rl"),
+        ("zzzzz", "grpo rules lists them"),
+    ],
+)
+def test_an_unknown_name_leads_to_those_that_are_near(grpo: Run, words: list[str], word: str, fix: str) -> None:
+    code, out, err = grpo(*words, word)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"grpo {words[0]}: no rule or domain is called {word!r}\n  fix: {fix}")
+
+
+def test_a_wheel_has_no_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It has charts, schemas and values; a page is told without them."""
+    folder = tmp_path / "site"
+    (folder / "postrender/_data").mkdir(parents=True)
+    for path in (ROOT / "postrender").iterdir():
+        if path.name != "_data":
+            (folder / "postrender" / path.name).symlink_to(path)
+    code = (
+        "import sys; from postrender import paths, rulebook; "
+        f"paths._PACKAGE = {str(folder / 'postrender')!r}; sys.exit(rulebook.main(['pods/duplicate-merge-key']))"
+    )
+    (folder / "postrender/_data/charts").mkdir()
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
+    assert "  fix: remove one of the two entries\n" in done.stdout
+    assert "bad:" not in done.stdout
+    assert paths.example("pods/duplicate-merge-key", "bad")
+    assert paths.example("pods/duplicate-merge-key", "worse") is None
+
+
+def test_clean_values_load_nothing_of_this() -> None:
+    files = ["values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml"]
+    words = ["lint", *(word for file in files for word in ("-f", file))]
+    code = f"import sys; from postrender.cli import main; main({words!r}); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
+    loaded = {*done.stdout.split()}
+    mine = {f"postrender.{name}" for name in ("fix", "mend", "sarif", "junit", "rulebook", "ignores", "rules.known")}
+    assert not loaded & {*mine, "yaml", "json", "typing", "dataclasses", "difflib", "tempfile", "xml"}

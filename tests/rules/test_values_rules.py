@@ -1,0 +1,75 @@
+"""Each rule over values finds exactly the marked lines of its bad file, and nothing in its good one.
+
+A fixture is a values file that is given last; its first line says after which ones:
+`# lint: PROFILE RECIPE [FRAMEWORK]`, the names of files below values/.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from postrender.finding import SEVERITIES, Finding
+from postrender.lint import lint
+from postrender.rules.every import RULES
+from postrender.rules.values import ValuesRule
+from tests.conftest import ROOT, SITE
+
+HERE = Path(__file__).parent
+BY_ID = {rule.id: rule for rule in RULES}
+FILES = sorted(path.relative_to(HERE) for name in BY_ID for path in HERE.glob(f"{name}/*.yaml"))
+BAD = [file for file in FILES if file.name.startswith("bad")]
+GOOD = [file for file in FILES if file.name.startswith("good")]
+MARK = re.compile(r"# <- finding(?:: (.*))?$")
+HEAD = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
+
+
+def findings(file: Path) -> list[Finding]:
+    """Judge a fixture after the files that it names; only findings of its own rule count."""
+    first = (HERE / file).read_text(encoding="utf-8").splitlines()[0]
+    head = HEAD.match(first)
+    assert head, f"{file}: expected `# lint: PROFILE RECIPE [FRAMEWORK]`, found {first!r}"
+    profile, recipe, framework = head.groups()
+    before = [ROOT / f"values/accelerators/{profile}.yaml", ROOT / f"values/recipes/{recipe}.yaml"]
+    before += [ROOT / f"values/frameworks/{framework}.yaml"] if framework else []
+    found = lint([*map(str, before), str(SITE), str(HERE / file)])
+    return [each for each in found if each.rule == file.parent.as_posix()]
+
+
+@pytest.mark.parametrize("file", BAD, ids=str)
+def test_a_rule_finds_the_marked_lines(file: Path) -> None:
+    lines = enumerate((HERE / file).read_text(encoding="utf-8").splitlines(), 1)
+    marked = [(number, match[1] or "") for number, line in lines if (match := MARK.search(line))]
+    found = findings(file)
+    assert [(each.at.file, each.at.line) for each in found] == [(str(HERE / file), number) for number, _ in marked]
+    assert marked
+    for each, (number, words) in zip(found, marked, strict=True):
+        assert words in each.what, f"{file}:{number}"
+        assert each.at.col > 0
+        assert each.severity == BY_ID[each.rule].severity
+        assert "broke down" not in each.what
+
+
+@pytest.mark.parametrize("file", GOOD, ids=str)
+def test_a_rule_finds_nothing_in_what_is_good(file: Path) -> None:
+    assert [f"{each.at}: {each.what}" for each in findings(file)] == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=list(BY_ID))
+def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do(rule: ValuesRule) -> None:
+    folder = HERE / rule.id
+    assert folder.is_dir(), f"{rule.id} has no fixtures"
+    assert {"good.yaml", "bad.yaml"} <= {path.name for path in folder.iterdir()}
+    for text in (rule.title, rule.why, rule.fix):
+        assert 15 < len(text) <= 120
+        assert text[-1] not in ".!"
+    assert rule.severity in SEVERITIES
+    assert rule.fact
+    assert re.search(r"\S+ at v?\d+\.\d+\.\d+$", rule.source)
+
+
+def test_ids_are_unique_and_slugs() -> None:
+    assert len(BY_ID) == len(RULES)
+    assert all(re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", name) for name in BY_ID)
