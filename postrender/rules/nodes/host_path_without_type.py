@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.pods import Pod
     from postrender.wiring import Wiring
 
 # Where GKE's nodes keep the driver and the RDMA plugin.
@@ -28,9 +29,19 @@ def check(manifests: Manifests) -> Iterator[Hit]:
         for number, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
             host_path = mapping(volume.get("hostPath"))
             path, said = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))
+            if host_path.get("type") and item.object.get("kind") == "DaemonSet" and _fills(pod, volume):
+                # What installs the driver makes its folder.
+                continue
             if said and any(f"{path}/".startswith(f"{folder}/") for folder in folders):
                 what = f"volume {volume.get('name')} mounts {path} of the node {said}"
                 yield at(item, (*pod.path, "spec", "volumes", number), what)
+
+
+def _fills(pod: Pod, volume: dict[str, object]) -> bool:
+    """Say whether a container may write into a volume."""
+    lists = (*sequence(pod.spec.get("initContainers")), *pod.containers())
+    mounts = [mapping(mount) for each in lists for mount in sequence(mapping(each).get("volumeMounts"))]
+    return any(each.get("name") == volume.get("name") and each.get("readOnly") is not True for each in mounts)
 
 
 def _of_profile(wiring: Wiring | None) -> list[str]:

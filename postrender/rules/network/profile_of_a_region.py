@@ -1,0 +1,35 @@
+"""The network profile of an RDMA network is of a zone."""
+
+from __future__ import annotations
+
+import re
+
+from postrender.rules import ERROR, Hit, Manifests, Rule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+_PROFILE: Final = re.compile(r"profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-roce\b", re.IGNORECASE)
+
+
+def check(manifests: Manifests) -> Iterator[Hit]:
+    """Search the texts: such a profile stands in objects of Config Connector and in scripts of ConfigMaps."""
+    for document, text in enumerate(manifests.texts):
+        for match in _PROFILE.finditer(text) if "-vpc-roce" in text else ():
+            line = text.count("\n", 0, match.start(1))
+            col = match.start(1) - (text.rfind("\n", 0, match.start(1)) + 1)
+            what = f"the network profile {match[1]}-vpc-roce is named after the region {match[1]}"
+            yield Hit(document, what, line=line + 1, col=col + 1)
+
+
+RULE = Rule(
+    "network/profile-of-a-region",
+    severity=ERROR,
+    title="a RoCE network profile is named after a region",
+    why="there is one profile a zone: the network cannot be made, and GPU nodes are ordered without RDMA",
+    fix="name the zone: us-central1-b-vpc-roce",
+    source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
+    check=check,
+)

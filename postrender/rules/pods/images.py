@@ -1,0 +1,66 @@
+"""Which image a pod runs."""
+
+from __future__ import annotations
+
+import re
+
+from postrender.rules import ERROR, WARNING, Rule
+from postrender.rules.podspec import Container, Judged, each_container
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from postrender.rules.podspec import Found
+
+_MOVING: Final = re.compile(r"(?:.*[-._])?(?:latest|nightly|main|master|edge|develop|dev)\Z", re.IGNORECASE)
+_SOURCE: Final = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
+
+
+def _tag(image: str) -> str:
+    """Return what makes an image move, in words; empty where it is pinned."""
+    name, at, _ = image.partition("@")
+    if at or not name or re.search(r"[{}<>$\s]", name):
+        return ""
+    tag = name.rpartition("/")[2].partition(":")[2]
+    if not tag:
+        return "no tag, which is latest"
+    return f"the tag {tag}" if _MOVING.match(tag) else ""
+
+
+def _said(container: Container) -> Found:
+    image = container.spec.get("image")
+    said = _tag(image) if isinstance(image, str) else ""
+    if said:
+        yield (*container.path, "image"), f"the image of container {container.name} has {said}"
+
+
+def _training(pod: Judged, container: Container) -> Found:
+    yield from _said(container)
+
+
+def _others(pod: Judged, container: Container) -> Found:
+    if not pod.trains:
+        yield from _said(container)
+
+
+RULES = (
+    Rule(
+        "pods/moving-tag",
+        severity=ERROR,
+        title="a training pod has an image that changes",
+        why="a node that pulls later gets another image: versions of Ray differ, and a resumed run is another one",
+        fix="write the tag of a release, or a digest",
+        source=_SOURCE,
+        check=each_container(_training, trains=True),
+    ),
+    Rule(
+        "pods/image-not-pinned",
+        severity=WARNING,
+        title="a pod has an image that changes",
+        why="what runs tomorrow is not what was tested today, and nobody sees when it changed",
+        fix="write the tag of a release, or a digest",
+        source=_SOURCE,
+        check=each_container(_others),
+    ),
+)

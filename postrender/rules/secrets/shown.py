@@ -1,0 +1,91 @@
+"""Secrets that are referred to, and shown all the same; and secrets that are written down."""
+
+from __future__ import annotations
+
+import re
+
+from postrender.pods import mapping
+from postrender.rules import ERROR, Hit, Manifests, Rule
+from postrender.rules.podspec import Container, Judged, each_container
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from postrender.rules.podspec import Found
+
+_TRACE: Final = re.compile(r"(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace", re.MULTILINE)
+_LISTING: Final = re.compile(
+    r"(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])", re.MULTILINE
+)
+_NAMES: Final = frozenset(
+    (
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "HUGGINGFACE_TOKEN",
+        "HF_API_TOKEN",
+        "WANDB_API_KEY",
+        "NGC_API_KEY",
+        "NVIDIA_API_KEY",
+        "OPENAI_API_KEY",
+        "AWS_SECRET_ACCESS_KEY",
+    )
+)
+
+
+def _secrets(container: Container) -> list[str]:
+    found = []
+    for _, name, entry in container.env():
+        if "secretKeyRef" in mapping(entry.get("valueFrom")):
+            found.append(name)
+    return found
+
+
+def _printed(container: Container, script: str) -> str:
+    names = _secrets(container)
+    listing = _LISTING.search(script)
+    if names and listing:
+        return f"the command {listing[1]} prints {', '.join(names)}"
+    begin = _TRACE.search(script)
+    used = [name for name in names if begin and re.search(rf"\$\{{?{re.escape(name)}\b", script[begin.start() :])]
+    return f"with set -x the shell prints {', '.join(used)}" if used else ""
+
+
+def _shown(pod: Judged, container: Container) -> Found:
+    for path, script in container.scripts():
+        said = _printed(container, script)
+        if said:
+            yield path, f"container {container.name}: {said}"
+
+
+def _literal(manifests: Manifests) -> Iterator[Hit]:
+    for item, pod in manifests.pods():
+        for container in Judged(manifests, item, pod, wired=False).containers():
+            for path, name, entry in container.env():
+                value = entry.get("value")
+                if name in _NAMES and value and not str(value).startswith("$("):
+                    what = f"{item.title}: {name} of container {container.name} is written down"
+                    yield Hit(item.document, what, path=(*item.path, *path), secret=True)
+
+
+RULES = (
+    Rule(
+        "secrets/printed-by-shell",
+        severity=ERROR,
+        title="a shell prints the secrets that its container was given",
+        why="the log of the pod holds them then, where everybody who may read logs finds them",
+        fix="remove set -x and commands that list the environment",
+        source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
+        check=each_container(_shown),
+    ),
+    Rule(
+        "secrets/literal-variable",
+        severity=ERROR,
+        title="a variable for a secret has its value in the manifest",
+        why="Helm stores manifests in the release, where helm get manifest shows them, and reviews and logs keep them",
+        fix="put it into a Kubernetes Secret, and write valueFrom with a secretKeyRef",
+        source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
+        check=_literal,
+    ),
+)

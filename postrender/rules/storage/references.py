@@ -1,0 +1,147 @@
+"""Volumes of a pod, and the objects that it names."""
+
+from __future__ import annotations
+
+from postrender.pods import mapping, sequence
+from postrender.rules import ERROR, WARNING, Hit, Manifests, Rule, at
+from postrender.rules.podspec import Judged, each_pod, name_of, objects
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, Final
+
+    from postrender.plain import Plain
+    from postrender.pods import Path
+    from postrender.rules import Item
+    from postrender.rules.podspec import Found
+
+# Volumes that a sidecar mounts, which is added when the pod is made.
+_INJECTED: Final = ("gke-gcsfuse-", "istio", "linkerd", "workload-", "credential-socket", "vault-")
+_MOUNTS: Final = ("volumeMounts", "volumeDevices")
+_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+_KINDS: Final = {"ConfigMap": "ConfigMap", "Secret": "Secret", "PersistentVolumeClaim": "claim"}
+# Where a pod's volumes and variables name an object: the key of the reference, the key of the name, the kind.
+_SOURCES: Final = (
+    ("configMap", "name", "ConfigMap"),
+    ("secret", "secretName", "Secret"),
+    ("persistentVolumeClaim", "claimName", "PersistentVolumeClaim"),
+    ("configMapRef", "name", "ConfigMap"),
+    ("secretRef", "name", "Secret"),
+    ("configMapKeyRef", "name", "ConfigMap"),
+    ("secretKeyRef", "name", "Secret"),
+)
+_OF_CLUSTER: Final = ("kube-root-ca.crt",)
+
+
+def _mounted(pod: Judged) -> Iterator[tuple[Path, str]]:
+    for key in _LISTS:
+        for number, container in enumerate(map(mapping, sequence(pod.spec.get(key)))):
+            for kind in _MOUNTS:
+                for place, each in enumerate(map(mapping, sequence(container.get(kind)))):
+                    yield pod.path(key, number, kind, place), str(each.get("name", ""))
+
+
+def _claimed(pod: Judged) -> set[str]:
+    """Return the volumes that a StatefulSet makes for each pod."""
+    spec = mapping(pod.item.object.get("spec"))
+    templates = map(mapping, sequence(spec.get("volumeClaimTemplates")))
+    return {str(mapping(each.get("metadata")).get("name")) for each in templates}
+
+
+def _no_volume(pod: Judged) -> Found:
+    known = {name for _, name, _ in pod.volumes()} | _claimed(pod)
+    for path, name in _mounted(pod):
+        if name not in known:
+            yield path, f"{name} is mounted, and the pod has no volume of this name"
+
+
+def _no_mount(pod: Judged) -> Found:
+    used = {name for _, name in _mounted(pod)}
+    for path, name, _ in pod.volumes():
+        if name and name not in used and not name.startswith(_INJECTED):
+            yield path, f"no container mounts the volume {name}"
+
+
+def _references(value: Plain, path: Path = ()) -> Iterator[tuple[Path, str, str]]:
+    """Yield path, kind and name of each object that a pod's spec names and needs."""
+    if isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _references(each, (*path, number))
+    for key, name, kind in _SOURCES if isinstance(value, dict) else ():
+        source = mapping(mapping(value).get(key))
+        if isinstance(source.get(name), str) and source.get("optional") is not True:
+            yield (*path, key, name), kind, source[name]
+    for key, each in mapping(value).items():
+        yield from _references(each, (*path, key))
+
+
+def _namespace(item: Item) -> str:
+    return str(mapping(item.object.get("metadata")).get("namespace", ""))
+
+
+def _absent(manifests: Manifests) -> Iterator[Hit]:
+    """Find a name that no object has, where an object of the kind is there that nothing names.
+
+    Secrets and claims are often made elsewhere: that an object is missing says nothing by itself.
+    """
+    made = {(each.object["kind"], name_of(each)) for each, _ in objects(manifests, *_KINDS)}
+    named: dict[tuple[str, str], list[tuple[Item, Path]]] = {}
+    for item, pod in manifests.pods():
+        for path, kind, name in _references(pod.spec, (*pod.path, "spec")):
+            named.setdefault((kind, name), []).append((item, path))
+    mentioned = _all_names(manifests)
+    for (kind, name), places in named.items():
+        idle = sorted(each for known, each in made - named.keys() if known == kind and each not in mentioned)
+        if (kind, name) not in made and idle and name not in _OF_CLUSTER:
+            for item, path in places:
+                what = f"there is no {kind} {name} here, and nothing uses the {_KINDS[kind]} {idle[0]}"
+                yield at(item, path, what)
+
+
+def _all_names(manifests: Manifests) -> set[str]:
+    """Return every text of other objects: what names a Secret may be an Ingress or an object of an operator."""
+    found: set[str] = set()
+    todo: list[Any] = [
+        {key: value for key, value in each.object.items() if key not in ("metadata", "data", "kind")}
+        for each in manifests.items
+        if each.object.get("kind") not in _KINDS
+    ]
+    while todo:
+        value = todo.pop()
+        if isinstance(value, str):
+            found.add(value)
+        todo.extend(mapping(value).values())
+        todo.extend(sequence(value))
+    return found
+
+
+RULES = (
+    Rule(
+        "storage/mount-without-volume",
+        severity=ERROR,
+        title="a container mounts a volume that the pod has not",
+        why="Kubernetes refuses the pod; of a custom object such as a RayCluster only its operator gets to know",
+        fix="add the volume, or correct the name of the mount",
+        source="https://kubernetes.io/docs/concepts/storage/volumes/",
+        check=each_pod(_no_volume),
+    ),
+    Rule(
+        "storage/volume-not-mounted",
+        severity=WARNING,
+        title="a pod has a volume that no container mounts",
+        why="what was meant to be there is not: data is written elsewhere and lost, or a node's folder is held",
+        fix="mount it, or remove the volume",
+        source="https://kubernetes.io/docs/concepts/storage/volumes/",
+        check=each_pod(_no_mount),
+    ),
+    Rule(
+        "storage/reference-absent",
+        severity=WARNING,
+        title="a pod names an object that is not there, and one that is there has no user",
+        why="the names differ: the pod waits in ContainerCreating for what will never come",
+        fix="write the same name at both places",
+        source="https://kubernetes.io/docs/concepts/configuration/configmap/",
+        check=_absent,
+    ),
+)
