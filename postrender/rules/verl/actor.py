@@ -92,6 +92,7 @@ def _engine(run: Effective) -> str | None:
     why="silent: the other key decides, so another version of FSDP runs than the one that is written",
     fix="write the same under actor.strategy and actor.fsdp_config.strategy, or only the one that counts",
     source="workers/config/actor.py:317 at 0.8.0",
+    severity=WARNING,
 )
 def _ineffective(run: Effective) -> Iterator[Said]:
     dead, counts = (f"{ACTOR}.strategy", _OWN) if _is_by_second(run) else (_OWN, f"{ACTOR}.strategy")

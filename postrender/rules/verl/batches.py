@@ -112,6 +112,7 @@ def _mini(run: Effective) -> str | None:
     why="the last update of a step is short, or padded with made-up rows, or the workers refuse the batch",
     fix="choose a ppo_mini_batch_size that divides train_batch_size",
     source="utils/tensordict_utils.py:556 at 0.7.1",
+    severity=WARNING,
 )
 def _updates(run: Effective) -> str | None:
     batch, mini = run.integer(BATCH), run.integer(MINI)
