@@ -89,6 +89,8 @@ STRICTER = {
     "ray/entrypoint-missing": "the operator does not look; Ray refuses the submission when the cluster is up",
     "ray/entrypoint-split": "the operator pastes the entrypoint into a shell as it is",
     "ray/entrypoint-gpus": "only Ray's scheduler would notice, by waiting",
+    "ray/runtime-env-key": "the operator looks whether it is a map; Ray drops what it does not know",
+    "ray/runtime-env-unpinned": "the operator does not look into packages",
     "ray/entrypoint-resources": "the text is read at the submission, not before",
 }
 # Where the operator's definition says more than the rules: `kinds.validate` is what judges the types of all fields.

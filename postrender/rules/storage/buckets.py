@@ -48,7 +48,10 @@ def _by_claim(manifests: Manifests) -> dict[str, tuple[dict[str, Any], str]]:
     volumes = {name_of(item): spec for item, spec in objects(manifests, "PersistentVolume")}
     found: dict[str, tuple[dict[str, Any], str]] = {}
     for item, spec in objects(manifests, "PersistentVolumeClaim"):
-        volume = mapping(volumes.get(str(spec.get("volumeName"))))
+        # Without a name the class decides, which need not exist.
+        named = spec.get("volumeName")
+        of_class = [each for each in volumes.values() if each.get("storageClassName") == spec.get("storageClassName")]
+        volume = mapping(volumes.get(str(named)) if named else next(iter(of_class), None))
         csi = mapping(volume.get("csi"))
         if csi.get("driver") == DRIVER or spec.get("storageClassName") in _CLASSES:
             found[name_of(item)] = csi, _options(volume)

@@ -105,7 +105,7 @@ def _all_names(manifests: Manifests) -> set[str]:
     todo: list[Any] = [
         {key: value for key, value in each.object.items() if key not in ("metadata", "data", "kind")}
         for each in manifests.items
-        if each.object.get("kind") not in _KINDS
+        if str(each.object.get("kind")) not in _KINDS
     ]
     while todo:
         value = todo.pop()

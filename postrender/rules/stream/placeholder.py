@@ -40,7 +40,7 @@ _KINDS: Final = frozenset(
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Search names, addresses and settings; not what shells and programs read."""
     for item in manifests.items:
-        if item.object.get("kind") in _KINDS:
+        if str(item.object.get("kind")) in _KINDS:
             for path, text in _texts(item.object):
                 found = (_IN_VARIABLES if "env" in path else _LEFT).search(text)
                 if found:
