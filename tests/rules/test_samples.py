@@ -9,8 +9,6 @@ import pytest
 
 from postrender import lint
 from postrender.check import check, read
-from postrender.rules import every
-from postrender.rules.objects import RULES
 from tests.conftest import stack_files
 
 HERE = Path(__file__).parent / "samples"

@@ -34,7 +34,9 @@ def test_the_facts_that_rules_claim_are_those_of_the_list(framework: str) -> Non
         for fact in rule.fact.split() if rule.framework in ("", framework) else ():
             claimed.setdefault(fact, []).append(rule.id)
     listed = {fact: text.split() for fact, text in STATUS[framework].items() if is_done(text)}
-    assert {fact: sorted(rules) for fact, rules in claimed.items()} == {fact: sorted(text) for fact, text in listed.items()}
+    assert {fact: sorted(rules) for fact, rules in claimed.items()} == {
+        fact: sorted(text) for fact, text in listed.items()
+    }
 
 
 def test_every_rule_is_in_the_list() -> None:
