@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postrender.plain import Plain
-
     from postrender.pods import Path
 
 _WORDS = {bool: "a boolean", int: "a number", float: "a number"}
