@@ -44,7 +44,9 @@ kind: Pod
 metadata: {name: gpus}
 spec:
   nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h200-141gb}
-  containers: [{name: main, resources: {limits: {nvidia.com/gpu: 8}}}]
+  containers:
+  - {name: main, resources: {limits: {nvidia.com/gpu: 8}}, volumeMounts: [{name: shared, mountPath: /dev/shm}]}
+  volumes: [{name: shared, emptyDir: {medium: Memory, sizeLimit: 64Gi}}]
 """
 
 
@@ -112,7 +114,8 @@ def test_a_folder_is_read_with_those_below_it(grpo: Run) -> None:
         path.write_text(DUPLICATE.replace("name: pod", f"name: pod-{path.stem}"))
     Path("all/below/c.json").write_text(
         '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod-c"},\n'
-        ' "spec": {"volumes": [{"name": "x"},\n  {"name": "x"}]}}\n'
+        ' "spec": {"volumes": [{"name": "x"},\n  {"name": "x"}],\n'
+        ' "containers": [{"name": "c", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]}}\n'
     )
     Path("all/kustomization.yaml").write_text("resources: [a.yaml, b.yml]\n")
     code, out, _ = grpo("all", "--format", "json", "--select", "pods/duplicate-merge-key")

@@ -11,14 +11,29 @@ from pathlib import Path
 import yaml
 
 from postrender.lint import lint
+from postrender.rules.every import RULES
 from tests.conftest import SITE
 from tests.recall import verdicts
 from tests.recall.mutations import REFUSED, SILENT, Mutation, mutations
 from tests.recall.reasons import CHART, UNJUDGED
 from tests.recall.stacks import files_of
 
-# Which rules of lint say a fact. A refusal for a fact that stands here is caught only by one of its rules.
-RULES: Mapping[str, Sequence[str]] = yaml.safe_load(Path(__file__).with_name("rules.yaml").read_text("utf-8")) or {}
+# Rules that say what a fact says, beside those that claim it: what one program refuses for one reason, a rule about
+# another fact may tell first.
+BESIDE: Mapping[str, Mapping[str, Sequence[str]]] = yaml.safe_load(
+    Path(__file__).with_name("rules.yaml").read_text("utf-8")
+)
+
+
+def saying(framework: str) -> dict[str, set[str]]:
+    """Return the rules of each fact; a refusal for a fact that has some is caught only by one of them."""
+    found = {fact: {*rules} for fact, rules in (BESIDE.get(framework) or {}).items()}
+    for rule in RULES:
+        for fact in rule.fact.split() if rule.framework in ("", framework) else ():
+            found.setdefault(fact, set()).add(rule.id)
+    return found
+
+
 CAUGHT, MISSED, FALSE, CLEAN, BEYOND, BEFORE = "caught", "missed", "false alarm", "clean", "beyond", "chart"
 COLUMNS = (CAUGHT, MISSED, FALSE, CLEAN, BEYOND, BEFORE, UNJUDGED)
 
@@ -41,13 +56,13 @@ def errors(change: Mutation, framework: str, version: str, folder: Path) -> list
     return sorted({one.rule for one in found if getattr(one, "severity", "error") == "error"})
 
 
-def score(change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str]) -> Score:
+def score(change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str], known: Mapping[str, set[str]]) -> Score:
     """Compare one verdict with the errors of lint."""
     code, reason = verdict
     if reason in (CHART, UNJUDGED):
         return Score(change.id, BEFORE if reason == CHART else UNJUDGED, reason)
     if code:
-        return Score(change.id, CAUGHT if _says(reason, rules) else MISSED, reason)
+        return Score(change.id, CAUGHT if _says(reason, rules, known) else MISSED, reason)
     if not rules:
         return Score(change.id, CLEAN, "")
     # Where the judge is blind, its silence is no evidence against lint.
@@ -55,17 +70,18 @@ def score(change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str]) -> 
     return Score(change.id, BEYOND if blind else FALSE, ", ".join(rules))
 
 
-def _says(reason: str, rules: Iterable[str]) -> bool:
+def _says(reason: str, rules: Iterable[str], known: Mapping[str, set[str]]) -> bool:
     """Say whether lint refuses for the same reason, as far as it is known which rule says it."""
-    wanted = {rule for fact in reason.split("+") for rule in RULES.get(fact, ())}
+    wanted = {rule for fact in reason.split("+") for rule in known.get(fact, ())}
     return bool(wanted.intersection(rules) if wanted else list(rules))
 
 
 def scores(framework: str, version: str, folder: Path, only: Iterable[str] | None = None) -> list[Score]:
     """Return the score of each mutation of a version, or of those that are named."""
     found, chosen = verdicts.read(framework, version), None if only is None else set(only)
+    known = saying(framework)
     return [
-        score(change, found[change.id], errors(change, framework, version, folder))
+        score(change, found[change.id], errors(change, framework, version, folder), known)
         for change in mutations(framework, version)
         if chosen is None or change.id in chosen
     ]

@@ -96,12 +96,12 @@ def test_every_group_of_the_floor_has_its_reason() -> None:
                 assert reasons[outcome].get(key, "").strip(), f"{version}: {outcome} {key}"
 
 
-def test_a_rule_that_is_named_counts_and_another_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_is_named_counts_and_another_does_not() -> None:
     """An error about something else is no catch, once it is known which rule says the fact."""
     change = next(one for one in mutations("nemo-rl", "v0.7.0") if one.fact == "B1" and one.expected == REFUSED)
-    monkeypatch.setattr(scores, "RULES", {"B1": ["nemo-rl/rows"]})
-    assert scores.score(change, (9, "B1"), ["nemo-rl/rows", "a/b"]).outcome == CAUGHT
-    assert scores.score(change, (9, "B1"), ["a/b"]).outcome == MISSED
-    assert scores.score(change, (9, "K9"), ["a/b"]).outcome == CAUGHT
-    assert scores.score(change, (9, "B1"), []).outcome == MISSED
-    assert scores.score(change, (0, "accepted"), ["a/b"]).outcome == FALSE
+    known = {"B1": {"nemo-rl/rows"}}
+    assert scores.score(change, (9, "B1"), ["nemo-rl/rows", "a/b"], known).outcome == CAUGHT
+    assert scores.score(change, (9, "B1"), ["a/b"], known).outcome == MISSED
+    assert scores.score(change, (9, "K9"), ["a/b"], known).outcome == CAUGHT
+    assert scores.score(change, (9, "B1"), [], known).outcome == MISSED
+    assert scores.score(change, (0, "accepted"), ["a/b"], known).outcome == FALSE

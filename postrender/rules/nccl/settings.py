@@ -48,7 +48,7 @@ def _checked(container: Container) -> bool:
 
 
 def _judged(pod: Judged) -> Iterator[Container]:
-    """Yield the container of pods with RDMA interfaces that talk to other nodes, if its own variables are all that there are."""
+    """Yield the container of pods that talk to other nodes by RDMA, if all its variables stand in it."""
     main = pod.main() if pod.uses_rdma and pod.attached else None
     if main and not main.spec.get("envFrom"):
         yield main

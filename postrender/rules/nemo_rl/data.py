@@ -21,6 +21,8 @@ _DERIVED = (
 )
 # Rows of the training split, where the data set does not change. Source: the data set's page.
 _ROWS = {"gsm8k": 7473}
+# Where the data set lies, by its old name too.
+_WITH_SOLUTIONS = ("openai/gsm8k", "gsm8k")
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
 
 
@@ -63,6 +65,23 @@ def _dataset(run: Effective) -> Iterator[Said]:
         name = section.get("dataset_name")
         if isinstance(name, str) and "${" not in name and not run.catalogue.accepts("datasets", name):
             yield _unknown("data set", name, run, [f"{path}.dataset_name", path])
+
+
+@_book.rule(
+    "raw-answers",
+    "W14",
+    "data.train.output_key data.output_key",
+    title="the answers of GSM8K are numbers, and not whole solutions",
+    why="the reward compares with the text of the solution: every reward is 0, and the run ends without an error",
+    fix="write dataset_name: gsm8k, or before v0.6.0 a file with the last numbers, as job.task prepare-data makes it",
+    source="nemo_rl/data/datasets/response_datasets/response_dataset.py at v0.7.0",
+)
+def _raw(run: Effective) -> Iterator[Said]:
+    for path, section in data_sections(run):
+        for key in ("data_path", "train_data_path"):
+            if section.get(key) in _WITH_SOLUTIONS and section.get("output_key") == "answer":
+                what = f"{path}.{key} is {section[key]}, whose column answer holds whole solutions"
+                yield Said(what, keys=[f"{path}.output_key", f"{path}.{key}", path])
 
 
 @_book.rule(
