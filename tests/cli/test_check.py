@@ -45,8 +45,8 @@ metadata: {name: gpus}
 spec:
   nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h200-141gb}
   containers:
-  - {name: main, resources: {limits: {nvidia.com/gpu: 8}}, volumeMounts: [{name: shared, mountPath: /dev/shm}]}
-  volumes: [{name: shared, emptyDir: {medium: Memory, sizeLimit: 64Gi}}]
+  - {name: main, resources: {limits: {nvidia.com/gpu: 8}}, volumeMounts: [{name: shared-memory, mountPath: /dev/shm}]}
+  volumes: [{name: shared-memory, emptyDir: {medium: Memory, sizeLimit: 250Gi}}]
 """
 
 

@@ -12,13 +12,14 @@ from postrender import stackvalues
 from postrender.check import check, read
 from postrender.decisions import KEEP
 from postrender.finding import Finding
-from postrender.helm import Rendered
+from postrender.helm import Engine, Rendered
 from postrender.rewrite import Rewriter
 from postrender.wire import Options
 from postrender.wiring import Wiring
 from tests import options
 from tests.charts.test_goldens import cases
 from tests.conftest import PROFILES, ROOT, stack_files
+from tests.docs import pages
 
 RenderText = Callable[..., Rendered]
 HERE = Path(__file__).parent
@@ -94,6 +95,15 @@ def test_foreign_manifests_are_clean_when_they_are_wired(name: str, profile: str
         pytest.skip("it is for other machines")
     found = check(read({name: wired((FOREIGN / name).read_bytes(), wiring)}), wiring)
     assert {each.rule for each in found if each.severity != "info"} == LEFT_OF_FOREIGN[name], said(found)
+
+
+@pytest.mark.parametrize("name", [str(path.relative_to(ROOT)) for path in pages.PAGES])
+def test_no_rule_minds_what_the_pages_install(name: str, helm: Engine, tmp_path: Path) -> None:
+    page = (ROOT / name).read_text(encoding="utf-8")
+    for one in pages.installs(page, pages.folder_of(page, tmp_path)):
+        chart = str(ROOT / "charts" / one.layer)
+        rendered = helm.render(chart, one.files, values=one.values, release=one.release, namespace=one.namespace)
+        assert said(check(read({name: rendered.manifest.encode()}), None)) == []
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from postrender import lint
+from postrender import lint, pods
 from postrender.check import check, read
 from postrender.errors import InputError, RenderError
 from postrender.helm import Rendered
-from postrender.rules import every
+from postrender.judge import judge
+from postrender.plain import Plain
+from postrender.rules import Item, Manifests, every
 from postrender.rules.objects import RULES
 from tests.conftest import stack_files
 
@@ -169,3 +174,29 @@ def test_every_defect_has_rules_that_find_it_in_a_sample_or_a_reason() -> None:
             named |= set(said.split())
     assert {rule for rule in named if not rule.startswith("values/")} <= known
     assert named == marks - BESIDE
+
+
+def places(value: Plain, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """Yield the paths of everything below a value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in inner:
+        yield (*path, key)
+        yield from places(each, (*path, key))
+
+
+@pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("odd", [[], {}, "x", [["a"]]], ids=str)
+def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Plain) -> None:
+    """Whatever one place holds: what the API server would refuse must not hide what else is wrong."""
+    objects = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    for number, whole in enumerate(objects):
+        for *above, last in places(whole):
+            changed: Any = copy.deepcopy(whole)
+            inner = changed
+            for part in above:
+                inner = inner[part]
+            inner[last] = odd
+            given = [*objects[:number], changed, *objects[number + 1 :]]
+            items = [Item(at, (), each, pods.pods(each)) for at, each in enumerate(given)]
+            found = judge(Manifests(items, [""] * len(given), None), RULES)
+            assert [(above, last, hit.what) for _, hit in found if "broke down" in hit.what] == []

@@ -83,7 +83,7 @@ def _default(pod: Pod, there: Interfaces, wiring: Wiring | None) -> Iterator[tup
     if name is None:
         if wanted:
             yield _place(pod, INTERFACES), f"the pod has {INTERFACES} and lacks {_DEFAULT}"
-    elif name not in there:
+    elif str(name) not in there:
         yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, which is none of the interfaces {', '.join(there)}"
     elif wanted and name != wanted:
         yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, and the pod network is {wanted}"

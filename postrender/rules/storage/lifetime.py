@@ -63,7 +63,7 @@ def _claims(pod: Judged) -> Iterator[tuple[Path, str, dict[str, Any]]]:
         claim = str(mapping(volume.get("persistentVolumeClaim")).get("claimName"))
         template = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate")).get("spec")
         if claim in made or isinstance(template, dict):
-            yield path, name, mapping(template) or made[claim]
+            yield path, name, template if isinstance(template, dict) else made[claim]
     spec = mapping(pod.item.object.get("spec"))
     for number, each in enumerate(map(mapping, sequence(spec.get("volumeClaimTemplates")))):
         name = str(mapping(each.get("metadata")).get("name"))
