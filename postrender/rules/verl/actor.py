@@ -27,7 +27,7 @@ _LOSS = f"{ACTOR}.policy_loss.loss_mode"
 _KL_TYPES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
 keys.add(
     _book,
-    "trainer/config/ppo_trainer.yaml:1 at 0.7.1",
+    "trainer/config/ppo_trainer.yaml:8 at 0.7.1",
     fact="A11 S2",
     why="silent in most sections; below actor, rollout and model the workers refuse it when they start",
 )
@@ -76,7 +76,7 @@ def _is_by_second(run: Effective) -> bool:
     title="a file does not choose the engine by model_engine",
     why="silent: only the command line chooses by it, and FSDP trains whatever the file says",
     fix="remove model_engine: the charts run verl with FSDP",
-    source="trainer/config/ppo_trainer.yaml:11 at 0.8.0",
+    source="trainer/config/ppo_trainer.yaml:10 at 0.8.0",
     since="0.7.1",
 )
 def _engine(run: Effective) -> str | None:
@@ -91,7 +91,8 @@ def _engine(run: Effective) -> str | None:
     title="FSDP's version stands where the workers read it",
     why="silent: the other key decides, so another version of FSDP runs than the one that is written",
     fix="write the same under actor.strategy and actor.fsdp_config.strategy, or only the one that counts",
-    source="workers/config/actor.py:314 at 0.8.0",
+    source="workers/config/actor.py:317 at 0.8.0",
+    severity=WARNING,
 )
 def _ineffective(run: Effective) -> Iterator[Said]:
     dead, counts = (f"{ACTOR}.strategy", _OWN) if _is_by_second(run) else (_OWN, f"{ACTOR}.strategy")

@@ -86,7 +86,7 @@ def _shared(run: Effective) -> str | None:
     source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
 )
 def _nothing(run: Effective) -> str | None:
-    return within(BATCH, least=1)(run)
+    return f"{BATCH} is null, expected 1 or more" if run.at(BATCH) is None else within(BATCH, least=1)(run)
 
 
 @_book.rule(
@@ -112,6 +112,7 @@ def _mini(run: Effective) -> str | None:
     why="the last update of a step is short, or padded with made-up rows, or the workers refuse the batch",
     fix="choose a ppo_mini_batch_size that divides train_batch_size",
     source="utils/tensordict_utils.py:556 at 0.7.1",
+    severity=WARNING,
 )
 def _updates(run: Effective) -> str | None:
     batch, mini = run.integer(BATCH), run.integer(MINI)
@@ -228,7 +229,7 @@ def _group(run: Effective) -> str | None:
     title="a step has more than one update, or clipping has no effect",
     why="silent: with one update a step the importance ratio is 1, and clip_ratio changes nothing",
     fix="nothing, if that is meant; else lower ppo_mini_batch_size",
-    source="trainer/ppo/core_algos.py:1259 at 0.7.1",
+    source="trainer/ppo/core_algos.py:1338 at 0.7.1",
     severity=WARNING,
 )
 def _clipping(run: Effective) -> str | None:

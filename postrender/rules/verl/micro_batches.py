@@ -128,7 +128,7 @@ def _update(run: Effective) -> str | None:
     title="a rank's part of a step is whole micro batches of log probabilities",
     why=STEP,
     fix="choose a log_prob_micro_batch_size_per_gpu that divides the sequences of a rank",
-    source="workers/engine/utils.py:93 at 0.8.0",
+    source="workers/engine/utils.py:91 at 0.8.0",
     since="0.7.1",
 )
 def _step(run: Effective) -> Iterator[Said]:
