@@ -30,12 +30,12 @@ def test_the_example_is_real_output(
     shown = README.split("```text\n")[1].split("```")[0]
     found = re.search(r"my-site\.yaml:(\d+):", shown)
     assert found
-    text = SITE.read_text(encoding="utf-8") + "\nray:\n  workers:\n    replica: 4\n"
+    text = SITE.read_text(encoding="utf-8") + "  config:\n    policy:\n      train_global_batch_size: 768\n"
     (tmp_path / "my-site.yaml").write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "values", tmp_path / "values")
     monkeypatch.chdir(tmp_path)
     assert cli.main(["lint", *files_of_the_install_block()]) == 1
-    line = text.splitlines().index("    replica: 4") + 1
+    line = text.splitlines().index("      train_global_batch_size: 768") + 1
     assert capsys.readouterr().out.split("\n\n")[0].replace(str(line), found[1]) == shown.rstrip("\n")
 
 
