@@ -1,4 +1,4 @@
-"""What docs/howto/ci.md shows is what there is: the hooks, the action and the template run, and refuse what is wrong."""
+"""What docs/howto/ci.md shows is what there is: hooks, action and template run, and refuse what is wrong."""
 
 from __future__ import annotations
 
