@@ -92,7 +92,7 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
         trees.append(tree)
     if len(profiles - {""}) != 1 or _may_be_covered(trees, merged):
         return False
-    if not Schema(paths.plain_schema()).is_valid(merged) or _judged(merged):
+    if not Schema(paths.plain_schema()).is_valid(merged) or _judged(values.without_nulls(merged)):
         return False
     # What is accepted and not found is a finding.
     return not merged["checks"]["ignore"]
