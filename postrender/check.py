@@ -6,7 +6,7 @@ import os
 import sys
 
 from postrender import helm, lint, paths, pods, report, stackvalues, stream, textio, usage, verdict, yamlio
-from postrender.errors import EXIT_CLEAN, GrpoError, InputError, UnreadableError, UsageError
+from postrender.errors import EXIT_CLEAN, GrpoError, InputError, RenderError, UnreadableError, UsageError
 from postrender.finding import ERROR, INFO, Finding
 from postrender.ignores import Ignores
 from postrender.judge import judge
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Stream = dict[str, bytes]
     Checked = tuple[Finding, "Document", Path]
 
+_REFUSED = "The chart refuses to render, so an install would fail."
 _STDIN = "-"
 _NAMED_STDIN = "<stdin>"
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -180,7 +181,12 @@ def _judge_values(options: Options, stack: Stack, wiring: Wiring) -> tuple[list[
     """Render all layers, which are of one namespace and one cluster, and judge them; findings stand in the values."""
     version = options.last("kube-version")
     with helm.choose(options.last("helm")) as engine:
-        layers = {layer: stack.render(engine, layer, kube_version=version) for layer in stack.layers()}
+        try:
+            layers = {layer: stack.render(engine, layer, kube_version=version) for layer in stack.layers()}
+        except RenderError as error:
+            if error.is_of_schema:
+                raise
+            return [_refused(error, stack)], 0
         sys.stderr.write(f"rendered with {engine.name}\n")
         documents = read({_name(layer): each.manifest.encode("utf-8") for layer, each in layers.items()})
         checked = _checked(documents, wiring)
@@ -189,6 +195,14 @@ def _judge_values(options: Options, stack: Stack, wiring: Wiring) -> tuple[list[
             if mine:
                 _move(mine, Origins(engine, stack, layer, version))
     return [finding for finding, _, _ in checked], len(documents)
+
+
+def _refused(error: RenderError, stack: Stack) -> Finding:
+    """Return what a chart says against the values, at the first key that it names and a file has."""
+    words = (word.strip(".:,;()") for word in error.message.split())
+    paths_ = [tuple(word.split(".")) for word in words if "." in word]
+    at = next((stack.values.at(path) for path in paths_ if stack.values.node(path)), Location(stack.files[-1]))
+    return Finding("values/refused-by-chart", at, error.message, _REFUSED, error.fix or "change what it names")
 
 
 def _name(layer: str) -> str:

@@ -90,7 +90,21 @@ class Effective:
         """Return what the chart derives, as far as rules compare it."""
         if self.framework == "verl":
             return {"trainer": {"nnodes": self.nodes, "n_gpus_per_node": self.gpus}}
-        return {"cluster": {"num_nodes": self.nodes, "gpus_per_node": self.gpus}}
+        derived: dict[str, Any] = {"cluster": {"num_nodes": self.nodes, "gpus_per_node": self.gpus}}
+        tracking = _map(self.values.get("tracking"))
+        loggers = ("tensorboard", "wandb", "mlflow")
+        derived["logger"] = {f"{name}_enabled": _map(tracking.get(name)).get("enabled") is True for name in loggers}
+        directory = self._run_directory()
+        if directory:
+            derived["logger"]["log_dir"] = f"{directory}/logs"
+            derived["checkpointing"] = {"checkpoint_dir": f"{directory}/checkpoints"}
+        return derived
+
+    def _run_directory(self) -> str:
+        """Return where the run keeps its files; empty where the values do not say enough."""
+        job = _map(self.values.get("job"))
+        volume = _map(_map(self.values.get("storage")).get(str(job.get("volume"))))
+        return f"{volume['mountPath']}/runs/{job['name']}" if "mountPath" in volume and "name" in job else ""
 
     def _rewarded(self) -> dict[str, Any]:
         """Return what the chart derives from job.rewards."""
@@ -120,6 +134,11 @@ class Effective:
     def given_at(self, path: str) -> Plain:
         """Return what the values files say under job.config and its overlays; raise KeyError where they say nothing."""
         return resolved({**self.config, **self.given}, tuple(path.split(".")))
+
+    def is_whole(self) -> bool:
+        """Say whether every section of the base file that is a map is one still."""
+        sections = (key for key, value in self.catalogue.base.items() if isinstance(value, dict) and key in self.given)
+        return all(isinstance(self.given[key], dict) for key in sections)
 
     def given_has(self, path: str) -> bool:
         """Say whether the values files set a key of the configuration."""

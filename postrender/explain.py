@@ -152,8 +152,11 @@ class Explainer:
         name = dotted(problem.path)
         rule = "wrong-type" if problem.keyword == "type" else "wrong-value"
         size = f", {len(value)} characters long" if isinstance(value, str) and "Length" in problem.keyword else ""
-        what = f"{name} is {shown(value)}{size}, expected {wanted}"
-        return self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
+        is_secret = isinstance(value, str) and any(tokens.names_secret(str(part)) for part in problem.path)
+        what = f"{name} is {'a text' if is_secret else shown(value)}{size}, expected {wanted}"
+        finding = self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
+        finding.secret = is_secret
+        return finding
 
     def _wanted(self, problem: Problem, part: dict[str, Any], value: Plain) -> tuple[str, str]:
         """Say what the schema expects, and what to write."""

@@ -26,7 +26,11 @@ def judge(manifests: Manifests, rules: Sequence[Rule]) -> list[tuple[Rule, Hit]]
 
 def judge_run(run: Effective, rules: Iterable[ValuesRule]) -> list[tuple[ValuesRule, Said]]:
     """Return what the rules say about a run, in the order of the rules."""
-    return [(rule, said) for rule in rules if rule.applies(run) for said in _said(rule, run)]
+    chosen = [rule for rule in rules if rule.applies(run)]
+    if not run.is_whole():
+        # Of a section that is no map, whatever follows from it would be said too.
+        chosen = [rule for rule in chosen if rule.id.endswith(("/wrong-type", "/unknown-key", "/derived-key-differs"))]
+    return [(rule, said) for rule in chosen for said in _said(rule, run)]
 
 
 def _said(rule: ValuesRule, run: Effective) -> list[Said]:

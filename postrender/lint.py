@@ -52,7 +52,7 @@ def lint(files: Sequence[str]) -> list[Finding]:
 
     merged = values.merge([yamlio.values_from_bytes(data, file) for file, data in texts], files)
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
-    found += [*_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
+    found += [*_version(merged), *_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
     if all(finding.rule in _HARMLESS for finding in found):
         # Of values that are none, whatever follows from them would be said too.
         told = {(finding.at.file, finding.at.line) for finding in found}
@@ -90,7 +90,7 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
         profiles.add(values.profile_name(tree))
         merged = values.overlay(merged, tree)
         trees.append(tree)
-    if len(profiles - {""}) != 1 or _may_be_covered(trees, merged):
+    if len(profiles - {""}) != 1 or _may_be_covered(trees, merged) or not _has_catalogue(merged):
         return False
     if not Schema(paths.plain_schema()).is_valid(merged) or _judged(values.without_nulls(merged)):
         return False
@@ -100,16 +100,21 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
 
 def _judged(tree: Mapping[str, Any]) -> list[tuple[ValuesRule, Said]]:
     """Return what the rules say about the run that values describe, the charts' defaults below them."""
-    from postrender import catalogue
     from postrender.effective import Effective
     from postrender.judge import judge_run
     from postrender.rules.every import RULES
 
-    job = tree.get("job")
-    if not isinstance(job, dict) or job.get("version") not in catalogue.versions(str(job.get("framework"))):
-        # The schema says which versions there are.
+    if not _has_catalogue(tree):
+        # Said elsewhere.
         return []
     return judge_run(Effective(tree), RULES)
+
+
+def _has_catalogue(tree: Mapping[str, Any]) -> bool:
+    from postrender import catalogue
+
+    job = tree.get("job")
+    return isinstance(job, dict) and job.get("version") in catalogue.versions(str(job.get("framework")))
 
 
 def _may_be_covered(trees: Sequence[Mapping[str, Any]], merged: Mapping[str, Any]) -> bool:
@@ -220,6 +225,22 @@ def _recipe(merged: Values) -> Iterator[Finding]:
         )
 
 
+def _version(merged: Values) -> Iterator[Finding]:
+    from postrender import catalogue
+
+    framework, version = merged.get("job.framework", "nemo-rl"), merged.get("job.version")
+    known = catalogue.versions(str(framework))
+    others = [each for name in ("nemo-rl", "verl") if name != framework for each in catalogue.versions(name)]
+    if known and version in others:
+        yield Finding(
+            "values/version-of-another-framework",
+            merged.at(("job", "version")),
+            f"job.version is {version}, and job.framework {framework} has {', '.join(known)}",
+            "Image, framework, version and configuration belong together; no chart renders without that.",
+            "set job.framework, job.version and images.training to a set that belongs together, as the recipes do",
+        )
+
+
 def _covered(merged: Values) -> Iterator[Finding]:
     from postrender import covered
 
@@ -265,6 +286,7 @@ def _finding(rule: ValuesRule, said: Said, written: Written) -> Finding:
         severity=rule.severity,
         also=also if not said.keys else (),
         proposed=proposed,
+        secret=any(tokens.names_secret(key.rpartition(".")[2]) for key in (said.keys or rule.keys)[:1]),
     )
 
 

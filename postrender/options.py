@@ -74,7 +74,7 @@ class Options:
 
     def words_of(self, name: str) -> list[str]:
         """Return the words of an option that takes several, by commas or by standing more than once."""
-        return [word for value in self.all(name) for word in value.split(",")]
+        return [word for value in self.all(name) for word in map(str.strip, value.split(","))]
 
     def refuse_words(self, words: Sequence[str]) -> None:
         """Raise UsageError where there is a word that no option takes."""

@@ -25,6 +25,17 @@ _SETS = {
 }
 _shapes: dict[str, str] = {}
 _ESCAPED = frozenset("xuU\n\r")
+_SECRET_NAMES = (
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "secret_key",
+    "access_key",
+    "private_key",
+)
 # Of each pattern what `_starts` returns, and what `_beginnings` returns of all.
 _known: dict[str, tuple[str, tuple[str, ...], str]] = {}
 _groups: dict[str, list[str]] = {}
@@ -152,6 +163,11 @@ def find(text: str) -> list[Token]:
         start = match.start()
         found.append(Token(name, text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)))
     return sorted(found, key=lambda token: (token.line, token.col))
+
+
+def names_secret(name: str) -> bool:
+    """Say whether a key or a variable of this name holds a secret, whatever its value looks like."""
+    return name.lower().endswith(_SECRET_NAMES)
 
 
 def mask(text: str) -> str:

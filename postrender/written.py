@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _CONFIG = ("job", "config")
 
 
+def parts(key: str) -> tuple[str, ...]:
+    """Return the names in a key; a dot behind a backslash belongs to a name."""
+    return tuple(part.replace("\0", ".") for part in key.replace("\\.", "\0").split("."))
+
+
 class Written:
     """Find the places of values by their keys, such as `job.config.grpo.val_period`."""
 
@@ -29,7 +34,7 @@ class Written:
 
     def path(self, key: str) -> Path | None:
         """Return the path in the values of what counts for a key; None where no file says anything."""
-        path = tuple(key.split("."))
+        path = parts(key)
         if path[:2] != _CONFIG:
             return path if self._values.node(path) else None
         for root in self._roots:
@@ -42,7 +47,7 @@ class Written:
 
     def target(self, key: str) -> Path:
         """Return the path at which a new value for a key counts: where it is written, or else under its first root."""
-        return self.path(key) or tuple(key.split("."))
+        return self.path(key) or parts(key)
 
     def _hides(self, root: Path, path: Path) -> bool:
         """Say whether an overlay replaces a section above a key, so that what other places say does not count."""
@@ -63,10 +68,10 @@ class Written:
     def _above(self, keys: Sequence[str]) -> Location:
         """Return the place of what is nearest above the keys; of the version where its base file alone speaks."""
         for key in keys:
-            path = key.split(".")
+            path = [*parts(key)]
             while len(path) > len(_CONFIG):
                 path.pop()
-                above = self.path(".".join(path))
+                above = self.path(".".join(part.replace(".", "\\.") for part in path))
                 if above and len(above) > len(_CONFIG):
                     return self._values.at(above)
         return self._values.at(("job", "version"))

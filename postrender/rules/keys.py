@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from postrender.interpolation import DanglingError, UnknownError, resolved
 from postrender.rules.values import Said, shown
+from postrender.tokens import names_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,13 +61,32 @@ def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> It
     """Yield what the user has written with its path: leaves, maps that take any key, and maps that are not known."""
     for key, value in tree.items():
         here = f"{path}.{key}" if path else key
+        if "." in key:
+            # Told by its name.
+            continue
         if isinstance(value, dict) and catalogue.knows(here) and not catalogue.is_open(here):
             yield from _leaves(value, catalogue, here)
         else:
             yield here, value
 
 
+def _dotted(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield keys with a dot in their names, which no framework splits, and the section that they stand in."""
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        if "." in key:
+            yield here, path
+        elif isinstance(value, dict):
+            yield from _dotted(value, here)
+
+
 def _unknown(run: Effective) -> Iterator[Said]:
+    for path, section in _dotted(run.given):
+        if not (section and run.catalogue.is_open(section)):
+            fix = "write it as nested maps"
+            name = path.removeprefix(f"{section}.") if section else path
+            key = name.replace(".", "\\.")
+            yield Said(f"the key {name} has a dot in its name", keys=[f"{section}.{key}" if section else key], fix=fix)
     for path, _ in _leaves(run.given, run.catalogue):
         if not run.catalogue.knows(path):
             where = f"{run.framework} {run.version}"
@@ -96,18 +116,30 @@ def _types(run: Effective) -> Iterator[Said]:
         if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
             words = ", ".join(map(shown, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
-            yield Said(f"{path} is {_described(value)}, expected {words}", keys=[path])
+            yield Said(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
 
 
 def _is_coerced(run: Effective, path: str, value: Plain) -> bool:
-    """Say whether the framework makes a number of a text: NeMo RL does from v0.7.0 on, but for vLLM's part."""
-    if run.framework != "nemo-rl" or not run.since("v0.7.0") or path.startswith("policy.generation."):
+    """Say whether the framework makes what it needs of a value: NeMo RL does, but vLLM's part of it takes all as it is.
+
+    0 and 1 are as good as booleans; from v0.7.0 on its schema reads numbers from text. It reads "no" too, which older
+    versions take for true: that is told.
+    """
+    if run.framework != "nemo-rl" or path.startswith("policy.generation."):
         return False
-    digits = value.removeprefix("-") if isinstance(value, str) else ""
-    return digits.isdecimal() and run.catalogue.fits(path, int(digits))
+    if value in (0, 1) and run.catalogue.fits(path, True):
+        return True
+    if not isinstance(value, str) or not run.since("v0.7.0"):
+        return False
+    try:
+        return run.catalogue.fits(path, float(value))
+    except (ValueError, OverflowError):
+        return False
 
 
-def _described(value: Plain) -> str:
+def _described(path: str, value: Plain) -> str:
+    if isinstance(value, str) and names_secret(path.rpartition(".")[2]):
+        return "a text"
     if isinstance(value, (dict, list)):
         return "a map" if isinstance(value, dict) else "a list"
     return shown(value)

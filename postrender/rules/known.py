@@ -69,6 +69,8 @@ READING = tuple(
         ("values", "boolean-key", "no key is one that Helm reads as true or false"),
         ("values", "inexact-number", "no number has more digits than Helm keeps"),
         ("values", "token", "no file has a secret in it, not even in a comment"),
+        ("values", "version-of-another-framework", "job.version is a version of job.framework"),
+        ("values", "refused-by-chart", "no chart refuses the values when it renders"),
         ("values", "covered-by-overlay", "no value of job.config is covered by an overlay of job.configFor"),
         ("checks", "ignored-nothing", "every entry of checks.ignore accepts a finding"),
     )

@@ -168,7 +168,6 @@ def test_check_without_manifests_judges_the_values_first(grpo: Run) -> None:
 @pytest.mark.parametrize(
     ("more", "found", "error"),
     [
-        ("job: {nodes: 64}\n", "job/more-nodes-than-cluster", "job.nodes"),
         ("zork: 1\n", "values/unknown-key", "zork"),
         ("accelerator: {name: null}\n", "values/no-accelerator", "accelerator"),
     ],
@@ -181,6 +180,17 @@ def test_findings_and_a_failed_render_do_not_hide_each_other(grpo: Run, more: st
     assert error in err
     code, out, _ = grpo("check", *STACK, "--format", "sarif")
     assert (code, found in {each["ruleId"] for each in json.loads(out)["runs"][0]["results"]}) == (2, True)
+
+
+def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names(grpo: Run) -> None:
+    Path("more.yaml").write_text("job:\n  nodes: 64\n")
+    code, out, _ = grpo("check", *STACK, "--format", "json")
+    found = {each["rule"]: each for each in json.loads(out)["findings"]}
+    assert code == 1
+    refused = found["values/refused-by-chart"]
+    assert (refused["file"], refused["line"]) == ("more.yaml", 2)
+    assert "job.nodes is 64" in refused["what"]
+    assert found["job/more-nodes-than-cluster"]["line"] == 2
 
 
 def test_reports_of_clean_values_are_whole(grpo: Run) -> None:

@@ -19,7 +19,7 @@ from tests.recipes.contract import VERSIONS
 from tests.recipes.rendered import every_configuration, leaves, render_plan, stack
 
 # What the chart derives and no rule compares.
-NOT_JUDGED = ("defaults", "logger", "checkpointing.checkpoint_dir")
+NOT_JUDGED = ("defaults", "logger.wandb.", "logger.mlflow.")
 
 
 def effective(files: list[Path], more: dict[str, Any] | None = None) -> Effective:

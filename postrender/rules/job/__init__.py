@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrender import tokens
 from postrender.rules.values import Book, Said, shown
 
 TYPE_CHECKING = False
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 _book = Book("job", "", "charts/grpo-job/templates/")
 RULES = _book.rules
+# A configuration has texts that are called pad_token too.
+_IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
 _PAID = "the chart refuses to render it: an install fails, and a review pipeline too"
 
 
@@ -33,7 +36,7 @@ def _nodes(run: Effective) -> str | None:
 
 @_book.rule(
     "no-gpu-node",
-    "R27",
+    "GKE-R27",
     "=ray.workers.replicas",
     title="the cluster has a GPU node",
     why=_PAID,
@@ -48,7 +51,7 @@ def _gpus(run: Effective) -> str | None:
 
 @_book.rule(
     "nodes-paid-and-not-used",
-    "R27",
+    "GKE-R27",
     "=job.nodes =ray.workers.replicas",
     title="a cluster that ends with its job has the job's nodes",
     why=_PAID,
@@ -94,8 +97,65 @@ def _head(run: Effective) -> Iterator[Said]:
 
 
 @_book.rule(
+    "profile-without-gpus",
+    "GKE-R27",
+    "=accelerator.gpusPerNode =accelerator.name",
+    title="a training runs on machines with GPUs",
+    why=_PAID,
+    fix="choose another profile; with this one only storage, secrets and Ray can be tried",
+    source="charts/grpo-job/templates/_run.tpl at 1.0.0",
+)
+def _profile(run: Effective) -> str | None:
+    none = _trains(run) and run.value("accelerator.gpusPerNode") == 0
+    return f"the machines of profile {run.accelerator} have no GPUs" if none else None
+
+
+@_book.rule(
+    "image-for-arm64",
+    "GKE-R24",
+    "=images.training.arm64 =images.training.tag =accelerator.name",
+    title="the image is known to exist for the machine's processors",
+    why=_PAID,
+    fix="choose an image for arm64, and set images.training.arm64 to true",
+    source="charts/common/templates/_worker.tpl at 1.0.0",
+)
+def _arm64(run: Effective) -> str | None:
+    arm = run.value("accelerator.architecture") == "arm64" and run.value("images.training.arm64") is not True
+    return f"{run.accelerator} has arm64 nodes, and images.training.arm64 is not true" if arm else None
+
+
+@_book.rule(
+    "secret-by-value",
+    "GKE-R11",
+    "",
+    title="secrets are named, and not written into values",
+    why="values end up in Git, in the release's Secret and in logs",
+    fix="put it into a Kubernetes Secret, and name that Secret and its key under ray.env",
+    source="charts/common/templates/_environment.tpl at 1.0.0",
+)
+def _secrets(run: Effective) -> Iterator[Said]:
+    for section in ("job.env", "ray.env", "ray.head.env", "ray.workers.env"):
+        given = run.value(section)
+        for name, entry in given.items() if isinstance(given, dict) else ():
+            value = entry.get("value") if isinstance(entry, dict) else entry
+            if tokens.names_secret(name) and isinstance(value, str) and value:
+                yield Said(f"{section}.{name} has its value in the values", keys=[f"={section}.{name}"])
+    for path, value in _texts(run.given):
+        if path.endswith(_IN_CONFIG) and value and "${" not in value:
+            yield Said(f"job.config.{path} has its value in the values", keys=[path])
+
+
+def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _texts(value, f"{path}{key}.")
+        elif isinstance(value, str):
+            yield f"{path}{key}", value
+
+
+@_book.rule(
     "derived-key-differs",
-    "R27",
+    "GKE-R27",
     "",
     title="what the chart derives is not written differently",
     why=_PAID,

@@ -77,12 +77,13 @@ def _periods(run: Effective) -> Iterator[Said]:
     if save >= last and (run.since("v0.6.0") and run.on("grpo.val_at_end")):
         # Only the last step saves, and it validates.
         return
-    save = min(save, last)
     if validate <= 0:
         yield Said(
             f"checkpoints are ranked by {_metric(run)}, and grpo.val_period is {validate}", keys=["grpo.val_period"]
         )
-    elif save % validate:
+    elif save > last and last % validate:
+        yield Said(f"the last step, {last}, saves a checkpoint, and val_period {validate} does not reach it")
+    elif save <= last and save % validate:
         yield Said(f"save_period {save} is no multiple of val_period {validate}")
 
 

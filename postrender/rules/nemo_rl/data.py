@@ -134,11 +134,14 @@ def _environment(run: Effective) -> Iterator[Said]:
     fix="remove the null, or describe policy.generation",
     source="examples/run_grpo.py:101 at v0.7.0",
 )
-def _generation(run: Effective) -> str | None:
+def _generation(run: Effective) -> Iterator[Said]:
     if run.at("policy.generation") is None:
-        return "policy.generation is null"
-    empty = run.at("policy.generation.backend") == "vllm" and run.at("policy.generation.vllm_cfg") is None
-    return "policy.generation.vllm_cfg is null" if empty else None
+        yield Said("policy.generation is null", keys=["policy.generation"])
+        return
+    section = {"vllm": "vllm_cfg", "sglang": "sglang_cfg"}.get(str(run.at("policy.generation.backend")))
+    if section is not None and not isinstance(run.at(f"policy.generation.{section}"), dict):
+        what = f"policy.generation.backend is {run.at('policy.generation.backend')}, and {section} is not given"
+        yield Said(what, keys=[f"policy.generation.{section}", "policy.generation.backend"])
 
 
 @_book.rule(

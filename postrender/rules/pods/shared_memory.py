@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postrender.pods import mapping
-from postrender.rules import ERROR, Rule
+from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.podspec import Container, Judged, each_container, each_pod
 from postrender.rules.rayspec import quantity
 
@@ -71,7 +71,7 @@ RULES = (
     ),
     Rule(
         "pods/memory-volume-without-limit",
-        severity=ERROR,
+        severity=WARNING,
         title="a volume in memory has no size",
         why="it may take all memory of the pod, and then the container that trains is killed",
         fix="write a sizeLimit, or remove medium: Memory",
