@@ -139,3 +139,16 @@ def test_a_clean_run_loads_no_large_library() -> None:
 def test_a_file_that_is_no_values_file_ends_it(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stands twice"):
         check(tmp_path, "a: 1\na: 2\n")
+
+
+@pytest.mark.parametrize("form", report.FORMATS)
+def test_a_secret_that_only_its_name_gives_away_is_not_shown(form: str, tmp_path: Path) -> None:
+    """A text in the place of a map: the message must not say which."""
+    key = "a1b2" * 10
+    text = f"job:\n  env:\n    WANDB_API_KEY: {key}\nray:\n  env:\n    DB_PASSWORD: hunter2word\n"
+    (tmp_path / "more.yaml").write_text(text)
+    found = lint.lint([*map(str, stack_files()), str(tmp_path / "more.yaml")])
+    assert {"values/wrong-type", "values/token"} <= {one.rule for one in found}
+    written = report.write(found, form)
+    assert key[:12] not in written
+    assert "hunter2" not in written
