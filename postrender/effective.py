@@ -48,7 +48,8 @@ def overlay_names(tree: Mapping[str, Any]) -> list[str]:
 class Effective:
     """Hold the values of a stack with the charts' defaults, and what follows from them for the run.
 
-    `config` is the framework's whole configuration, `nodes` the GPU nodes of the run, `gpus` those of a node.
+    `config` is the framework's whole configuration, `given` what the files say of it, `gpus` those of a node. Of GPU nodes
+    the cluster has `have`, the job asks for `wanted`, and rules reckon with `nodes`.
     """
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
@@ -61,7 +62,9 @@ class Effective:
         self.gpus = _count(accelerator.get("gpusPerNode"))
         self.have = _count(_map(ray.get("workers")).get("replicas"))
         self.have += _map(_map(ray.get("head")).get("gpus")).get("enabled") is True
-        self.nodes = _count(job.get("nodes")) or self.have
+        self.wanted = _count(job.get("nodes")) or self.have
+        # More than there are is told by itself, and nothing that would follow from them.
+        self.nodes = min(self.wanted, self.have)
         self.catalogue: Catalogue = catalogue.load(self.framework, self.version)
         layers = [
             _map(job.get("config")),

@@ -28,12 +28,18 @@ class Ignores:
         self._values = merged
         self._ids = {name for name, reason in given(merged.effective()).items() if reason}
         self._met: set[str] = set()
+        self._never: set[str] = set()
+        if self._ids:
+            from postrender.rules import known
+
+            self._never = known.always()
 
     def left(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the findings that are not accepted."""
         findings = list(findings)
-        self._met |= self._ids & {finding.rule for finding in findings}
-        return [finding for finding in findings if finding.rule not in self._ids]
+        accepted = self._ids - self._never
+        self._met |= accepted & {finding.rule for finding in findings}
+        return [finding for finding in findings if finding.rule not in accepted]
 
     def useless_of_values(self) -> Iterator[Finding]:
         """Yield a finding for each id that no rule over values has met, and for each that no rule has at all."""
@@ -42,7 +48,8 @@ class Ignores:
         from postrender.rules import every, known, objects
 
         others = {rule.id for rule in objects.RULES}
-        rules, always = {rule.id for rule in every.RULES}, {each.id for each in known.READING}
+        always = known.always()
+        rules = {rule.id for rule in every.RULES} - always
         for name in sorted(self._ids - self._met - others):
             if name in rules:
                 yield self._nothing(name, ERROR)

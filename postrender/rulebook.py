@@ -56,7 +56,9 @@ def _page(rule: Known) -> str:
         "for": rule.versions,
         "source": rule.source,
         "judged by": rule.command,
-        "accept it": f'checks: {{ignore: {{{rule.id}: "the reason"}}}}' if rule.source else "",
+        "accept it": f'checks: {{ignore: {{{rule.id}: "the reason"}}}}'
+        if rule.source and rule.id not in known.always()
+        else "",
     }
     lines = [f"  {name}: {text}\n" for name, text in parts.items() if text]
     return f"{rule.id}  ({rule.severity})\n  {rule.title}\n" + "".join(lines) + _examples(rule)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from postrender.errors import UsageError
 from postrender.finding import ERROR
-from postrender.rules import every, objects
+from postrender.rules import every, job, objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,6 +75,11 @@ READING = tuple(
         ("checks", "ignored-nothing", "every entry of checks.ignore accepts a finding"),
     )
 )
+
+
+def always() -> set[str]:
+    """Return the ids of what cannot be accepted: how values are read, and what a chart refuses all the same."""
+    return {each.id for each in READING} | {rule.id for rule in every.RULES if rule.why == job.REFUSED}
 
 
 def rules() -> list[Known]:

@@ -199,3 +199,11 @@ def test_reports_of_clean_values_are_whole(grpo: Run) -> None:
     assert (code, json.loads(out)["runs"][0]["results"], err) == (0, [], "clean: 3 values files\n")
     code, out, _ = grpo("lint", *files, "--format", "junit")
     assert (code, len(list(parsed(out).iter("testcase")))) == (0, 1)
+
+
+def test_what_a_chart_refuses_cannot_be_accepted(grpo: Run) -> None:
+    Path("more.yaml").write_text("job: {nodes: 64}\nchecks: {ignore: {job/more-nodes-than-cluster: we have more}}\n")
+    code, out, _ = grpo("lint", *STACK, "--format", "json")
+    assert code == 1
+    assert [name for name, _ in rules(out)] == ["job/more-nodes-than-cluster", "checks/ignored-nothing"]
+    assert "cannot be accepted" in out

@@ -16,7 +16,7 @@ _book = Book("job", "", "charts/grpo-job/templates/")
 RULES = _book.rules
 # A configuration has texts that are called pad_token too.
 _IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
-_PAID = "the chart refuses to render it: an install fails, and a review pipeline too"
+REFUSED = "the chart refuses to render it: an install fails, and a review pipeline too"
 
 
 @_book.rule(
@@ -24,14 +24,14 @@ _PAID = "the chart refuses to render it: an install fails, and a review pipeline
     "C11 K1",
     "=job.nodes =ray.workers.replicas",
     title="the job uses no more nodes than the cluster has",
-    why=_PAID,
+    why=REFUSED,
     fix="lower job.nodes, or raise ray.workers.replicas",
     source="_run.tpl at 1.0.0",
 )
 def _nodes(run: Effective) -> str | None:
-    if not _trains(run) or run.nodes <= run.have:
+    if not _trains(run) or run.wanted <= run.have:
         return None
-    return f"job.nodes is {run.nodes}, and the cluster has {run.have} GPU nodes"
+    return f"job.nodes is {run.wanted}, and the cluster has {run.have} GPU nodes"
 
 
 @_book.rule(
@@ -39,7 +39,7 @@ def _nodes(run: Effective) -> str | None:
     "GKE-R27",
     "=ray.workers.replicas",
     title="the cluster has a GPU node",
-    why=_PAID,
+    why=REFUSED,
     fix="set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true",
     source="_head.tpl at 1.0.0",
 )
@@ -54,7 +54,7 @@ def _gpus(run: Effective) -> str | None:
     "GKE-R27",
     "=job.nodes =ray.workers.replicas",
     title="a cluster that ends with its job has the job's nodes",
-    why=_PAID,
+    why=REFUSED,
     fix="lower ray.workers.replicas, or raise job.nodes",
     source="_run.tpl at 1.0.0",
 )
@@ -68,7 +68,7 @@ def _unused(run: Effective) -> str | None:
     "K3",
     "=images.training.tag =job.version",
     title="the image holds the version that job.version names",
-    why=_PAID,
+    why=REFUSED,
     fix="set both, as values/frameworks does for the older versions",
     source="_nemo_rl.tpl at 1.0.0",
 )
@@ -101,7 +101,7 @@ def _head(run: Effective) -> Iterator[Said]:
     "GKE-R27",
     "=accelerator.gpusPerNode =accelerator.name",
     title="a training runs on machines with GPUs",
-    why=_PAID,
+    why=REFUSED,
     fix="choose another profile; with this one only storage, secrets and Ray can be tried",
     source="charts/grpo-job/templates/_run.tpl at 1.0.0",
 )
@@ -115,7 +115,7 @@ def _profile(run: Effective) -> str | None:
     "GKE-R24",
     "=images.training.arm64 =images.training.tag =accelerator.name",
     title="the image is known to exist for the machine's processors",
-    why=_PAID,
+    why=REFUSED,
     fix="choose an image for arm64, and set images.training.arm64 to true",
     source="charts/common/templates/_worker.tpl at 1.0.0",
 )
@@ -158,7 +158,7 @@ def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
     "GKE-R27",
     "",
     title="what the chart derives is not written differently",
-    why=_PAID,
+    why=REFUSED,
     fix="remove the key, and change the value that it follows from",
     source="_config.tpl at 1.0.0",
 )
