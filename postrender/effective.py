@@ -48,8 +48,8 @@ def overlay_names(tree: Mapping[str, Any]) -> list[str]:
 class Effective:
     """Hold the values of a stack with the charts' defaults, and what follows from them for the run.
 
-    `config` is the framework's whole configuration, `given` what the files say of it, `gpus` those of a node. Of GPU nodes
-    the cluster has `have`, the job asks for `wanted`, and rules reckon with `nodes`.
+    `config` is the framework's whole configuration, `given` what the files say of it, `gpus` those of a node. Of GPU
+    nodes the cluster has `have`, the job asks for `wanted`, and rules reckon with `nodes`.
     """
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
