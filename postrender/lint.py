@@ -102,12 +102,17 @@ def _judged(tree: Mapping[str, Any]) -> list[tuple[ValuesRule, Said]]:
     """Return what the rules say about the run that values describe, the charts' defaults below them."""
     from postrender.effective import Effective
     from postrender.judge import judge_run
-    from postrender.rules.every import RULES
+    from postrender.rules import job
 
     if not _has_catalogue(tree):
         # Said elsewhere.
         return []
-    return judge_run(Effective(tree), RULES)
+    run = Effective(tree)
+    if run.framework == "verl":
+        from postrender.rules.verl_book import RULES
+    else:
+        from postrender.rules.nemo_rl_book import RULES
+    return judge_run(run, (*job.RULES, *RULES))
 
 
 def _has_catalogue(tree: Mapping[str, Any]) -> bool:

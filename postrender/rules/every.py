@@ -1,36 +1,7 @@
-"""All rules over values, in the order of `grpo rules`."""
+"""All rules over values, in the order of `grpo rules`; lint loads those of one framework alone."""
 
 from __future__ import annotations
 
-from postrender.rules import job
-from postrender.rules.nemo_rl import (
-    algorithm,
-    batches,
-    checkpoints,
-    cluster,
-    data,
-    generation,
-    keys,
-    megatron,
-    parallel,
-)
-from postrender.rules.verl import actor, micro_batches, rollout, trainer
-from postrender.rules.verl import batches as verl_batches
+from postrender.rules import job, nemo_rl_book, verl_book
 
-RULES = (
-    *job.RULES,
-    *keys.RULES,
-    *batches.RULES,
-    *parallel.RULES,
-    *cluster.RULES,
-    *generation.RULES,
-    *algorithm.RULES,
-    *megatron.RULES,
-    *checkpoints.RULES,
-    *data.RULES,
-    *actor.RULES,
-    *verl_batches.RULES,
-    *micro_batches.RULES,
-    *rollout.RULES,
-    *trainer.RULES,
-)
+RULES = (*job.RULES, *nemo_rl_book.RULES, *verl_book.RULES)

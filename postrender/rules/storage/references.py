@@ -102,17 +102,17 @@ def _absent(manifests: Manifests) -> Iterator[Hit]:
 def _all_names(manifests: Manifests) -> set[str]:
     """Return every text of other objects: what names a Secret may be an Ingress or an object of an operator."""
     found: set[str] = set()
-    todo: list[Any] = [
+    pending: list[Any] = [
         {key: value for key, value in each.object.items() if key not in ("metadata", "data", "kind")}
         for each in manifests.items
         if str(each.object.get("kind")) not in _KINDS
     ]
-    while todo:
-        value = todo.pop()
+    while pending:
+        value = pending.pop()
         if isinstance(value, str):
             found.add(value)
-        todo.extend(mapping(value).values())
-        todo.extend(sequence(value))
+        pending.extend(mapping(value).values())
+        pending.extend(sequence(value))
     return found
 
 

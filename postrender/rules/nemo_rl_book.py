@@ -1,0 +1,27 @@
+"""The rules over NeMo RL's configuration, in the order of `grpo rules`."""
+
+from __future__ import annotations
+
+from postrender.rules.nemo_rl import (
+    algorithm,
+    batches,
+    checkpoints,
+    cluster,
+    data,
+    generation,
+    keys,
+    megatron,
+    parallel,
+)
+
+RULES = (
+    *keys.RULES,
+    *batches.RULES,
+    *parallel.RULES,
+    *cluster.RULES,
+    *generation.RULES,
+    *algorithm.RULES,
+    *megatron.RULES,
+    *checkpoints.RULES,
+    *data.RULES,
+)

@@ -1,0 +1,7 @@
+"""The rules over verl's configuration, in the order of `grpo rules`."""
+
+from __future__ import annotations
+
+from postrender.rules.verl import actor, batches, micro_batches, rollout, trainer
+
+RULES = (*actor.RULES, *batches.RULES, *micro_batches.RULES, *rollout.RULES, *trainer.RULES)
