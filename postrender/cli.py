@@ -33,9 +33,9 @@ def _lint(argv: list[str]) -> int:
 
 
 def _check(argv: list[str]) -> int:
-    from postrender import check
+    from postrender import checkmain
 
-    return check.main(argv)
+    return checkmain.main(argv)
 
 
 def _layers(options: Options) -> tuple[str, ...]:

@@ -134,9 +134,21 @@ def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome
     return Outcome(done.code, done.output, "".join(errors))
 
 
-def _refused(done: Outcome) -> ClusterError:
+def definitions() -> bytes:
+    """Return the CustomResourceDefinitions of the cluster that kubectl reaches, as JSON.
+
+    Raises ClusterError where kubectl is missing or refuses.
+    """
+    words = ["kubectl", "get", "customresourcedefinitions", "--output", "json"]
+    done = _start(words, None)
+    if done.code:
+        raise _refused(done, f"try it by hand: {shlex.join(words)}")
+    return done.output.encode("utf-8")
+
+
+def _refused(done: Outcome, fix: str = "--show-commands prints the command, to be tried by hand") -> ClusterError:
     last = (done.errors.strip().splitlines() or ["it left no message"])[-1]
-    return ClusterError(f"kubectl failed: {last}", fix="--show-commands prints the command, to be tried by hand")
+    return ClusterError(f"kubectl failed: {last}", fix=fix)
 
 
 def _start(words: list[str], stdin: str | None) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrender.errors import GrpoError
 from postrender.interpolation import UnknownError
 from postrender.rules import Hit, Manifests, Rule
 
@@ -19,6 +20,9 @@ def judge(manifests: Manifests, rules: Sequence[Rule]) -> list[tuple[Rule, Hit]]
     for rule in rules:
         try:
             found += [(rule, hit) for hit in rule.check(manifests)]
+        except GrpoError:
+            # It says what the user gave that is wrong, and no rule can judge with it.
+            raise
         except Exception as error:
             found.append((rule, Hit(0, f"the rule broke down: {type(error).__name__}: {error}; please report it")))
     return sorted(found, key=lambda each: each[1].document)

@@ -77,6 +77,11 @@ def _validator_module() -> ModuleType:
     return jsonschema_rs
 
 
+def compiled(schema: dict[str, Any]) -> Foreign:
+    """Return a validator for a draft-07 schema; raise ValueError where it is none."""
+    return _validator_module().Draft7Validator(schema)
+
+
 class Schema:
     """Hold one compiled schema file, draft-07; raise InstallationError where it is missing or is no schema."""
 

@@ -60,7 +60,8 @@ that are rendered from them.
 
   FILE|DIR|-              manifests: a file, all .yaml, .yml and .json of a folder and those below it, or stdin
 {FILES_HELP}  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
-  --kube-version VERSION  Kubernetes version that the charts see
+  --kube-version VERSION  Kubernetes version that objects are for, and that the charts see (default: 1.35 for objects)
+  --crds FILE|DIR|cluster definitions of more kinds: of files, of all files of a folder, of the cluster of kubectl
 {JUDGING_HELP}
 A file, and the files of one folder, are what is installed together: only there an object must not stand twice.
 Helm 3 gives hooks to no post-renderer; they are judged so:

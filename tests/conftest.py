@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from postrender import kinds
 from postrender.docs.package import package
 from postrender.helm import Embedded, Engine, Rendered
+from postrender.kinds import Kinds
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("network", "storage", "raycluster", "grpo-job")
@@ -57,11 +57,14 @@ def by_kind(objects: Sequence[Object], kind: str) -> Object:
     return next(item for item in objects if item["kind"] == kind)
 
 
+KINDS = Kinds()
+
+
 def checked(rendered: Rendered) -> list[Object]:
     """Return the objects, each valid by the schema of its kind."""
     objects = list(rendered.documents)
     for item in objects:
-        violations = kinds.validate(item)
+        violations = KINDS.judge([item])[0]
         assert not violations, f"{item['kind']} {item['metadata']['name']}: {violations}"
     return objects
 

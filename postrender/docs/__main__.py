@@ -14,6 +14,7 @@ import jsonschema_rs
 from postrender.docs import custom, reference, rulepages, sanity, schemas, shape, sources, tutorial
 from postrender.docs.files import ROOT
 from postrender.docs.sources import CHARTS, Schema, SourceError
+from postrender.kinds import Kinds
 
 COMMAND = "python -m postrender.docs"
 
@@ -27,7 +28,8 @@ def outputs(root: Path) -> dict[str, str]:
     problems = list(sanity.check(tree))
     if problems:
         raise SourceError("\n".join(problems))
-    kubernetes: Mapping[str, Schema] = json.loads((root / "schemas/kinds/kubernetes.json").read_text("utf-8"))["$defs"]
+    kinds = Kinds()
+    kubernetes: Mapping[str, Schema] = {name: kinds.definition(name) for name in kinds.definitions()}
     out = {"schemas/kinds/custom.json": custom.render(root, kubernetes)}
     for chart in CHARTS:
         schema = schemas.bundle(tree, chart, kubernetes)

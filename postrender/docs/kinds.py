@@ -1,6 +1,6 @@
-"""Prune the Kubernetes schemas to the kinds that we render and check.
+"""Prune the schemas of all kinds of Kubernetes, and write what differs between its versions once.
 
-The source is the strict bundle inside the `kubernetes-validate` distribution (needed only here, never at run time).
+The sources are the strict bundles inside the `kubernetes-validate` distribution (needed only here, never at run time).
 Regenerate with `python -m postrender.docs.kinds`; the result, schemas/kinds/kubernetes.json, is committed.
 """
 
@@ -13,38 +13,26 @@ from importlib.resources import files
 from typing import Any
 
 from postrender.docs.files import ROOT, lines_json, reference_name
-from postrender.kinds import closure
+from postrender.kinds import VERSIONS, closure
 
 Schema = dict[str, Any]
 
-# KubeRay 1.6 is built against this version, and resource.k8s.io/v1 exists from 1.34 on.
-VERSION = "v1.35.0"
 TARGET = ROOT / "schemas" / "kinds" / "kubernetes.json"
 PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
 
-# Kind by `apiVersion/kind`: the definition, and the shape of metadata.name where it is not a DNS subdomain.
-KINDS: Mapping[str, str] = {
-    "v1/ConfigMap": "core.v1.ConfigMap",
-    "v1/Namespace": "core.v1.Namespace label",
-    "v1/PersistentVolume": "core.v1.PersistentVolume",
-    "v1/PersistentVolumeClaim": "core.v1.PersistentVolumeClaim",
-    "v1/Pod": "core.v1.Pod",
-    "v1/PodTemplate": "core.v1.PodTemplate",
-    "v1/Secret": "core.v1.Secret",
-    "v1/Service": "core.v1.Service label1035",
-    "v1/ServiceAccount": "core.v1.ServiceAccount",
-    "apps/v1/DaemonSet": "apps.v1.DaemonSet",
-    "apps/v1/Deployment": "apps.v1.Deployment",
-    "apps/v1/StatefulSet": "apps.v1.StatefulSet",
-    "batch/v1/CronJob": "batch.v1.CronJob",
-    "batch/v1/Job": "batch.v1.Job",
-    "networking.k8s.io/v1/NetworkPolicy": "networking.v1.NetworkPolicy",
-    "policy/v1/PodDisruptionBudget": "policy.v1.PodDisruptionBudget",
-    "rbac.authorization.k8s.io/v1/Role": "rbac.v1.Role pathSegment",
-    "rbac.authorization.k8s.io/v1/RoleBinding": "rbac.v1.RoleBinding pathSegment",
-    "resource.k8s.io/v1/ResourceClaimTemplate": "resource.v1.ResourceClaimTemplate",
-    "storage.k8s.io/v1/StorageClass": "storage.v1.StorageClass",
+# The shape of metadata.name where it is not a DNS subdomain.
+NAMES: Mapping[str, str] = {
+    "v1/Namespace": "label",
+    "v1/Service": "label1035",
+    "networking.k8s.io/v1/IPAddress": "anyName",
+    "networking.k8s.io/v1beta1/IPAddress": "anyName",
+    "rbac.authorization.k8s.io/v1/ClusterRole": "pathSegment",
+    "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "pathSegment",
+    "rbac.authorization.k8s.io/v1/Role": "pathSegment",
+    "rbac.authorization.k8s.io/v1/RoleBinding": "pathSegment",
 }
+# These are questions to the API server and orders, nothing that stays: nobody has them in a manifest.
+TRANSIENT = ("authentication.k8s.io/", "authorization.k8s.io/", "internal.apiserver.k8s.io/")
 # The API server refuses these without a spec; the OpenAPI document calls it optional everywhere.
 NEEDS_SPEC = (
     *("PersistentVolume", "PersistentVolumeClaim", "Pod", "Service"),
@@ -82,6 +70,7 @@ SHAPES: Mapping[str, Schema] = {
         "maxLength": 253,
         "pattern": SUBDOMAIN,
     },
+    "anyName": {"type": "string", "minLength": 1},
     "pathSegment": {
         "description": "a name without '/' and '%'",
         "type": "string",
@@ -196,34 +185,67 @@ def _narrow(node: Schema, extra: Schema) -> None:
         node["enum"] = [*node["enum"], None]
 
 
-def build(bundle: Mapping[str, Schema]) -> Schema:
-    """Return the content of schemas/kinds/kubernetes.json from the bundle's definitions."""
+def definitions(bundle: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Return the definitions of one version, pruned and refined."""
     defs = {short(name): prune(node) for name, node in bundle.items()}
     defs.update({name: dict(node) for name, node in SHAPES.items()})
     refine(defs)
-    kinds = {kind: _entry(kind, value) for kind, value in KINDS.items()}
-    roots = [*(entry["definition"] for entry in kinds.values()), *SHAPES]
-    return {"kinds": kinds, "$defs": closure(defs, roots)}
+    return defs
 
 
-def _entry(kind: str, value: str) -> Schema:
-    definition, _, shape = value.partition(" ")
+def entries(defs: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Return the kinds of one version by `apiVersion/kind`: definition, shape of the name, what is required."""
+    found = {}
+    for name, node in sorted(defs.items()):
+        properties = node.get("properties", {})
+        version, kind = (properties.get(key, {}).get("enum") for key in ("apiVersion", "kind"))
+        if not version or not kind or "metadata" not in properties:
+            continue
+        if not version[0].startswith(TRANSIENT) and not kind[0].endswith("List"):
+            found[f"{version[0]}/{kind[0]}"] = _entry(f"{version[0]}/{kind[0]}", name)
+    return found
+
+
+def _entry(kind: str, definition: str) -> Schema:
     required = ["spec"] if kind.rsplit("/", 1)[-1] in NEEDS_SPEC else []
-    return {"definition": definition, "name": shape or "subdomain", "required": required}
+    return {"definition": definition, "name": NAMES.get(kind, "subdomain"), "required": required}
 
 
-def read_bundle() -> dict[str, Schema]:
-    """Read the strict definitions of VERSION from the installed kubernetes-validate."""
-    path = files("kubernetes_validate") / "kubernetes-json-schema" / f"{VERSION}-local-strict" / "_definitions.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
+def read_bundle(version: int) -> dict[str, Schema]:
+    """Read the strict definitions of Kubernetes 1.`version` from the installed kubernetes-validate."""
+    folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v1.{version}.0-local-strict"
+    content = json.loads((folder / "_definitions.json").read_text(encoding="utf-8"))
     defs: dict[str, Schema] = content.get("$defs") or content["definitions"]
     return defs
 
 
+def merged(versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
+    """Return each name with what it means from a version on, null where it is gone: `{"30": …, "36": null}`."""
+    names = sorted({name for content in versions.values() for name in content})
+    return {name: _changes(name, versions) for name in names}
+
+
+def _changes(name: str, versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
+    found: Schema = {}
+    last = None
+    for version, content in sorted(versions.items()):
+        if content.get(name) != last:
+            last = content.get(name)
+            found[str(version)] = last
+    return found
+
+
 def render() -> str:
     """Return the text of schemas/kinds/kubernetes.json."""
-    comment = f"Generated by `python -m postrender.docs.kinds` from Kubernetes {VERSION}; do not edit."
-    return lines_json({"$comment": comment, **build(read_bundle())})
+    kinds, defs = {}, {}
+    for version in VERSIONS:
+        all_of_it = definitions(read_bundle(version))
+        kinds[version] = entries(all_of_it)
+        roots = [*(entry["definition"] for entry in kinds[version].values()), *SHAPES]
+        defs[version] = closure(all_of_it.__getitem__, roots)
+    covered = f"Kubernetes 1.{VERSIONS[0]} to 1.{VERSIONS[-1]}"
+    comment = f"Generated by `python -m postrender.docs.kinds` from {covered}; do not edit."
+    return lines_json({"$comment": comment, "kinds": merged(kinds), "$defs": merged(defs)})
 
 
 def main() -> int:

@@ -66,7 +66,7 @@ def plain(schema: Schema) -> Schema:
     defs = schema["$defs"]
     shapes = {name for name in defs if name.startswith(OVERLAY)}
     ours = {name: EMPTY if name in shapes else node for name, node in defs.items()}
-    needed = closure({**ours, "root": {k: v for k, v in schema.items() if k != "$defs"}}, ["root"])
+    needed = closure({**ours, "root": {k: v for k, v in schema.items() if k != "$defs"}}.__getitem__, ["root"])
     short = _without_prose({**schema, "$defs": {k: needed[k] for k in ours if k in needed}})
     return {**short, "title": "Values without Kubernetes fields"}
 
@@ -171,7 +171,7 @@ class _Bundler:
         shared = dict(self.used)
         shapes = {name: node for name, node in shared.items() if name.startswith(OVERLAY)}
         if shapes:
-            needed = closure({**self.kubernetes, **shapes}, sorted(shapes))
+            needed = closure({**self.kubernetes, **shapes}.__getitem__, sorted(shapes))
             guard["optionalText"] = {"type": ["string", "null"], **NOT_TOKEN}
             shared.update({name: guarded(node) for name, node in needed.items()})
         return {**guard, **shared}

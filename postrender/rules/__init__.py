@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from postrender.kinds import Kinds
     from postrender.machines import Machine
     from postrender.pods import Path, Pod
+    from postrender.violations import Violation
     from postrender.wiring import Wiring
 
 __all__ = ["ERROR", "INFO", "WARNING", "Hit", "Item", "Manifests", "Rule", "at"]
@@ -65,32 +67,58 @@ class Item:
         return f"{self.object.get('kind')} {name}".strip()
 
 
+def _number(document: int) -> str:
+    return f"document {document + 1}"
+
+
 class Manifests:
     """Hold what rules judge: objects, those of them whose pods are judged too, and the wiring of the values if any.
 
-    `texts` are those of the documents, `names` what messages call these where a number would not help.
+    `texts` are those of the documents, `name` says what messages call them, `kinds` the
+    schemas of objects where these are judged too.
     """
 
-    __slots__ = ("_names", "_whole", "items", "texts", "wiring")
+    __slots__ = ("_violations", "_whole", "items", "kinds", "name", "texts", "wiring")
 
     def __init__(
-        self, items: Sequence[Item], texts: Sequence[str], wiring: Wiring | None, names: Sequence[str] = ()
+        self,
+        items: Sequence[Item],
+        texts: Sequence[str],
+        wiring: Wiring | None,
+        name: Callable[[int], str] = _number,
+        kinds: Kinds | None = None,
     ) -> None:
         self.items = items
         self.texts = texts
         self.wiring = wiring
-        self._names = names
+        self.name = name
+        self.kinds = kinds
+        self._violations: list[tuple[Item, Violation]] | None = None
         self._whole: list[tuple[Item, Pod, Wiring]] | None = None
-
-    def name(self, document: int) -> str:
-        """Return how messages call a document."""
-        return self._names[document] if self._names else f"document {document + 1}"
 
     def pods(self) -> Iterator[tuple[Item, Pod]]:
         """Yield the pod templates with their objects."""
         for item in self.items:
             for pod in item.pods:
                 yield item, pod
+
+    def violations(self) -> Sequence[tuple[Item, Violation]]:
+        """Return what does not fit the schemas of kinds, with the objects; those without a schema are left out."""
+        if self._violations is None:
+            known = [item for item in self.items if self._known(item)]
+            judged = self.kinds.judge([item.object for item in known]) if self.kinds else []
+            pairs = zip(known, judged, strict=True)
+            self._violations = [(item, violation) for item, found in pairs for violation in found]
+        return self._violations
+
+    def unknown(self) -> Iterator[Item]:
+        """Yield the objects whose kinds have no schema."""
+        for item in self.items:
+            if not self._known(item):
+                yield item
+
+    def _known(self, item: Item) -> bool:
+        return bool(self.kinds and self.kinds.has(item.object))
 
     def whole_pods(self) -> Sequence[tuple[Item, Pod, Wiring]]:
         """Return the pods that take a whole node of the wiring's accelerator and select no other one."""
@@ -116,12 +144,23 @@ class Manifests:
 
 
 class Hit:
-    """One thing that a rule found: a path below an object, or a line and a column of a document's text."""
+    """One thing that a rule found: a path below an object, or a line and a column of a document's text.
 
-    __slots__ = ("col", "document", "line", "path", "secret", "what")
+    `key` says that it is about the last key of the path, and not about its value.
+    """
+
+    __slots__ = ("col", "document", "key", "line", "path", "secret", "what")
 
     def __init__(
-        self, document: int, what: str, *, path: Path = (), line: int = 0, col: int = 0, secret: bool = False
+        self,
+        document: int,
+        what: str,
+        *,
+        path: Path = (),
+        line: int = 0,
+        col: int = 0,
+        secret: bool = False,
+        key: bool = False,
     ) -> None:
         self.document = document
         self.what = what
@@ -129,8 +168,9 @@ class Hit:
         self.line = line
         self.col = col
         self.secret = secret
+        self.key = key
 
 
-def at(item: Item, path: Path, what: str) -> Hit:
+def at(item: Item, path: Path, what: str, *, key: bool = False) -> Hit:
     """Return a hit at a path below an object."""
-    return Hit(item.document, f"{item.title}: {what}", path=(*item.path, *path))
+    return Hit(item.document, f"{item.title}: {what}", path=(*item.path, *path), key=key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postrender.rules import gate
+from postrender.rules.kubernetes import schema
 from postrender.rules.kueue import placement, queue
 from postrender.rules.nccl import settings
 from postrender.rules.network import attachment, profile_of_a_region
@@ -65,4 +66,5 @@ RULES = (
     placeholder.RULE,
     value_retyped.RULE,
     ends_with_block_scalar.RULE,
+    *schema.RULES,
 )

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from postrender import cli, report, textio
-from postrender.check import check, read
+from postrender.check import check
+from postrender.documents import read
 from postrender.helm import Rendered
 from postrender.wiring import Wiring
 from tests import options
@@ -33,6 +34,7 @@ metadata:
 spec:
   containers:
     - name: main
+      image: example/trainer:1
       env:
         - name: A
         - name: A
@@ -45,7 +47,10 @@ metadata: {name: gpus}
 spec:
   nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h200-141gb}
   containers:
-  - {name: main, resources: {limits: {nvidia.com/gpu: 8}}, volumeMounts: [{name: shared-memory, mountPath: /dev/shm}]}
+  - name: main
+    image: example/trainer:1
+    resources: {limits: {nvidia.com/gpu: 8}}
+    volumeMounts: [{name: shared-memory, mountPath: /dev/shm}]
   volumes: [{name: shared-memory, emptyDir: {medium: Memory, sizeLimit: 250Gi}}]
 """
 
@@ -72,8 +77,8 @@ def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
     code, out, err = grpo("a.yaml")
     assert (code, err) == (1, "")
     assert out == (
-        f"a.yaml:15:11: {FOUND}  [pods/duplicate-merge-key]\n"
-        "  15 |         - name: A\n"
+        f"a.yaml:16:11: {FOUND}  [pods/duplicate-merge-key]\n"
+        "  16 |         - name: A\n"
         "     |           ^\n"
         "  why: server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two\n"
         "  fix: remove one of the two entries\n"
@@ -85,10 +90,10 @@ def test_other_formats(grpo: Run) -> None:
     Path("a.yaml").write_text(DUPLICATE)
     code, out, _ = grpo("a.yaml", "--format", "json")
     (found,) = json.loads(out)["findings"]
-    assert (code, found["file"], found["line"], found["col"]) == (1, "a.yaml", 10, 11)
+    assert (code, found["file"], found["line"], found["col"]) == (1, "a.yaml", 11, 11)
     assert (found["rule"], found["what"]) == ("pods/duplicate-merge-key", FOUND)
     code, out, _ = grpo("a.yaml", "--format", "github")
-    assert (code, out.startswith("::error file=a.yaml,line=10,col=11,title=pods/duplicate-merge-key::")) == (1, True)
+    assert (code, out.startswith("::error file=a.yaml,line=11,col=11,title=pods/duplicate-merge-key::")) == (1, True)
     Path("a.yaml").write_text(CONFIG.format(name="a"))
     assert grpo("a.yaml", "--format", "json")[:2] == (0, '{\n  "findings": []\n}\n')
     assert grpo("a.yaml", "--format", "xml")[0] == 2
@@ -103,8 +108,8 @@ def test_clean_manifests_are_counted(grpo: Run) -> None:
 def test_stdin_is_shown_though_it_can_be_read_once(grpo: Run) -> None:
     code, out, err = grpo("-", stdin=f"---\n{DUPLICATE}".encode())
     assert (code, err) == (1, "")
-    assert out.startswith(f"<stdin>:11:11: {FOUND}")
-    assert "\n  11 |         - name: A\n" in out
+    assert out.startswith(f"<stdin>:12:11: {FOUND}")
+    assert "\n  12 |         - name: A\n" in out
 
 
 def test_a_folder_is_read_with_those_below_it(grpo: Run) -> None:
@@ -121,8 +126,8 @@ def test_a_folder_is_read_with_those_below_it(grpo: Run) -> None:
     code, out, _ = grpo("all", "--format", "json", "--select", "pods/duplicate-merge-key")
     assert code == 1
     assert [(each["file"], each["line"]) for each in json.loads(out)["findings"]] == [
-        ("all/a.yaml", 10),
-        ("all/b.yml", 10),
+        ("all/a.yaml", 11),
+        ("all/b.yml", 11),
         ("all/below/c.json", 3),
     ]
 

@@ -59,9 +59,10 @@ def test_every_document_is_one_object_with_a_name_of_its_own(size: str) -> None:
 
 
 def test_every_document_is_valid_where_its_kind_is_known() -> None:
-    known = [item for size in ("small", "medium") for item in parsed(size) if kinds.known(item)]
+    judge = kinds.Kinds()
+    known = [item for size in ("small", "medium") for item in parsed(size) if judge.entry(kinds.kind_of(item))]
     assert {item["kind"] for item in known} >= {"RayCluster", "RayJob", "Job", "Deployment"}
-    assert [(item["metadata"]["name"], kinds.validate(item)) for item in known if kinds.validate(item)] == []
+    assert [found for found in judge.judge(known) if found] == []
 
 
 def test_the_large_documents_parse_too() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 from postrender import kinds, yamlio
+from postrender.violations import Violation
 
 ROOT = Path(__file__).resolve().parents[2]
 # The distribution has no type hints.
 jsonschema: Any = importlib.import_module("jsonschema")
+KINDS = kinds.Kinds()
 SENSITIVE = "a value that may be a secret"
 Object = dict[str, Any]
 Json = Any  # what a manifest may hold anywhere
@@ -231,18 +234,22 @@ def changed(kind: str, where: str, value: Json) -> Object:
     return out
 
 
+def validate(item: Object) -> list[Violation]:
+    return KINDS.judge([item])[0]
+
+
 def oracle(item: Object) -> bool:
-    return bool(jsonschema.Draft7Validator(kinds.schema(kinds.kind_of(item))).is_valid(item))
+    return bool(jsonschema.Draft7Validator(KINDS.schema(kinds.kind_of(item))).is_valid(item))
 
 
-def test_every_kind_has_a_good_object() -> None:
-    assert set(GOOD) == set(kinds.library().kinds)
+def test_every_kind_of_ours_has_a_good_and_a_bad_object() -> None:
+    assert {kind for kind in KINDS.all() if not KINDS.is_of_kubernetes(kind.rpartition("/")[0])} < set(GOOD)
     assert {case[0] for case in BAD} == set(GOOD)
 
 
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_good_object_passes(kind: str) -> None:
-    assert kinds.validate(GOOD[kind]) == []
+    assert validate(GOOD[kind]) == []
     assert oracle(GOOD[kind])
 
 
@@ -252,7 +259,7 @@ def test_a_good_object_passes(kind: str) -> None:
 def test_a_bad_object_is_refused_at_its_place(kind: str, where: str, value: Json, path: str, message: str) -> None:
     item = changed(kind, where, value)
     expected = path or (where.rpartition(".")[0] if value is ... else where)
-    violations = kinds.validate(item)
+    violations = validate(item)
     assert [v.path for v in violations] == [() if expected == "[]" else tuple(steps(expected))]
     assert violations[0].message.startswith(message)
     assert SENSITIVE not in str(violations)
@@ -262,9 +269,9 @@ def test_a_bad_object_is_refused_at_its_place(kind: str, where: str, value: Json
 @pytest.mark.parametrize("kind", GOOD)
 def test_the_name_is_needed_unless_it_is_generated(kind: str) -> None:
     item = changed(kind, "metadata.name", ...)
-    assert [str(v) for v in kinds.validate(item)] == ["metadata: 'name' is missing"]
+    assert [str(v) for v in validate(item)] == ["metadata: 'name' is missing"]
     item["metadata"]["generateName"] = "a-"
-    assert kinds.validate(item) == []
+    assert validate(item) == []
 
 
 def fields(node: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
@@ -285,7 +292,7 @@ def test_both_validators_agree_on_every_mutation(kind: str) -> None:
             continue
         for value in (None, 7, "7", True, [], {}, {"unknownKey": 1}, [{"unknownKey": 1}], -1.5):
             item = changed(kind, where, value)
-            assert (kinds.validate(item) == []) is oracle(item), (where, value)
+            assert (validate(item) == []) is oracle(item), (where, value)
 
 
 @pytest.mark.parametrize(
@@ -293,15 +300,43 @@ def test_both_validators_agree_on_every_mutation(kind: str) -> None:
     [{"apiVersion": "v1", "kind": "Pdo"}, {"apiVersion": "ray.io/v1alpha1", "kind": "RayJob"}, {"kind": "Pod"}, {}],
 )
 def test_an_unknown_kind_is_never_passed_in_silence(item: Object) -> None:
-    assert not kinds.known(item)
-    assert [v.message.split(":")[0] for v in kinds.validate(item)] == [f"unknown kind {kinds.kind_of(item)}"]
+    assert KINDS.entry(kinds.kind_of(item)) is None
+    with pytest.raises(KeyError):
+        validate(item)
+
+
+def test_each_version_has_its_own_kinds_and_fields() -> None:
+    claim = "resource.k8s.io/v1/ResourceClaimTemplate"
+    assert [version for version in kinds.VERSIONS if kinds.Kinds(version).entry(claim)] == [34, 35, 36, 37]
+    assert kinds.Kinds(33).elsewhere("ResourceClaimTemplate")
+    assert "resource.k8s.io/v1" not in kinds.Kinds(33).elsewhere("ResourceClaimTemplate")
+    pod = {**GOOD["v1/Pod"], "spec": {**GOOD["v1/Pod"]["spec"], "hostnameOverride": "a"}}
+    said = {version: [str(v) for v in kinds.Kinds(version).judge([pod])[0]] for version in (33, 34)}
+    assert said == {33: ["spec.hostnameOverride: unknown field; correct its spelling or its place"], 34: []}
+
+
+@pytest.mark.parametrize("version", kinds.VERSIONS)
+def test_the_file_read_by_lines_is_the_file(version: int) -> None:
+    """Entries are found by their lines and read one by one; json reads the whole file and must see the same."""
+    whole = json.loads((ROOT / "schemas/kinds/kubernetes.json").read_text("utf-8"))
+    judge = kinds.Kinds(version)
+
+    def at(entry: Object) -> Json:
+        return next((entry[since] for since in sorted(entry, key=int, reverse=True) if int(since) <= version), None)
+
+    expected = {name: at(entry) for name, entry in whole["$defs"].items()}
+    assert {name: judge.definition(name) for name in judge.definitions()} == {
+        k: v for k, v in expected.items() if v is not None
+    }
+    own = {kind for kind in judge.all() if judge.is_of_kubernetes(kind.rpartition("/")[0])}
+    assert own == {kind for kind, entry in whole["kinds"].items() if at(entry)}
+    # Every kind compiles, so no reference leads to nothing.
+    assert judge.judge([{"apiVersion": kind.rpartition("/")[0], "kind": kind.rpartition("/")[2]} for kind in own])
 
 
 def test_a_part_is_judged_by_its_definition() -> None:
-    assert kinds.validate_part("core.v1.PodTemplateSpec", pod_template()) == []
-    found = kinds.validate_part(
-        "core.v1.PodTemplateSpec", {"spec": {"containers": [{"name": "a", "image": "b", "x": 1}]}}
-    )
+    assert KINDS.judge_part("core.v1.PodTemplateSpec", pod_template()) == []
+    found = KINDS.judge_part("core.v1.PodTemplateSpec", {"spec": {"containers": [{"name": "a", "image": "b", "x": 1}]}})
     assert [str(v) for v in found] == ["spec.containers[0].x: unknown field; correct its spelling or its place"]
 
 
@@ -330,7 +365,7 @@ def test_a_part_is_judged_by_its_definition() -> None:
     ],
 )
 def test_quantities(text: Json, good: bool) -> None:
-    found = kinds.validate_part("api.resource.Quantity", text)
+    found = KINDS.judge_part("api.resource.Quantity", text)
     assert (found == []) is good
 
 
@@ -344,9 +379,8 @@ def crd_fields(node: Json, stop: set[str]) -> dict[str, Any]:
 
 
 def our_fields(node: Json, stop: set[str]) -> dict[str, Any]:
-    definitions = kinds.library().definitions
     while "$ref" in node:
-        node = definitions[node["$ref"].rpartition("/")[2]]
+        node = KINDS.definition(node["$ref"].rpartition("/")[2])
     out: dict[str, Any] = {}
     for name, inner in node.get("properties", {}).items():
         out[name] = {} if name in stop else our_fields(inner, stop)
@@ -395,7 +429,9 @@ def test_field_names_are_those_of_the_real_definition(folder: str, file: str, ki
     crd = yamlio.load_values(path).plain()
     version = next(v for v in crd["spec"]["versions"] if v["name"] == "v1")
     theirs = crd_fields(version["schema"]["openAPIV3Schema"], KUBERNETES_PARTS)
-    ours = our_fields({"$ref": "#/$defs/" + kinds.library().kinds[kind]["definition"]}, KUBERNETES_PARTS)
+    entry = KINDS.entry(kind)
+    assert entry
+    ours = our_fields({"$ref": "#/$defs/" + entry["definition"]}, KUBERNETES_PARTS)
     assert list(missing(theirs, ours)) == []
     unknown = [name for name in missing(ours, theirs) if not NEWER & set(name.split(".")) and name != "spec.suspend"]
     assert unknown == []

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from postrender import stackvalues
-from postrender.check import check, read
+from postrender.check import check
 from postrender.decisions import KEEP
+from postrender.documents import read
 from postrender.finding import Finding
 from postrender.helm import Engine, Rendered
 from postrender.rewrite import Rewriter
@@ -18,7 +19,7 @@ from postrender.wire import Options
 from postrender.wiring import Wiring
 from tests import options
 from tests.charts.test_goldens import cases
-from tests.conftest import PROFILES, ROOT, stack_files
+from tests.conftest import KINDS, PROFILES, ROOT, stack_files
 from tests.docs import pages
 
 RenderText = Callable[..., Rendered]
@@ -63,10 +64,10 @@ def test_no_rule_minds_what_the_charts_render(row: options.Row, render_text: Ren
         # Whoever switches it off post-renders.
         texts = {layer: wired(text, wiring) for layer, text in texts.items()}
     documents = read(texts)
-    assert said(check(documents, wiring)) == []
+    assert said(check(documents, wiring, KINDS)) == []
     # Without the values nothing says that the machine's RDMA is not wanted.
     left = {"network/no-rdma-interfaces"} if row["network"] == "none" else set()
-    assert {each.rule for each in check(documents, None) if each.severity != "info"} <= left
+    assert {each.rule for each in check(documents, None, KINDS) if each.severity != "info"} <= left
 
 
 @pytest.mark.parametrize(("accelerator", "recipe", "platform"), GOLDENS)
@@ -81,9 +82,9 @@ def test_no_rule_minds_the_goldens(
     }
     wiring = wiring_of(stack_files(accelerator, recipe), values, tmp_path)
     for given in (None, wiring):
-        assert said(check(read(texts), given)) == []
+        assert said(check(read(texts), given, KINDS)) == []
         # Whoever installs one chart checks one chart.
-        assert [each for name, text in texts.items() for each in said(check(read({name: text}), given))] == []
+        assert [each for name, text in texts.items() for each in said(check(read({name: text}), given, KINDS))] == []
 
 
 @pytest.mark.parametrize("name", sorted(LEFT_OF_FOREIGN))
@@ -93,7 +94,7 @@ def test_foreign_manifests_are_clean_when_they_are_wired(name: str, profile: str
     wiring = wiring_of(stack_files(profile), {}, tmp_path)
     if wiring.gpus != 8 or (name == "verl.yaml" and profile != "b200"):
         pytest.skip("it is for other machines")
-    found = check(read({name: wired((FOREIGN / name).read_bytes(), wiring)}), wiring)
+    found = check(read({name: wired((FOREIGN / name).read_bytes(), wiring)}), wiring, KINDS)
     assert {each.rule for each in found if each.severity != "info"} == LEFT_OF_FOREIGN[name], said(found)
 
 
@@ -103,15 +104,15 @@ def test_no_rule_minds_what_the_pages_install(name: str, helm: Engine, tmp_path:
     for one in pages.installs(page, pages.folder_of(page, tmp_path)):
         chart = str(ROOT / "charts" / one.layer)
         rendered = helm.render(chart, one.files, values=one.values, release=one.release, namespace=one.namespace)
-        assert said(check(read({name: rendered.manifest.encode()}), None)) == []
+        assert said(check(read({name: rendered.manifest.encode()}), None, KINDS)) == []
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_are_clean(path: Path) -> None:
-    assert said(check(read({str(path): path.read_bytes()}), None)) == []
+    assert said(check(read({str(path): path.read_bytes()}), None, KINDS)) == []
 
 
 def test_plain_workloads_are_clean() -> None:
     """Rules about training say nothing of what takes no GPU."""
     path = HERE / "plain.yaml"
-    assert said(check(read({str(path): path.read_bytes()}), None)) == []
+    assert said(check(read({str(path): path.read_bytes()}), None, KINDS)) == []

@@ -18,7 +18,8 @@ import pytest
 import yaml
 
 from postrender import yamlio
-from postrender.check import check, read
+from postrender.check import check
+from postrender.documents import read
 from postrender.helm import Rendered
 from postrender.rules import ERROR
 from postrender.rules.objects import RULES

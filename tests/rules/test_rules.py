@@ -11,15 +11,16 @@ from pathlib import Path
 import pytest
 
 from postrender import stackvalues
-from postrender.check import check, read
+from postrender.check import check
 from postrender.decisions import KEEP
+from postrender.documents import read
 from postrender.finding import Finding
 from postrender.rewrite import Rewriter
 from postrender.rules import Rule, every, gate, job
 from postrender.rules.objects import RULES
 from postrender.wire import Options
 from postrender.wiring import Wiring
-from tests.conftest import ROOT
+from tests.conftest import KINDS, ROOT
 from tests.postrender.test_tokens import EXAMPLES
 
 HERE = Path(__file__).parent
@@ -65,7 +66,7 @@ def findings(file: Path, folder: Path) -> list[Finding]:
     """Judge a fixture; only findings of its own rule count."""
     text = text_of(file)
     documents = read({str(file): text.encode()})
-    return [each for each in check(documents, wiring_of(text, folder)) if each.rule == rule_of(file)]
+    return [each for each in check(documents, wiring_of(text, folder), KINDS) if each.rule == rule_of(file)]
 
 
 @pytest.mark.parametrize("file", BAD, ids=str)

@@ -12,14 +12,15 @@ import pytest
 import yaml
 
 from postrender import lint, pods
-from postrender.check import check, read
+from postrender.check import check
+from postrender.documents import read
 from postrender.errors import InputError, RenderError
 from postrender.helm import Rendered
 from postrender.judge import judge
 from postrender.plain import Plain
 from postrender.rules import Item, Manifests, every
 from postrender.rules.objects import RULES
-from tests.conftest import stack_files
+from tests.conftest import KINDS, stack_files
 
 HERE = Path(__file__).parent / "samples"
 OBJECTS = sorted(HERE.glob("*.yaml"))
@@ -121,7 +122,7 @@ DEFECTS: dict[str, str] = {
     "5.4 #3 of Lepton": "nemo-rl/validation-batch-too-large",
 }
 # What samples show beside the defects that are numbered.
-BESIDE = {"nodes/arm-not-tolerated"}
+BESIDE = {"kubernetes/not-judged", "nodes/arm-not-tolerated"}
 MARK = re.compile(r"# <- (\S+/\S+(?:, \S+/\S+)*)$")
 
 
@@ -133,7 +134,7 @@ def marked(text: str) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
 def test_the_defects_of_manifests_are_found(path: Path) -> None:
-    found = check(read({str(path): path.read_bytes()}), None)
+    found = check(read({str(path): path.read_bytes()}), None, KINDS)
     assert sorted((each.at.line, each.rule) for each in found) == marked(path.read_text(encoding="utf-8"))
 
 

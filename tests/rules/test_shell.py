@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.check import check, read
+from postrender.check import check
+from postrender.documents import read
 
 RULES = {"ray/entrypoint-split", "ray/entrypoint-expanded"}
 # What stands in submitters and not on heads: other files, other variables.

@@ -1,0 +1,128 @@
+"""Take the schemas of more kinds from their CustomResourceDefinitions: of files, of what is checked, of a cluster."""
+
+from __future__ import annotations
+
+from postrender import pods
+from postrender.documents import read, streams
+from postrender.errors import InputError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, Final
+
+    from postrender.documents import Document
+    from postrender.kinds import Kinds
+    from postrender.plain import Plain
+
+CLUSTER: Final = "cluster"
+_KIND: Final = "CustomResourceDefinition"
+# What a structural schema of Kubernetes and draft-07 both have, and mean alike.
+_KEPT: Final = (
+    *("type", "enum", "required", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
+    *("multipleOf", "minProperties", "maxProperties", "uniqueItems"),
+)
+_COMBINED: Final = ("allOf", "anyOf", "oneOf")
+_OBJECT: Final = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
+
+
+def add(kinds: Kinds, words: Sequence[str]) -> None:
+    """Add the definitions that `--crds` names: files, folders, `-`, or `cluster` for those that kubectl lists.
+
+    Raises InputError where there is none, UnreadableError, and ClusterError where kubectl does not answer.
+    """
+    for word in dict.fromkeys(words):
+        given = [{f"<{CLUSTER}>": _of_the_cluster()}] if word == CLUSTER else streams([word])
+        if not add_from(kinds, (document for texts in given for document in read(texts))):
+            fix = "give the crds/ folder of the chart or the operator, a file with definitions, or: --crds cluster"
+            raise InputError(f"{word}: no {_KIND} in it", fix=fix)
+
+
+def _of_the_cluster() -> bytes:
+    from postrender import incluster
+
+    return incluster.definitions()
+
+
+def add_from(kinds: Kinds, documents: Iterable[Document], only: set[str] | None = None) -> int:
+    """Add the definitions that are among documents, or those of some kinds only; return how many there are."""
+    found = 0
+    for document in documents:
+        for _, item in pods.objects(document.plain):
+            if item.get("kind") == _KIND:
+                found += 1
+                for kind, schema in _versions(item):
+                    if only is None or kind in only:
+                        kinds.add(kind, _definition(kind, schema))
+    return found
+
+
+def _versions(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the kinds, as `group/version/kind`, with their schemas; what has none is not judged."""
+    spec = pods.mapping(item.get("spec"))
+    kind = pods.mapping(spec.get("names")).get("kind")
+    for version in map(pods.mapping, pods.sequence(spec.get("versions"))):
+        schema = pods.mapping(pods.mapping(version.get("schema")).get("openAPIV3Schema"))
+        if kind and schema and version.get("served", True):
+            yield f"{spec.get('group')}/{version.get('name')}/{kind}", schema
+
+
+def _definition(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
+    version, _, name = kind.rpartition("/")
+    out = closed(schema)
+    out.setdefault("properties", {}).update(
+        {
+            "apiVersion": {"const": version},
+            "kind": {"const": name},
+            "metadata": {"$ref": "#/$defs/meta.v1.ObjectMeta"},
+            "status": {"type": ["object", "null"]},
+        }
+    )
+    return out
+
+
+def closed(schema: Plain, *, value: bool = True) -> dict[str, Any]:
+    """Return the draft-07 schema of a structural one, strict as the API server is, which prunes what it does not know.
+
+    A null where a field may be absent is dropped there. `value` is false below allOf, anyOf, oneOf and not, where
+    fields are named and never forbidden. Rules in CEL are left out.
+    Source: https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#field-pruning
+    """
+    schema = pods.mapping(schema)
+    out: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
+    for key, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if schema.get(key) is True and limit in out:
+            out[key] = out.pop(limit)
+    if schema.get("x-kubernetes-int-or-string"):
+        out["type"] = ["integer", "string"]
+    properties = pods.mapping(schema.get("properties"))
+    if properties:
+        needed = pods.sequence(schema.get("required"))
+        out["properties"] = {
+            key: _optional(closed(each, value=value), each, needed=key in needed) for key, each in properties.items()
+        }
+    if value and schema.get("x-kubernetes-embedded-resource"):
+        out["properties"] = {**_OBJECT, **out.get("properties", {})}
+    for key in ("items", "not"):
+        if isinstance(schema.get(key), dict):
+            out[key] = closed(schema[key], value=value and key == "items")
+    for key in _COMBINED:
+        if isinstance(schema.get(key), list) and not schema.get("x-kubernetes-int-or-string"):
+            out[key] = [closed(each, value=False) for each in schema[key]]
+    more = schema.get("additionalProperties")
+    if isinstance(more, dict):
+        out["additionalProperties"] = _optional(closed(more, value=value), more, needed=False)
+    elif value and more is None and schema.get("type") == "object":
+        # The API server drops every other field, and all of them where no field is named.
+        out.setdefault("additionalProperties", bool(schema.get("x-kubernetes-preserve-unknown-fields")))
+    return out
+
+
+def _optional(out: dict[str, Any], schema: Plain, *, needed: bool) -> dict[str, Any]:
+    if isinstance(out.get("type"), str) and (not needed or pods.mapping(schema).get("nullable")):
+        out["type"] = [out["type"], "null"]
+    elif isinstance(out.get("type"), list):
+        out["type"] = [*out["type"], "null"]
+    if isinstance(out.get("enum"), list) and "null" in out.get("type", ()):
+        out["enum"] = [*out["enum"], None]
+    return out

@@ -1,0 +1,170 @@
+"""Read manifests: from a file, from stdin, from all files of a folder. What is read together is installed together."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from postrender import manifestfast, stream, textio
+from postrender.errors import InputError, UnreadableError
+from postrender.location import Location
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from postrender.pods import Path
+    from postrender.yamlio import Node
+
+    # Texts that are installed together, by their names.
+    Stream = dict[str, bytes]
+
+_STDIN = "-"
+_NAMED_STDIN = "<stdin>"
+_SUFFIXES = (".yaml", ".yml", ".json")
+# kustomize reads these, and a cluster never gets them.
+_NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
+
+
+class Document:
+    """One document: the object that it holds, and the places of what is in it."""
+
+    __slots__ = ("_root", "file", "line", "plain", "text")
+
+    def __init__(self, file: str, line: int, text: str, plain: dict[str, Any], root: Node | None = None) -> None:
+        self.file = file
+        self.line = line
+        self.text = text
+        self.plain = plain
+        self._root = root
+
+    @property
+    def start(self) -> int:
+        """Return the line of the file in which the object starts."""
+        return self.line + self._places().at.line
+
+    def place(self, path: Path, *, key: bool = False) -> Location:
+        """Return where the value of a path stands, or its key, or what is nearest above it."""
+        node = self._places()
+        for part in path:
+            below = _below(node, part)
+            if below is None:
+                break
+            node = below
+        at = node.key_at if key else node.at
+        return Location(self.file, self.line + at.line, at.col)
+
+    def _places(self) -> Node:
+        # Most documents have nothing to tell, and are never read for their places.
+        if self._root is None:
+            from postrender import yamlio
+
+            (self._root,) = yamlio.parse(self.text.encode("utf-8"), self.file)
+        return self._root
+
+
+def _below(node: Node, part: str | int) -> Node | None:
+    if isinstance(node.value, dict):
+        return node.value.get(str(part))
+    if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
+        return node.value[part]
+    return None
+
+
+def read(texts: Stream) -> list[Document]:
+    """Read texts by their names; raise InputError with the place of what is no Kubernetes object."""
+    return [document for file, data in texts.items() for document in _documents(file, data)]
+
+
+def _documents(file: str, data: bytes) -> Iterator[Document]:
+    textio.check_text(data, file)
+    # Whoever shows a line of it finds the text here: a pipe cannot be read again, and no file holds what was rendered.
+    textio.keep(file, data)
+    line = 0
+    for document in stream.split(data):
+        text = document.text()
+        plain = manifestfast.read(text)
+        if plain is not None and "kind" in plain:
+            yield Document(file, line, text, plain)
+        else:
+            yield from _with_places(file, data, line, text)
+        line += text.count("\n")
+
+
+def _with_places(file: str, data: bytes, line: int, text: str) -> Iterator[Document]:
+    """Read a document that is not plain, or no object; nothing where it is empty."""
+    from postrender import yamlio
+
+    try:
+        roots = [root for root in yamlio.parse(text.encode("utf-8"), file) if root.value is not None]
+    except InputError:
+        # Once more as a whole: then all lines of the message are lines of the file.
+        yamlio.parse(data, file)
+        raise
+    for number, root in enumerate(roots):
+        at = Location(file, line + root.at.line, root.at.col)
+        if number:
+            raise InputError("two documents without a --- line between them", at=at, fix="write --- above this one")
+        _refuse_other_than_object(root, at)
+        yield Document(file, line, text, root.plain(), root)
+
+
+def _refuse_other_than_object(root: Node, at: Location) -> None:
+    if not isinstance(root.value, dict):
+        found = "a list" if isinstance(root.value, list) else "a single value"
+        raise InputError(f"expected a Kubernetes object, found {found}", at=at, fix="give manifests only")
+    if "kind" not in root.value and os.path.basename(at.file) not in _NO_OBJECTS:
+        fix = f"give manifests only; a values file goes behind -f: grpo check -f {at.file}"
+        raise InputError("expected a Kubernetes object, found a map without kind", at=at, fix=fix)
+
+
+def streams(words: Sequence[str]) -> list[Stream]:
+    """Read what the command line names: files and stdin one by one, a folder's files as one, each folder below it too.
+
+    What lies in two folders may be two versions of the same objects. Raises UnreadableError and InputError.
+    """
+    found: list[Stream] = []
+    for word in dict.fromkeys(words):
+        if word != _STDIN and os.path.isdir(word):
+            folders = list(_folders(word))
+            if not folders:
+                raise InputError(f"{word}: no manifests in this folder", fix=f"expected {', '.join(_SUFFIXES)}")
+            found += folders
+        else:
+            name = _NAMED_STDIN if word == _STDIN else word
+            found.append({name: _read(word)})
+    return found
+
+
+def _folders(directory: str) -> Iterator[Stream]:
+    def refuse(error: OSError) -> None:
+        raise UnreadableError(f"{error.filename}: cannot be read: {error.strerror}") from error
+
+    for folder, below, names in os.walk(directory, onerror=refuse):
+        # Folders such as .github hold YAML that is for others.
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        files = [os.path.join(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
+        if files:
+            yield {file: _read(file) for file in files}
+
+
+def _read(path: str) -> bytes:
+    if path == _STDIN and sys.stdin is None:
+        raise UnreadableError(
+            f"{_NAMED_STDIN}: this is closed", fix="pipe manifests into it: helm template … | grpo check -"
+        )
+    try:
+        if path == _STDIN:
+            data = sys.stdin.buffer.read(stream.MAX_BYTES + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(stream.MAX_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UnreadableError(f"{path}: there is no such file or folder", fix="check the path") from error
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"{path}: cannot be read: {error}", fix="check the path") from error
+    if len(data) > stream.MAX_BYTES:
+        limit = stream.MAX_BYTES // (1024 * 1024)
+        raise InputError(f"{path}: larger than {limit} MiB", fix="check one chart at a time")
+    return data

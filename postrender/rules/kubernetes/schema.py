@@ -1,0 +1,106 @@
+"""Every object fits the schema of its kind, as Kubernetes and the operators define it."""
+
+from __future__ import annotations
+
+from postrender.kinds import kind_of
+from postrender.rules import ERROR, INFO, Rule, at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from postrender.rules import Hit, Item, Manifests
+
+# Files for kustomize, which no cluster gets.
+_NO_OBJECTS: Final = ("kustomize.config.k8s.io/", "config.kubernetes.io/")
+
+
+def _fields(manifests: Manifests) -> Iterator[Hit]:
+    for item, violation in manifests.violations():
+        if violation.unknown:
+            what = f"{_dotted(violation.path)} is no field of {_kind(item)}"
+            yield at(item, violation.path, what, key=True)
+
+
+def _values(manifests: Manifests) -> Iterator[Hit]:
+    for item, violation in manifests.violations():
+        if not violation.unknown:
+            where = f"{_dotted(violation.path)}: " if violation.path else ""
+            yield at(item, violation.path, f"{where}{violation.message}")
+
+
+def _dotted(path: tuple[str | int, ...]) -> str:
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def _kind(item: Item) -> str:
+    return str(item.object.get("kind"))
+
+
+def _absent(manifests: Manifests) -> Iterator[Hit]:
+    kinds = manifests.kinds
+    for item in manifests.unknown() if kinds else ():
+        version, kind = item.object.get("apiVersion"), _kind(item)
+        if not isinstance(version, str) or not version:
+            yield at(item, (), f"this {kind} has no apiVersion")
+        elif kinds and kinds.is_of_kubernetes(version):
+            others = ", ".join(kinds.elsewhere(kind))
+            hint = f"it has it in {others}" if others else "nor in any other group"
+            yield at(item, ("apiVersion",), f"Kubernetes 1.{kinds.version} has no {kind} in {version}, {hint}")
+
+
+def _unjudged(manifests: Manifests) -> Iterator[Hit]:
+    kinds = manifests.kinds
+    found: dict[str, list[Item]] = {}
+    for item in manifests.unknown() if kinds else ():
+        version = item.object.get("apiVersion")
+        own = isinstance(version, str) and version.startswith(_NO_OBJECTS)
+        if kinds and isinstance(version, str) and version and not own and not kinds.is_of_kubernetes(version):
+            found.setdefault(kind_of(item.object), []).append(item)
+    for kind, items in found.items():
+        version, _, name = kind.rpartition("/")
+        more = f", nor are {len(items) - 1} more of its kind" if len(items) > 1 else ""
+        yield at(items[0], ("kind",), f"there is no schema for {name} of {version}: its fields are not judged{more}")
+
+
+_SERVER = "https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation"
+
+RULES = (
+    Rule(
+        "kubernetes/unknown-field",
+        severity=ERROR,
+        title="an object has a field that its kind does not have",
+        why="an install by Helm loses it without a word, and kubectl apply refuses the object",
+        fix="correct its spelling or its place; --kube-version is the version that is asked",
+        source=_SERVER,
+        check=_fields,
+    ),
+    Rule(
+        "kubernetes/value-refused",
+        severity=ERROR,
+        title="a value is none that the field can have, or a needed field is missing",
+        why="the API server refuses the object, after others of the same release are installed",
+        fix="write what is expected there",
+        source="kubernetes/api/openapi-spec/swagger.json at v1.37.0",
+        check=_values,
+    ),
+    Rule(
+        "kubernetes/no-such-kind",
+        severity=ERROR,
+        title="there is no such kind in this group and version of Kubernetes",
+        why="the install fails: no matches for kind",
+        fix="write an apiVersion that the cluster's version serves; --kube-version says which version that is",
+        source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
+        check=_absent,
+    ),
+    Rule(
+        "kubernetes/not-judged",
+        severity=INFO,
+        title="there is no schema for a kind",
+        why="a misspelt field of it is lost without a word, and this check cannot tell",
+        fix="give its definition: --crds FILE, or --crds cluster for those of the cluster that kubectl reaches",
+        source="https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/",
+        check=_unjudged,
+    ),
+)

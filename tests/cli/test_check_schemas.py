@@ -1,0 +1,193 @@
+"""Objects are judged by the schemas of their kinds: of a Kubernetes version, of definitions that are given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender import crds, kinds
+from postrender.documents import read
+from tests.conftest import ROOT
+
+TRAINER = """\
+apiVersion: example.com/v1
+kind: Trainer
+metadata: {name: trainer}
+spec: {gpus: 8, image: null, retries: "3", extra: {any: thing}}
+"""
+DEFINITION = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: trainers.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {kind: Trainer, plural: trainers}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          apiVersion: {type: string}
+          kind: {type: string}
+          metadata: {type: object}
+          spec:
+            type: object
+            required: [gpus]
+            properties:
+              gpus: {type: integer, minimum: 1, maximum: 8}
+              image: {type: string}
+              mode: {type: string, enum: [train, eval]}
+              retries: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}
+              extra: {type: object, x-kubernetes-preserve-unknown-fields: true}
+              labels: {type: object, additionalProperties: {type: string}}
+              pod: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
+"""
+
+
+def grpo(*words: str, stdin: str = "", path: str = "") -> tuple[int, str, str]:
+    """Run `grpo check` as a process of its own."""
+    command = [sys.executable, "-c", "import sys; from postrender.cli import main; sys.exit(main())", "check", *words]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path or os.environ["PATH"]}
+    done = subprocess.run(
+        command, input=stdin, check=False, capture_output=True, encoding="utf-8", timeout=60, env=environment
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def said(out: str) -> list[tuple[str, int, str]]:
+    return [(each["rule"], each["line"], each["what"]) for each in json.loads(out)["findings"]]
+
+
+def validate(spec: dict[str, Any]) -> list[str]:
+    known = kinds.Kinds()
+    crds.add_from(known, read({"crd.yaml": DEFINITION.encode()}))
+    item = {"apiVersion": "example.com/v1", "kind": "Trainer", "metadata": {"name": "a"}, "spec": spec}
+    return [str(violation) for violation in known.judge([item])[0]]
+
+
+def test_a_kind_without_a_schema_is_told_and_no_failure() -> None:
+    code, out, _ = grpo("-", "--format", "json", stdin=TRAINER)
+    what = "Trainer trainer: there is no schema for Trainer of example.com/v1: its fields are not judged"
+    assert (code, said(out)) == (0, [("kubernetes/not-judged", 2, what)])
+
+
+def test_definitions_come_from_files_folders_and_the_stream_itself(tmp_path: Path) -> None:
+    bad = TRAINER.replace("gpus: 8", "gpus: 9, gpu: 8")
+    expected = ["kubernetes/unknown-field", "kubernetes/value-refused"]
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds/trainer.yaml").write_text(DEFINITION)
+    for words, stdin in (
+        (["--crds", str(tmp_path / "crds")], bad),
+        (["--crds", str(tmp_path / "crds/trainer.yaml")], bad),
+        ([], f"{DEFINITION}---\n{bad}"),
+    ):
+        code, out, _ = grpo("-", "--format", "json", *words, stdin=stdin)
+        assert (code, sorted(rule for rule, _, _ in said(out))) == (1, expected)
+    assert grpo("-", "--crds", str(tmp_path / "crds"), stdin=TRAINER)[0] == 0
+
+
+def test_definitions_of_the_cluster_come_from_kubectl(tmp_path: Path) -> None:
+    """Here a program that prints what kubectl prints: a List, as JSON."""
+    item = next(iter(read({"a": DEFINITION.encode()}))).plain
+    listed = {"apiVersion": "v1", "kind": "List", "items": [item], "metadata": {"resourceVersion": ""}}
+    (tmp_path / "out.json").write_text(json.dumps(listed, indent=4))
+    program = tmp_path / "kubectl"
+    program.write_text(
+        f'#!/bin/sh\n[ "$*" = "get customresourcedefinitions --output json" ] && cat {tmp_path}/out.json\n'
+    )
+    program.chmod(0o755)
+    path, bad = f"{tmp_path}:/usr/bin:/bin", TRAINER.replace("gpus", "gpu")
+    code, out, _ = grpo("-", "--crds", "cluster", "--format", "json", stdin=bad, path=path)
+    assert (code, {rule for rule, _, _ in said(out)}) == (1, {"kubernetes/unknown-field", "kubernetes/value-refused"})
+    (tmp_path / "out.json").unlink()
+    code, out, err = grpo("-", "--crds", "cluster", stdin=TRAINER, path=path)
+    assert (code, out) == (3, "")
+    assert "kubectl failed: " in err
+    program.unlink()
+    code, out, err = grpo("-", "--crds", "cluster", stdin=TRAINER, path=str(tmp_path))
+    assert (code, out) == (3, "")
+    assert "cannot run kubectl: " in err
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [
+        (None, 3, "there is no such file"),
+        (TRAINER, 2, "no CustomResourceDefinition in it"),
+        ("a: [", 2, "this is not YAML"),
+        ("kind: CustomResourceDefinition\nspec: {versions: 7}\n", 0, ""),
+        (DEFINITION.replace("minimum: 1", "pattern: '(?<'").replace("type: integer,", "type: string,"), 2, "Trainer"),
+    ],
+)
+def test_bad_definitions_are_a_clear_error(content: str | None, code: int, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "crd.yaml"
+    if content is not None:
+        path.write_text(content)
+    found, _, err = grpo("-", "--crds", str(path), stdin=TRAINER)
+    assert (found, "Traceback" in err) == (code, False)
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"gpus": 8, "image": None, "mode": None, "retries": 3, "extra": {"a": 1}, "labels": {"a": "b"}}, []),
+        ({"gpus": 8, "pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": {"a": 1}}}, []),
+        ({}, ["spec: 'gpus' is missing"]),
+        ({"gpus": 9}, ["spec.gpus: expected 8 or less"]),
+        ({"gpus": None}, ["spec.gpus: expected integer, got null"]),
+        ({"gpus": 1, "mode": "rest"}, ["spec.mode: expected one of 'train', 'eval'"]),
+        ({"gpus": 1, "retries": 1.5}, ["spec.retries: expected integer or string, got number"]),
+        ({"gpus": 1, "labels": {"a": 1}}, ["spec.labels.a: expected string, got integer"]),
+        ({"gpus": 1, "gpu": 1}, ["spec.gpu: unknown field; correct its spelling or its place"]),
+    ],
+)
+def test_a_definition_means_what_it_means_to_the_api_server(spec: dict[str, Any], expected: list[str]) -> None:
+    assert validate(spec) == expected
+
+
+@pytest.mark.parametrize("version", ["1.30", "v1.37", "1.34.2", "v1.35.1-gke.100"])
+def test_the_version_of_kubernetes_is_asked(version: str) -> None:
+    claim = "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: {name: a}\nspec: {}\n"
+    code, out, _ = grpo("-", "--kube-version", version, stdin=claim)
+    old = version == "1.30"
+    assert (code, "Kubernetes 1.30 has no DeviceClass in resource.k8s.io/v1" in out) == (int(old), old)
+
+
+@pytest.mark.parametrize("version", ["1.29", "2.35", "1.x", "", "latest"])
+def test_an_unknown_version_is_a_usage_error(version: str) -> None:
+    code, out, err = grpo("-", "--kube-version", version, stdin=TRAINER)
+    assert (code, out) == (2, "")
+    assert f"--kube-version is {version!r}, expected one of 1.30 to 1.37" in err
+
+
+@pytest.mark.parametrize("folder", ["kuberay-crds", "kuberay-1.5-crds", "gke-crds", "jobset-crds"])
+def test_real_definitions_compile_and_judge(folder: str) -> None:
+    """What our own schemas accept, the real definitions accept too."""
+    path = ROOT / ".tools/share" / folder
+    if not path.is_dir():
+        message = f"NOT CHECKED: the definitions of {folder}; run tools/build.sh"
+        pytest.fail(message) if os.environ.get("GRPO_REQUIRE_TOOLS") else pytest.skip(message)
+    known = kinds.Kinds()
+    crds.add(known, [str(path)])
+    for golden in sorted((ROOT / "tests/goldens").rglob("*.yaml")):
+        # Goldens leave out what the job's programs are, with a line that ends a document.
+        text = golden.read_text("utf-8").replace("\n...\n", "\n")
+        items = [document.plain for document in read({golden.name: text.encode()})]
+        judged = [item for item in items if known.has(item) and not (folder == "kuberay-1.5-crds" and is_new(item))]
+        assert [[*map(str, found)] for found in known.judge(judged) if found] == []
+
+
+def is_new(item: dict[str, Any]) -> bool:
+    """Say whether an object uses what KubeRay 1.5 does not know."""
+    return "upgradeStrategy" in item.get("spec", {})
