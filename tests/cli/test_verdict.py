@@ -26,7 +26,7 @@ DUPLICATE = """\
 apiVersion: v1
 kind: Pod
 metadata: {name: pod}
-spec: {containers: [{name: main, env: [{name: A}, {name: A}]}]}
+spec: {containers: [{name: main, image: "a:1", env: [{name: A}, {name: A}]}]}
 """
 TWICE = "pods/duplicate-merge-key"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from postrender import yamlio
 from postrender.errors import InputError
 from postrender.pods import mapping
 from postrender.rules import ERROR, WARNING, Rule
@@ -88,6 +87,8 @@ def _environment(job: Job) -> Found:
     text = job.spec.get("runtimeEnvYAML")
     if not isinstance(text, str) or not text.strip():
         return
+    from postrender import yamlio
+
     try:
         roots = yamlio.parse(text.encode("utf-8"), "runtimeEnvYAML")
     except InputError:

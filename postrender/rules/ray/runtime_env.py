@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from postrender import yamlio
 from postrender.errors import InputError
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, Rule
@@ -31,6 +30,8 @@ def _environment(job: Job) -> dict[str, Any]:
     text = job.spec.get("runtimeEnvYAML")
     if not isinstance(text, str):
         return {}
+    from postrender import yamlio
+
     try:
         roots = list(yamlio.parse(text.encode("utf-8"), "runtimeEnvYAML"))
     except (InputError, UnicodeEncodeError):

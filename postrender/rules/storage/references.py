@@ -81,7 +81,7 @@ def _namespace(item: Item) -> str:
 
 
 def _absent(manifests: Manifests) -> Iterator[Hit]:
-    """Find a name that no object has, where an object of the kind is there that nothing names.
+    """Find the one name that no object of a kind has, where one object of this kind is there that nothing names.
 
     Secrets and claims are often made elsewhere: that an object is missing says nothing by itself.
     """
@@ -90,12 +90,15 @@ def _absent(manifests: Manifests) -> Iterator[Hit]:
     for item, pod in manifests.pods():
         for path, kind, name in _references(pod.spec, (*pod.path, "spec")):
             named.setdefault((kind, name), []).append((item, path))
-    mentioned = _all_names(manifests)
-    for (kind, name), places in named.items():
-        idle = sorted(each for known, each in made - named.keys() if known == kind and each not in mentioned)
-        if (kind, name) not in made and idle and name not in _OF_CLUSTER:
-            for item, path in places:
-                what = f"there is no {kind} {name} here, and nothing uses the {_KINDS[kind]} {idle[0]}"
+    absent = [each for each in named if each not in made and each[1] not in _OF_CLUSTER]
+    left = made - named.keys() if absent else set()
+    mentioned = _all_names(manifests) if left else set()
+    for kind, called in _KINDS.items():
+        gone = [name for known, name in absent if known == kind]
+        idle = [name for known, name in left if known == kind and name not in mentioned]
+        if len(gone) == len(idle) == 1:
+            for item, path in named[kind, gone[0]]:
+                what = f"there is no {kind} {gone[0]} here, and nothing uses the {called} {idle[0]}"
                 yield at(item, path, what)
 
 
