@@ -19,10 +19,11 @@ from postrender.options import Options
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TextIO
+    from typing import NoReturn, TextIO
 
     from postrender.helm import Rendered
 
+_MANY_OBJECTS = 2_000_000
 _RENDERING = ("accelerator", "helm", "namespace", "kube-version")
 
 
@@ -317,5 +318,22 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
+def start() -> NoReturn:
+    """Run as a program of its own, and end at once: what Python does at its end takes as long as a small command."""
+    import gc
+    import os
+
+    # Most of what a command makes lives to its end: looking for what does not takes longer than it is worth.
+    gc.set_threshold(_MANY_OBJECTS)
+    code = main()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except OSError:
+        code = EXIT_CANNOT_RUN
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    start()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from postrender import paths, textio, tokens
 from postrender.finding import Finding
 from postrender.location import Location
-from postrender.scalars import WORDS
 from postrender.schema import Schema
+from postrender.words import WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ else there is, the answer is None and the caller reads with `yamlio`, which know
 from __future__ import annotations
 
 from postrender import yamlfast
+from postrender.words import DISPUTED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,29 +20,32 @@ if TYPE_CHECKING:
 
 # Helm writes this above what it has rendered.
 _SOURCE: Final = "# Source: "
-# A second document, aliases, tags and merges; in a text they only cost time.
-_INDICATORS: Final = ("\n---", ": *", "- *", ", *", "[*", "{*", ",*", ": !", "- !", "<<", "? ")
-# An escape may make a colon with a space behind it out of what is none in the file.
-_ESCAPES: Final = (":\\", "\\x", "\\u", "\\U", "\\/")
-_OTHER_LINE_ENDS: Final = ("\r", "\x85", "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff")
-# Booleans to YAML 1.1, text to YAML 1.2.
-_DISPUTED: Final = frozenset(
-    (
-        *("y", "Y", "yes", "Yes", "YES", "n", "N", "no", "No", "NO"),
-        *("on", "On", "ON", "off", "Off", "OFF"),
-    )
+# Anchors, aliases and tags begin a word so; what follows here begins none of them.
+_BEGINNINGS: Final = {"&": " \n&", "*": " \n", "!": "="}
+# Merges and keys with a mark, by the sign that all of a line have; in a text they only cost time.
+_INDICATORS: Final = (
+    ("<", ("<<",)),
+    ("}", (":}", ":]", ":,")),
+    ("]", (":}", ":]", ":,")),
+    ("?", ("? ", "?\n")),
+    # An escape may make a colon out of what is none in the file.
+    ("\\", ("\\x3", "\\u003", "\\U", "\\/")),
 )
+# The reader may stop in front of what it does not understand: then it does not find this one key more.
+_END: Final = "end-of-document:\n"
+_OTHER_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff")
 _LONGEST: Final = 3
 # What may stand around a word without quotes.
 _BEFORE: Final = frozenset(" \n\t-:,[{")
+_IN_FRONT: Final = _BEFORE | {"+"}
 _BEHIND: Final = frozenset(" \n\t:,]}")
 _SIGNS: Final = frozenset("+-.0123456789")
 _BASES: Final = frozenset("xXbBoO")
-_LEADING_ZEROS: Final = (" 0", "-0", "+0", "[0", ",0", "{0")
-_BEHIND_ZERO: Final = frozenset("0123456789_")
 # Helm and Kubernetes keep numbers as 64-bit floats.
 _EXACT: Final = 2**53
 _MAX_DEPTH: Final = 60
+# Of more different numbers each is not looked for.
+_MANY: Final = 200
 
 
 class _OddError(Exception):
@@ -50,28 +54,52 @@ class _OddError(Exception):
 
 def read(text: str) -> dict[str, Any] | None:
     """Return the object of one document, or None where another reader is needed."""
-    if _is_odd(text):
+    if _is_odd(text) or not text.endswith("\n"):
         return None
     try:
-        tree = yamlfast.parse(text)
-        odd: set[str] = set()
-        if not isinstance(tree, dict) or _is_unlike(text, tree, _count_map(tree, odd, 0)):
+        tree = yamlfast.parse(text + _END)
+        if not isinstance(tree, dict) or tree.pop(_END[:-2], "") is not None or not tree:
+            return None
+        # What YAML 1.1 reads differently without quotes, and numbers, which it does with a zero in front.
+        odd: set[str | int] = set()
+        if _is_unlike(text, tree, _count_map(tree, odd, 0)) or len(odd) > _MANY:
             return None
     except (ValueError, _OddError):
         return None
-    return None if any(_is_bare(word, text) for word in odd) else tree
+    for each in odd:
+        if _may_be_octal(each, text) if isinstance(each, int) else _is_bare(each, text):
+            return None
+    return tree
 
 
 def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
-    """Say whether the text has colons or tabs that are nowhere in the tree."""
+    """Say whether the text has colons, tabs or brackets over more lines than one that are in no text of the tree."""
+    open_lines = _open_lines(text)
+    if open_lines and open_lines != sum(map(_open_lines, _texts(tree))):
+        # The fast reader does not mind how the next lines are indented.
+        return True
     if "\t" in text and text.count("\t") != sum(each.count("\t") for each in _texts(tree)):
         return True
-    excess = text.count(": ") + text.count(":\n") + text.endswith(":") - colons
-    # Helm writes a comment above what it has rendered.
-    if excess <= 1 and excess == text.startswith((_SOURCE, f"---\n{_SOURCE}")):
+    excess = text.count(":") - colons
+    if excess == text.startswith((_SOURCE, f"---\n{_SOURCE}")):
         return False
     # A line that looks like a comment may be one of a text.
     return any("#" in each and ":" in each for each in _texts(tree)) or excess != _in_comments(text)
+
+
+def _open_lines(text: str) -> int:
+    """Count the lines with brackets that are not closed in them."""
+    found, begin = 0, 0
+    while True:
+        places = [at for at in (text.find("{", begin), text.find("[", begin)) if at >= 0]
+        if not places:
+            return found
+        end = text.find("\n", min(places))
+        line = text[min(places) : end if end >= 0 else len(text)]
+        found += line.count("{") + line.count("[") > line.count("}") + line.count("]")
+        if end < 0:
+            return found
+        begin = end
 
 
 def _in_comments(text: str) -> int:
@@ -82,7 +110,7 @@ def _in_comments(text: str) -> int:
         if sign:
             if "'" in before or '"' in before:
                 raise _OddError
-            found += comment.count(": ") + comment.endswith(":")
+            found += comment.count(":")
     return found
 
 
@@ -100,32 +128,45 @@ def _texts(value: Plain) -> Iterator[str]:
 
 
 def _is_odd(text: str) -> bool:
-    # Between brackets the readers differ in what ends a word.
-    if any(mark in text for mark in _INDICATORS) or ("\\" in text and any(mark in text for mark in _ESCAPES)):
+    if any(sign in text and _begins_word(text, sign, no) for sign, no in _BEGINNINGS.items()):
         return True
-    if not text.isascii() and (any(mark in text for mark in _OTHER_LINE_ENDS) or not _is_printable(text)):
-        return True
-    return "\r" in text or any(_has_zero(text, mark) for mark in _LEADING_ZEROS)
-
-
-def _is_printable(text: str) -> bool:
-    """Say whether no character of the second block of controls is there."""
-    return not any(chr(code) in text for code in range(0x80, 0xA0))
-
-
-def _has_zero(text: str, mark: str) -> bool:
-    """Say whether a number may start with a zero that makes it octal to one reader."""
-    at = text.find(mark)
-    while at >= 0:
-        if text[at + 2 : at + 3] in _BEHIND_ZERO:
+    for sign, marks in _INDICATORS:
+        if sign in text and any(mark in text for mark in marks):
             return True
-        at = text.find(mark, at + 2)
+    if text.isascii():
+        return "\r" in text
+    return "\r" in text or any(mark in text for mark in _OTHER_LINE_ENDS) or _has_controls(text)
+
+
+def _begins_word(text: str, sign: str, no: str) -> bool:
+    at = text.find(sign)
+    while at >= 0:
+        if (at == 0 or text[at - 1] in _BEFORE) and text[at + 1 : at + 2] not in no:
+            return True
+        at = text.find(sign, at + 1)
+    return False
+
+
+def _has_controls(text: str) -> bool:
+    """Say whether a character of the second block of controls is there."""
+    return any(chr(code) in text for code in range(0x80, 0xA0))
+
+
+def _may_be_octal(number: int, text: str) -> bool:
+    """Say whether a number may stand somewhere with a zero in front, which makes it octal to one reader."""
+    digits = f"0{abs(number)}"
+    at = text.find(digits)
+    while at >= 0:
+        before = text[:at].rstrip("0")[-1:] if text[at - 1 : at] == "0" else text[at - 1 : at]
+        if not before or before in _IN_FRONT:
+            return True
+        at = text.find(digits, at + 1)
     return False
 
 
 def _is_bare(word: str, text: str) -> bool:
     """Say whether a word may stand without quotes somewhere, or stands nowhere as it is."""
-    if word not in _DISPUTED and word[0] not in _SIGNS and "[" not in text and "{" not in text:
+    if word not in DISPUTED and word[0] not in _SIGNS and "[" not in text and "{" not in text:
         return False
     at = text.find(word)
     if at < 0:
@@ -138,7 +179,7 @@ def _is_bare(word: str, text: str) -> bool:
     return False
 
 
-def _count_map(tree: dict[str, Any], odd: set[str], depth: int) -> int:
+def _count_map(tree: dict[str, Any], odd: set[str | int], depth: int) -> int:
     """Count the keys, and the colons inside of texts; collect what YAML 1.1 reads differently without quotes."""
     if depth > _MAX_DEPTH:
         raise _OddError
@@ -152,14 +193,17 @@ def _count_map(tree: dict[str, Any], odd: set[str], depth: int) -> int:
         elif kind is list:
             found += _count_list(value, odd, depth + 1)
         elif kind is not bool and value is not None:
-            _number(value)
+            _number(value, odd)
         if type(key) is not str:
             raise _OddError
+        if " " in key:
+            # Between brackets a key may have been put together from two lines, which Helm refuses.
+            odd.add(key)
         found += _text(key, odd)
     return found
 
 
-def _count_list(items: list[Plain], odd: set[str], depth: int) -> int:
+def _count_list(items: list[Plain], odd: set[str | int], depth: int) -> int:
     if depth > _MAX_DEPTH:
         raise _OddError
     found = 0
@@ -172,12 +216,12 @@ def _count_list(items: list[Plain], odd: set[str], depth: int) -> int:
         elif kind is list:
             found += _count_list(value, odd, depth + 1)
         elif kind is not bool and value is not None:
-            _number(value)
+            _number(value, odd)
     return found
 
 
-def _text(value: str, odd: set[str]) -> int:
-    if len(value) <= _LONGEST and value in _DISPUTED:
+def _text(value: str, odd: set[str | int]) -> int:
+    if len(value) <= _LONGEST and value in DISPUTED:
         odd.add(value)
     if value[:1] in _SIGNS and value and ("_" in value or not _BASES.isdisjoint(value[1:3])):
         from postrender import scalars
@@ -190,10 +234,11 @@ def _text(value: str, odd: set[str]) -> int:
     if value.isspace() and "\n" in value:
         # The readers differ in how many empty lines a block text has that has nothing else.
         raise _OddError
-    return value.count(": ") + value.count(":\n") if ":" in value else 0
+    return value.count(":") if ":" in value else 0
 
 
-def _number(value: Plain) -> None:
+def _number(value: Plain, odd: set[str | int]) -> None:
     """Raise _OddError for a number that the readers may keep differently."""
     if type(value) is not int or not -_EXACT < value < _EXACT:
         raise _OddError
+    odd.add(value)

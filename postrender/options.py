@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-import getopt
+import sys
 
 from postrender.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
+
+
+def _load_getopt() -> ModuleType:
+    """Load getopt without the translations of its messages, which are not shown here and take as long as a lint."""
+    loaded = sys.modules.get("gettext")
+    # getopt takes it that there may be none.
+    sys.modules["gettext"] = None  # type: ignore[assignment]
+    try:
+        import getopt
+    finally:
+        del sys.modules["gettext"]
+        if loaded is not None:
+            sys.modules["gettext"] = loaded
+    return getopt
 
 
 class Options:
@@ -22,6 +37,7 @@ class Options:
         self._known = ("values", *with_value, *flags, "help")
         valued = [f"{name}=" for name in ("values", *with_value)]
         self._refuse_abbreviations(argv)
+        getopt = _load_getopt()
         try:
             given, self.words = getopt.gnu_getopt([*argv], "f:h", [*valued, *flags, "help"])
         except getopt.GetoptError as error:

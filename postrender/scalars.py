@@ -7,20 +7,12 @@ from __future__ import annotations
 
 import re
 
+from postrender.words import WORDS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
-
     Scalar = str | int | float | bool | None
 
-_TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
-_FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
-_NULL = ("", "~", "null", "Null", "NULL")
-WORDS: Final[dict[str, bool | None]] = {
-    **dict.fromkeys(_TRUE, True),
-    **dict.fromkeys(_FALSE, False),
-    **dict.fromkeys(_NULL, None),
-}
 # Helm turns values into JSON, which has no infinity: it refuses the file.
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")

@@ -7,6 +7,8 @@ there is, the answer is None and the caller reads the file with `yamlio`, which 
 
 from __future__ import annotations
 
+from postrender.words import DISPUTED
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,8 +16,7 @@ if TYPE_CHECKING:
 
     from postrender.plain import Plain
 
-# YAML 1.1 reads these as booleans, YAML 1.2 as text.
-_DISPUTED = frozenset(("y", "n", "yes", "no", "on", "off", "<<", "="))
+_ODD_WORDS = DISPUTED | {"<<", "="}
 _OTHER_LINE_ENDS = frozenset("\r\x85\u2028\u2029")
 # A word that starts with one of these means something to YAML: anchor, alias, tag, directive, block text, reserved.
 _INDICATORS = frozenset("&*!%|>?@`")
@@ -77,12 +78,16 @@ def parse(text: str) -> Plain:
 
 def _is_deep(text: str) -> bool:
     """Say whether a line is indented by hundreds of levels, or may nest as many lists or keys in each other."""
-    lines = text.split("\n")
-    if max(map(len, lines)) < _LONG:
+    if " " * _LONG in text:
+        return True
+    # Most texts have not as many marks in all their lines together.
+    if _marks(text) <= _LONG // 4:
         return False
-    long = [line for line in lines if len(line) >= _LONG]
-    marks = (line.count("- ") + line.count("-  ") + line.count("? ") for line in long)
-    return any(" " * _LONG in line for line in long) or max(marks) > _LONG // 4
+    return max(map(_marks, text.split("\n"))) > _LONG // 4
+
+
+def _marks(text: str) -> int:
+    return text.count("- ") + text.count("-  ") + text.count("? ")
 
 
 def _bodies(text: str) -> Iterator[str]:
@@ -128,7 +133,7 @@ def _is_plain_word(word: str) -> bool:
     if first in _INDICATORS:
         return False
     if first not in _NUMERIC:
-        return word.lower() not in _DISPUTED
+        return word not in _ODD_WORDS
     if word == "-" or not _IN_NUMBERS.issuperset(word) or word.count(".") > 1:
         return True
     whole, point, rest = word.removeprefix("-").partition(".")

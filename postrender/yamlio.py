@@ -16,6 +16,7 @@ from postrender import scalars
 from postrender.errors import InputError
 from postrender.location import Location
 from postrender.textio import check_text, place, read_bytes
+from postrender.words import WORDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class _Builder:
 def _spelled(key: Foreign) -> str:
     """Return an unquoted key that Helm reads as a boolean, as the file has it; empty for every other key."""
     plain = isinstance(key, ScalarEvent) and key.implicit[0]
-    return key.value if plain and isinstance(scalars.WORDS.get(key.value), bool) else ""
+    return key.value if plain and isinstance(WORDS.get(key.value), bool) else ""
 
 
 def _written(event: Foreign) -> str:

@@ -11,14 +11,16 @@ from postrender.pods import accelerators
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypeVar
 
     from postrender.kinds import Kinds
     from postrender.machines import Machine
     from postrender.pods import Path, Pod
     from postrender.violations import Violation
     from postrender.wiring import Wiring
+
+    T = TypeVar("T")
 
 __all__ = ["ERROR", "INFO", "WARNING", "Hit", "Item", "Manifests", "Rule", "at"]
 
@@ -78,7 +80,7 @@ class Manifests:
     schemas of objects where these are judged too.
     """
 
-    __slots__ = ("_violations", "_whole", "items", "kinds", "name", "texts", "wiring")
+    __slots__ = ("_by_kind", "_made", "_pods", "_violations", "_whole", "items", "kinds", "name", "texts", "wiring")
 
     def __init__(
         self,
@@ -93,14 +95,29 @@ class Manifests:
         self.wiring = wiring
         self.name = name
         self.kinds = kinds
+        self._pods = [(item, pod) for item in items for pod in item.pods]
+        self._by_kind: dict[str, list[Item]] = {}
+        for item in items:
+            self._by_kind.setdefault(str(item.object.get("kind")), []).append(item)
+        self._made: dict[Callable[[Manifests], Any], Any] = {}
         self._violations: list[tuple[Item, Violation]] | None = None
         self._whole: list[tuple[Item, Pod, Wiring]] | None = None
 
-    def pods(self) -> Iterator[tuple[Item, Pod]]:
-        """Yield the pod templates with their objects."""
-        for item in self.items:
-            for pod in item.pods:
-                yield item, pod
+    def pods(self) -> Sequence[tuple[Item, Pod]]:
+        """Return the pod templates with their objects."""
+        return self._pods
+
+    def of_kinds(self, kinds: Iterable[str]) -> list[Item]:
+        """Return the objects of these kinds in the order in which they stand."""
+        found = [item for kind in kinds for item in self._by_kind.get(kind, ())]
+        return sorted(found, key=lambda item: (item.document, item.path)) if len(found) > 1 else found
+
+    def once(self, make: Callable[[Manifests], T]) -> T:
+        """Return what a function makes of the manifests; it is called for the first rule that asks."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
     def violations(self) -> Sequence[tuple[Item, Violation]]:
         """Return what does not fit the schemas of kinds, with the objects; those without a schema are left out."""

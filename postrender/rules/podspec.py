@@ -79,20 +79,21 @@ class Container:
 
 
 class Judged:
-    """One pod template with its object; `wired` says that other rules compare it with the values."""
+    """One pod template with its object.
 
-    __slots__ = ("item", "manifests", "pod", "wired")
+    `wired` says that other rules compare it with the values, `trains` that it has GPUs or is one of a Ray cluster.
+    """
+
+    __slots__ = ("_containers", "item", "manifests", "pod", "spec", "trains", "wired")
 
     def __init__(self, manifests: Manifests, item: Item, pod: Pod, *, wired: bool) -> None:
         self.manifests = manifests
         self.item = item
         self.pod = pod
         self.wired = wired
-
-    @property
-    def spec(self) -> dict[str, Any]:
-        """Return the pod's spec."""
-        return self.pod.spec
+        self.spec = pod.spec
+        self.trains = pod.ray or pod.gpu_container()[1] > 0
+        self._containers: list[Container] | None = None
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -109,12 +110,14 @@ class Judged:
 
     def containers(self) -> list[Container]:
         """Return all containers, those first that end before the others start."""
-        return [
-            Container(self.path(key, number), each, init=key == "initContainers")
-            for key in ("initContainers", "containers")
-            for number, each in enumerate(sequence(self.spec.get(key)))
-            if isinstance(each, dict)
-        ]
+        if self._containers is None:
+            self._containers = [
+                Container(self.path(key, number), each, init=key == "initContainers")
+                for key in ("initContainers", "containers")
+                for number, each in enumerate(sequence(self.spec.get(key)))
+                if isinstance(each, dict)
+            ]
+        return self._containers
 
     def main(self) -> Container | None:
         """Return the container with the GPUs, in a pod of Ray without any that of Ray."""
@@ -142,11 +145,6 @@ class Judged:
         return known if len(known) == len(asked) else []
 
     @property
-    def trains(self) -> bool:
-        """Say whether it is a pod with GPUs or one of a Ray cluster."""
-        return self.pod.ray or self.pod.gpu_container()[1] > 0
-
-    @property
     def uses_rdma(self) -> bool:
         """Say whether it takes a whole node with RDMA, and is made to talk to other nodes."""
         known = self.machines()
@@ -164,16 +162,23 @@ class Judged:
         return any(mapping(each.get("hostPath")).get("path") == _PLUGIN for _, _, each in self.volumes())
 
 
+def judged(manifests: Manifests) -> list[Judged]:
+    """Return all pods, those of one template once."""
+    wired = {id(pod) for _, pod, _ in manifests.whole_pods()}
+    return [Judged(manifests, item, pod, wired=id(pod) in wired) for item, pod in manifests.pods()]
+
+
+def _training(manifests: Manifests) -> list[Judged]:
+    return [pod for pod in manifests.once(judged) if pod.trains]
+
+
 def each_pod(check: Callable[[Judged], Found], *, trains: bool = False) -> Check:
     """Make a check of one that looks at a pod; `trains` leaves out pods without GPUs that are none of Ray's."""
 
     def run(manifests: Manifests) -> Iterator[Hit]:
-        wired = {id(pod) for _, pod, _ in manifests.whole_pods()}
-        for item, pod in manifests.pods():
-            judged = Judged(manifests, item, pod, wired=id(pod) in wired)
-            if judged.trains or not trains:
-                for path, what in check(judged):
-                    yield at(item, path, what)
+        for pod in manifests.once(_training if trains else judged):
+            for path, what in check(pod):
+                yield at(pod.item, path, what)
 
     return run
 
@@ -185,9 +190,8 @@ def each_container(check: Callable[[Judged, Container], Found], *, trains: bool 
 
 def objects(manifests: Manifests, *kinds: str) -> Iterator[tuple[Item, dict[str, Any]]]:
     """Yield the objects of these kinds with their specs."""
-    for item in manifests.items:
-        if item.object.get("kind") in kinds:
-            yield item, mapping(item.object.get("spec"))
+    for item in manifests.of_kinds(kinds):
+        yield item, mapping(item.object.get("spec"))
 
 
 def name_of(item: Item) -> str:

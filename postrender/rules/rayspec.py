@@ -200,8 +200,8 @@ def quantity(value: Plain) -> float | None:
 
 def items(manifests: Manifests, *kinds: str) -> Iterator[Item]:
     """Yield KubeRay's objects of these kinds."""
-    for item in manifests.items:
-        if item.object.get("kind") in kinds and str(item.object.get("apiVersion", "")).startswith("ray.io/"):
+    for item in manifests.of_kinds(kinds):
+        if str(item.object.get("apiVersion", "")).startswith("ray.io/"):
             yield item
 
 

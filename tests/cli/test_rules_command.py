@@ -49,7 +49,8 @@ def test_every_check_that_comes_with_reading_values_is_listed() -> None:
     for case in CASES.values():
         assert {f"values/{line.split(' | ')[0].split()[1]}" for line in case["findings"]} <= listed
     sources = "".join(
-        (ROOT / f"postrender/{name}.py").read_text() for name in ("lint", "explain", "covered", "ignores", "checkvalues")
+        (ROOT / f"postrender/{name}.py").read_text()
+        for name in ("lint", "explain", "covered", "ignores", "checkvalues")
     )
     for each in known.READING:
         assert f'"{each.id}"' in sources or f'"{each.id.partition("/")[2]}"' in sources

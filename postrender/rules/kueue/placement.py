@@ -39,12 +39,13 @@ def _waits(pod: Judged) -> Found:
 
 
 def _refused(pod: Judged) -> Found:
-    asked = [name for name in annotations_of(pod.item) if name.startswith(_PROVISION)]
+    if not any(name.startswith(_PROVISION) for name in annotations_of(pod.item)):
+        return
     flavors = [spec for _, spec in objects(pod.manifests, "ResourceFlavor")]
     given = any(
         mapping(each).get("key") == _QUEUED for flavor in flavors for each in sequence(flavor.get("tolerations"))
     )
-    if asked and pod.pod.gpu_container()[1] and not given and not pod.tolerates(_QUEUED):
+    if pod.pod.gpu_container()[1] and not given and not pod.tolerates(_QUEUED):
         what = f"the {pod.item.object['kind']} asks for queued provisioning, and the pod does not tolerate {_QUEUED}"
         yield pod.path(), what
 

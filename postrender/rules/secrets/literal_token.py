@@ -8,7 +8,7 @@ from postrender.rules import ERROR, Hit, Manifests, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from postrender.plain import Plain
@@ -26,22 +26,29 @@ def check(manifests: Manifests) -> Iterator[Hit]:
     """Search every text, what escapes hide from the text, and what Secrets and ConfigMaps hold in base64."""
     # Charts make certificates when they render, into Secrets of their own: there a private key is where it belongs.
     kept = {item.document for item in manifests.items if item.object.get("kind") == "Secret"}
-    whole = "\n".join(manifests.texts)
-    for document, text in enumerate(manifests.texts if tokens.suspects(whole) else ()):
+    for document, text in _suspicious(manifests.texts):
         for token in tokens.find(text):
             if token.shape == _KEY and document in kept:
                 continue
             what = f"looks like a secret of the kind {token.shape}"
             yield Hit(document, what, line=token.line, col=token.col, secret=True)
-    escaped = tokens.may_be_hidden(whole)
     for item in manifests.items:
         found = _encoded(item.object)
         text = manifests.texts[item.document]
-        if escaped and tokens.may_be_hidden(text):
+        if "\\" in text and tokens.may_be_hidden(text):
             found += [(path, shape) for path, value in _strings(item.object) if (shape := _hidden(value, text))]
         for path, shape in found:
             what = f"{item.title}: this holds a secret of the kind {shape}"
             yield Hit(item.document, what, path=(*item.path, *path), secret=True)
+
+
+def _suspicious(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield what may hold a secret; most texts are short, and searched as one."""
+    plain = "\n".join(text for text in texts if text.isascii())
+    suspects = tokens.suspects(plain)
+    for document, text in enumerate(texts):
+        if suspects or not text.isascii():
+            yield document, text
 
 
 def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:

@@ -63,7 +63,7 @@ def _by_claim(manifests: Manifests) -> dict[str, tuple[dict[str, Any], str]]:
 
 
 def _buckets(pod: Judged) -> Iterator[_Bucket]:
-    claims = _by_claim(pod.manifests)
+    claims = pod.manifests.once(_by_claim)
     for path, name, volume in pod.volumes():
         csi = mapping(volume.get("csi"))
         claim = str(mapping(volume.get("persistentVolumeClaim")).get("claimName"))

@@ -90,14 +90,14 @@ def _absent(manifests: Manifests) -> Iterator[Hit]:
     for item, pod in manifests.pods():
         for path, kind, name in _references(pod.spec, (*pod.path, "spec")):
             named.setdefault((kind, name), []).append((item, path))
-    absent = [each for each in named if each not in made and each[1] not in _OF_CLUSTER]
-    left = made - named.keys() if absent else set()
-    mentioned = _all_names(manifests) if left else set()
     for kind, called in _KINDS.items():
-        gone = [name for known, name in absent if known == kind]
-        idle = [name for known, name in left if known == kind and name not in mentioned]
-        if len(gone) == len(idle) == 1:
-            for item, path in named[kind, gone[0]]:
+        gone = [
+            name for known, name in named if known == kind and (known, name) not in made and name not in _OF_CLUSTER
+        ]
+        if len(gone) == 1:
+            mentioned = manifests.once(_all_names)
+            idle = [name for known, name in made - named.keys() if known == kind and name not in mentioned]
+            for item, path in named[kind, gone[0]] if len(idle) == 1 else ():
                 what = f"there is no {kind} {gone[0]} here, and nothing uses the {called} {idle[0]}"
                 yield at(item, path, what)
 

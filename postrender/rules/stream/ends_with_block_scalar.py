@@ -13,35 +13,45 @@ if TYPE_CHECKING:
 
 # Helm writes this above what it has rendered; what kubectl applies loses nothing.
 _RENDERED: Final = re.compile(r"^# Source: ", re.MULTILINE)
+# One of these is in every such header.
+_SIGNS: Final = tuple(f"{sign}{behind}" for sign in "|>" for behind in "\n \t123456789")
+# It stands in one of the first lines.
+_HEAD: Final = 512
 _HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Look for the header of a block scalar above the last lines of each document."""
     for document, text in enumerate(manifests.texts):
-        if not _RENDERED.search(text):
-            continue
-        lines = text.rstrip().split("\n")
-        found = _header(lines)
-        if found is not None:
-            col = len(lines[found]) - len(lines[found].lstrip()) + 1
-            yield Hit(document, "the document ends with a block scalar", line=found + 1, col=col)
+        if any(sign in text for sign in _SIGNS) and _RENDERED.search(text[:_HEAD]):
+            found = _header(text.rstrip())
+            if found is not None:
+                line = text[found:].partition("\n")[0]
+                col = len(line) - len(line.lstrip()) + 1
+                number = text.count("\n", 0, found) + 1
+                yield Hit(document, "the document ends with a block scalar", line=number, col=col)
 
 
-def _header(lines: list[str]) -> int | None:
-    """Return the line of the header whose text the last line is; None where the last line is of another kind."""
-    last = lines[-1]
-    indent = len(last) - len(last.lstrip(" "))
-    for number in range(len(lines) - 2, -1, -1):
-        line = lines[number]
-        if not line.strip():
-            continue
-        own = len(line) - len(line.lstrip(" "))
-        if own < indent:
+def _header(text: str) -> int | None:
+    """Return where the line of the header begins whose text the last line is; None where that is of another kind."""
+    start = text.rfind("\n") + 1
+    indent = _indent(text[start:])
+    while start > 0:
+        end = start - 1
+        start = text.rfind("\n", 0, end) + 1
+        line = text[start:end]
+        own = _indent(line)
+        if line.strip() and own < indent:
             if _HEADER.search(line):
-                return number
+                return start
             indent = own
+        if not indent:
+            break
     return None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
 
 
 RULE = Rule(

@@ -9,7 +9,7 @@ from postrender.rules import ERROR, Hit, Manifests, Rule, at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
+    from typing import Any, Final
 
     from postrender.plain import Plain
     from postrender.pods import Path
@@ -37,14 +37,28 @@ _KINDS: Final = frozenset(
 )
 
 
+# What every text has that the patterns find; the longer ones in small letters.
+_SIGNS: Final = ("${", "<", "YOUR", "REPLACE", "CHANGE", "INSERT")
+_WORDS: Final = ("changeme", "your-")
+
+
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Search names, addresses and settings; not what shells and programs read."""
-    for item in manifests.items:
-        if str(item.object.get("kind")) in _KINDS:
-            for path, text in _texts(item.object):
-                found = (_IN_VARIABLES if "env" in path else _LEFT).search(text)
-                if found:
-                    yield at(item, path, f"{path[-1]} holds the placeholder {found[0]}")
+    for item in manifests.of_kinds(_KINDS):
+        if not _may_hold(manifests.texts[item.document], item.object):
+            continue
+        for path, text in _texts(item.object):
+            found = (_IN_VARIABLES if "env" in path else _LEFT).search(text)
+            if found:
+                yield at(item, path, f"{path[-1]} holds the placeholder {found[0]}")
+
+
+def _may_hold(text: str, item: dict[str, Any]) -> bool:
+    """Say whether it is worth to look at every value: most documents have none of the signs."""
+    if "data" in item:
+        # Most of it is left out.
+        return True
+    return any(sign in text for sign in _SIGNS) or any(word in text.lower() for word in _WORDS)
 
 
 def _texts(value: Plain, path: Path = ()) -> Iterator[tuple[Path, str]]:

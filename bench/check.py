@@ -1,0 +1,147 @@
+"""Measure `grpo check` of manifests against kubernetes-validate and kubeconform on the same streams, whole processes.
+
+    python bench/check.py [ROUNDS | SIZE=ROUNDS ...]
+
+SIZE is small (10 documents), medium (300, 1.1 MB) or large (3000, 20 MB); 0 rounds leave a size out. kubeconform is the
+one of `make tools`; it gets the schemas of kubernetes-validate's bundle from a folder, each with the definitions that
+it needs and nothing else, so that no network is in it. kubernetes-validate takes minutes for the large stream: it is
+left out there. The commands take turns, and the ratios are medians of the rounds' ratios. All that the rivals judge is
+structure; ours runs every rule about objects on top of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import streams
+
+ROOT = Path(__file__).resolve().parent.parent
+KUBECONFORM = ROOT / ".tools/bin/kubeconform"
+OURS, VALIDATE, CONFORM = "grpo check", "kubernetes-validate", "kubeconform"
+ROUNDS = {"small": 15, "medium": 7, "large": 5}
+TARGETS = {
+    ("small", VALIDATE): 0.25,
+    ("medium", VALIDATE): 0.03,
+    ("small", CONFORM): 0.75,
+    ("medium", CONFORM): 0.45,
+    ("large", CONFORM): 0.40,
+}
+# An installed package has its bytecode beside it; a checkout gets it in the first, uncounted round.
+DROPPED = ("PYTHONDONTWRITEBYTECODE", "GRPO_VALUES")
+ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in DROPPED}
+
+
+def references(node: object) -> list[str]:
+    """Return the names of the definitions that a schema refers to."""
+    if isinstance(node, dict):
+        own = [node["$ref"].rpartition("/")[2]] if isinstance(node.get("$ref"), str) else []
+        return own + [name for each in node.values() for name in references(each)]
+    return [name for each in node for name in references(each)] if isinstance(node, list) else []
+
+
+def without_texts(node: Any) -> Any:  # noqa: ANN401 (any JSON)
+    """Return a schema without descriptions, which are most of it."""
+    if isinstance(node, dict):
+        return {k: without_texts(v) for k, v in node.items() if not (k == "description" and isinstance(v, str))}
+    return [without_texts(each) for each in node] if isinstance(node, list) else node
+
+
+def write_schemas(folder: Path) -> None:
+    """Write a file for each kind of Kubernetes 1.35, as kubeconform looks for them."""
+    bundle = files("kubernetes_validate") / "kubernetes-json-schema/v1.35.0-local-strict/_definitions.json"
+    definitions = without_texts(json.loads(bundle.read_text("utf-8"))["$defs"])
+    for name, node in definitions.items():
+        properties = node.get("properties", {})
+        if "apiVersion" not in properties or not properties.get("kind", {}).get("enum"):
+            continue
+        group, _, version = properties["apiVersion"]["enum"][0].rpartition("/")
+        suffix = f"-{group.partition('.')[0]}-{version}" if group else f"-{version}"
+        needed: dict[str, Any] = {}
+        todo = [name]
+        while todo:
+            each = todo.pop()
+            if each not in needed:
+                needed[each] = definitions[each]
+                todo += references(definitions[each])
+        file = folder / f"{properties['kind']['enum'][0].lower()}{suffix}.json"
+        file.write_text(json.dumps({"$ref": f"#/$defs/{name}", "$defs": needed}), encoding="utf-8")
+
+
+def commands(schemas: Path, stream: Path) -> dict[str, list[str]]:
+    """Return the commands, each with its program's whole path."""
+    location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    conform = [str(KUBECONFORM), "-strict", "-ignore-missing-schemas", "-summary", "-schema-location", location]
+    found = {
+        OURS: [str(Path(sys.executable).parent / "grpo"), "check", str(stream)],
+        CONFORM: [*conform, str(stream)],
+        "python -c pass": [sys.executable, "-c", "pass"],
+    }
+    if stream.stem != "large":
+        found[VALIDATE] = [sys.executable, "-m", "kubernetes_validate", "-k", "1.35", str(stream)]
+    return found
+
+
+def milliseconds(command: Sequence[str]) -> float:
+    """Run a command to its end and return how long the whole process took."""
+    start = time.perf_counter()
+    done = subprocess.run(command, check=False, cwd=ROOT, env=ENVIRONMENT, capture_output=True)
+    took = (time.perf_counter() - start) * 1000
+    # Rules of ours, and not the schemas, find something in the streams. kubernetes-validate has no schema for Ray's
+    # kinds, which ends it with 1 once it has judged the others.
+    if done.returncode not in (0, 1) or b"Traceback" in done.stderr:
+        raise SystemExit(f"{command} failed: {done.stderr.decode()[-2000:]}")
+    return took
+
+
+def measure(size: str, rounds: int, folder: Path) -> None:
+    """Print the medians and the ratios of one stream."""
+    stream = folder / f"{size}.yaml"
+    data = streams.stream(size)
+    stream.write_bytes(data)
+    run = commands(folder, stream)
+    times: dict[str, list[float]] = {name: [] for name in run}
+    for at in range(rounds + 1):
+        for name, command in run.items():
+            took = milliseconds(command)
+            if at:  # the first round warms the file cache
+                times[name].append(took)
+    print(f"{size}: {streams.SIZES[size][0]} documents, {len(data)} bytes, {rounds} interleaved rounds")
+    for name, values in times.items():
+        print(f"  {name:<20} {statistics.median(values):8.1f} ms{ratio(size, name, times)}")
+
+
+def ratio(size: str, name: str, times: Mapping[str, Sequence[float]]) -> str:
+    """Return what our run takes of a rival's, beside the target."""
+    target = TARGETS.get((size, name))
+    if target is None:
+        return ""
+    found = statistics.median(ours / theirs for ours, theirs in zip(times[OURS], times[name], strict=True))
+    return f"   ours takes {found:.3f} of it, target {target}: {'met' if found <= target else 'MISSED'}"
+
+
+def main() -> int:
+    """Measure what the command line asks for."""
+    rounds = dict(ROUNDS)
+    for word in sys.argv[1:]:
+        size, _, number = word.rpartition("=")
+        rounds.update({size: int(number)} if size else dict.fromkeys(rounds, int(number)))
+    with tempfile.TemporaryDirectory() as name:
+        write_schemas(Path(name))
+        for size, number in rounds.items():
+            if number:
+                measure(size, number, Path(name))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
