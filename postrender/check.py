@@ -7,7 +7,7 @@ from postrender.finding import Finding
 from postrender.judge import judge
 from postrender.location import Location
 from postrender.rules import Item, Manifests
-from postrender.rules.objects import RULES
+from postrender.rules.objects import asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
 
     manifests = Manifests(items, [document.text for document in documents], wiring, name, kinds)
     found = []
-    for rule, hit in judge(manifests, RULES):
+    for rule, hit in judge(manifests, asked(manifests)):
         document = documents[hit.document]
         at = (
             Location(document.file, document.line + hit.line, hit.col)

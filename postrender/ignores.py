@@ -47,7 +47,7 @@ class Ignores:
             return
         from postrender.rules import every, known, objects
 
-        others = {rule.id for rule in objects.RULES}
+        others = {rule.id for rule in objects.rules()}
         always = known.always()
         rules = {rule.id for rule in every.RULES} - always
         for name in sorted(self._ids - self._met - others):
@@ -64,7 +64,7 @@ class Ignores:
             return
         from postrender.rules import objects
 
-        for name in sorted((self._ids - self._met) & {rule.id for rule in objects.RULES}):
+        for name in sorted((self._ids - self._met) & {rule.id for rule in objects.rules()}):
             yield self._nothing(name, severity)
 
     def _nothing(self, name: str, severity: str) -> Finding:

@@ -8,13 +8,13 @@ from postrender.rules import Hit, Manifests, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from postrender.effective import Effective
     from postrender.rules.values import Said, ValuesRule
 
 
-def judge(manifests: Manifests, rules: Sequence[Rule]) -> list[tuple[Rule, Hit]]:
+def judge(manifests: Manifests, rules: Iterable[Rule]) -> list[tuple[Rule, Hit]]:
     """Return what the rules find, in the order of the documents."""
     found: list[tuple[Rule, Hit]] = []
     for rule in rules:

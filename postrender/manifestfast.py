@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 _SOURCE: Final = "# Source: "
 # Anchors, aliases and tags begin a word so; what follows here begins none of them.
 _BEGINNINGS: Final = {"&": " \n&", "*": " \n", "!": "="}
-# Merges and keys with a mark, by the sign that all of a line have; in a text they only cost time.
+# Merges, keys with a mark and what has no place between brackets, by the sign that all of a line have; in a text they only cost time.
 _INDICATORS: Final = (
     ("<", ("<<",)),
+    ("|", ("{|", "[|", ", |", ",|")),
+    (">", ("{>", "[>", ", >", ",>")),
     ("}", (":}", ":]", ":,")),
     ("]", (":}", ":]", ":,")),
     ("?", ("? ", "?\n")),

@@ -36,11 +36,17 @@ class Problem:
         self.rule = rule
 
 
-def _load_extension() -> ModuleType:
-    """Load the compiled validator without the two thirds of its start-up that validation does not use.
+# What the extension asks of the standard library when it is loaded: a date parser for the time of its own build, and
+# two types that no values have. Each is a large import.
+_STAND_INS: dict[str, dict[str, object]] = {
+    "decimal": {"Decimal": type("Decimal", (), {})},
+    "email.utils": {"parsedate_to_datetime": str},
+    "enum": {"Enum": type("Enum", (), {}), "EnumMeta": type("EnumMeta", (type,), {})},
+}
 
-    On loading it asks e-mail's date parser, a large import, for the time of its own build; a stand-in answers.
-    """
+
+def _load_extension() -> ModuleType:
+    """Load the compiled validator without the most of its start-up that validation does not use."""
     import _imp
     from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
 
@@ -49,15 +55,18 @@ def _load_extension() -> ModuleType:
     found = PathFinder.find_spec(_EXTENSION, folders)
     if found is None or found.origin is None or not found.origin.endswith(tuple(EXTENSION_SUFFIXES)):
         raise ImportError(_EXTENSION)
-    stand_in = type(sys)("email.utils")
-    stand_in.parsedate_to_datetime = str  # type: ignore[attr-defined]
-    sys.modules["email.utils"] = stand_in
+    missing = [name for name in _STAND_INS if name not in sys.modules]
+    for name in missing:
+        stand_in = type(sys)(name)
+        stand_in.__dict__.update(_STAND_INS[name])
+        sys.modules[name] = stand_in
     try:
         spec = ModuleSpec(_EXTENSION, ExtensionFileLoader(_EXTENSION, found.origin), origin=found.origin)
         module = _imp.create_dynamic(spec)
         _imp.exec_dynamic(module)
     finally:
-        del sys.modules["email.utils"]
+        for name in missing:
+            del sys.modules[name]
     sys.modules[_EXTENSION] = module
     return module
 
@@ -66,12 +75,11 @@ def _validator_module() -> ModuleType:
     loaded = sys.modules.get("jsonschema_rs") or sys.modules.get(_EXTENSION)
     if loaded:
         return loaded
-    if "email.utils" not in sys.modules:
-        try:
-            return _load_extension()
-        except (ImportError, AttributeError, TypeError):
-            # Another version may be built differently: then the ordinary, slower way is the right one.
-            sys.modules.pop(_EXTENSION, None)
+    try:
+        return _load_extension()
+    except (ImportError, AttributeError, TypeError):
+        # Another version may be built differently: then the ordinary, slower way is the right one.
+        sys.modules.pop(_EXTENSION, None)
     import jsonschema_rs
 
     return jsonschema_rs

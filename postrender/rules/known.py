@@ -84,7 +84,7 @@ def always() -> set[str]:
 
 def rules() -> list[Known]:
     """Return every rule: those over values, then those over objects."""
-    return [*map(_over_values, every.RULES), *map(_over_objects, objects.RULES)]
+    return [*map(_over_values, every.RULES), *map(_over_objects, objects.rules())]
 
 
 def everything() -> list[Known]:

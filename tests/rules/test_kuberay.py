@@ -22,7 +22,7 @@ from postrender.check import check
 from postrender.documents import read
 from postrender.helm import Rendered
 from postrender.rules import ERROR
-from postrender.rules.objects import RULES
+from postrender.rules.objects import rules
 from postrender.rules.ray.fields import FIELDS
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool
@@ -30,7 +30,7 @@ from tests.rules.kuberay_cases import Case, cases, whole
 from tests.rules.kuberay_jobs import JOB
 
 RECORD = ROOT / "tests/rules/kuberay_verdicts.yaml"
-ERRORS = {rule.id for rule in RULES if rule.severity == ERROR}
+ERRORS = {rule.id for rule in rules() if rule.severity == ERROR}
 FIELD = "ray/unknown-field"
 # What no rule says: the schemas of schemas/kinds judge it.
 TYPE = "schema"

@@ -19,7 +19,7 @@ from postrender.helm import Rendered
 from postrender.judge import judge
 from postrender.plain import Plain
 from postrender.rules import Item, Manifests, every
-from postrender.rules.objects import RULES
+from postrender.rules.objects import rules
 from tests.conftest import KINDS, stack_files
 
 HERE = Path(__file__).parent / "samples"
@@ -164,7 +164,7 @@ def test_a_key_that_stands_twice_is_refused_when_it_is_read() -> None:
 def test_every_defect_has_rules_that_find_it_in_a_sample_or_a_reason() -> None:
     """And every mark of a sample is of a defect."""
     marks = {rule for path in (*OBJECTS, *VALUES) for _, rule in marked(path.read_text(encoding="utf-8"))}
-    known = {rule.id for rule in (*RULES, *every.RULES)}
+    known = {rule.id for rule in (*rules(), *every.RULES)}
     named = set()
     for number, said in DEFECTS.items():
         if said.startswith("why: "):
@@ -199,5 +199,5 @@ def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Plain) -> None:
             inner[last] = odd
             given = [*objects[:number], changed, *objects[number + 1 :]]
             items = [Item(at, (), each, pods.pods(each)) for at, each in enumerate(given)]
-            found = judge(Manifests(items, [""] * len(given), None), RULES)
+            found = judge(Manifests(items, [""] * len(given), None), rules())
             assert [(above, last, hit.what) for _, hit in found if "broke down" in hit.what] == []

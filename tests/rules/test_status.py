@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from postrender.rules.every import RULES as OF_VALUES
-from postrender.rules.objects import RULES as OF_OBJECTS
+from postrender.rules.objects import rules
 from tests.conftest import ROOT
 
 STATUS: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "postrender/rules/status.yaml").read_text("utf-8"))
-KNOWN = {rule.id for rule in (*OF_VALUES, *OF_OBJECTS)}
+KNOWN = {rule.id for rule in (*OF_VALUES, *rules())}
 WHY = re.compile(r"(done by [a-z -]+|not checkable offline|not yet|not in a version that we run|no mistake): \S")
 
 
