@@ -36,6 +36,8 @@ _INDICATORS: Final = (
 # The reader may stop in front of what it does not understand: then it does not find this one key more.
 _END: Final = "end-of-document:\n"
 _OTHER_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff")
+# No word begins so, but the fast reader takes some between brackets.
+_NO_BEGINNING: Final = frozenset(":|>%@`")
 _LONGEST: Final = 3
 # What may stand around a word without quotes.
 _BEFORE: Final = frozenset(" \n\t-:,[{")
@@ -230,7 +232,7 @@ def _text(value: str, odd: set[str | int]) -> int:
 
         if scalars.number(value) is not None:
             odd.add(value)
-    if value[:1] == ":" or ("?" in value and "\n" not in value):
+    if value[:1] in _NO_BEGINNING or ("?" in value and "\n" not in value):
         # Between brackets Helm does not read it.
         odd.add(value)
     if value.isspace() and "\n" in value:

@@ -185,7 +185,7 @@ def test_most_manifests_are_plain() -> None:
     assert sum(manifestfast.read(text) is not None for text in read) > 0.5 * len(read)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=20000, deadline=None)
 @given(
     st.sampled_from(SEEDS),
     st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(PIECES), st.integers(0, 6)), max_size=4),
@@ -219,7 +219,7 @@ def block(depth: int) -> st.SearchStrategy[str]:
     return st.one_of(maps, maps, st.lists(item, min_size=1, max_size=4)).map("".join)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=20000, deadline=None)
 @given(block(0))
 def test_both_readers_agree_on_texts_made_of_parts(text: str) -> None:
     assert agrees(text)
