@@ -53,6 +53,11 @@ def tokens() -> str:
     return os.path.join(data_root(), "schemas", "tokens.yaml")
 
 
+def models() -> str:
+    """Return the path of the list of models, with what their config.json says."""
+    return os.path.join(data_root(), "schemas", "models.yaml")
+
+
 def accelerators() -> list[str]:
     """Return the names of the accelerator profiles, sorted."""
     folder = os.path.join(data_root(), "values", "accelerators")

@@ -11,6 +11,7 @@ from postrender.rules.nemo_rl import (
     generation,
     keys,
     megatron,
+    models,
     parallel,
 )
 
@@ -22,6 +23,7 @@ RULES = (
     *generation.RULES,
     *algorithm.RULES,
     *megatron.RULES,
+    *models.RULES,
     *checkpoints.RULES,
     *data.RULES,
 )

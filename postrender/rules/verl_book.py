@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from postrender.rules.verl import actor, batches, micro_batches, rollout, trainer
+from postrender.rules.verl import actor, batches, micro_batches, models, rollout, trainer
 
-RULES = (*actor.RULES, *batches.RULES, *micro_batches.RULES, *rollout.RULES, *trainer.RULES)
+RULES = (*actor.RULES, *batches.RULES, *micro_batches.RULES, *rollout.RULES, *models.RULES, *trainer.RULES)

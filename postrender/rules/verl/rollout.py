@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postrender.rules.values import WARNING, shown, within
 from postrender.rules.verl import CHECKED, MODEL, NODES, ROLLOUT, WORKER, book, gpus
+from postrender.rules.verl.models import model_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,10 +123,20 @@ def _longest(run: Effective) -> int:
     since="0.7.1",
 )
 def _room(run: Effective) -> str | None:
-    length, prompt = run.integer(_LENGTH), run.integer(f"{ROLLOUT}.prompt_length")
+    length, what = _sequence(run)
+    prompt = run.integer(f"{ROLLOUT}.prompt_length")
     # 0.7.1 answers a prompt that fills the sequence with nothing.
     full = length < prompt + run.since("0.8.0")
-    return f"rollout.max_model_len is {length}, and prompts have up to {prompt} tokens" if full else None
+    return f"{what}, and prompts have up to {prompt} tokens" if full else None
+
+
+def _sequence(run: Effective) -> tuple[int, str]:
+    """Return how many tokens the engine's sequences have, and what says so: where nothing does, the model."""
+    if run.at(_LENGTH) is not None:
+        return run.integer(_LENGTH), f"rollout.max_model_len is {run.integer(_LENGTH)}"
+    model = model_of(run)
+    most = model.number("max_position_embeddings")
+    return most, f"rollout.max_model_len is null, which is {model.name}'s {most}"
 
 
 @_book.rule(
@@ -142,12 +153,8 @@ def _room(run: Effective) -> str | None:
 def _cut(run: Effective) -> str | None:
     if _room(run):
         return None
-    length = run.integer(_LENGTH)
-    return (
-        f"rollout.max_model_len is {length}, and prompt and response have up to {_longest(run)} tokens"
-        if length < _longest(run)
-        else None
-    )
+    length, what = _sequence(run)
+    return f"{what}, and prompt and response have up to {_longest(run)} tokens" if length < _longest(run) else None
 
 
 @_book.rule(
