@@ -28,12 +28,13 @@ def names() -> list[str]:
 
 
 def _read(name: str) -> dict[str, Any] | None:
+    text = _text()
     # With a blank it would be another line of the file than a model's first one.
-    start = -1 if not name or name.split() != [name] else _text().find(f"\n{name}:\n")
-    if start < 0:
+    start = text.find(f"\n{name}:\n") + 1 if name.split() == [name] else 0
+    if not start:
         return None
-    first, *lines = _text()[start + 1 :].split("\n")
-    inside = next((at for at, line in enumerate(lines) if line[:1] != " "), len(lines))
+    first, *lines = text[start:].split("\n")
+    inside = next(at for at, line in enumerate(lines) if line[:1] != " ")
     said: dict[str, Any] = yamlfast.parse("\n".join([first, *lines[:inside]]))[name]
     same = said.pop("like", None)
     return {**(load(same) or {}), **said} if same else said

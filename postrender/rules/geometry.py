@@ -40,7 +40,9 @@ class Model:
     @property
     def architecture(self) -> str:
         """Return the class that trains it."""
-        return str(self._value("architectures")[0])
+        if self._overridden("architectures") is not None:
+            raise UnknownError("the class of the model")
+        return str(self._known["architectures"][0])
 
     def number(self, key: str) -> int:
         """Return a number above zero; raise UnknownError where it is not known."""

@@ -21,6 +21,7 @@ def test_a_checkout_is_its_own_data() -> None:
     for name in PROFILES:
         assert Path(paths.accelerator(name)).is_file()
     assert Path(paths.tokens()).is_file()
+    assert Path(paths.models()).is_file()
 
 
 def test_an_installed_package_has_its_data_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
