@@ -130,7 +130,7 @@ def _takes_plan(run: Effective) -> bool:
 
 
 def _is_unreadable(run: Effective, architecture: str) -> bool:
-    """Say whether Hugging Face's plan for a class, in the image's version, has words that the worker does not know."""
+    """Say whether Hugging Face's plan for a class, in the image's version, has words that the first worker lacks."""
     return architecture == ("Qwen3MoeForCausalLM" if run.since("v0.6.0") else "GptOssForCausalLM")
 
 
@@ -142,6 +142,7 @@ def _is_unreadable(run: Effective, architecture: str) -> bool:
     why=WORKER,
     fix="set policy.dtensor_cfg.tensor_parallel_size to 1, or give a custom_parallel_plan",
     source="nemo_rl/models/dtensor/parallelize.py:364 at v0.7.0",
+    since="v0.5.0",
 )
 def _plan(run: Effective) -> str | None:
     if not _reads_plan(run):
