@@ -22,11 +22,6 @@ def load(name: str) -> Mapping[str, Any] | None:
     return _loaded[name]
 
 
-def names() -> list[str]:
-    """Return the models that are known."""
-    return [line[:-1] for line in _text().splitlines() if line[:1].isalnum()]
-
-
 def _read(name: str) -> dict[str, Any] | None:
     text = _text()
     # With a blank it would be another line of the file than a model's first one.

@@ -112,8 +112,9 @@ def _experts(run: Effective) -> str | None:
     if size <= 1:
         return None
     model = _trained(run)
-    uneven = f"{model.name} has {model.experts()} experts" if model.experts() % size else None
-    what = no_experts(model) or uneven
+    experts = model.experts()
+    uneven = f"{model.name} has {experts} experts" if experts % size else None
+    what = uneven or no_experts(model)
     return what and f"megatron_cfg.expert_model_parallel_size is {size}, and {what}"
 
 
@@ -140,7 +141,7 @@ def _is_unreadable(run: Effective, architecture: str) -> bool:
     f"{_TP} {_PLAN} {_NAME}",
     title="tensor parallelism with DTensor knows how to divide the model",
     why=WORKER,
-    fix="set policy.dtensor_cfg.tensor_parallel_size to 1, or give a custom_parallel_plan",
+    fix="set policy.dtensor_cfg._v2 to true, tensor_parallel_size to 1, or give a custom_parallel_plan",
     source="nemo_rl/models/dtensor/parallelize.py:364 at v0.7.0",
     since="v0.5.0",
 )
