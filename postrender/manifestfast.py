@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 _SOURCE: Final = "# Source: "
 # Anchors, aliases and tags begin a word so; what follows here begins none of them.
 _BEGINNINGS: Final = {"&": " \n&", "*": " \n", "!": "="}
-# Merges, keys with a mark and what has no place between brackets, by the sign that all of a line have; in a text they only cost time.
+# Merges, keys with a mark, and what has no place between brackets, by the sign that all of a line have. In a text they
+# only cost time.
 _INDICATORS: Final = (
     ("<", ("<<",)),
     ("|", ("{|", "[|", ", |", ",|")),

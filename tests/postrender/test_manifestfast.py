@@ -26,7 +26,8 @@ NOT_PLAIN = (
     *("a: yes\n", "a: [off]\n", "a: {b: n}\n", "- y\n", "y: 1\n", "a: 017\n", "a: -017\n", "a: 1_000\n", "a: 0b1\n"),
     *("a: 0.5\n", "a: 1e3\n", "a: 90071992547409930\n", "a: .inf\n", "1: a\n", "a: !!str 8\n", "a: &b 1\nc: *b\n"),
     *("a: 1\na: 2\n", "a:\n  b: 1\n  b: 2\n", "a: {b: 1, b: 2}\n", "- a: 1\n  a: 2\n", "? a\n: b\n", "a: b\n...\n"),
-    *('a: "b:\\nc"\na: 2\n', 'a: "b\\x3a c"\na: 2\n', "a: {b: c: d}\n", "a: {b, c}\n", "a: [b?]\n", "<<: {a: 1}\n", "a: {|b: 1}\n"),
+    *('a: "b:\\nc"\na: 2\n', 'a: "b\\x3a c"\na: 2\n', "a: {b: c: d}\n", "a: {b, c}\n", "a: [b?]\n", "<<: {a: 1}\n"),
+    *("a: {|b: 1}\n", "a: {b: >c}\n"),
     *(
         "a: &x {b: 1}\nc: {<<: *x}\n",
         "a:\tb\n",
@@ -185,7 +186,7 @@ def test_most_manifests_are_plain() -> None:
     assert sum(manifestfast.read(text) is not None for text in read) > 0.5 * len(read)
 
 
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(
     st.sampled_from(SEEDS),
     st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(PIECES), st.integers(0, 6)), max_size=4),
@@ -219,7 +220,7 @@ def block(depth: int) -> st.SearchStrategy[str]:
     return st.one_of(maps, maps, st.lists(item, min_size=1, max_size=4)).map("".join)
 
 
-@settings(max_examples=20000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(block(0))
 def test_both_readers_agree_on_texts_made_of_parts(text: str) -> None:
     assert agrees(text)
