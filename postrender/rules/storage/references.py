@@ -22,15 +22,17 @@ _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _KINDS: Final = {"ConfigMap": "ConfigMap", "Secret": "Secret", "PersistentVolumeClaim": "claim"}
 # Where a pod's volumes and variables name an object: the key of the reference, the key of the name, the kind.
-_SOURCES: Final = (
-    ("configMap", "name", "ConfigMap"),
-    ("secret", "secretName", "Secret"),
-    ("persistentVolumeClaim", "claimName", "PersistentVolumeClaim"),
-    ("configMapRef", "name", "ConfigMap"),
-    ("secretRef", "name", "Secret"),
-    ("configMapKeyRef", "name", "ConfigMap"),
-    ("secretKeyRef", "name", "Secret"),
-)
+_SOURCES: Final = {
+    "configMap": ("name", "ConfigMap"),
+    "secret": ("secretName", "Secret"),
+    "persistentVolumeClaim": ("claimName", "PersistentVolumeClaim"),
+    "configMapRef": ("name", "ConfigMap"),
+    "secretRef": ("name", "Secret"),
+    "configMapKeyRef": ("name", "ConfigMap"),
+    "secretKeyRef": ("name", "Secret"),
+}
+# What is long and names nothing.
+_SCHEMAS: Final = "CustomResourceDefinition"
 _OF_CLUSTER: Final = ("kube-root-ca.crt",)
 
 
@@ -67,13 +69,17 @@ def _references(value: Plain, path: Path = ()) -> Iterator[tuple[Path, str, str]
     """Yield path, kind and name of each object that a pod's spec names and needs."""
     if isinstance(value, list):
         for number, each in enumerate(value):
-            yield from _references(each, (*path, number))
-    for key, name, kind in _SOURCES if isinstance(value, dict) else ():
-        source = mapping(mapping(value).get(key))
-        if isinstance(source.get(name), str) and source.get("optional") is not True:
-            yield (*path, key, name), kind, source[name]
-    for key, each in mapping(value).items():
-        yield from _references(each, (*path, key))
+            if isinstance(each, dict | list):
+                yield from _references(each, (*path, number))
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            if isinstance(each, dict):
+                name, kind = _SOURCES.get(key, ("", ""))
+                if name and isinstance(each.get(name), str) and each.get("optional") is not True:
+                    yield (*path, key, name), kind, each[name]
+                yield from _references(each, (*path, key))
+            elif isinstance(each, list):
+                yield from _references(each, (*path, key))
 
 
 def _namespace(item: Item) -> str:
@@ -108,14 +114,13 @@ def _all_names(manifests: Manifests) -> set[str]:
     pending: list[Any] = [
         {key: value for key, value in each.object.items() if key not in ("metadata", "data", "kind")}
         for each in manifests.items
-        if str(each.object.get("kind")) not in _KINDS
+        if str(each.object.get("kind")) not in (*_KINDS, _SCHEMAS)
     ]
     while pending:
         value = pending.pop()
-        if isinstance(value, str):
-            found.add(value)
-        pending.extend(mapping(value).values())
-        pending.extend(sequence(value))
+        inner = value.values() if isinstance(value, dict) else value
+        found.update(each for each in inner if isinstance(each, str))
+        pending.extend(each for each in inner if isinstance(each, dict | list))
     return found
 
 

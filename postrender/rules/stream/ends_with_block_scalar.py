@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
+    from postrender.plain import Plain
+
 # Helm writes this above what it has rendered; what kubectl applies loses nothing.
 _RENDERED: Final = re.compile(r"^# Source: ", re.MULTILINE)
-# One of these is in every such header.
-_SIGNS: Final = tuple(f"{sign}{behind}" for sign in "|>" for behind in "\n \t123456789")
 # It stands in one of the first lines.
 _HEAD: Final = 512
 _HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
@@ -22,14 +22,23 @@ _HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*
 
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Look for the header of a block scalar above the last lines of each document."""
-    for document, text in enumerate(manifests.texts):
-        if any(sign in text for sign in _SIGNS) and _RENDERED.search(text[:_HEAD]):
+    # Of a document that holds several objects the last one counts.
+    for document, item in {item.document: item.object for item in manifests.items}.items():
+        text = manifests.texts[document]
+        if _ends_with_line(item) and _RENDERED.search(text[:_HEAD]):
             found = _header(text.rstrip())
             if found is not None:
                 line = text[found:].partition("\n")[0]
                 col = len(line) - len(line.lstrip()) + 1
                 number = text.count("\n", 0, found) + 1
                 yield Hit(document, "the document ends with a block scalar", line=number, col=col)
+
+
+def _ends_with_line(value: Plain) -> bool:
+    """Say whether the last value is a text of whole lines."""
+    while isinstance(value, dict | list) and value:
+        value = value[next(reversed(value))] if isinstance(value, dict) else value[-1]
+    return isinstance(value, str) and value.endswith("\n")
 
 
 def _header(text: str) -> int | None:
