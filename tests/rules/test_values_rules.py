@@ -26,15 +26,20 @@ MARK = re.compile(r"# <- finding(?:: (.*))?$")
 HEAD = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
 
 
-def findings(file: Path) -> list[Finding]:
-    """Judge a fixture after the files that it names; only findings of its own rule count."""
+def files(file: Path) -> list[Path]:
+    """Return a fixture's stack: the files that it names, the site file, itself."""
     first = (HERE / file).read_text(encoding="utf-8").splitlines()[0]
     head = HEAD.match(first)
     assert head, f"{file}: expected `# lint: PROFILE RECIPE [FRAMEWORK]`, found {first!r}"
     profile, recipe, framework = head.groups()
     before = [ROOT / f"values/accelerators/{profile}.yaml", ROOT / f"values/recipes/{recipe}.yaml"]
     before += [ROOT / f"values/frameworks/{framework}.yaml"] if framework else []
-    found = lint([*map(str, before), str(SITE), str(HERE / file)])
+    return [*before, SITE, HERE / file]
+
+
+def findings(file: Path) -> list[Finding]:
+    """Judge a fixture; only findings of its own rule count."""
+    found = lint([*map(str, files(file))])
     return [each for each in found if each.rule == file.parent.as_posix()]
 
 

@@ -47,7 +47,11 @@
   "workingDirectory" (include "grpo.framework" (list $root "workingDirectory"))
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing")) -}}
 {{- if include "grpo.usesGpus" $root -}}
-{{- $nodes := ternary (include "grpo.nodes" $root | int64) 1 (ne (include "grpo.trains" $root) "") -}}
+{{- $nodes := 1 -}}
+{{- if include "grpo.trains" $root }}{{ $nodes = include "grpo.nodes" $root | int64 }}
+{{- else if not $root.Values.accelerator.gpusPerNode -}}
+{{- fail (printf "accelerator %s has no GPUs, and task %s needs some: choose another profile" $root.Values.accelerator.name $job.task) -}}
+{{- end -}}
 {{- $_ := set $plan "workers" (dict "nodes" $nodes "gpus" (int64 $root.Values.accelerator.gpusPerNode) "timeoutSeconds" (int64 $job.workersTimeoutSeconds)) -}}
 {{- end -}}
 {{- merge $plan (include (ternary "grpo.training" "grpo.otherTask" (eq $job.task "train")) $root | fromJson) | toPrettyJson | include "grpo.printable" -}}

@@ -106,7 +106,7 @@ def _head(run: Effective) -> Iterator[Said]:
     source="charts/grpo-job/templates/_run.tpl at 1.0.0",
 )
 def _profile(run: Effective) -> str | None:
-    none = _trains(run) and run.value("accelerator.gpusPerNode") == 0
+    none = run.value("job.task") in (None, "train", "evaluate") and run.value("accelerator.gpusPerNode") == 0
     return f"the machines of profile {run.accelerator} have no GPUs" if none else None
 
 
@@ -167,7 +167,9 @@ def _derived(run: Effective) -> Iterator[Said]:
         return
     for path, given, value in _differing(run.given, run.derived):
         what = "a map of its own" if isinstance(value, dict) else shown(value)
-        yield Said(f"{path} is {shown(given)}, and the chart derives {what}", keys=[path])
+        is_secret = tokens.names_secret(path.rpartition(".")[2])
+        words = "another text" if is_secret else f"{shown(given)}, and the chart derives {what}"
+        yield Said(f"{path} is {words}", keys=[path])
 
 
 def _trains(run: Effective) -> bool:
