@@ -8,6 +8,7 @@ own loaders.
 from __future__ import annotations
 
 from postrender import catalogue, values
+from postrender.derived import Derived, mapping
 from postrender.interpolation import DanglingError, UnknownError, resolved, value_at
 
 TYPE_CHECKING = False
@@ -41,7 +42,7 @@ def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
 
 def overlay_names(tree: Mapping[str, Any]) -> list[str]:
     """Return the keys of job.configFor that count, in the order in which they are laid."""
-    job, accelerator = _map(tree.get("job")), _map(tree.get("accelerator"))
+    job, accelerator = mapping(tree.get("job")), mapping(tree.get("accelerator"))
     return [name for name in (job.get("version"), accelerator.get("name")) if isinstance(name, str)]
 
 
@@ -54,29 +55,28 @@ class Effective:
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
         self.values = tree
-        job, accelerator, ray = _map(tree.get("job")), _map(tree.get("accelerator")), _map(tree.get("ray"))
+        job, accelerator, ray = mapping(tree.get("job")), mapping(tree.get("accelerator")), mapping(tree.get("ray"))
         self.framework = str(job.get("framework"))
         self.version = str(job.get("version"))
         self.release = tuple(int(part) for part in self.version.removeprefix("v").split(".") if part.isdecimal())
         self.accelerator = str(accelerator.get("name"))
         self.gpus = _count(accelerator.get("gpusPerNode"))
-        self.have = _count(_map(ray.get("workers")).get("replicas"))
-        self.have += _map(_map(ray.get("head")).get("gpus")).get("enabled") is True
+        self.have = _count(mapping(ray.get("workers")).get("replicas"))
+        self.have += mapping(mapping(ray.get("head")).get("gpus")).get("enabled") is True
         self.wanted = _count(job.get("nodes")) or self.have
         # More than there are is told by itself, and nothing that would follow from them.
         self.nodes = min(self.wanted, self.have)
         self.catalogue: Catalogue = catalogue.load(self.framework, self.version)
         layers = [
-            _map(job.get("config")),
-            *(_map(_map(job.get("configFor")).get(name)) for name in overlay_names(tree)),
+            mapping(job.get("config")),
+            *(mapping(mapping(job.get("configFor")).get(name)) for name in overlay_names(tree)),
         ]
         self.given: dict[str, Any] = {}
         for layer in layers:
             self.given = overlaid(self.given, layer)
-        self.derived = self._derived()
-        if any(reward is not None for reward in _map(job.get("rewards")).values()):
-            self.derived = values.overlay(self.derived, self._rewarded())
-            self.given = _without_own_rewards(self.given)
+        derived = Derived(tree, self.release, self.nodes, self.gpus)
+        self.derived = derived.verl(self.given) if self.framework == "verl" else derived.nemo_rl(self.given)
+        self.given = derived.decided(self.framework, self.given)
         self.config = overlaid(self._base(layers), values.overlay(self.given, self.derived))
 
     def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -85,38 +85,12 @@ class Effective:
         if self.framework != "nemo-rl" or self.release < _READS_OVERRIDE:
             return base
         marked = {
-            key: _map(value)[OVERRIDE] for layer in layers for key, value in layer.items() if OVERRIDE in _map(value)
+            key: mapping(value)[OVERRIDE]
+            for layer in layers
+            for key, value in layer.items()
+            if OVERRIDE in mapping(value)
         }
         return {key: value for key, value in base.items() if marked.get(key) is not True}
-
-    def _derived(self) -> dict[str, Any]:
-        """Return what the chart derives, as far as rules compare it."""
-        if self.framework == "verl":
-            return {"trainer": {"nnodes": self.nodes, "n_gpus_per_node": self.gpus}}
-        derived: dict[str, Any] = {"cluster": {"num_nodes": self.nodes, "gpus_per_node": self.gpus}}
-        tracking = _map(self.values.get("tracking"))
-        loggers = ("tensorboard", "wandb", "mlflow")
-        derived["logger"] = {f"{name}_enabled": _map(tracking.get(name)).get("enabled") is True for name in loggers}
-        directory = self._run_directory()
-        if directory:
-            derived["logger"]["log_dir"] = f"{directory}/logs"
-            derived["checkpointing"] = {"checkpoint_dir": f"{directory}/checkpoints"}
-        return derived
-
-    def _run_directory(self) -> str:
-        """Return where the run keeps its files; empty where the values do not say enough."""
-        job = _map(self.values.get("job"))
-        volume = _map(_map(self.values.get("storage")).get(str(job.get("volume"))))
-        return f"{volume['mountPath']}/runs/{job['name']}" if "mountPath" in volume and "name" in job else ""
-
-    def _rewarded(self) -> dict[str, Any]:
-        """Return what the chart derives from job.rewards."""
-        if self.framework == "verl":
-            return {}
-        name = {"env_name": "rewards"}
-        workers = _map(_map(self.given.get("env")).get("rewards")).get("num_workers", 8)
-        data = name if self.release < _READS_OVERRIDE else {"default": name}
-        return {"data": data, "env": {"rewards": {"num_workers": workers}}}
 
     def since(self, version: str) -> bool:
         """Say whether the framework is of this version or a later one."""
@@ -143,6 +117,14 @@ class Effective:
         sections = (key for key, value in self.catalogue.base.items() if isinstance(value, dict) and key in self.given)
         return all(isinstance(self.given[key], dict) for key in sections)
 
+    def derives(self, path: str) -> bool:
+        """Say whether the chart writes a key, which another rule compares."""
+        try:
+            value_at(self.derived, tuple(path.split(".")))
+        except KeyError:
+            return False
+        return True
+
     def given_has(self, path: str) -> bool:
         """Say whether the values files set a key of the configuration."""
         try:
@@ -161,7 +143,7 @@ class Effective:
     def variable(self, name: str) -> str:
         """Return a variable of the driver as far as the values know it, from job.env or ray.env; else an empty text."""
         for section in ("job", "ray"):
-            given = _map(_map(self.values.get(section)).get("env")).get(name)
+            given = mapping(mapping(self.values.get(section)).get("env")).get(name)
             found = given.get("value") if isinstance(given, dict) else given
             if found is not None:
                 return str(found)
@@ -193,30 +175,5 @@ class Effective:
         return bool(self.at(path))
 
 
-def _map(value: Plain) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _count(value: Plain) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def _without_own_rewards(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a configuration without the keys that job.rewards decides."""
-    kept = dict(given)
-    if isinstance(kept.get("data"), dict):
-        data = _without(kept["data"], "env_name")
-        for name in data.keys() & {"default", "train", "validation"}:
-            section = data[name]
-            if isinstance(section, list):
-                data[name] = [_without(each, "env_name") for each in section]
-            else:
-                data[name] = _without(section, "env_name")
-        kept["data"] = data
-    if "env" in kept:
-        kept["env"] = _without(kept["env"], "rewards")
-    return kept
-
-
-def _without(section: Plain, name: str) -> Plain:
-    return {key: value for key, value in section.items() if key != name} if isinstance(section, dict) else section

@@ -102,7 +102,7 @@ def _judged(tree: Mapping[str, Any]) -> list[tuple[ValuesRule, Said]]:
     """Return what the rules say about the run that values describe, the charts' defaults below them."""
     from postrender.effective import Effective
     from postrender.judge import judge_run
-    from postrender.rules import job
+    from postrender.rules import job_book
 
     if not _has_catalogue(tree):
         # Said elsewhere.
@@ -112,7 +112,7 @@ def _judged(tree: Mapping[str, Any]) -> list[tuple[ValuesRule, Said]]:
         from postrender.rules.verl_book import RULES
     else:
         from postrender.rules.nemo_rl_book import RULES
-    return judge_run(run, (*job.RULES, *RULES))
+    return judge_run(run, (*job_book.RULES, *RULES))
 
 
 def _has_catalogue(tree: Mapping[str, Any]) -> bool:

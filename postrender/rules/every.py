@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from postrender.rules import job, nemo_rl_book, verl_book
+from postrender.rules import job_book, nemo_rl_book, verl_book
 
-RULES = (*job.RULES, *nemo_rl_book.RULES, *verl_book.RULES)
+RULES = (*job_book.RULES, *nemo_rl_book.RULES, *verl_book.RULES)

@@ -88,7 +88,7 @@ def _unknown(run: Effective) -> Iterator[Said]:
             key = name.replace(".", "\\.")
             yield Said(f"the key {name} has a dot in its name", keys=[f"{section}.{key}" if section else key], fix=fix)
     for path, _ in _leaves(run.given, run.catalogue):
-        if not run.catalogue.knows(path):
+        if not run.catalogue.knows(path) and not run.derives(path):
             where = f"{run.framework} {run.version}"
             new = run.catalogue.moved.get(path)
             fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)

@@ -154,6 +154,10 @@ def shown(value: object) -> str:
     """Write a value as YAML does; text in quotes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, dict):
+        return "a map"
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

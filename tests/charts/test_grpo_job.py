@@ -182,6 +182,12 @@ def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked:
         ({"config": {"data": {"_override_": 1}}}, r"job\.config\.data\._override_ is 1, and true .* was expected"),
         ({"configFor": {"b200": {"a": {"b": {"_override_": "yes"}}}}}, r'job\.configFor\.b200\.a\.b\._override_ is "yes"'),
         ({"configFor": {"v0.7.0": {"_override_": True}}}, r"job\.configFor\.v0\.7\.0\._override_: one section at a time"),
+        ({"config": {"_override_": True}}, r"job\.config\._override_: one section at a time"),
+        ({"config": {"a": [{"_override_": True}]}}, r"job\.config\.a\[0\]\._override_: a list is replaced as a whole"),
+        (
+            {"configFor": {"b200": {"a": {"b": [[], [{"c": {"_override_": True}}]]}}}},
+            r"job\.configFor\.b200\.a\.b\[1\]\[0\]\.c\._override_: a list is replaced",
+        ),
         ({"volume": "lustre"}, r'job\.volume is "lustre", and storage has no volume of that name'),
         ({"config": {"x": "y" * 100000}}, r"the entrypoint has \d+ bytes"),
     ],

@@ -18,8 +18,7 @@ from tests.conftest import ROOT, SITE
 from tests.recipes.contract import VERSIONS
 from tests.recipes.rendered import every_configuration, leaves, render_plan, stack
 
-# What the chart derives and no rule compares.
-NOT_JUDGED = ("defaults", "logger.wandb.", "logger.mlflow.")
+VERL = ("qwen2.5-32b-gsm8k-verl", "qwen2.5-32b-gsm8k-verl-reference")
 
 
 def effective(files: list[Path], more: dict[str, Any] | None = None) -> Effective:
@@ -33,7 +32,7 @@ def assert_same(rendered: dict[str, Any], run: Effective) -> None:
     """Assert that each leaf of a rendered configuration is one of the run's, and each that was given is rendered."""
     for path, value in leaves(rendered):
         dotted = ".".join(path)
-        if OVERRIDE in path or dotted.startswith(NOT_JUDGED):
+        if OVERRIDE in path:
             continue
         below: Any = run.config
         for key in path:
@@ -79,6 +78,62 @@ OVERLAYS: list[dict[str, Any]] = [
 def test_overlays_and_derived_keys_are_those_of_the_chart(helm: Engine, version: str, more: dict[str, Any]) -> None:
     files = stack("gemma3-1b-openmath", version)
     assert_same(render_plan(helm, files, more)["config"], effective(files, more))
+
+
+ON_VERL: list[dict[str, Any]] = [
+    {},
+    {"tracking": {"wandb": {"enabled": True, "name": "first"}, "tensorboard": {"enabled": False}}},
+    {"tracking": {"mlflow": {"enabled": True, "trackingUri": "http://mlflow.example:5000"}}},
+    {"job": {"attempt": 3, "env": {"OURS": {"value": "1"}}, "config": {"trainer": {"rollout_data_dir": "/data/x"}}}},
+    {"job": {"code": {"packages": {"math-verify": "0.8.0", "aiohttp": "3.9.1"}}}},
+    {
+        "job": {
+            "code": {
+                "packages": {"verl": None},
+                "repository": "https://git.example/team/verl.git",
+                "revision": "0a" * 20,
+            },
+            "rewards": {"exact": {"builtin": "exact_answer"}},
+            "config": {"custom_reward_function": {"path": "/data/mine.py"}},
+        }
+    },
+    {
+        "job": {"rewards": {"exact": {"builtin": "exact_answer"}}, "volume": "lustre"},
+        "storage": {"lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc"}}},
+    },
+]
+
+
+@pytest.mark.parametrize("version", ["0.6.1", "0.7.1", "0.8.0", "0.9.1"])
+@pytest.mark.parametrize("more", ON_VERL, ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60])
+def test_what_the_chart_derives_for_verl(helm: Engine, version: str, more: dict[str, Any]) -> None:
+    older = [] if version == "0.7.1" else [ROOT / f"values/frameworks/verl-{version}.yaml"]
+    for recipe in VERL:
+        files = [*stack(recipe), *older]
+        if "repository" in str(more) and version == "0.9.1":
+            more = {"job": {**more["job"], "config": {}}}
+        run = effective(files, more)
+        assert_same(render_plan(helm, files, more)["config"], run)
+        assert run.derived["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"].keys() >= {
+            "GRPO_DATASETS",
+            "PYTHONPATH",
+        }
+
+
+TRACKED = {
+    "tracking": {
+        "wandb": {"enabled": True, "name": "first"},
+        "mlflow": {"enabled": True, "trackingUri": "http://mlflow.example:5000", "experiment": "second"},
+    }
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_the_chart_derives_of_trackers(helm: Engine, version: str) -> None:
+    files = stack("gemma3-1b-openmath", version)
+    run = effective(files, TRACKED)
+    assert_same(render_plan(helm, files, TRACKED)["config"], run)
+    assert run.derived["logger"]["mlflow"]["run_name"] == "gemma3-gsm8k"
 
 
 def test_a_section_that_is_replaced_has_nothing_of_the_base_file() -> None:

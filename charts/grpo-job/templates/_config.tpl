@@ -32,6 +32,9 @@
                                                                   include "grpo.overlaid" $ | fromJson */}}
 {{- define "grpo.overlaid" -}}
 {{- $config := .Values.job.config -}}
+{{- if hasKey $config "_override_" -}}
+{{- fail "job.config._override_: one section at a time can be replaced, not the whole configuration. Write it inside the sections it is meant for" -}}
+{{- end -}}
 {{- range $section, $value := $config }}{{ include "grpo.refuseDeepMarkers" (list (printf "job.config.%s" $section) $value) }}{{ end -}}
 {{- range $name := list .Values.job.version .Values.accelerator.name -}}
 {{- $overlay := get $.Values.job.configFor $name | default dict -}}
@@ -61,6 +64,7 @@
 {{- if gt (int $depth) 1 }}{{ $_ := unset $after "_override_" }}{{ end -}}
 {{- $_ := set $merged $key $after -}}
 {{- else -}}
+{{- if kindIs "slice" $value }}{{ include "grpo.refuseListedMarkers" (list (printf "%s.%s" $path $key) $value) }}{{ end -}}
 {{- $_ := set $merged $key $value -}}
 {{- end -}}
 {{- end -}}
@@ -87,9 +91,24 @@
 {{- if hasKey $value "_override_" -}}
 {{- fail (printf "%s.%s._override_: NeMo RL replaces whole sections of the first level only. Move it to %s, with all that the section needs" $path $key (slice (splitList "." $path) 0 3 | join ".")) -}}
 {{- end -}}
-{{- include "grpo.refuseDeepMarkers" (list (printf "%s.%s" $path $key) $value) -}}
 {{- end -}}
+{{- if or (kindIs "map" $value) (kindIs "slice" $value) }}{{ include "grpo.refuseDeepMarkers" (list (printf "%s.%s" $path $key) $value) }}{{ end -}}
 {{- end -}}
+{{- else }}{{ include "grpo.refuseListedMarkers" . }}
+{{- end -}}
+{{- end }}
+
+{{/* grpo.refuseListedMarkers: fail where _override_ stands inside a list, which is replaced as a whole without it.
+                                                                  include "grpo.refuseListedMarkers" (list "job.config.data.train" $value) */}}
+{{- define "grpo.refuseListedMarkers" -}}
+{{- $path := index . 0 -}}{{- $value := index . 1 -}}
+{{- if kindIs "slice" $value -}}
+{{- range $i, $item := $value }}{{ include "grpo.refuseListedMarkers" (list (printf "%s[%d]" $path $i) $item) }}{{ end -}}
+{{- else if kindIs "map" $value -}}
+{{- if hasKey $value "_override_" -}}
+{{- fail (printf "%s._override_: a list is replaced as a whole, and what is in it has no use for the marker. Remove it" $path) -}}
+{{- end -}}
+{{- range $key, $inner := $value }}{{ include "grpo.refuseListedMarkers" (list (printf "%s.%s" $path $key) $inner) }}{{ end -}}
 {{- end -}}
 {{- end }}
 

@@ -136,22 +136,6 @@ def _legacy(run: Effective) -> Iterator[Said]:
 
 
 @_book.rule(
-    "logger",
-    "L1",
-    "trainer.logger",
-    title="each logger is one that this version has",
-    why="it is met at the start of the training, when the model is loaded on all GPUs",
-    fix="write console, tensorboard, wandb or mlflow; tracking.* of the values does it for you",
-    source="utils/tracking.py:67 at 0.7.1",
-)
-def _logger(run: Effective) -> str | None:
-    # The last one is an older name of wandb.
-    known, given = [*run.catalogue.names["loggers"], "tracking"], run.at("trainer.logger")
-    wrong = [name for name in (given if isinstance(given, list) else [given]) if name not in known]
-    return f"trainer.logger has {', '.join(map(shown, wrong))}" if wrong else None
-
-
-@_book.rule(
     "cpus-for-gpus",
     "K2",
     "=accelerator.worker.cpu",
