@@ -21,6 +21,7 @@ from postrender.rules.verl import (
     has_engine_workers,
     has_new_trainer,
     recomputes_log_probs,
+    sequence_parallel,
     sequences,
     uses_reference,
 )
@@ -35,6 +36,7 @@ _book = book()
 RULES = _book.rules
 _WHOLE = f"{ACTOR}.ppo_micro_batch_size"
 _LOG_PROB = "log_prob_micro_batch_size"
+_LIMIT = f"{ACTOR}.ppo_max_token_len_per_gpu"
 
 
 @_book.rule(
@@ -149,3 +151,35 @@ def _padded(run: Effective) -> int:
     """Return the sequences of a step, with those that the newer trainer adds so that updates are whole."""
     made, update = sequences(run), run.integer(MINI) * run.integer(SAMPLES)
     return -(-made // update) * update if has_new_trainer(run) and update > 0 else made
+
+
+@_book.rule(
+    "tokens-below-sequence",
+    "B12",
+    "",
+    title="a dynamic micro batch holds the longest sequence",
+    why="older workers refuse the first batch, newer ones the first sequence that is longer: the run ends there",
+    fix="raise it to rollout.prompt_length + rollout.response_length, shared by the sequence parallel size",
+    source="utils/seqlen_balancing.py:384 at 0.7.1",
+)
+def _tokens(run: Effective) -> Iterator[Said]:
+    prompt, response = run.integer(f"{ROLLOUT}.prompt_length"), run.integer(f"{ROLLOUT}.response_length")
+    for path, size in _token_limits(run):
+        limit = run.integer(path)
+        if limit * size < prompt + response:
+            name = path.removeprefix("actor_rollout_ref.")
+            what = f"{name} {limit} × {size} is less than {prompt} + {response} = {prompt + response} tokens"
+            yield Said(what, keys=[path, _LIMIT])
+
+
+def _token_limits(run: Effective) -> Iterator[tuple[str, int]]:
+    """Yield the limits that are read, and the GPUs that share a sequence; others follow the actor's."""
+    size, shared = sequence_parallel(run), run.integer(f"{REF}.ulysses_sequence_parallel_size")
+    if run.on(DYNAMIC):
+        yield _LIMIT, size
+    read = ((ROLLOUT, recomputes_log_probs(run), size), (REF, uses_reference(run), max(size, shared)))
+    for section, is_read, gpus_each in read:
+        path = f"{section}.log_prob_max_token_len_per_gpu"
+        follows = run.on(DYNAMIC) and not run.given_has(path)
+        if is_read and run.on(f"{section}.log_prob_use_dynamic_bsz") and not follows:
+            yield path, gpus_each
