@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postrender.interpolation import UnknownError
+from postrender.interpolation import UnknownError, value_at
+from postrender.rules.job import REFUSED
 from postrender.rules.values import WARNING, Said, one_of, shown
 from postrender.rules.verl import BATCH, CHECKED, MINI, ROLLOUT, book, has_new_trainer
 
@@ -17,6 +18,12 @@ RULES = _book.rules
 _TRUNCATION = "data.truncation"
 _RESUME = "trainer.resume_mode"
 _FROM = "trainer.resume_from_path"
+_OF_SCHEME = "abcdefghijklmnopqrstuvwxyz0123456789+"
+_REWARD = "custom_reward_function.path"
+_ABSOLUTE = (
+    *("data.train_files", "data.val_files", _FROM, "trainer.rollout_data_dir", "trainer.validation_data_dir"),
+    *(_REWARD, f"reward.{_REWARD}"),
+)
 
 
 @_book.rule(
@@ -50,6 +57,33 @@ def _texts(run: Effective, path: str) -> list[str]:
         given = run.config[section][key]
     names = given if isinstance(given, list) else [given]
     return [name for name in names if isinstance(name, str) and not name.endswith("}")]
+
+
+@_book.rule(
+    "relative-path",
+    "D1 D5",
+    "",
+    title="paths are absolute, for each process looks in its own pod",
+    why=REFUSED,
+    fix="write a path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet",
+    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
+)
+def _paths(run: Effective) -> Iterator[Said]:
+    if run.value("job.task") not in (None, "train"):
+        return
+    for path in _ABSOLUTE:
+        if not run.given_has(path):
+            continue
+        given = value_at(run.given, tuple(path.split(".")))
+        for name in given if isinstance(given, list) else [given]:
+            if name and not _is_absolute(str(name)):
+                yield Said(f"{path} has {shown(name)}, which is relative", keys=[path])
+
+
+def _is_absolute(name: str) -> bool:
+    """Say whether a path is the same in every pod, as the chart does: absolute, a reference, or an address."""
+    scheme, is_address, _ = name.partition("://")
+    return name.startswith(("/", "${")) or bool(is_address and scheme and not scheme.strip(_OF_SCHEME))
 
 
 @_book.rule(
