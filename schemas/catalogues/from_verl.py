@@ -37,6 +37,9 @@ FILES = (
 )
 # Sections of other engines, which the class that is built for this one refuses.
 _ELSEWHERE = {"megatron", "veomni", "torchtitan"}
+# Code that takes more than the shipped files show: a text in place of a list; a key of the section of whichever mode.
+_ONE_LOGGER = ("utils/tracking.py", "isinstance(default_backend, str)")
+_OF_MODE = ("trainer/ppo/v1/trainer_base.py", '.get(self.trainer_mode, {}).get("parameter_sync_step"')
 _METHODS = {"get", "pop", "items", "keys", "values", "copy", "update", "setdefault"}
 
 
@@ -49,6 +52,7 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
     for path in sorted(code_reads(tree, set(base))):
         keys.setdefault(path, Shape())
     widen(keys, base, annotated)
+    taken_too(tree, keys)
     for shape in keys.values():
         shape.kinds.add("null")  # A dataclass compares no value with its annotation.
     for path in (path for path, value in values(base) if value == {}):
@@ -118,6 +122,20 @@ def code_reads(tree: Path, sections: set[str]) -> set[str]:
                 if len(path) > 1 and path[0] in sections and not (_METHODS | _ELSEWHERE).intersection(path):
                     found.add(".".join(path))
     return found
+
+
+def taken_too(tree: Path, keys: dict[str, Shape]) -> None:
+    """Let fit what the code takes by a way that no chain of names shows."""
+    if _says(tree, *_ONE_LOGGER):
+        keys["trainer.logger"].kinds.add("string")
+    modes = [path for path in keys if path.startswith("trainer.v1.") and path.rpartition(".")[2].endswith("_async")]
+    for mode in modes if _says(tree, *_OF_MODE) else ():
+        keys.setdefault(f"{mode}.parameter_sync_step", Shape({"integer"}))
+
+
+def _says(tree: Path, file: str, words: str) -> bool:
+    path = tree / "verl" / file
+    return path.is_file() and words in path.read_text("utf-8")
 
 
 def _nodes(tree: ast.AST, only: str) -> Iterator[ast.AST]:

@@ -238,3 +238,17 @@ def test_it_is_light_to_start() -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert {"postrender.catalogue", "yaml12"} <= {*run.stdout.split()}
     assert {"re", "json", "yaml", "typing", "pathlib"} & {*run.stdout.split()} == set()
+
+
+@pytest.mark.parametrize("version", catalogue.versions("verl"))
+def test_verl_takes_one_logger_as_a_text(version: str) -> None:
+    known = catalogue.load("verl", version)
+    assert known.fits("trainer.logger", "console")
+    assert known.fits("trainer.logger", ["console"])
+    assert not known.fits("trainer.logger", 1)
+
+
+def test_each_mode_of_the_trainer_has_its_steps_between_updates_of_the_weights() -> None:
+    known = catalogue.load("verl", "0.9.1")
+    for mode in ("sync", "colocate_async", "separate_async"):
+        assert known.knows(f"trainer.v1.{mode}.parameter_sync_step")
