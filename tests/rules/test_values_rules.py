@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from postrender import mend
 from postrender.finding import SEVERITIES, Finding
 from postrender.lint import lint
 from postrender.rules.every import RULES
@@ -23,6 +24,8 @@ FILES = sorted(path.relative_to(HERE) for name in BY_ID for path in HERE.glob(f"
 BAD = [file for file in FILES if file.name.startswith("bad")]
 GOOD = [file for file in FILES if file.name.startswith("good")]
 MARK = re.compile(r"# <- finding(?:: (.*))?$")
+# Rules of which every case has one certain value.
+CERTAIN = ("nemo-rl/lora-triton", "nemo-rl/async-correction")
 HEAD = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
 
 
@@ -44,7 +47,7 @@ def findings(file: Path) -> list[Finding]:
 
 
 @pytest.mark.parametrize("file", BAD, ids=str)
-def test_a_rule_finds_the_marked_lines(file: Path) -> None:
+def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_path: Path) -> None:
     lines = enumerate((HERE / file).read_text(encoding="utf-8").splitlines(), 1)
     marked = [(number, match[1] or "") for number, line in lines if (match := MARK.search(line))]
     found = findings(file)
@@ -55,6 +58,19 @@ def test_a_rule_finds_the_marked_lines(file: Path) -> None:
         assert each.at.col > 0
         assert each.severity == BY_ID[each.rule].severity
         assert "broke down" not in each.what
+        assert each.proposed or each.rule not in CERTAIN
+    if any(each.proposed for each in found):
+        assert_mended(file, found, tmp_path)
+
+
+def assert_mended(file: Path, found: list[Finding], folder: Path) -> None:
+    """Assert that what is proposed mends what it is for, written as `--fix` does."""
+    text, mended = (HERE / file).read_text(encoding="utf-8"), folder / "mended.yaml"
+    for path, value in {path: value for each in found for path, value in each.proposed.items()}.items():
+        text = mend.with_value(text, mended.name, path, value)
+    mended.write_text(text, encoding="utf-8")
+    left = {each.what for each in lint([*map(str, files(file)[:-1]), str(mended)])}
+    assert not left & {each.what for each in found if each.proposed}
 
 
 @pytest.mark.parametrize("file", GOOD, ids=str)

@@ -278,7 +278,7 @@ def _engine(run: Effective) -> Iterator[Said]:
         yield Said(what, keys=[engine[backend], _ASYNC], proposed={engine[backend]: True})
 
 
-_book.rule(
+@_book.rule(
     "async-correction",
     "A2",
     f"{_CORRECTION} {_ASYNC}",
@@ -286,7 +286,12 @@ _book.rule(
     why=SETUP,
     fix="set loss_fn.use_importance_sampling_correction to true",
     source="nemo_rl/algorithms/grpo.py:3371 at v0.7.0",
-)(requires(_ASYNC, _CORRECTION))
+)
+def _correction(run: Effective) -> Iterator[Said]:
+    what = requires(_ASYNC, _CORRECTION)(run)
+    if what:
+        yield Said(what, proposed={_CORRECTION: True})
+
 
 _book.rule(
     "async-colocated",

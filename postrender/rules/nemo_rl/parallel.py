@@ -159,11 +159,11 @@ def _world(run: Effective) -> Iterator[Said]:
     source="nemo_rl/models/automodel/setup.py:668 at v0.7.0",
     since="v0.5.0",
 )
-def _triton(run: Effective) -> str | None:
+def _triton(run: Effective) -> Iterator[Said]:
     lora = f"{DTENSOR}.lora_cfg"
-    if not is_v2(run) or not (run.on(f"{lora}.enabled") and run.on(f"{lora}.use_triton")) or tensor_parallel(run) == 1:
-        return None
-    return f"lora_cfg.use_triton is on with tensor parallel size {tensor_parallel(run)}"
+    if is_v2(run) and run.on(f"{lora}.enabled") and run.on(f"{lora}.use_triton") and tensor_parallel(run) != 1:
+        what = f"lora_cfg.use_triton is on with tensor parallel size {tensor_parallel(run)}"
+        yield Said(what, proposed={f"{lora}.use_triton": False})
 
 
 _book.rule(
