@@ -59,10 +59,10 @@ class Written:
 
     def place(self, keys: Sequence[str]) -> tuple[Location, list[tuple[Location, str]]]:
         """Return where to edit, and the other keys' places: the first that is written, or the nearest map above one."""
-        found = [(path, key) for key in keys if (path := self.path(key))]
+        found = [path for key in keys if (path := self.path(key))]
         if not found:
             return self._above(keys), []
-        at, *others = [(self._values.at(path), key) for path, key in found]
+        at, *others = [(self._values.at(path), ".".join(map(str, path))) for path in found]
         return at[0], [each for each in others if each[0] != at[0]]
 
     def _above(self, keys: Sequence[str]) -> Location:

@@ -152,3 +152,19 @@ def test_a_secret_that_only_its_name_gives_away_is_not_shown(form: str, tmp_path
     written = report.write(found, form)
     assert key[:12] not in written
     assert "hunter2" not in written
+
+
+def test_other_places_have_the_names_of_the_keys_that_stand_there(tmp_path: Path) -> None:
+    file = tmp_path / "more.yaml"
+    file.write_text(
+        "job:\n  configFor:\n    b200:\n      grpo: {num_prompts_per_step: 7}\n"
+        "    v0.7.0:\n      policy: {train_global_batch_size: 512}\n"
+    )
+    (one,) = (
+        one for one in lint.lint([*map(str, stack_files()), str(file)]) if one.rule.endswith("rows-not-divisible")
+    )
+    assert (one.at.file, one.at.line) == (str(file), 6)
+    assert [(at.line, key) for at, key in one.also if at.file == str(file)] == [
+        (4, "job.configFor.b200.grpo.num_prompts_per_step")
+    ]
+    assert [key for at, key in one.also if at.file != str(file)] == ["job.config.grpo.num_generations_per_prompt"]

@@ -142,7 +142,7 @@ def _secrets(run: Effective) -> Iterator[Said]:
                 yield Said(f"{section}.{name} has its value in the values", keys=[f"={section}.{name}"])
     for path, value in _texts(run.given):
         if path.endswith(_IN_CONFIG) and value and "${" not in value:
-            yield Said(f"job.config.{path} has its value in the values", keys=[path])
+            yield Said(f"{path} has its value in the values", keys=[path])
 
 
 def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
