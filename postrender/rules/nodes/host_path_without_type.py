@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Where GKE's nodes keep the driver and the RDMA plugin.
 _DRIVER = "/home/kubernetes/bin"
+# Where device plugins have their sockets.
+_DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins/"
 # With these the kubelet makes what is missing, or does not look.
 _NO_TEST = {"": "without a type", "DirectoryOrCreate": "with the type DirectoryOrCreate"}
 
@@ -29,19 +31,25 @@ def check(manifests: Manifests) -> Iterator[Hit]:
         for number, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
             host_path = mapping(volume.get("hostPath"))
             path, said = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))
-            if host_path.get("type") and item.object.get("kind") == "DaemonSet" and _fills(pod, volume):
-                # What installs the driver makes its folder.
+            if item.object.get("kind") == "DaemonSet" and (_installs(pod, volume) or _is_device_plugin(pod)):
                 continue
             if said and any(f"{path}/".startswith(f"{folder}/") for folder in folders):
                 what = f"volume {volume.get('name')} mounts {path} of the node {said}"
                 yield at(item, (*pod.path, "spec", "volumes", number), what)
 
 
-def _fills(pod: Pod, volume: dict[str, object]) -> bool:
-    """Say whether a container may write into a volume."""
-    lists = (*sequence(pod.spec.get("initContainers")), *pod.containers())
-    mounts = [mapping(mount) for each in lists for mount in sequence(mapping(each).get("volumeMounts"))]
+def _installs(pod: Pod, volume: dict[str, object]) -> bool:
+    """Say whether a pod makes what lies in the folder of a volume: before it starts, or in one that may be made."""
+    makers = [*sequence(pod.spec.get("initContainers"))]
+    makers += pod.containers() if mapping(volume.get("hostPath")).get("type") else []
+    mounts = [mapping(mount) for each in makers for mount in sequence(mapping(each).get("volumeMounts"))]
     return any(each.get("name") == volume.get("name") and each.get("readOnly") is not True for each in mounts)
+
+
+def _is_device_plugin(pod: Pod) -> bool:
+    """Say whether a pod offers devices to the kubelet: it waits for the driver, which another one brings."""
+    folders = [mapping(mapping(volume).get("hostPath")).get("path") for volume in sequence(pod.spec.get("volumes"))]
+    return any(f"{folder}/".startswith(_DEVICE_PLUGINS) for folder in folders)
 
 
 def _of_profile(wiring: Wiring | None) -> list[str]:
