@@ -16,6 +16,20 @@ class Location:
         self.line = line
         self.col = col
 
+    def in_repository(self) -> str:
+        """Return the file's path as code hosts name it, from the root of the repository; another file's as it is.
+
+        GITHUB_WORKSPACE says where that is, and without it the current folder is taken for it.
+        """
+        import os
+
+        if self.file.startswith("<"):
+            # It is a pipe, or what a chart renders.
+            return self.file
+        root = os.path.abspath(os.environ.get("GITHUB_WORKSPACE") or os.curdir)
+        inside = os.path.relpath(os.path.abspath(self.file), root)
+        return self.file if inside.split(os.sep)[0] == os.pardir else inside
+
     def _key(self) -> tuple[str, int, int]:
         return (self.file, self.line, self.col)
 

@@ -128,8 +128,8 @@ def _json(findings: Sequence[Finding]) -> str:
 
 def _github(finding: Finding) -> str:
     at = finding.at
-    place = f"file={_escape(at.file, ':,')}" + (f",line={at.line},col={at.col}" if at.line else "")
-    message = _escape(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}")
+    place = f"file={_escape(visible(at.in_repository()), ':,')}" + (f",line={at.line},col={at.col}" if at.line else "")
+    message = _escape(visible(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}"))
     level = "notice" if finding.severity == INFO else finding.severity
     return f"::{level} {place},title={_escape(finding.rule, ':,')}::{message}\n"
 

@@ -71,8 +71,9 @@ def _result(finding: Finding, number: int) -> dict[str, Any]:
 
 def _physical(at: Location) -> dict[str, Any]:
     """Return a place; a file as a whole gets its first line, without which GitHub refuses the log."""
-    path = quote(tokens.mask(at.file).replace(os.sep, "/"), errors="replace")
-    artifact = {"uri": f"file://{path}"} if os.path.isabs(at.file) else {"uri": path, "uriBaseId": "%SRCROOT%"}
+    file = at.in_repository()
+    path = quote(tokens.mask(file).replace(os.sep, "/"), errors="replace")
+    artifact = {"uri": f"file://{path}"} if os.path.isabs(file) else {"uri": path, "uriBaseId": "%SRCROOT%"}
     region = {"startLine": at.line or 1}
     if at.line and at.col:
         region["startColumn"] = at.col

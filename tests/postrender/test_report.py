@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -77,6 +79,48 @@ def test_json_has_every_part(file: str) -> None:
         ]
     }
     assert json.loads(report.write([], "json")) == {"findings": []}
+
+
+@pytest.mark.parametrize(
+    ("named", "workspace", "shown"),
+    [
+        ("{repo}/values/site.yaml", "{repo}", "values/site.yaml"),
+        ("../values/site.yaml", "{repo}", "values/site.yaml"),
+        ("site.yaml", "{repo}", "deploy/site.yaml"),
+        ("./a/../site.yaml", "{repo}", "deploy/site.yaml"),
+        ("site.yaml", None, "site.yaml"),
+        ("{repo}/deploy/site.yaml", None, "site.yaml"),
+        ("{repo}/deploy/site.yaml", "", "site.yaml"),
+        ("../values/site.yaml", None, "../values/site.yaml"),
+        ("{repo}2/site.yaml", "{repo}", "{repo}2/site.yaml"),
+        ("<stdin>", "{repo}", "<stdin>"),
+        ("<raycluster>", "{repo}", "<raycluster>"),
+    ],
+)
+def test_code_hosts_get_paths_below_the_repository(
+    named: str, workspace: str | None, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GitHub shows an annotation beside a line only where the file is named from the root of the repository."""
+    repo = tmp_path / "repo"
+    (repo / "deploy").mkdir(parents=True)
+    monkeypatch.chdir(repo / "deploy")
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    if workspace is not None:
+        monkeypatch.setenv("GITHUB_WORKSPACE", workspace.format(repo=repo))
+    name, expected = named.format(repo=repo), shown.format(repo=repo)
+    found = [Finding("values/rule", Location(name, 2, 1), "x", "w", "f", also=[(Location(name, 3), "a")])]
+    assert f"::error file={expected}," in report.write(found, "github")
+    (result,) = json.loads(report.write(found, "sarif"))["runs"][0]["results"]
+    uri = quote(expected if not os.path.isabs(expected) else f"file://{expected}", safe="/:")
+    for place in (result["locations"][0], result["relatedLocations"][0]):
+        assert place["physicalLocation"]["artifactLocation"]["uri"] == uri
+
+
+def test_github_annotations_have_no_control_characters() -> None:
+    one = Finding("values/rule", Location("a\x1b[2J.yaml", 2, 3), "red \x1b[31m\x07\x9b", "w", "f\r\x00")
+    line = report.write([one], "github")
+    assert line[:-1].isprintable()
+    assert "red \ufffd[31m\ufffd\ufffd%0A" in line
 
 
 def test_github_annotations_are_escaped() -> None:
