@@ -79,6 +79,18 @@ def _lint(files: Sequence[str]) -> list[Finding]:
     return lint.lint(files)
 
 
+def _is_said(error: GrpoError, findings: Sequence[Finding], files: Sequence[str]) -> bool:
+    from postrender import refusals
+
+    return refusals.is_said(error, findings, files)
+
+
+def _unsaid(found: Sequence[Finding], findings: Sequence[Finding]) -> Sequence[Finding]:
+    from postrender import refusals
+
+    return refusals.unsaid(found, findings)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `grpo check`; return its exit code. Raises GrpoError for everything that a user can mend."""
     options = Options("check", argv, with_value=_VALUED)
@@ -92,16 +104,19 @@ def main(argv: Sequence[str]) -> int:
     if not files and not options.words:
         fix = f"{options.command} FILE, {options.command} -f VALUES, or helm template … | {options.command} -"
         raise UsageError(f"{options.command}: nothing to check: no manifests and no values file", fix=fix)
-    known = _kinds(options)
-    findings = [] if options.words else wanted.of(_lint(files))
+    findings: list[Finding] = []
     try:
+        known = _kinds(options)
+        findings = [] if options.words else wanted.of(_lint(files))
         found, count = _judge_stack(options, files, known) if files else _judge_manifests(options.words, None, known)
-    except GrpoError:
-        # What is wrong with the values may be why they cannot be rendered: the reader needs both.
-        if findings:
+    except GrpoError as error:
+        if findings and _is_said(error, findings, files):
             wanted.deliver(findings)
+            return error.exit_code
+        # What is wrong with the values may be why they cannot be rendered: the reader needs both.
+        wanted.tell(error, findings)
         raise
-    findings += wanted.of(found)
+    findings += wanted.of(_unsaid(found, findings) if findings else found)
     code = wanted.deliver(findings)
     if not findings:
         sys.stderr.write(f"clean: {count} manifest{'s' if count > 1 else ''}\n")

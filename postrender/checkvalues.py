@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from postrender import helm, report
+from postrender import helm, refusals, report
 from postrender.check import checked
 from postrender.documents import read
 from postrender.errors import RenderError
-from postrender.finding import Finding
-from postrender.location import Location
 from postrender.origin import Origins, identity
 
 TYPE_CHECKING = False
@@ -17,12 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from postrender.check import Checked
+    from postrender.finding import Finding
     from postrender.kinds import Kinds
     from postrender.options import Options
     from postrender.stack import Stack
     from postrender.wiring import Wiring
-
-_REFUSED = "The chart refuses to render, so an install would fail."
 
 
 def judge_values(options: Options, stack: Stack, wiring: Wiring, kinds: Kinds) -> tuple[list[Finding], int]:
@@ -34,7 +31,7 @@ def judge_values(options: Options, stack: Stack, wiring: Wiring, kinds: Kinds) -
         except RenderError as error:
             if error.is_of_schema:
                 raise
-            return [_refused(error, stack)], 0
+            return [refusals.finding(error, stack.values)], 0
         sys.stderr.write(f"rendered with {engine.name}\n")
         documents = read({_name(layer): each.manifest.encode("utf-8") for layer, each in layers.items()})
         found = checked(documents, wiring, kinds)
@@ -43,14 +40,6 @@ def judge_values(options: Options, stack: Stack, wiring: Wiring, kinds: Kinds) -
             if mine:
                 _move(mine, Origins(engine, stack, layer, version))
     return [finding for finding, _, _ in found], len(documents)
-
-
-def _refused(error: RenderError, stack: Stack) -> Finding:
-    """Return what a chart says against the values, at the first key that it names and a file has."""
-    words = (word.strip(".:,;()") for word in error.message.split())
-    paths_ = [tuple(word.split(".")) for word in words if "." in word]
-    at = next((stack.values.at(path) for path in paths_ if stack.values.node(path)), Location(stack.files[-1]))
-    return Finding("values/refused-by-chart", at, error.message, _REFUSED, error.fix or "change what it names")
 
 
 def _name(layer: str) -> str:

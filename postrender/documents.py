@@ -139,7 +139,7 @@ def streams(words: Sequence[str]) -> list[Stream]:
 
 def _folders(directory: str) -> Iterator[Stream]:
     def refuse(error: OSError) -> None:
-        raise UnreadableError(f"{error.filename}: cannot be read: {error.strerror}") from error
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(str(error.filename))) from error
 
     for folder, below, names in os.walk(directory, onerror=refuse):
         # Folders such as .github hold YAML that is for others.
@@ -161,9 +161,9 @@ def _read(path: str) -> bytes:
             with open(path, "rb") as file:
                 data = file.read(stream.MAX_BYTES + 1)
     except FileNotFoundError as error:
-        raise UnreadableError(f"{path}: there is no such file or folder", fix="check the path") from error
+        raise UnreadableError("there is no such file or folder", at=Location(path), fix="check the path") from error
     except (OSError, ValueError) as error:
-        raise UnreadableError(f"{path}: cannot be read: {error}", fix="check the path") from error
+        raise UnreadableError(f"cannot be read: {error}", at=Location(path), fix="check the path") from error
     if len(data) > stream.MAX_BYTES:
         limit = stream.MAX_BYTES // (1024 * 1024)
         raise InputError(f"{path}: larger than {limit} MiB", fix="check one chart at a time")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from postrender import lint, paths, usage, verdict
-from postrender.errors import EXIT_CLEAN, UsageError
+from postrender.errors import EXIT_CLEAN, GrpoError, UsageError
 from postrender.options import Options
 
 TYPE_CHECKING = False
@@ -30,6 +30,15 @@ def main(argv: Sequence[str]) -> int:
     if options.has("yes") and not options.has("fix"):
         raise UsageError(f"{options.command}: --yes answers the question of --fix", fix="grpo lint --fix --yes -f …")
     wanted = verdict.Wanted(options)
+    try:
+        return _judged(options, wanted)
+    except GrpoError as error:
+        wanted.tell(error)
+        raise
+
+
+def _judged(options: Options, wanted: verdict.Wanted) -> int:
+    """Judge the files, mend them where that is asked for, and print the report; return the exit code."""
     files = options.files()
     accelerator = options.last("accelerator")
     if accelerator is not None:

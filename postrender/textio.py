@@ -24,16 +24,18 @@ def read_bytes(path: str) -> bytes:
             is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except FileNotFoundError as error:
         fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
-        raise UnreadableError(f"{path}: there is no such file", fix=fix) from error
+        raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
     except IsADirectoryError as error:
-        raise UnreadableError(f"{path}: this is a directory", fix="name one file after each -f") from error
+        raise UnreadableError("this is a directory", at=Location(path), fix="name one file after each -f") from error
     except PermissionError as error:
-        raise UnreadableError(f"{path}: no permission to read it", fix=f"chmod u+r {path}") from error
+        raise UnreadableError("no permission to read it", at=Location(path), fix=f"chmod u+r {path}") from error
     except (OSError, ValueError) as error:
-        raise UnreadableError(f"{path}: cannot be read: {error}") from error
+        raise UnreadableError(f"cannot be read: {error}", at=Location(path)) from error
     if len(data) > MAX_BYTES:
         limit = MAX_BYTES // (1024 * 1024)
-        raise InputError(f"{path}: larger than {limit} MiB, expected a values file", fix="check the path after -f")
+        raise InputError(
+            f"larger than {limit} MiB, expected a values file", at=Location(path), fix="check the path after -f"
+        )
     if not is_regular:
         _streams[path] = data
     return data

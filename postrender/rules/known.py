@@ -72,6 +72,7 @@ READING = tuple(
         ("values", "version-of-another-framework", "job.version is a version of job.framework"),
         ("values", "refused-by-chart", "no chart refuses the values when it renders"),
         ("values", "covered-by-overlay", "no value of job.config is covered by an overlay of job.configFor"),
+        ("checks", "could-not-run", "every file can be read, and every chart can be rendered"),
         ("checks", "ignored-nothing", "every entry of checks.ignore accepts a finding"),
     )
 )

@@ -166,31 +166,36 @@ def test_check_without_manifests_judges_the_values_first(grpo: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "found", "error"),
+    ("more", "found"),
     [
-        ("zork: 1\n", "values/unknown-key", "zork"),
-        ("accelerator: {name: null}\n", "values/no-accelerator", "accelerator"),
+        ("job: {nodes: many}\n", "values/wrong-type"),
+        ("zork: 1\n", "values/unknown-key"),
+        ("accelerator: {name: null}\n", "values/no-accelerator"),
     ],
 )
-def test_findings_and_a_failed_render_do_not_hide_each_other(grpo: Run, more: str, found: str, error: str) -> None:
+def test_findings_and_a_failed_render_do_not_hide_each_other(grpo: Run, more: str, found: str) -> None:
+    """What both say is told once."""
     Path("more.yaml").write_text(more)
     code, out, err = grpo("check", *STACK)
-    assert code == 2
+    assert (code, err) == (2, "")
     assert f"[{found}]" in out
-    assert error in err
     code, out, _ = grpo("check", *STACK, "--format", "sarif")
     assert (code, found in {each["ruleId"] for each in json.loads(out)["runs"][0]["results"]}) == (2, True)
+    Path("more.yaml").write_text("job: {nodes: 64}\n")
+    code, out, err = grpo("check", *STACK, "--helm", "no-helm")
+    assert (code, "[job/more-nodes-than-cluster]" in out, "no-helm" in err) == (3, True, True)
 
 
-def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names(grpo: Run) -> None:
+def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names_if_lint_has_none(grpo: Run) -> None:
     Path("more.yaml").write_text("job:\n  nodes: 64\n")
-    code, out, _ = grpo("check", *STACK, "--format", "json")
-    found = {each["rule"]: each for each in json.loads(out)["findings"]}
-    assert code == 1
-    refused = found["values/refused-by-chart"]
+    code, out, _ = grpo("check", *STACK, "--format", "json", "--select", "values")
+    (refused,) = json.loads(out)["findings"]
+    assert (code, refused["rule"]) == (1, "values/refused-by-chart")
     assert (refused["file"], refused["line"]) == ("more.yaml", 2)
     assert "job.nodes is 64" in refused["what"]
-    assert found["job/more-nodes-than-cluster"]["line"] == 2
+    code, out, _ = grpo("check", *STACK, "--format", "json")
+    (told,) = json.loads(out)["findings"]
+    assert (code, told["rule"], told["line"]) == (1, "job/more-nodes-than-cluster", 2)
 
 
 def test_reports_of_clean_values_are_whole(grpo: Run) -> None:
@@ -207,3 +212,84 @@ def test_what_a_chart_refuses_cannot_be_accepted(grpo: Run) -> None:
     assert code == 1
     assert [name for name, _ in rules(out)] == ["job/more-nodes-than-cluster", "checks/ignored-nothing"]
     assert "cannot be accepted" in out
+
+
+BROKEN = "job:\n  config: {\n"
+
+
+def reported(form: str, out: str) -> tuple[str, int, str]:
+    """Return file, line and message of the only entry of a report."""
+    if form == "json":
+        (one,) = json.loads(out)["findings"]
+        assert one["rule"] == "checks/could-not-run"
+        return one["file"], one["line"], one["what"]
+    if form == "sarif":
+        (one,) = json.loads(out)["runs"][0]["results"]
+        place = one["locations"][0]["physicalLocation"]
+        return place["artifactLocation"]["uri"], place["region"]["startLine"], one["message"]["text"]
+    if form == "junit":
+        (case,) = parsed(out).iter("testcase")
+        (failure,) = case.iter("failure")
+        return case.get("file", ""), int(case.get("line", 0)), failure.get("message", "")
+    command, place, message = out.split(" ", 1)[0], *out.split(" ", 1)[1].split("::", 1)
+    assert (command, out.count("\n")) == ("::error", 1)
+    named = dict(each.split("=") for each in place.split(","))
+    return named["file"], int(named.get("line", 0)), message
+
+
+@pytest.mark.parametrize("form", [form for form in report.FORMATS if form != "text"])
+@pytest.mark.parametrize("command", ["lint", "check"])
+def test_a_file_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, command: str, form: str) -> None:
+    """CI shows the report alone; the exit code and stderr are as without one."""
+    Path("more.yaml").write_text(BROKEN)
+    wanted = grpo(command, *STACK)
+    assert (wanted[0], wanted[1]) == (2, "")
+    code, out, err = grpo(command, *STACK, "--format", form)
+    assert (code, err) == (2, wanted[2])
+    file, line, what = reported(form, out)
+    assert (file, line) == ("more.yaml", 3)
+    assert "YAML" in what or "expected" in what
+    Path("more.yaml").write_text("")
+    code, out, err = grpo(command, *STACK, "-f", "none.yaml", "--format", form)
+    assert (code, err) == (3, "none.yaml: there is no such file\n  fix: check the path after -f\n")
+    file, _, what = reported(form, out)
+    assert (file, "there is no such file" in what) == ("none.yaml", True)
+
+
+@pytest.mark.parametrize("form", [form for form in report.FORMATS if form != "text"])
+def test_a_manifest_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, form: str) -> None:
+    Path("pod.yaml").write_text("a: 1\n")
+    code, out, err = grpo("check", "pod.yaml", "--format", form)
+    assert (code, err.startswith("pod.yaml:1:1: expected a Kubernetes object")) == (2, True)
+    assert reported(form, out)[:2] == ("pod.yaml", 1)
+
+
+def test_what_lint_has_told_is_not_told_again_by_a_chart(grpo: Run) -> None:
+    said = {
+        "job:\n  nodes: 64\n": "job/more-nodes-than-cluster",
+        "job:\n  volume: zork\n": "job/volume-absent",
+        "job: {config: {data: {train: [{_override_: true}]}}}\n": "job/override-misplaced",
+        "job: {configFor: {b200: {cluster: {num_nodes: 64}}}}\n": "job/derived-key-differs",
+        "job: {configFor: {v0.7.0: {policy: {optimizer: {_override_: 1}}}}}\n": "job/override-misplaced",
+        "storage: {data: null, other: {mountPath: /other, existingClaim: {name: a}}}\n": "job/volume-absent",
+    }
+    for text, rule in said.items():
+        Path("more.yaml").write_text(text)
+        code, out, err = grpo("check", *STACK, "--format", "json")
+        assert (code, {name for name, severity in rules(out) if severity == "error"}) == (1, {rule}), text
+        assert "refuse" not in err
+    # Without lint's finding the chart's is the only one.
+    Path("more.yaml").write_text("job: {volume: zork}\n")
+    code, out, _ = grpo("check", *STACK, "--format", "json", "--select", "values")
+    assert (code, rules(out)) == (1, [("values/refused-by-chart", "error")])
+
+
+def test_what_a_schema_refuses_is_told_once_where_lint_tells_all_of_it(grpo: Run) -> None:
+    Path("more.yaml").write_text("zork: 1\nray:\n  workers:\n    replicas: many\n    zork: 2\n")
+    code, out, err = grpo("check", *STACK)
+    assert code == 2
+    assert out.count("[values/") == 3
+    assert err == ""
+    code, out, err = grpo("check", *STACK, "--select", "values/wrong-type")
+    assert (code, out.count("[values/")) == (2, 1)
+    assert "there is no section zork" in err
