@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from postrender.rules import job
-from postrender.rules.job import refused
+from postrender.rules.job import refused, variables
 
-RULES = (*job.RULES, *refused.RULES)
+RULES = (*job.RULES, *refused.RULES, *variables.RULES)
