@@ -50,7 +50,7 @@ def test_every_check_that_comes_with_reading_values_is_listed() -> None:
         assert {f"values/{line.split(' | ')[0].split()[1]}" for line in case["findings"]} <= listed
     sources = "".join(
         (ROOT / f"postrender/{name}.py").read_text()
-        for name in ("lint", "explain", "covered", "ignores", "checkvalues")
+        for name in ("lint", "explain", "covered", "ignores", "refusals", "verdict")
     )
     for each in known.READING:
         assert f'"{each.id}"' in sources or f'"{each.id.partition("/")[2]}"' in sources
