@@ -55,16 +55,43 @@ def _take_definitions(known: Kinds, documents: Sequence[Document]) -> None:
     crds.add_from(known, documents, {kind for kind in asked if known.entry(kind) is None})
 
 
-def _judge_stack(options: Options, files: Sequence[str], known: Kinds) -> tuple[list[Finding], int]:
-    """Return the findings of manifests, those that the values accept left out, and the number of manifests."""
-    from postrender import checkvalues, stackvalues
-    from postrender.ignores import Ignores
-    from postrender.stack import Stack
+def _judge_words(
+    options: Options, files: Sequence[str], wiring: Wiring | None, known: Kinds
+) -> tuple[list[Finding], int]:
+    """Judge what the command line names: charts first, then manifests."""
+    charts = [word for word in dict.fromkeys(options.words) if paths.is_chart(word)]
+    others = [word for word in options.words if word not in charts]
+    if not charts:
+        return _judge_manifests(others, wiring, known)
+    from postrender import checkcharts
+
+    findings, count = checkcharts.judge_charts(options, charts, files, wiring, known, _take_definitions)
+    found, more = _judge_manifests(others, wiring, known) if others else ([], 0)
+    return [*findings, *found], count + more
+
+
+def _wiring(options: Options, files: Sequence[str]) -> Wiring | None:
+    """Return the wiring of the values; none where they are those of a chart that is not of a stack."""
+    from postrender import stackvalues
     from postrender.wiring import Wiring
 
-    stack, wiring = Stack.load(files), Wiring(stackvalues.load(files))
-    if options.words:
-        findings, count = _judge_manifests(options.words, wiring, known)
+    try:
+        return Wiring(stackvalues.load(files))
+    except InputError:
+        if options.words and all(map(paths.is_chart, options.words)):
+            return None
+        raise
+
+
+def _judge_stack(options: Options, files: Sequence[str], known: Kinds) -> tuple[list[Finding], int]:
+    """Return the findings of manifests, those that the values accept left out, and the number of manifests."""
+    from postrender import checkvalues
+    from postrender.ignores import Ignores
+    from postrender.stack import Stack
+
+    stack, wiring = Stack.load(files), _wiring(options, files)
+    if options.words or wiring is None:
+        findings, count = _judge_words(options, files, wiring, known)
     else:
         findings, count = checkvalues.judge_values(options, stack, wiring, known)
     accepted = Ignores(stack.values)
@@ -108,9 +135,11 @@ def main(argv: Sequence[str]) -> int:
     try:
         known = _kinds(options)
         findings = [] if options.words else wanted.of(_lint(files))
-        found, count = _judge_stack(options, files, known) if files else _judge_manifests(options.words, None, known)
+        found, count = _judge_stack(options, files, known) if files else _judge_words(options, files, None, known)
     except GrpoError as error:
-        if findings and _is_said(error, findings, files):
+        # What the files of a chart say may be why it cannot be rendered.
+        findings += wanted.of(getattr(error, "findings", ()))
+        if files and findings and _is_said(error, findings, files):
             wanted.deliver(findings)
             return error.exit_code
         # What is wrong with the values may be why they cannot be rendered: the reader needs both.
@@ -119,5 +148,5 @@ def main(argv: Sequence[str]) -> int:
     findings += wanted.of(_unsaid(found, findings) if findings else found)
     code = wanted.deliver(findings)
     if not findings:
-        sys.stderr.write(f"clean: {count} manifest{'s' if count > 1 else ''}\n")
+        sys.stderr.write(f"clean: {count} manifest{'' if count == 1 else 's'}\n")
     return code

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from postrender import manifestfast, stream, textio
+from postrender import manifestfast, paths, stream, textio
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
 
@@ -141,12 +141,20 @@ def _folders(directory: str) -> Iterator[Stream]:
     def refuse(error: OSError) -> None:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(str(error.filename))) from error
 
+    charts = []
     for folder, below, names in os.walk(directory, onerror=refuse):
+        if paths.is_chart(folder):
+            charts.append(folder)
+            below[:] = []
+            continue
         # Folders such as .github hold YAML that is for others.
         below[:] = sorted(name for name in below if not name.startswith("."))
         files = [os.path.join(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
         if files:
             yield {file: _read(file) for file in files}
+    if charts:
+        fix = f"name charts by themselves: grpo check {' '.join(sorted(charts))}"
+        raise InputError(f"{charts[0]} is a chart, whose templates are no manifests yet", fix=fix)
 
 
 def _read(path: str) -> bytes:

@@ -45,9 +45,9 @@ class Ignores:
         """Yield a finding for each id that no rule over values has met, and for each that no rule has at all."""
         if not self._ids:
             return
-        from postrender.rules import every, known, objects
+        from postrender.rules import every, known
 
-        others = {rule.id for rule in objects.rules()}
+        others = _of_check()
         always = known.always()
         rules = {rule.id for rule in every.RULES} - always
         for name in sorted(self._ids - self._met - others):
@@ -59,13 +59,10 @@ class Ignores:
                 yield self._finding(name, ERROR, f"no rule is called {name}", "grpo rules lists them")
 
     def useless_of_objects(self, severity: str) -> Iterator[Finding]:
-        """Yield a finding for each id that no rule over objects has met."""
-        if not self._ids:
-            return
-        from postrender.rules import objects
-
-        for name in sorted((self._ids - self._met) & {rule.id for rule in objects.rules()}):
-            yield self._nothing(name, severity)
+        """Yield a finding for each id that no rule over objects, or over the charts that they are from, has met."""
+        if self._ids:
+            for name in sorted((self._ids - self._met) & _of_check()):
+                yield self._nothing(name, severity)
 
     def _nothing(self, name: str, severity: str) -> Finding:
         return self._finding(name, severity, f"{name} finds nothing here", "remove the line")
@@ -73,3 +70,10 @@ class Ignores:
     def _finding(self, name: str, severity: str, what: str, fix: str) -> Finding:
         at = self._values.at(("checks", "ignore", name))
         return Finding("checks/ignored-nothing", at, what, _WHY, fix, severity=severity)
+
+
+def _of_check() -> set[str]:
+    """Return the ids of the rules that `grpo check` alone asks."""
+    from postrender.rules import charts, objects
+
+    return {rule.id for rule in objects.rules()} | {rule.id for rule in charts.RULES}

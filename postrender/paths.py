@@ -110,6 +110,11 @@ def example(rule: str, name: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
+def is_chart(path: str) -> bool:
+    """Say whether a path is a chart's folder, or has the name of a chart's package."""
+    return path.endswith((".tgz", ".tar.gz")) or os.path.isfile(os.path.join(path, "Chart.yaml"))
+
+
 def is_packaged(path: str) -> bool:
     """Say whether a values file is one of those that come with the package, which an update replaces."""
     return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)

@@ -6,7 +6,7 @@ HELP = """\
 usage: grpo COMMAND …
 
   lint         judge values files: what Helm would refuse, misread or ignore, with the line to edit
-  check        judge manifests, of any chart or rendered from values
+  check        judge manifests and charts, any chart, or what is rendered from values
   render       print what the charts render to, with a helm executable or the Helm inside helm-python-sdk
   diff         show how the rendered stack differs between accelerators
   dead-values  list the values of any chart that change nothing
@@ -50,20 +50,23 @@ A finding that is meant stands under checks.ignore of the values, with the reaso
 """
 CHECK_HELP = f"""\
 usage: grpo check FILE|DIR|- … [-f VALUES …] [options]
+       grpo check CHART … [-f VALUES …] [options]
        grpo check -f VALUES … [options]
 
-Judge manifests; grpo rules lists by what. Among it are the rules by which grpo-post-render refuses a stream: interfaces
-and NCCL's table of another machine, GPU container not first, entries and objects that stand twice, secrets, folders of
-the driver without a test. All pods of all objects are judged. Without values files the rules about the stack's own
-machine have nothing to compare with; without manifests the values are judged as grpo lint does, and then the layers
-that are rendered from them.
+Judge manifests, or charts with what they render to; grpo rules lists by what. Among it are the rules by which
+grpo-post-render refuses a stream: interfaces and NCCL's table of another machine, GPU container not first, entries and
+objects that stand twice, secrets, folders of the driver without a test. All pods of all objects are judged. Without
+values files the rules about the stack's own machine have nothing to compare with; without manifests the values are
+judged as grpo lint does, and then the layers that are rendered from them.
 
   FILE|DIR|-              manifests: a file, all .yaml, .yml and .json of a folder and those below it, or stdin
+  CHART                   a chart, of a stack or any other: a folder with a Chart.yaml, or a package (.tgz)
 {FILES_HELP}  --helm PATH             helm executable (default: helm on PATH, else the Helm inside helm-python-sdk)
   --kube-version VERSION  Kubernetes version that objects are for, and that the charts see (default: 1.35 for objects)
   --crds FILE|DIR|cluster definitions of more kinds: of files, of all files of a folder, of the cluster of kubectl
 {JUDGING_HELP}
 A file, and the files of one folder, are what is installed together: only there an object must not stand twice.
+A chart is rendered twice, with its own values and the files behind -f; what differs is told, and no value of it shown.
 Helm 3 gives hooks to no post-renderer; they are judged so:
   helm template … | grpo-post-render --values FILE … | grpo check -f FILE … -
 A finding that is meant stands under checks.ignore of the values, with the reason.

@@ -18,8 +18,8 @@ _INDEX = f"""\
 
 # Rules
 
-What `grpo lint` says of values, and `grpo check` of objects. `grpo rules ID` prints the same without a browser, and
-`--select` takes ids and domains. A finding that is meant stands in the values, with the reason:
+What `grpo lint` says of values, and `grpo check` of objects and charts. `grpo rules ID` prints the same without a
+browser, and `--select` takes ids and domains. A finding that is meant stands in the values, with the reason:
 
 ```yaml
 checks:

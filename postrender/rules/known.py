@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 
 from postrender.errors import UsageError
 from postrender.finding import ERROR
-from postrender.rules import every, job, objects
+from postrender.rules import charts, every, job, objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from postrender.rules import Rule
+    from postrender.rules.chartfile import ChartRule
     from postrender.rules.values import ValuesRule
 
-VALUES, OBJECTS = "values", "objects"
+VALUES, OBJECTS, CHARTS = "values", "objects", "charts"
 
 
 @dataclass(frozen=True)
 class Known:
-    """Say what a rule is about; `judges` is values or objects, `framework` empty where it is about no framework.
+    """Say what a rule is about; `judges` is values, objects or charts, `framework` empty where it is about none.
 
     `since` and `before` are the versions of the framework that it holds for, empty where there is no such end. Without
     a source it is a check that comes with the reading of values: why and fix follow from what was found.
@@ -84,8 +85,9 @@ def always() -> set[str]:
 
 
 def rules() -> list[Known]:
-    """Return every rule: those over values, then those over objects."""
-    return [*map(_over_values, every.RULES), *map(_over_objects, objects.rules())]
+    """Return every rule: those over values, then those over objects, then those over charts."""
+    over_objects = [_other(rule, OBJECTS) for rule in objects.rules()]
+    return [*map(_over_values, every.RULES), *over_objects, *(_other(rule, CHARTS) for rule in charts.RULES)]
 
 
 def everything() -> list[Known]:
@@ -108,8 +110,8 @@ def _over_values(rule: ValuesRule) -> Known:
     )
 
 
-def _over_objects(rule: Rule) -> Known:
-    return Known(rule.id, rule.severity, rule.title, rule.why, rule.fix, rule.source, OBJECTS)
+def _other(rule: Rule | ChartRule, judges: str) -> Known:
+    return Known(rule.id, rule.severity, rule.title, rule.why, rule.fix, rule.source, judges)
 
 
 def called(words: Sequence[str], command: str) -> list[Known]:

@@ -74,7 +74,7 @@ def test_json_has_every_field(grpo: Run) -> None:
         "before": "",
     }
     assert {each["severity"] for each in listed} <= {*SEVERITIES}
-    assert {each["judges"] for each in listed} == {"values", "objects"}
+    assert {each["judges"] for each in listed} == {"values", "objects", "charts"}
 
 
 def test_a_domain_lists_its_rules(grpo: Run) -> None:

@@ -57,7 +57,8 @@ def written(page: str) -> dict[str, str]:
 
 def folder_of(page: str, folder: Path) -> Path:
     """Make a folder in which the page's commands find what they name."""
-    (folder / "values").symlink_to(ROOT / "values")
+    for name in ("values", "charts"):
+        (folder / name).symlink_to(ROOT / name)
     (folder / "my-site.yaml").write_text(SITE.read_text(encoding="utf-8"), encoding="utf-8")
     for name, text in written(page).items():
         (folder / name).write_text(text, encoding="utf-8")

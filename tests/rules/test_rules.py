@@ -16,7 +16,7 @@ from postrender.decisions import KEEP
 from postrender.documents import read
 from postrender.finding import Finding
 from postrender.rewrite import Rewriter
-from postrender.rules import Rule, every, gate, job
+from postrender.rules import Rule, charts, every, gate, job
 from postrender.rules.objects import rules
 from postrender.wire import Options
 from postrender.wiring import Wiring
@@ -139,7 +139,7 @@ def test_a_module_holds_one_rule_of_its_name_or_the_rules_of_a_topic() -> None:
         assert {rule.id.split("/")[0] for rule in (one, *several) if rule} == {path.split("/")[0].replace("_", "-")}
         found += [rule.id for rule in (one, *several) if rule]
     of_values = {rule.id for rule in every.RULES} - {rule.id for rule in job.RULES}
-    assert sorted(found) == sorted([*BY_ID, *of_values])
+    assert sorted(found) == sorted([*BY_ID, *of_values, *(rule.id for rule in charts.RULES)])
     assert len(BY_ID) == len(rules())
 
 

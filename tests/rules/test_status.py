@@ -7,12 +7,13 @@ import re
 import pytest
 import yaml
 
+from postrender.rules.charts import RULES as OF_CHARTS
 from postrender.rules.every import RULES as OF_VALUES
 from postrender.rules.objects import rules
 from tests.conftest import ROOT
 
 STATUS: dict[str, dict[str, str]] = yaml.safe_load((ROOT / "postrender/rules/status.yaml").read_text("utf-8"))
-KNOWN = {rule.id for rule in (*OF_VALUES, *rules())}
+KNOWN = {rule.id for rule in (*OF_VALUES, *rules(), *OF_CHARTS)}
 WHY = re.compile(r"(done by [a-z -]+|not checkable offline|not yet|not in a version that we run|no mistake): \S")
 
 

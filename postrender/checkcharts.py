@@ -1,0 +1,49 @@
+"""Judge charts that the command line names: their files, and what each renders to."""
+
+from __future__ import annotations
+
+import sys
+
+from postrender import chartcheck, helm, kinds
+from postrender.check import checked
+from postrender.documents import read
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from postrender.documents import Document
+    from postrender.finding import Finding
+    from postrender.kinds import Kinds
+    from postrender.options import Options
+    from postrender.wiring import Wiring
+
+    Take = Callable[[Kinds, Sequence[Document]], None]
+
+
+def judge_charts(
+    options: Options, words: Sequence[str], files: Sequence[str], wiring: Wiring | None, known: Kinds, take: Take
+) -> tuple[list[Finding], int]:
+    """Judge charts, each rendered by itself with the files; return the findings and the number of manifests.
+
+    `take` adds the definitions that a chart brings along. Raises RefusedChartError, with what was found of all
+    charts, where Helm refuses one.
+    """
+    findings: list[Finding] = []
+    count, refused = 0, None
+    with helm.choose(options.last("helm")) as engine:
+        for word in words:
+            chart = chartcheck.check(engine, word, files, kube_version=options.last("kube-version"))
+            documents = read({chart.name: chart.manifest.encode("utf-8")})
+            if any(known.entry(kinds.kind_of(document.plain)) is None for document in documents):
+                take(known, [*documents, *read(chart.definitions)])
+            found = checked(documents, wiring, known)
+            for finding, document, _ in found:
+                chart.move(finding, document.text, finding.at.line - document.line)
+            findings += [*chart.findings, *(finding for finding, _, _ in found)]
+            count += len(documents)
+            refused = refused or chart.error
+        sys.stderr.write(f"rendered with {engine.name}\n")
+    if refused:
+        raise chartcheck.RefusedChartError(refused, findings)
+    return findings, count

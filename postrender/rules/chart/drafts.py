@@ -1,0 +1,83 @@
+"""Every keyword of a schema is one of the draft by which Helm reads it."""
+
+from __future__ import annotations
+
+from postrender.rules import INFO, WARNING
+from postrender.rules.chartfile import ChartRule, Said, some
+from postrender.rules.jsonschemas import DRAFT_7, LATEST, draft, entry, subschemas
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from postrender.chartfiles import Chart
+
+_NAMES: Final = {4: "draft 4", 6: "draft 6", 7: "draft 7", 8: "draft 2019-09", 9: "draft 2020-12"}
+# The first and the last draft of a keyword.
+_DRAFTS: Final = {
+    **dict.fromkeys(("const", "contains", "propertyNames"), (6, LATEST)),
+    **dict.fromkeys(("if", "then", "else"), (7, LATEST)),
+    **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), (8, LATEST)),
+    **dict.fromkeys(("dependentRequired", "dependentSchemas", "minContains", "maxContains"), (8, LATEST)),
+    "prefixItems": (9, LATEST),
+    "additionalItems": (4, 8),
+}
+# What Helm's validator knows; of others, such as int32, nothing is judged in any draft.
+_FORMATS: Final = frozenset(
+    (
+        *("date", "date-time", "time", "email", "hostname", "ipv4", "ipv6", "uri", "uri-reference", "uri-template"),
+        *("regex", "json-pointer", "relative-json-pointer", "uuid", "duration"),
+    )
+)
+
+
+def _keywords(chart: Chart) -> Iterator[Said]:
+    read_as = draft(chart.schema) if chart.schema else None
+    if not chart.schema or read_as is None:
+        return
+    found = []
+    for _, node in subschemas(chart.schema):
+        for key in node.value if isinstance(node.value, dict) else ():
+            first, last = _DRAFTS.get(key, (0, LATEST))
+            if not first <= read_as <= last and (each := entry(node, key)):
+                found.append((each.key_at, key))
+    if found:
+        names = list(dict.fromkeys(key for _, key in found))
+        does = "does" if len(names) == 1 else "do"
+        yield Said(found[0][0], f"{some(names)} {does} nothing in {_NAMES[read_as]}, by which Helm reads this schema")
+
+
+def _formats(chart: Chart) -> Iterator[Said]:
+    if not chart.schema or (draft(chart.schema) or 0) <= DRAFT_7:
+        return
+    found = []
+    for _, node in subschemas(chart.schema):
+        each = entry(node, "format")
+        if each and each.value in _FORMATS:
+            found.append((each.key_at, str(each.value)))
+    if found:
+        names = list(dict.fromkeys(name for _, name in found))
+        yield Said(found[0][0], f"no value is judged by format, here {some(names)}")
+
+
+RULES = (
+    ChartRule(
+        "chart/keyword-ignored",
+        severity=WARNING,
+        title="a keyword of the schema is of another draft",
+        why="Helm ignores a keyword of another draft, so what it should refuse passes",
+        fix="name draft 2020-12 in $schema, or say it with the keywords of the draft that is named",
+        source="https://json-schema.org/specification-links",
+        check=_keywords,
+    ),
+    ChartRule(
+        "chart/format-not-judged",
+        severity=INFO,
+        title="a format of the schema is not judged",
+        why="Helm judges format up to draft 7; in later drafts, and without $schema, it is a comment",
+        fix="write a pattern, or name draft 7 in $schema",
+        source="https://json-schema.org/understanding-json-schema/reference/type#format",
+        check=_formats,
+    ),
+)

@@ -1,0 +1,117 @@
+"""What a schema refers to is in its own file."""
+
+from __future__ import annotations
+
+from postrender.rules import ERROR, WARNING
+from postrender.rules.chartfile import ChartRule, Said, some
+from postrender.rules.jsonschemas import DRAFT_7, draft, entry, subschemas
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from postrender.chartfiles import Chart
+    from postrender.yamlio import Node
+
+# As Helm calls the schema of a chart: what it refers to is looked for beside it, at the root of the file system.
+_SELF: Final = "file:///values.schema.json"
+_WEB: Final = ("http://", "https://")
+_OF_DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
+# Keywords that judge nothing, and those that a reference makes needless.
+_SAYS_NOTHING: Final = frozenset(
+    (
+        *("$ref", "$id", "id", "$schema", "$comment", "$defs", "definitions", "$anchor"),
+        *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "type"),
+    )
+)
+_JUDGES: Final = frozenset(
+    (
+        *("enum", "const", "properties", "patternProperties", "additionalProperties", "propertyNames", "required"),
+        *("minProperties", "maxProperties", "items", "additionalItems", "contains", "minItems", "maxItems"),
+        *("uniqueItems", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum"),
+        *("exclusiveMaximum", "multipleOf", "allOf", "anyOf", "oneOf", "not", "if"),
+    )
+)
+
+
+def _targets(root: Node) -> Iterator[tuple[Node, str, str]]:
+    """Yield each reference to another file, as it is written and as Helm resolves it."""
+    from urllib.parse import urldefrag, urljoin
+
+    ids = {_SELF}
+    bases: dict[tuple[str, ...], str] = {}
+    for path, node in subschemas(root):
+        above = next((bases[path[:end]] for end in range(len(path) - 1, -1, -1) if path[:end] in bases), _SELF)
+        own = entry(node, "$id")
+        bases[path] = urldefrag(urljoin(above, str(own.value))).url if own else above
+        ids.add(bases[path])
+    for path, node in subschemas(root):
+        written = entry(node, "$ref")
+        if written and isinstance(written.value, str):
+            target = urldefrag(urljoin(bases[path], written.value)).url
+            if target not in ids and not target.startswith(_OF_DRAFTS):
+                yield written, written.value, target
+
+
+def _not_found(chart: Chart) -> Iterator[Said]:
+    for node, written, target in _targets(chart.schema) if chart.schema else ():
+        if target.startswith("file://"):
+            path = target.removeprefix("file://")
+            yield Said(node.at, f"{written} is not looked for in the chart, but at {path} of each machine")
+        elif not target.startswith(_WEB):
+            yield Said(node.at, f"{written} is nothing that Helm finds, so that any value passes")
+
+
+def _fetched(chart: Chart) -> Iterator[Said]:
+    if not chart.schema:
+        return
+    named = entry(chart.schema, "$schema")
+    if named and draft(chart.schema) is None:
+        yield Said(named.at, f"$schema is {named.value}, which is no draft that Helm knows")
+    for node, written, target in _targets(chart.schema):
+        if target.startswith(_WEB):
+            yield Said(node.at, f"{written} is on another machine")
+
+
+def _beside(chart: Chart) -> Iterator[Said]:
+    if not chart.schema or (draft(chart.schema) or DRAFT_7 + 1) > DRAFT_7:
+        return
+    found = []
+    for path, node in subschemas(chart.schema):
+        if entry(node, "$ref") and isinstance(node.value, dict):
+            beside = [key for key in node.value if key in _JUDGES and key not in _SAYS_NOTHING]
+            found += [(node.value[key], f"{key} at /{'/'.join(path)}") for key in beside]
+    if found:
+        yield Said(found[0][0].key_at, f"beside a $ref stands {some([text for _, text in found])}")
+
+
+RULES = (
+    ChartRule(
+        "chart/reference-not-found",
+        severity=ERROR,
+        title="the schema refers to what Helm does not find",
+        why="Helm knows no other file of the chart as a schema: it refuses to render, or lets every value pass",
+        fix="put it below $defs of values.schema.json, and refer to #/$defs/NAME",
+        source="https://helm.sh/docs/topics/charts/#schema-files",
+        check=_not_found,
+    ),
+    ChartRule(
+        "chart/reference-fetched",
+        severity=WARNING,
+        title="the schema refers to what must be fetched",
+        why="each render fetches it: without the network, or after a change there, nothing can be installed",
+        fix="put it below $defs of values.schema.json; for $schema take a draft of json-schema.org",
+        source="https://helm.sh/docs/topics/charts/#schema-files",
+        check=_fetched,
+    ),
+    ChartRule(
+        "chart/beside-reference",
+        severity=WARNING,
+        title="keywords beside a $ref are ignored",
+        why="up to draft 7 whatever stands beside a $ref is ignored, so it judges nothing",
+        fix="put the $ref into allOf, or name draft 2020-12 in $schema",
+        source="https://json-schema.org/understanding-json-schema/structuring#dollarref",
+        check=_beside,
+    ),
+)

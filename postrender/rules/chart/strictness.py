@@ -1,0 +1,98 @@
+"""A misspelt value is refused, and not ignored."""
+
+from __future__ import annotations
+
+from postrender import chartfiles
+from postrender.rules import WARNING
+from postrender.rules.chartfile import ChartRule, Said, some
+from postrender.rules.jsonschemas import entry, is_closed, resolver
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.chartfiles import Chart
+    from postrender.yamlio import Node
+
+
+def _no_schema(chart: Chart) -> Iterator[Said]:
+    values = chart.values
+    if chart.is_library or chartfiles.SCHEMA in chart.files or not values or not values.value:
+        return
+    yield Said(chart.at(chartfiles.VALUES, 1, 1), f"there is no {chartfiles.SCHEMA} beside values.yaml")
+
+
+def _loose(chart: Chart) -> Iterator[Said]:
+    if chart.is_library or not chart.schema:
+        return
+    levels = _levels(chart.schema)
+    found = [(path, node) for path, node in levels if not _refuses(node)]
+    if found:
+        named = some([".".join(path) or "the top level" for path, _ in found])
+        levels_take = "level takes keys that it does" if len(levels) == 1 else "levels take keys that they do"
+        what = f"{len(found)} of {len(levels)} {levels_take} not list: {named}"
+        yield Said(found[0][1].key_at, what)
+
+
+def _refuses(node: Node) -> bool:
+    parts = entry(node, "allOf")
+    return is_closed(node) or any(map(is_closed, parts.children() if parts else ()))
+
+
+def _levels(root: Node) -> list[tuple[tuple[str, ...], Node]]:
+    """Return the schemas that list properties, each once, with the first path of the values that leads to it.
+
+    Conditions and parts of a whole list some properties only, so they are passed over.
+    """
+    resolve = resolver(root)
+    seen: set[int] = set()
+    levels = []
+    queue: list[tuple[tuple[str, ...], Node]] = [((), root)]
+    while queue:
+        path, node = queue.pop(0)
+        node = resolve(node)
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        properties = entry(node, "properties")
+        if properties and properties.value:
+            levels.append((path, node))
+        queue += _below(path, node, properties)
+    return levels
+
+
+def _below(path: tuple[str, ...], node: Node, properties: Node | None) -> list[tuple[tuple[str, ...], Node]]:
+    found = []
+    for each in (properties, entry(node, "patternProperties")):
+        if each and isinstance(each.value, dict):
+            found += [((*path, name if each is properties else "*"), below) for name, below in each.value.items()]
+    for key in ("additionalProperties", "items"):
+        if below := entry(node, key):
+            found.append(((*path, "*"), below))
+    if not properties:
+        for key in ("anyOf", "oneOf"):
+            several = entry(node, key)
+            found += [(path, below) for below in (several.children() if several else ())]
+    return found
+
+
+RULES = (
+    ChartRule(
+        "chart/no-schema",
+        severity=WARNING,
+        title="the chart has no schema of its values",
+        why="without one a misspelt value, or one of the wrong type, is ignored, and the default stays in silence",
+        fix="write values.schema.json; grpo dead-values shows what no template reads",
+        source="https://helm.sh/docs/topics/charts/#schema-files",
+        check=_no_schema,
+    ),
+    ChartRule(
+        "chart/loose-schema",
+        severity=WARNING,
+        title="the schema takes keys that it does not list",
+        why="a misspelt value passes there, and the default stays in silence",
+        fix="write additionalProperties: false beside properties, or a schema for all other keys",
+        source="https://json-schema.org/understanding-json-schema/reference/object#additionalproperties",
+        check=_loose,
+    ),
+)

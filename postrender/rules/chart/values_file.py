@@ -1,0 +1,103 @@
+"""Helm reads values.yaml as it is written."""
+
+from __future__ import annotations
+
+import re
+
+from postrender import chartfiles, yamlio
+from postrender.errors import InputError
+from postrender.rules import ERROR, WARNING
+from postrender.rules.chartfile import ChartRule, Said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Final
+
+    from postrender.chartfiles import Chart
+    from postrender.yamlio import Node
+
+_VERSION: Final = re.compile(r"(?:^|[a-z_-])(?:tag|version|revision|commit|sha)$", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[^\s,\]}#]+")
+# From here on Go prints a number with an exponent.
+_EXPONENT_FROM: Final = 1e6
+
+
+def _misread(chart: Chart) -> Iterator[Said]:
+    try:
+        yamlio.values_from_bytes(chart.files.get(chartfiles.VALUES, b""), chart.place(chartfiles.VALUES))
+    except InputError as error:
+        yield Said(error.at or chart.at(chartfiles.VALUES), error.message)
+
+
+def _nodes(node: Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+    if node and isinstance(node.value, dict):
+        for key, each in node.value.items():
+            yield (*path, key), each
+            yield from _nodes(each, (*path, key))
+    elif node and isinstance(node.value, list):
+        for number, each in enumerate(node.value):
+            yield from _nodes(each, (*path, str(number)))
+
+
+def _boolean_keys(chart: Chart) -> Iterator[Said]:
+    for path, node in _nodes(chart.values):
+        if node.spelled:
+            yield Said(node.key_at, f'Helm reads the key {node.spelled} as "{path[-1]}"')
+
+
+def _versions(chart: Chart) -> Iterator[Said]:
+    for file, root in ((chartfiles.VALUES, chart.values), (chartfiles.META, chart.node(chartfiles.META))):
+        lines = chart.text(file).splitlines()
+        for path, node in _nodes(root):
+            if type(node.value) not in (int, float) or not _VERSION.search(path[-1]):
+                continue
+            written = _PLAIN.match(lines[node.at.line - 1], node.at.col - 1)
+            # Of a number in Chart.yaml Helm makes text without an exponent.
+            printed = _printed(float(node.value), file == chartfiles.META)  # type: ignore[arg-type]
+            if written and written[0] != printed:
+                yield Said(node.at, f"{'.'.join(path)} is the number {printed} to Helm, not the text {written[0]}")
+
+
+def _printed(number: float, whole: bool) -> str:
+    if number.is_integer() and (whole or abs(number) < _EXPONENT_FROM):
+        return str(int(number))
+    text = repr(number)
+    if abs(number) < _EXPONENT_FROM or "e" in text:
+        return text
+    digits = text.removesuffix(".0").lstrip("-")
+    exponent = len(digits.partition(".")[0]) - 1
+    mantissa = digits.replace(".", "").rstrip("0")
+    sign = "-" if number < 0 else ""
+    return f"{sign}{mantissa[0]}{'.' if mantissa[1:] else ''}{mantissa[1:]}e+{exponent:02}"
+
+
+RULES = (
+    ChartRule(
+        "chart/values-misread",
+        severity=ERROR,
+        title="readers of YAML disagree on values.yaml",
+        why="Helm reads something else than stands there, or Helm 3 something else than Helm 4, and says nothing",
+        fix="write each key once, in one document, without tags and directives",
+        source="https://yaml.org/spec/1.2.2/#mapping",
+        check=_misread,
+    ),
+    ChartRule(
+        "chart/boolean-key",
+        severity=ERROR,
+        title="a key of values.yaml is one that Helm reads as true or false",
+        why='no template finds the key under its name, and what is handed on as a whole has "true" or "false" for it',
+        fix="write the key in quotes",
+        source="https://yaml.org/type/bool.html",
+        check=_boolean_keys,
+    ),
+    ChartRule(
+        "chart/version-is-a-number",
+        severity=WARNING,
+        title="a version or tag is a number",
+        why="YAML reads a number and Helm prints it anew: without its last zero, without its first one, or as 2e+07",
+        fix="write it in quotes",
+        source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",
+        check=_versions,
+    ),
+)

@@ -1,0 +1,77 @@
+r"""Say what of a regular expression Go's RE2, with which Helm reads patterns, does not know.
+
+Only what other dialects know is looked for: what no dialect reads, such as `(`, every editor tells. The tests ask Helm.
+Source: https://github.com/google/re2/wiki/Syntax.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+_TOKEN: Final = re.compile(
+    r"(?P<quoted>\\Q.*?(?:\\E|$))|(?P<escape>\\(?:[pP]\{[^}]*\}|x\{[0-9a-fA-F]+\}|x[0-9a-fA-F]{2}|[1-7][0-7]+|.))"
+    r"|(?P<group>\(\?(?:P?<[A-Za-z_]\w*>|P=\w+|<[=!]|[A-Za-z-]*[:)]|.?))"
+    r"|(?P<repeat>(?:[*+?]|\{\d+(?:,\d*)?\})\??)|(?P<other>.)",
+    re.DOTALL,
+)
+_GROUP: Final = re.compile(r"\(\?(?:P?<[A-Za-z_]\w*>|(?:[imsU]+(?:-[imsU]+)?|-[imsU]+)?[:)])$")
+_GROUPS: Final = {
+    "(?=": "a lookahead",
+    "(?!": "a lookahead",
+    "(?<=": "a lookbehind",
+    "(?<!": "a lookbehind",
+    "(?>": "an atomic group",
+    "(?#": "a comment",
+}
+# Letters and digits that mean something behind a backslash; all other characters stand for themselves there.
+_ESCAPES: Final = frozenset("afnrtvdDsSwWpP0")
+_OUTSIDE: Final = _ESCAPES | frozenset("AbBzQE")
+_MOST: Final = 1000
+
+
+def refused(pattern: str) -> str:
+    """Return what RE2 does not know of a pattern, in words; an empty text where it reads it."""
+    inside = repeated = False
+    at = 0
+    while found := _TOKEN.match(pattern, at):
+        kind, text = str(found.lastgroup), found[0]
+        at = found.end()
+        if inside:
+            if kind == "escape" and (wrong := _escape(text, _ESCAPES)):
+                return wrong
+            # A bracket that comes first stands for itself, as [:alpha:] does as a whole.
+            inside = not text.startswith("]")
+            at = found.end() if kind in ("escape", "other") else found.start() + 1
+        elif wrong := _wrong(kind, text, repeated):
+            return wrong
+        elif text == "[":
+            inside = True
+            at += len(re.match(r"\^?\]?", pattern[at:])[0])  # type: ignore[index]
+        repeated = kind == "repeat"
+        if inside and (named := re.match(r"\[:\^?[a-z]+:\]", pattern[at:])):
+            at += named.end()
+    return ""
+
+
+def _wrong(kind: str, text: str, repeated: bool) -> str:
+    if kind == "escape":
+        return _escape(text, _OUTSIDE)
+    if kind == "group" and not _GROUP.match(text):
+        return _GROUPS.get(text, f"the group {text}")
+    if kind == "repeat":
+        if repeated:
+            return f"{text} behind another repetition"
+        if any(int(number) > _MOST for number in re.findall(r"\d+", text)):
+            return f"a repetition of more than {_MOST}"
+    return ""
+
+
+def _escape(text: str, known: frozenset[str]) -> str:
+    letter = text[1]
+    if not letter.isalnum() or letter in known or len(text) > 2:
+        return ""
+    return f"the reference {text} to a group" if letter.isdigit() or letter == "k" else f"the escape {text}"
