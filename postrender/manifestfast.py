@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # Helm writes this above what it has rendered.
 _SOURCE: Final = "# Source: "
 # Anchors, aliases and tags begin a word so; what follows here begins none of them.
-_BEGINNINGS: Final = {"&": " \n&", "*": " \n", "!": "="}
+_BEGINNINGS: Final = {"&": " \n&", "*": " \n\"'/", "!": "="}
 # Merges, keys with a mark, and what has no place between brackets, by the sign that all of a line have. In a text they
 # only cost time.
 _INDICATORS: Final = (
@@ -45,6 +45,7 @@ _BEFORE: Final = frozenset(" \n\t-:,[{")
 _IN_FRONT: Final = _BEFORE | {"+"}
 _BEHIND: Final = frozenset(" \n\t:,]}")
 _SIGNS: Final = frozenset("+-.0123456789")
+_SUSPECT: Final = _SIGNS | _NO_BEGINNING | frozenset(" \n\t")
 _BASES: Final = frozenset("xXbBoO")
 # Helm and Kubernetes keep numbers as 64-bit floats.
 _EXACT: Final = 2**53
@@ -94,17 +95,19 @@ def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
 
 def _open_lines(text: str) -> int:
     """Count the lines with brackets that are not closed in them."""
-    found, begin = 0, 0
-    while True:
-        places = [at for at in (text.find("{", begin), text.find("[", begin)) if at >= 0]
-        if not places:
-            return found
-        end = text.find("\n", min(places))
-        line = text[min(places) : end if end >= 0 else len(text)]
+    found, end = 0, 0
+    curly, square = text.find("{"), text.find("[")
+    while curly >= 0 or square >= 0:
+        start = square if curly < 0 else curly if square < 0 else min(curly, square)
+        end = text.find("\n", start)
+        line = text[start : end if end >= 0 else len(text)]
         found += line.count("{") + line.count("[") > line.count("}") + line.count("]")
         if end < 0:
-            return found
-        begin = end
+            break
+        # Each sign is looked for once, however far away it is.
+        curly = text.find("{", end) if 0 <= curly < end else curly
+        square = text.find("[", end) if 0 <= square < end else square
+    return found
 
 
 def _in_comments(text: str) -> int:
@@ -192,7 +195,10 @@ def _count_map(tree: dict[str, Any], odd: set[str | int], depth: int) -> int:
     for key, value in tree.items():
         kind = type(value)
         if kind is str:
-            found += _text(value, odd)
+            if ":" in value:
+                found += value.count(":")
+            if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
+                _collect(value, odd)
         elif kind is dict:
             found += _count_map(value, odd, depth + 1)
         elif kind is list:
@@ -204,7 +210,9 @@ def _count_map(tree: dict[str, Any], odd: set[str | int], depth: int) -> int:
         if " " in key:
             # Between brackets a key may have been put together from two lines, which Helm refuses.
             odd.add(key)
-        found += _text(key, odd)
+        found += key.count(":")
+        if len(key) <= _LONGEST or key[0] in _SUSPECT or "?" in key:
+            _collect(key, odd)
     return found
 
 
@@ -215,7 +223,10 @@ def _count_list(items: list[Plain], odd: set[str | int], depth: int) -> int:
     for value in items:
         kind = type(value)
         if kind is str:
-            found += _text(value, odd)
+            if ":" in value:
+                found += value.count(":")
+            if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
+                _collect(value, odd)
         elif kind is dict:
             found += _count_map(value, odd, depth + 1)
         elif kind is list:
@@ -225,21 +236,21 @@ def _count_list(items: list[Plain], odd: set[str | int], depth: int) -> int:
     return found
 
 
-def _text(value: str, odd: set[str | int]) -> int:
-    if len(value) <= _LONGEST and value in DISPUTED:
+def _collect(value: str, odd: set[str | int]) -> None:
+    """Take what may be something else without quotes; raise _OddError for what the readers may end differently."""
+    if value in DISPUTED:
         odd.add(value)
-    if value[:1] in _SIGNS and value and ("_" in value or not _BASES.isdisjoint(value[1:3])):
+    elif value[:1] in _NO_BEGINNING or ("?" in value and "\n" not in value):
+        # Between brackets Helm does not read it.
+        odd.add(value)
+    elif value.isspace() and "\n" in value:
+        # How many empty lines does a block text have that has nothing else?
+        raise _OddError
+    elif value[:1] in _SIGNS and value and ("_" in value or not _BASES.isdisjoint(value[1:3])):
         from postrender import scalars
 
         if scalars.number(value) is not None:
             odd.add(value)
-    if value[:1] in _NO_BEGINNING or ("?" in value and "\n" not in value):
-        # Between brackets Helm does not read it.
-        odd.add(value)
-    if value.isspace() and "\n" in value:
-        # The readers differ in how many empty lines a block text has that has nothing else.
-        raise _OddError
-    return value.count(":") if ":" in value else 0
 
 
 def _number(value: Plain, odd: set[str | int]) -> None:
