@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from postrender import manifestfast, paths, stream, textio
+from postrender import paths, stream, textio, yamlfast
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
 
@@ -84,7 +84,7 @@ def _documents(file: str, data: bytes) -> Iterator[Document]:
     line = 0
     for document in stream.split(data):
         text = document.text()
-        plain = manifestfast.read(text)
+        plain = yamlfast.read(text)
         if plain is not None and "kind" in plain:
             yield Document(file, line, text, plain)
         else:

@@ -64,6 +64,8 @@ def _load_extension() -> ModuleType:
         spec = ModuleSpec(_EXTENSION, ExtensionFileLoader(_EXTENSION, found.origin), origin=found.origin)
         module = _imp.create_dynamic(spec)
         _imp.exec_dynamic(module)
+        # The types are asked for by the first value that is judged.
+        module.Draft7Validator(True).is_valid("")
     finally:
         for name in missing:
             del sys.modules[name]

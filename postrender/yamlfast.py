@@ -1,8 +1,10 @@
-"""Read plain values files in a fraction of the time, or not at all. No other module knows py-yaml12.
+"""Read plain YAML in a fraction of the time, or not at all. No other module knows py-yaml12.
 
-py-yaml12 reads YAML 1.2 and drops duplicate keys silently, so only files that mean the same to every reader are given
-to it: no word that YAML 1.1 reads differently, no anchors, tags, block texts or escapes, no key twice. Whatever else
-there is, the answer is None and the caller reads the file with `yamlio`, which knows all of Helm's rules and places.
+The library reads YAML 1.2, keeps the last of two equal keys, and says no word about either. So what it gives is taken
+only where it must be what Helm and Kubernetes read: no word and no number that YAML 1.1 reads differently, no alias,
+and exactly as many colons, tabs and open brackets in the text as the keys and the texts of what was read have, as a key
+that stands twice makes one more. Whatever else there is, the answer is None and the caller reads with `yamlio`, which
+knows all rules and the places.
 """
 
 from __future__ import annotations
@@ -12,51 +14,55 @@ from postrender.words import DISPUTED
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Final
 
     from postrender.plain import Plain
 
-_ODD_WORDS = DISPUTED | {"<<", "="}
-_OTHER_LINE_ENDS = frozenset("\r\x85\u2028\u2029")
-# A word that starts with one of these means something to YAML: anchor, alias, tag, directive, block text, reserved.
-_INDICATORS = frozenset("&*!%|>?@`")
-_SPACED = str.maketrans("{}[],:", "      ")
-# The library does not survive block lists nested some thousand levels deep; the full reader counts levels.
-_MAX_DASHES = 10
-_MAX_INDENT = 100
-_LONG = 1000
-_NUMERIC = frozenset("+-.0123456789")
-# With any other letter a word is text to every reader: 250Gi, 2026-11-21T.
-_IN_NUMBERS = frozenset("0123456789+-._abcdefxoinABCDEFXOIN")
+    # What may be something else to other readers: words, numbers, and keys without a value.
+    Odd = set[str | int | tuple[str]]
 
-
-def load(data: bytes) -> dict[str, Any] | None:
-    """Return the values of a plain file, or None where it is not plain enough or the library is missing."""
-    try:
-        text = data.decode("utf-8")
-        # Line ends of other scripts end a comment too, and what follows is read.
-        if not _OTHER_LINE_ENDS.isdisjoint(text):
-            return None
-        lines = list(_bodies(text))
-    except ValueError:
-        return None
-    # The library does not mind what follows a map in braces that is the whole file.
-    if not lines or lines[0][0] in "{[" or not all(map(_is_plain, lines)):
-        return None
-    try:
-        from yaml12 import parse_yaml
-
-        tree: Plain = parse_yaml(text)
-    except (ImportError, ValueError):
-        return None
-    colons = sum(line.count(": ") + line.endswith(":") for line in lines)
-    # Every key has a colon, so a key that stands twice makes more colons than keys.
-    return tree if isinstance(tree, dict) and _keys(tree) == colons else None
-
-
+_LONG: Final = 1000
 # The library does not survive lists nested some thousand levels deep, and reads the first of several documents only.
 # It ends a text at the first NUL, and takes other characters that no text may hold.
 _CONTROL = bytes({*range(32), 127} - {9, 10, 13})
+# Helm writes this above what it has rendered.
+_SOURCE: Final = "# Source: "
+# Anchors, aliases and tags begin a word so; what follows here begins none of them.
+_BEGINNINGS: Final = {"&": " \n&", "*": " \n\"'/", "!": "="}
+# Merges, keys with a mark, and what has no place between brackets, by the sign that all of a line have. In a text they
+# only cost time.
+_INDICATORS: Final = (
+    ("<", ("<<",)),
+    ("|", ("{|", "[|", ", |", ",|")),
+    (">", ("{>", "[>", ", >", ",>")),
+    ("}", (":}", ":]", ":,")),
+    ("]", (":}", ":]", ":,")),
+    ("?", (" ? ", "\n? ", " ?\n", "\n?\n", "[? ", "{? ", ",? ")),
+    # An escape may make a colon out of what is none in the file.
+    ("\\", ("\\x3", "\\u003", "\\U", "\\/")),
+)
+# The reader may stop in front of what it does not understand: then it does not find this one key more.
+_END: Final = "end-of-document:\n"
+_OTHER_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff")
+# No word begins so, but the fast reader takes some between brackets.
+_NO_BEGINNING: Final = frozenset(":|>%@`")
+_LONGEST: Final = 3
+# What may stand around a word without quotes.
+_BEFORE: Final = frozenset(" \n\t-:,[{")
+_IN_FRONT: Final = _BEFORE | {"+"}
+_BEHIND: Final = frozenset(" \n\t:,]}")
+_SIGNS: Final = frozenset("+-.0123456789")
+_SUSPECT: Final = _SIGNS | _NO_BEGINNING | frozenset(" \n\t")
+_BASES: Final = frozenset("xXbBoO")
+# Helm and Kubernetes keep numbers as 64-bit floats.
+_EXACT: Final = 2**53
+_MAX_DEPTH: Final = 60
+# Of more different numbers each is not looked for.
+_MANY: Final = 200
+
+
+class _OddError(Exception):
+    """The text is not plain."""
 
 
 def parse(text: str) -> Plain:
@@ -64,7 +70,7 @@ def parse(text: str) -> Plain:
 
     Words that YAML 1.1 reads differently stay text, and of two equal keys the last one counts.
     """
-    if "\n..." in text or "\n%" in text or text[:1] in ("%", "\ufeff") or _is_deep(text):
+    if "\n..." in text or "\n%" in text or text[:1] in ("%", "?", "\ufeff") or _is_deep(text):
         raise ValueError("not for this reader")
     data = text.encode("utf-8")
     if len(data.translate(None, _CONTROL)) != len(data):
@@ -90,66 +96,234 @@ def _marks(text: str) -> int:
     return text.count("- ") + text.count("-  ") + text.count("? ")
 
 
-def _bodies(text: str) -> Iterator[str]:
-    """Yield the lines without comments and empty lines; raise ValueError where a quote stays open over a line's end."""
-    for line in text.split("\n"):
-        body = line.partition(" #")[0].rstrip(" ")
-        if not body or body.lstrip(" ")[0] == "#":
-            continue
-        # With an open quote the comment sign above may be text, and the next line may not start where it seems to.
-        if body.count("'") % 2 or body.count('"') % 2:
-            raise ValueError(body)
-        yield body
+def load(data: bytes) -> dict[str, Any] | None:
+    """Return the values of a file, or None where it is not plain enough or the library is missing."""
+    try:
+        text = data.decode("utf-8")
+    except ValueError:
+        return None
+    # Helm 4 cuts a file at every line that starts so.
+    cut = "\n---" in text or (text.startswith("---") and not text.startswith("---\n"))
+    return None if cut else read(text)
 
 
-def _is_plain(body: str) -> bool:
-    # Tabs, control characters and the line ends of other scripts are not printable.
-    if not body.isprintable() or "\\" in body or "':" in body or '":' in body or body[:3] in ("---", "..."):
-        return False
-    # Between brackets Helm reads neither a question mark nor a word that starts with a colon.
-    if ("[" in body or "{" in body) and ("?" in body or any(f"{mark}:" in body for mark in " [{,")):
-        return False
-    if body.count("- ") > _MAX_DASHES or body.startswith(" " * _MAX_INDENT):
-        return False
-    if "{" in body and not _is_plain_flow(body):
-        return False
-    return all(map(_is_plain_word, body.translate(_SPACED).split()))
+def read(text: str) -> dict[str, Any] | None:
+    """Return the object of one document, or None where another reader is needed."""
+    if _is_odd(text) or not text.endswith("\n"):
+        return None
+    try:
+        tree = parse(text + _END)
+        if not isinstance(tree, dict) or tree.pop(_END[:-2], "") is not None or not tree:
+            return None
+        # What YAML 1.1 reads differently without quotes, and numbers, which it does with a zero in front.
+        odd: Odd = set()
+        if _is_unlike(text, tree, _count_map(tree, odd, 0)) or len(odd) > _MANY:
+            return None
+    except (ValueError, _OddError):
+        return None
+    return None if any(_is_different(each, text) for each in odd) else tree
 
 
-def _is_plain_flow(body: str) -> bool:
-    """Say whether every map in braces ends on its line and has `key: value` entries only, no bare keys, no lists."""
-    if "${" in body:
-        # OmegaConf's ${name} is text, as long as no other bracket is on the line.
-        return body.count("${") == body.count("{") and "[" not in body
-    for part in body.split("{")[1:]:
-        inside, end, _ = part.partition("}")
-        if not end or (inside.strip() and not all(": " in entry for entry in inside.split(","))):
-            return False
-    return True
-
-
-def _is_plain_word(word: str) -> bool:
-    first = word[0]
-    if first in _INDICATORS:
-        return False
-    if first not in _NUMERIC:
-        return word not in _ODD_WORDS
-    if word == "-" or not _IN_NUMBERS.issuperset(word) or word.count(".") > 1:
+def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
+    """Say whether the text has colons, tabs or brackets over more lines than one that are in no text of the tree."""
+    open_lines = _open_lines(text)
+    if open_lines and open_lines != sum(map(_open_lines, _texts(tree))):
+        # The fast reader does not mind how the next lines are indented.
         return True
-    whole, point, rest = word.removeprefix("-").partition(".")
-    fraction, _, exponent = rest.partition("e-")
-    digits = whole + (fraction + (exponent or "0") if point else "")
-    return (
-        digits.isdecimal()
-        and len(digits) <= 15
-        and (whole == "0" or whole[:1] not in ("", "0"))
-        and bool(not point or fraction)
-    )
+    if "\t" in text and text.count("\t") != sum(each.count("\t") for each in _texts(tree)):
+        return True
+    excess = text.count(":") - colons
+    if excess == text.startswith((_SOURCE, f"---\n{_SOURCE}")):
+        return False
+    # A line that looks like a comment may be one of a text.
+    return any("#" in each and ":" in each for each in _texts(tree)) or excess != _in_comments(text)
 
 
-def _keys(tree: Plain) -> int:
-    """Count the keys; a key that is no text makes the count fail, as Helm turns it into text in its own way."""
-    if isinstance(tree, dict):
-        texts = all(isinstance(key, str) for key in tree)
-        return len(tree) + sum(map(_keys, tree.values())) if texts else -len(tree) - 1_000_000
-    return sum(map(_keys, tree)) if isinstance(tree, list) else 0
+def _open_lines(text: str) -> int:
+    """Count the lines with brackets that are not closed in them."""
+    found, end = 0, 0
+    curly, square = text.find("{"), text.find("[")
+    while curly >= 0 or square >= 0:
+        start = square if curly < 0 else curly if square < 0 else min(curly, square)
+        end = text.find("\n", start)
+        line = text[start : end if end >= 0 else len(text)]
+        found += line.count("{") + line.count("[") > line.count("}") + line.count("]")
+        if end < 0:
+            break
+        # Each sign is looked for once, however far away it is.
+        curly = text.find("{", end) if 0 <= curly < end else curly
+        square = text.find("[", end) if 0 <= square < end else square
+    return found
+
+
+def _in_comments(text: str) -> int:
+    """Count the colons in comments; raise _OddError where a comment sign may be in quotes."""
+    found = 0
+    for line in text.split("\n"):
+        before, sign, comment = f" {line}".partition(" #")
+        if sign:
+            if before.count("'") % 2 or before.count('"') % 2:
+                raise _OddError
+            found += comment.count(":")
+    return found
+
+
+def _texts(value: Plain) -> Iterator[str]:
+    """Yield the keys and the texts."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _texts(each)
+
+
+def _is_odd(text: str) -> bool:
+    if any(sign in text and _begins_word(text, sign, no) for sign, no in _BEGINNINGS.items()):
+        return True
+    for sign, marks in _INDICATORS:
+        if sign in text and any(mark in text for mark in marks):
+            return True
+    if text.isascii():
+        return "\r" in text
+    return "\r" in text or any(mark in text for mark in _OTHER_LINE_ENDS) or _has_controls(text)
+
+
+def _begins_word(text: str, sign: str, no: str) -> bool:
+    at = text.find(sign)
+    while at >= 0:
+        if (at == 0 or text[at - 1] in _BEFORE) and text[at + 1 : at + 2] not in no:
+            return True
+        at = text.find(sign, at + 1)
+    return False
+
+
+def _has_controls(text: str) -> bool:
+    """Say whether a character of the second block of controls is there."""
+    return any(chr(code) in text for code in range(0x80, 0xA0))
+
+
+def _may_be_octal(number: int, text: str) -> bool:
+    """Say whether a number may stand somewhere with a zero in front, which makes it octal to one reader."""
+    digits = f"0{abs(number)}"
+    at = text.find(digits)
+    while at >= 0:
+        before = text[:at].rstrip("0")[-1:] if text[at - 1 : at] == "0" else text[at - 1 : at]
+        if not before or before in _IN_FRONT:
+            return True
+        at = text.find(digits, at + 1)
+    return False
+
+
+def _is_different(found: str | int | tuple[str], text: str) -> bool:
+    """Say whether what was found may be something else to other readers."""
+    if isinstance(found, int):
+        return _may_be_octal(found, text)
+    if isinstance(found, tuple):
+        # In braces a key may have no colon, which would make good for one that stands twice.
+        return "{" in text and not any(f"{found[0]}{quote}:" in text for quote in ("", "'", '"'))
+    return _is_bare(found, text)
+
+
+def _is_bare(word: str, text: str) -> bool:
+    """Say whether a word may stand without quotes somewhere, or stands nowhere as it is."""
+    if word not in DISPUTED and word[0] not in _SIGNS and "[" not in text and "{" not in text:
+        return False
+    at = text.find(word)
+    if at < 0:
+        return True
+    while at >= 0:
+        end = at + len(word)
+        if (at == 0 or text[at - 1] in _BEFORE) and (end == len(text) or text[end] in _BEHIND):
+            return True
+        at = text.find(word, end)
+    return False
+
+
+def _count_map(tree: dict[str, Any], odd: Odd, depth: int) -> int:
+    """Count the keys, and the colons inside of texts; collect what YAML 1.1 reads differently without quotes."""
+    if depth > _MAX_DEPTH:
+        raise _OddError
+    found = len(tree)
+    for key, value in tree.items():
+        kind = type(value)
+        if kind is str:
+            if ":" in value:
+                found += value.count(":")
+            if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
+                _collect(value, odd)
+        elif kind is dict:
+            found += _count_map(value, odd, depth + 1)
+        elif kind is list:
+            found += _count_list(value, odd, depth + 1)
+        elif kind is float:
+            tree[key] = _float(value)
+        elif value is None:
+            odd.add((key,))
+        elif kind is not bool:
+            _number(value, odd)
+        if type(key) is not str:
+            raise _OddError
+        if " " in key:
+            # Between brackets a key may have been put together from two lines, which Helm refuses.
+            odd.add(key)
+        found += key.count(":")
+        if len(key) <= _LONGEST or key[0] in _SUSPECT or "?" in key:
+            _collect(key, odd)
+    return found
+
+
+def _count_list(items: list[Plain], odd: Odd, depth: int) -> int:
+    if depth > _MAX_DEPTH:
+        raise _OddError
+    found = 0
+    for at, value in enumerate(items):
+        kind = type(value)
+        if kind is str:
+            if ":" in value:
+                found += value.count(":")
+            if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
+                _collect(value, odd)
+        elif kind is dict:
+            found += _count_map(value, odd, depth + 1)
+        elif kind is list:
+            found += _count_list(value, odd, depth + 1)
+        elif kind is float:
+            items[at] = _float(value)
+        elif kind is not bool and value is not None:
+            _number(value, odd)
+    return found
+
+
+def _collect(value: str, odd: Odd) -> None:
+    """Take what may be something else without quotes; raise _OddError for what the readers may end differently."""
+    if value in DISPUTED:
+        odd.add(value)
+    elif value[:1] in _NO_BEGINNING or ("?" in value and "\n" not in value):
+        # Between brackets Helm does not read it.
+        odd.add(value)
+    elif value.isspace() and "\n" in value:
+        # How many empty lines does a block text have that has nothing else?
+        raise _OddError
+    elif value[:1] in _SIGNS and value and ("_" in value or not _BASES.isdisjoint(value[1:3])):
+        from postrender import scalars
+
+        if scalars.number(value) is not None:
+            odd.add(value)
+
+
+def _float(value: float) -> float:
+    """Return a number as Helm keeps it: 1.0 is 1. Raise _OddError where the readers may keep it differently."""
+    if not -_EXACT < value < _EXACT:
+        raise _OddError
+    return int(value) if value.is_integer() else value
+
+
+def _number(value: Plain, odd: Odd) -> None:
+    """Raise _OddError for a number that the readers may keep differently."""
+    if type(value) is not int or not -_EXACT < value < _EXACT:
+        raise _OddError
+    odd.add(value)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postrender import manifestfast, stream, yamlio
+from postrender import stream, yamlfast, yamlio
 from postrender.errors import InputError
 from tests.conftest import ROOT
 
@@ -24,7 +24,7 @@ PLAIN = (
 # What readers read differently, or one of them refuses.
 NOT_PLAIN = (
     *("a: yes\n", "a: [off]\n", "a: {b: n}\n", "- y\n", "y: 1\n", "a: 017\n", "a: -017\n", "a: 1_000\n", "a: 0b1\n"),
-    *("a: 0.5\n", "a: 1e3\n", "a: 90071992547409930\n", "a: .inf\n", "1: a\n", "a: !!str 8\n", "a: &b 1\nc: *b\n"),
+    *("a: 90071992547409930\n", "a: .inf\n", "1: a\n", "a: !!str 8\n", "a: &b 1\nc: *b\n"),
     *("a: 1\na: 2\n", "a:\n  b: 1\n  b: 2\n", "a: {b: 1, b: 2}\n", "- a: 1\n  a: 2\n", "? a\n: b\n", "a: b\n...\n"),
     *('a: "b:\\nc"\na: 2\n', 'a: "b\\x3a c"\na: 2\n', "a: {b: c: d}\n", "a: {b, c}\n", "a: [b?]\n", "<<: {a: 1}\n"),
     *("a: {|b: 1}\n", "a: {b: >c}\n"),
@@ -163,18 +163,18 @@ def agrees(text: str) -> bool:
 
 
 def agree(text: str) -> bool:
-    found = manifestfast.read(text)
+    found = yamlfast.read(text)
     return found is None or (typed(found) == typed(slow(text)) and list(found) == list(slow(text)))
 
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_plain_manifests_are_read_fast(text: str) -> None:
-    assert manifestfast.read(HEAD.removeprefix("---\n") + text if text[0] != "-" else text) is not None
+    assert yamlfast.read(HEAD.removeprefix("---\n") + text if text[0] != "-" else text) is not None
 
 
 @pytest.mark.parametrize("text", NOT_PLAIN)
 def test_what_is_not_plain_is_left_to_the_other_reader(text: str) -> None:
-    assert manifestfast.read(text) is None
+    assert yamlfast.read(text) is None
 
 
 def test_both_readers_agree_on_every_manifest_of_the_tests() -> None:
@@ -183,7 +183,7 @@ def test_both_readers_agree_on_every_manifest_of_the_tests() -> None:
 
 def test_most_manifests_are_plain() -> None:
     read = [text for text in SEEDS if slow(text) is not None]
-    assert sum(manifestfast.read(text) is not None for text in read) > 0.5 * len(read)
+    assert sum(yamlfast.read(text) is not None for text in read) > 0.5 * len(read)
 
 
 @settings(max_examples=1000, deadline=None)
