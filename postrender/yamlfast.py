@@ -29,24 +29,16 @@ _CONTROL = bytes({*range(32), 127} - {9, 10, 13})
 _SOURCE: Final = "# Source: "
 # Anchors, aliases and tags begin a word so; what follows here begins none of them.
 _BEGINNINGS: Final = {"&": " \n&", "*": " \n\"'/", "!": "="}
-# Merges, keys with a mark, and what has no place between brackets, by the sign that all of a line have. In a text they
-# only cost time.
-_INDICATORS: Final = (
-    ("<", ("<<",)),
-    ("|", ("{|", "[|", ", |", ",|")),
-    (">", ("{>", "[>", ", >", ",>")),
-    ("}", (":}", ":]", ":,")),
-    ("]", (":}", ":]", ":,")),
-    ("?", (" ? ", "\n? ", " ?\n", "\n?\n", "[? ", "{? ", ",? ")),
-    # An escape may make a colon out of what is none in the file.
-    ("\\", ("\\x3", "\\u003", "\\U", "\\/")),
-)
+_MERGE: Final = "<<"
+# An escape may make a colon out of what is none in the file, and Helm does not know the last of these.
+_ESCAPES: Final = ("\\x3", "\\u003", "\\U", "\\/")
 # The reader may stop in front of what it does not understand: then it does not find this one key more.
 _END: Final = "end-of-document:\n"
 _OTHER_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff")
 # No word begins so, but the fast reader takes some between brackets.
 _NO_BEGINNING: Final = frozenset(":|>%@`")
 _LONGEST: Final = 3
+_QUOTES: Final = ("", "'", '"')
 # What may stand around a word without quotes.
 _BEFORE: Final = frozenset(" \n\t-:,[{")
 _IN_FRONT: Final = _BEFORE | {"+"}
@@ -59,6 +51,10 @@ _EXACT: Final = 2**53
 _MAX_DEPTH: Final = 60
 # Of more different numbers each is not looked for.
 _MANY: Final = 200
+
+
+# Keys that need no second look; most keys of a stream stand in it many times.
+_plain_keys: set[str] = set()
 
 
 class _OddError(Exception):
@@ -93,7 +89,7 @@ def _is_deep(text: str) -> bool:
 
 
 def _marks(text: str) -> int:
-    return text.count("- ") + text.count("-  ") + text.count("? ")
+    return text.count("- ") + text.count("? ")
 
 
 def load(data: bytes) -> dict[str, Any] | None:
@@ -182,11 +178,10 @@ def _texts(value: Plain) -> Iterator[str]:
 
 
 def _is_odd(text: str) -> bool:
-    if any(sign in text and _begins_word(text, sign, no) for sign, no in _BEGINNINGS.items()):
+    if any(sign in text and _begins_word(text, sign, no) for sign, no in _BEGINNINGS.items()) or _has_mark(text):
         return True
-    for sign, marks in _INDICATORS:
-        if sign in text and any(mark in text for mark in marks):
-            return True
+    if "\\" in text and any(escape in text for escape in _ESCAPES):
+        return True
     if text.isascii():
         return "\r" in text
     return "\r" in text or any(mark in text for mark in _OTHER_LINE_ENDS) or _has_controls(text)
@@ -201,6 +196,16 @@ def _begins_word(text: str, sign: str, no: str) -> bool:
     return False
 
 
+def _has_mark(text: str) -> bool:
+    """Say whether a key may stand behind a question mark, and need no colon."""
+    at = text.find("?")
+    while at >= 0:
+        if (at == 0 or text[at - 1] in _BEFORE) and text[at + 1 : at + 2] in " \n":
+            return True
+        at = text.find("?", at + 1)
+    return False
+
+
 def _has_controls(text: str) -> bool:
     """Say whether a character of the second block of controls is there."""
     return any(chr(code) in text for code in range(0x80, 0xA0))
@@ -211,8 +216,9 @@ def _may_be_octal(number: int, text: str) -> bool:
     digits = f"0{abs(number)}"
     at = text.find(digits)
     while at >= 0:
+        end = at + len(digits)
         before = text[:at].rstrip("0")[-1:] if text[at - 1 : at] == "0" else text[at - 1 : at]
-        if not before or before in _IN_FRONT:
+        if (not before or before in _IN_FRONT) and (end == len(text) or text[end] in _BEHIND):
             return True
         at = text.find(digits, at + 1)
     return False
@@ -223,8 +229,8 @@ def _is_different(found: str | int | tuple[str], text: str) -> bool:
     if isinstance(found, int):
         return _may_be_octal(found, text)
     if isinstance(found, tuple):
-        # In braces a key may have no colon, which would make good for one that stands twice.
-        return "{" in text and not any(f"{found[0]}{quote}:" in text for quote in ("", "'", '"'))
+        # In braces a key may have no colon, which would make good for one that stands twice, or nothing behind it.
+        return "{" in text and not any(f"{found[0]}{quote}:{end}" in text for quote in _QUOTES for end in " \n")
     return _is_bare(found, text)
 
 
@@ -265,15 +271,24 @@ def _count_map(tree: dict[str, Any], odd: Odd, depth: int) -> int:
             odd.add((key,))
         elif kind is not bool:
             _number(value, odd)
-        if type(key) is not str:
-            raise _OddError
-        if " " in key:
-            # Between brackets a key may have been put together from two lines, which Helm refuses.
-            odd.add(key)
-        found += key.count(":")
-        if len(key) <= _LONGEST or key[0] in _SUSPECT or "?" in key:
-            _collect(key, odd)
+        if key not in _plain_keys:
+            found += _key(key, odd)
     return found
+
+
+def _key(key: Plain, odd: Odd) -> int:
+    """Return the colons in a key; raise _OddError for one that is no text."""
+    if type(key) is not str:
+        raise _OddError
+    before = len(odd)
+    if " " in key or key == _MERGE:
+        # Between brackets a key may have been put together from two lines, which Helm refuses.
+        odd.add(key)
+    if len(key) <= _LONGEST or key[0] in _SUSPECT or "?" in key:
+        _collect(key, odd)
+    if len(odd) == before and ":" not in key and len(key) > _LONGEST:
+        _plain_keys.add(key)
+    return key.count(":")
 
 
 def _count_list(items: list[Plain], odd: Odd, depth: int) -> int:
