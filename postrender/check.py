@@ -6,6 +6,7 @@ from postrender import pods
 from postrender.finding import Finding
 from postrender.judge import judge
 from postrender.location import Location
+from postrender.progress import Progress
 from postrender.rules import Item, Manifests
 from postrender.rules.objects import asked
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from postrender.documents import Document
     from postrender.kinds import Kinds
     from postrender.pods import Path
+    from postrender.rules import Rule
     from postrender.wiring import Wiring
 
     Checked = tuple[Finding, Document, Path]
@@ -44,7 +46,7 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
 
     manifests = Manifests(items, [document.text for document in documents], wiring, name, kinds)
     found = []
-    for rule, hit in judge(manifests, asked(manifests)):
+    for rule, hit in judge(manifests, _one_by_one([*asked(manifests)])):
         document = documents[hit.document]
         at = (
             Location(document.file, document.line + hit.line, hit.col)
@@ -54,6 +56,13 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
         finding = Finding(rule.id, at, hit.what, rule.why, rule.fix, severity=rule.severity, secret=hit.secret)
         found.append((finding, document, () if hit.line else hit.path))
     return sorted(_once(found), key=lambda each: each[0].key())
+
+
+def _one_by_one(rules: Sequence[Rule]) -> Iterator[Rule]:
+    progress = Progress("rules")
+    for number, rule in enumerate(rules, 1):
+        yield rule
+        progress.step(number, len(rules))
 
 
 def _once(found: Sequence[Checked]) -> Iterator[Checked]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from postrender import helm, refusals, report
+from postrender import helm, refusals
 from postrender.check import checked
 from postrender.documents import read
 from postrender.errors import RenderError
 from postrender.origin import Origins, identity
+from postrender.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _name(layer: str) -> str:
 def _move(checked: Sequence[Checked], origins: Origins) -> None:
     """Put findings about rendered objects at the lines of the values that they come from, where there are any."""
     places = [(identity(document.plain), path) for _, document, path in checked]
-    found = origins.of([*dict.fromkeys(places)], report.progress)
+    found = origins.of([*dict.fromkeys(places)], Progress("values").step)
     for (finding, _, _), place in zip(checked, places, strict=True):
         if place in found:
             at, key = found[place]

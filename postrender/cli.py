@@ -165,13 +165,14 @@ def _dead_values(argv: list[str]) -> int:
     if options.has("help"):
         sys.stdout.write(usage.DEAD_HELP)
         return EXIT_CLEAN
-    from postrender import deadvalues, helm, report
+    from postrender import deadvalues, helm
+    from postrender.progress import Progress
 
     if len(options.words) != 1:
         raise UsageError(f"{options.command}: one chart is needed", fix="grpo dead-values CHART -f FILE …")
     form = options.choice("format", ("text", "json"))
     with helm.choose(options.last("helm")) as engine:
-        result = deadvalues.find(engine, options.words[0], options.all("values"), progress=report.progress)
+        result = deadvalues.find(engine, options.words[0], options.all("values"), progress=Progress("values").step)
         sys.stderr.write(f"rendered with {engine.name}\n")
     sys.stdout.write(deadvalues.as_json(result) if form == "json" else deadvalues.as_text(result))
     return EXIT_FINDINGS if result.nothing else EXIT_CLEAN

@@ -8,6 +8,7 @@ import sys
 from postrender import paths, stream, textio, yamlfast
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
+from postrender.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +75,17 @@ def _below(node: Node, part: str | int) -> Node | None:
 
 def read(texts: Stream) -> list[Document]:
     """Read texts by their names; raise InputError with the place of what is no Kubernetes object."""
-    return [document for file, data in texts.items() for document in _documents(file, data)]
+    found = []
+    progress, size, done = Progress("bytes"), sum(map(len, texts.values())), 0
+    try:
+        for file, data in texts.items():
+            for document in _documents(file, data):
+                found.append(document)
+                done += len(document.text)
+                progress.step(done, size)
+    finally:
+        progress.end()
+    return found
 
 
 def _documents(file: str, data: bytes) -> Iterator[Document]:

@@ -16,19 +16,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "github", "sarif", "junit")
 # What these find is told by the findings themselves; the other domains have rules with a page.
 _WITHOUT_PAGE = ("values/", "checks/")
-_BAR = 30
 _lines: dict[str, list[str]] = {}
-
-
-def progress(done: int, of: int) -> None:
-    """Show a person how far a long command is, and take the line away at the end; a log gets nothing."""
-    import os
-    import sys
-
-    if sys.stderr.isatty() and "CI" not in os.environ:
-        bar = "#" * (_BAR * done // of)
-        sys.stderr.write(f"\r[{bar:<{_BAR}}] {done} of {of} values" if done < of else "\r\033[K")
-        sys.stderr.flush()
 
 
 def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
