@@ -236,7 +236,8 @@ def _is_different(found: str | int | tuple[str], text: str) -> bool:
 
 def _is_bare(word: str, text: str) -> bool:
     """Say whether a word may stand without quotes somewhere, or stands nowhere as it is."""
-    if word not in DISPUTED and word[0] not in _SIGNS and "[" not in text and "{" not in text:
+    in_brackets = word not in DISPUTED and word[0] not in _SIGNS and word != _MERGE
+    if in_brackets and "[" not in text and "{" not in text:
         return False
     at = text.find(word)
     if at < 0:
