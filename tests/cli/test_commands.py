@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender import __version__, cli
+from postrender import __version__, cli, progress
 from postrender.stack import Stack
 from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files
 from tests.postrender.test_tokens import EXAMPLES
@@ -408,10 +408,13 @@ def test_a_person_sees_how_far_dead_values_is_and_a_log_does_not(
     monkeypatch.delenv("CI", raising=False)
     if ci:
         monkeypatch.setenv("CI", "true")
+    # It takes no two seconds.
+    monkeypatch.setattr(progress, "_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "_BETWEEN_SECONDS", 0.0)
     terminal = Terminal()
     monkeypatch.setattr("sys.stderr", terminal)
     code, out, _ = grpo("dead-values", str(chart))
-    shown = f"\r[{'#' * 15:<30}] 1 of 2 values\r\033[K"
+    shown = f"\r[{'#' * 15:<30}]  50 % of 2 values\r\033[K"
     assert terminal.getvalue().startswith("rendered" if ci else shown)
     assert (code, out.splitlines()[-1]) == (1, "2 of 2 values move nothing with these files")
 
