@@ -41,7 +41,7 @@ _LONGEST: Final = 3
 _QUOTES: Final = ("", "'", '"')
 # What may stand around a word without quotes.
 _BEFORE: Final = frozenset(" \n\t-:,[{")
-_IN_FRONT: Final = _BEFORE | {"+"}
+_LONGEST_NUMBER: Final = 100
 _BEHIND: Final = frozenset(" \n\t:,]}")
 _SIGNS: Final = frozenset("+-.0123456789")
 _SUSPECT: Final = _SIGNS | _NO_BEGINNING | frozenset(" \n\t")
@@ -217,8 +217,10 @@ def _may_be_octal(number: int, text: str) -> bool:
     at = text.find(digits)
     while at >= 0:
         end = at + len(digits)
-        before = text[:at].rstrip("0")[-1:] if text[at - 1 : at] == "0" else text[at - 1 : at]
-        if (not before or before in _IN_FRONT) and (end == len(text) or text[end] in _BEHIND):
+        # More zeros and a sign may stand in front; behind the e of 1e-08 they do not begin a number.
+        before = text[max(0, at - _LONGEST_NUMBER) : at].rstrip("0")
+        before = before.removesuffix("-").removesuffix("+")
+        if (not before or before[-1] in _BEFORE) and (end == len(text) or text[end] in _BEHIND):
             return True
         at = text.find(digits, at + 1)
     return False
