@@ -9,7 +9,9 @@ knows all rules and the places.
 
 from __future__ import annotations
 
+from postrender import yamltext
 from postrender.words import DISPUTED
+from postrender.yamltext import MERGE, SIGNS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,24 +29,12 @@ _LONG: Final = 1000
 _CONTROL = bytes({*range(32), 127} - {9, 10, 13})
 # Helm writes this above what it has rendered.
 _SOURCE: Final = "# Source: "
-# Anchors, aliases and tags begin a word so; what follows here begins none of them.
-_BEGINNINGS: Final = {"&": " \n&", "*": " \n\"'/", "!": "="}
-_MERGE: Final = "<<"
-# An escape may make a colon out of what is none in the file, and Helm does not know the last of these.
-_ESCAPES: Final = ("\\x3", "\\u003", "\\U", "\\/")
 # The reader may stop in front of what it does not understand: then it does not find this one key more.
 _END: Final = "end-of-document:\n"
-_OTHER_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff")
 # No word begins so, but the fast reader takes some between brackets.
 _NO_BEGINNING: Final = frozenset(":|>%@`")
 _LONGEST: Final = 3
-_QUOTES: Final = ("", "'", '"')
-# What may stand around a word without quotes.
-_BEFORE: Final = frozenset(" \n\t-:,[{")
-_LONGEST_NUMBER: Final = 100
-_BEHIND: Final = frozenset(" \n\t:,]}")
-_SIGNS: Final = frozenset("+-.0123456789")
-_SUSPECT: Final = _SIGNS | _NO_BEGINNING | frozenset(" \n\t")
+_SUSPECT: Final = SIGNS | _NO_BEGINNING | frozenset(" \n\t")
 _BASES: Final = frozenset("xXbBoO")
 # Helm and Kubernetes keep numbers as 64-bit floats.
 _EXACT: Final = 2**53
@@ -66,7 +56,7 @@ def parse(text: str) -> Plain:
 
     Words that YAML 1.1 reads differently stay text, and of two equal keys the last one counts.
     """
-    if "\n..." in text or "\n%" in text or text[:1] in ("%", "?", "\ufeff") or _is_deep(text):
+    if "\n..." in text or "\n%" in text or text.startswith(("%", "?", "...", "\ufeff")) or _is_deep(text):
         raise ValueError("not for this reader")
     data = text.encode("utf-8")
     if len(data.translate(None, _CONTROL)) != len(data):
@@ -105,7 +95,7 @@ def load(data: bytes) -> dict[str, Any] | None:
 
 def read(text: str) -> dict[str, Any] | None:
     """Return the object of one document, or None where another reader is needed."""
-    if _is_odd(text) or not text.endswith("\n"):
+    if yamltext.is_odd(text) or not text.endswith("\n"):
         return None
     try:
         tree = parse(text + _END)
@@ -122,8 +112,8 @@ def read(text: str) -> dict[str, Any] | None:
 
 def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
     """Say whether the text has colons, tabs or brackets over more lines than one that are in no text of the tree."""
-    open_lines = _open_lines(text)
-    if open_lines and open_lines != sum(map(_open_lines, _texts(tree))):
+    open_lines = yamltext.open_lines(text)
+    if open_lines and open_lines != sum(map(yamltext.open_lines, _texts(tree))):
         # The fast reader does not mind how the next lines are indented.
         return True
     if "\t" in text and text.count("\t") != sum(each.count("\t") for each in _texts(tree)):
@@ -132,36 +122,7 @@ def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
     if excess == text.startswith((_SOURCE, f"---\n{_SOURCE}")):
         return False
     # A line that looks like a comment may be one of a text.
-    return any("#" in each and ":" in each for each in _texts(tree)) or excess != _in_comments(text)
-
-
-def _open_lines(text: str) -> int:
-    """Count the lines with brackets that are not closed in them."""
-    found, end = 0, 0
-    curly, square = text.find("{"), text.find("[")
-    while curly >= 0 or square >= 0:
-        start = square if curly < 0 else curly if square < 0 else min(curly, square)
-        end = text.find("\n", start)
-        line = text[start : end if end >= 0 else len(text)]
-        found += line.count("{") + line.count("[") > line.count("}") + line.count("]")
-        if end < 0:
-            break
-        # Each sign is looked for once, however far away it is.
-        curly = text.find("{", end) if 0 <= curly < end else curly
-        square = text.find("[", end) if 0 <= square < end else square
-    return found
-
-
-def _in_comments(text: str) -> int:
-    """Count the colons in comments; raise _OddError where a comment sign may be in quotes."""
-    found = 0
-    for line in text.split("\n"):
-        before, sign, comment = f" {line}".partition(" #")
-        if sign:
-            if before.count("'") % 2 or before.count('"') % 2:
-                raise _OddError
-            found += comment.count(":")
-    return found
+    return any("#" in each and ":" in each for each in _texts(tree)) or excess != yamltext.colons_in_comments(text)
 
 
 def _texts(value: Plain) -> Iterator[str]:
@@ -177,79 +138,13 @@ def _texts(value: Plain) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _is_odd(text: str) -> bool:
-    if any(sign in text and _begins_word(text, sign, no) for sign, no in _BEGINNINGS.items()) or _has_mark(text):
-        return True
-    if "\\" in text and any(escape in text for escape in _ESCAPES):
-        return True
-    if text.isascii():
-        return "\r" in text
-    return "\r" in text or any(mark in text for mark in _OTHER_LINE_ENDS) or _has_controls(text)
-
-
-def _begins_word(text: str, sign: str, no: str) -> bool:
-    at = text.find(sign)
-    while at >= 0:
-        if (at == 0 or text[at - 1] in _BEFORE) and text[at + 1 : at + 2] not in no:
-            return True
-        at = text.find(sign, at + 1)
-    return False
-
-
-def _has_mark(text: str) -> bool:
-    """Say whether a key may stand behind a question mark, and need no colon."""
-    at = text.find("?")
-    while at >= 0:
-        if (at == 0 or text[at - 1] in _BEFORE) and text[at + 1 : at + 2] in " \n":
-            return True
-        at = text.find("?", at + 1)
-    return False
-
-
-def _has_controls(text: str) -> bool:
-    """Say whether a character of the second block of controls is there."""
-    return any(chr(code) in text for code in range(0x80, 0xA0))
-
-
-def _may_be_octal(number: int, text: str) -> bool:
-    """Say whether a number may stand somewhere with a zero in front, which makes it octal to one reader."""
-    digits = f"0{abs(number)}"
-    at = text.find(digits)
-    while at >= 0:
-        end = at + len(digits)
-        # More zeros and a sign may stand in front; behind the e of 1e-08 they do not begin a number.
-        before = text[max(0, at - _LONGEST_NUMBER) : at].rstrip("0")
-        before = before.removesuffix("-").removesuffix("+")
-        if (not before or before[-1] in _BEFORE) and (end == len(text) or text[end] in _BEHIND):
-            return True
-        at = text.find(digits, at + 1)
-    return False
-
-
 def _is_different(found: str | int | tuple[str], text: str) -> bool:
     """Say whether what was found may be something else to other readers."""
     if isinstance(found, int):
-        return _may_be_octal(found, text)
+        return yamltext.may_be_octal(found, text)
     if isinstance(found, tuple):
-        # In braces a key may have no colon, which would make good for one that stands twice, or nothing behind it.
-        return "{" in text and not any(f"{found[0]}{quote}:{end}" in text for quote in _QUOTES for end in " \n")
-    return _is_bare(found, text)
-
-
-def _is_bare(word: str, text: str) -> bool:
-    """Say whether a word may stand without quotes somewhere, or stands nowhere as it is."""
-    in_brackets = word not in DISPUTED and word[0] not in _SIGNS and word != _MERGE
-    if in_brackets and "[" not in text and "{" not in text:
-        return False
-    at = text.find(word)
-    if at < 0:
-        return True
-    while at >= 0:
-        end = at + len(word)
-        if (at == 0 or text[at - 1] in _BEFORE) and (end == len(text) or text[end] in _BEHIND):
-            return True
-        at = text.find(word, end)
-    return False
+        return yamltext.may_lack_colon(found[0], text)
+    return yamltext.may_be_bare(found, text)
 
 
 def _count_map(tree: dict[str, Any], odd: Odd, depth: int) -> int:
@@ -283,13 +178,12 @@ def _key(key: Plain, odd: Odd) -> int:
     """Return the colons in a key; raise _OddError for one that is no text."""
     if type(key) is not str:
         raise _OddError
-    before = len(odd)
-    if " " in key or key == _MERGE:
+    if " " in key or key == MERGE:
         # Between brackets a key may have been put together from two lines, which Helm refuses.
         odd.add(key)
     if len(key) <= _LONGEST or key[0] in _SUSPECT or "?" in key:
         _collect(key, odd)
-    if len(odd) == before and ":" not in key and len(key) > _LONGEST:
+    elif " " not in key and ":" not in key:
         _plain_keys.add(key)
     return key.count(":")
 
@@ -326,7 +220,7 @@ def _collect(value: str, odd: Odd) -> None:
     elif value.isspace() and "\n" in value:
         # How many empty lines does a block text have that has nothing else?
         raise _OddError
-    elif value[:1] in _SIGNS and value and ("_" in value or not _BASES.isdisjoint(value[1:3])):
+    elif value[:1] in SIGNS and value and ("_" in value or not _BASES.isdisjoint(value[1:3])):
         from postrender import scalars
 
         if scalars.number(value) is not None:

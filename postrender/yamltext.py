@@ -1,0 +1,149 @@
+"""What stands in a text of YAML that its readers may take for different things, found without reading it."""
+
+from __future__ import annotations
+
+from postrender.words import DISPUTED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+MERGE: Final = "<<"
+SIGNS: Final = frozenset("+-.0123456789")
+# Anchors, aliases and tags begin a word so; what follows here begins none of them.
+_BEGINNINGS: Final = {"&": ("& ", "&\n", "&& ", "&&\n"), "*": ("* ", "*\n", '*"', "*'", "*/"), "!": ("!=",)}
+# An escape may make a colon out of what is none in the file, and Helm does not know the last of these.
+_ESCAPES: Final = ("\\x3", "\\u003", "\\U", "\\/")
+# Escapes that write any letter.
+_LETTERS: Final = ("\\x", "\\u", "\\U")
+_OTHER_LINE_ENDS: Final = "\x85\u2028\u2029\ufeff\ufffe\uffff"
+# One reader takes these away at the ends of a word.
+_OTHER_SPACES: Final = "\xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+_CONTROLS: Final = "".join(map(chr, range(0x80, 0xA0)))
+_NOT_PLAIN: Final = _OTHER_LINE_ENDS + _OTHER_SPACES + _CONTROLS
+_QUOTES: Final = "'\""
+# What may stand around a word without quotes.
+_BEFORE: Final = frozenset(" \n\t-:,[{")
+_BEHIND: Final = frozenset(" \n\t:,]}")
+_LONGEST_NUMBER: Final = 100
+
+
+def is_odd(text: str) -> bool:
+    """Say whether there are anchors, tags, odd escapes, odd characters, or block texts that begin with a tab."""
+    if any(sign in text and _begins_word(text, sign, no) for sign, no in _BEGINNINGS.items()) or _has_mark(text):
+        return True
+    if "\\" in text and any(escape in text for escape in _ESCAPES):
+        return True
+    if "\r" in text or ("\t" in text and _begins_with_tab(text)):
+        return True
+    return not text.isascii() and any(character in text for character in _NOT_PLAIN)
+
+
+def _begins_word(text: str, sign: str, no: tuple[str, ...]) -> bool:
+    at = text.find(sign)
+    while at >= 0:
+        if (at == 0 or text[at - 1] in _BEFORE) and not text.startswith(no, at):
+            return True
+        # The second of two is none that begins a word.
+        at = text.find(sign, at + (2 if text.startswith(sign, at + 1) else 1))
+    return False
+
+
+def _has_mark(text: str) -> bool:
+    """Say whether a key may stand behind a question mark, and need no colon."""
+    at = text.find("?")
+    while at >= 0:
+        if (at == 0 or text[at - 1] in _BEFORE) and text[at + 1 : at + 2] in " \n":
+            return True
+        at = text.find("?", at + 1)
+    return False
+
+
+def _begins_with_tab(text: str) -> bool:
+    """Say whether a tab stands at the beginning of a line below one that ends as the head of a block text does."""
+    at = text.find("\t")
+    while at >= 0:
+        start = text.rfind("\n", 0, at) + 1
+        if not text[start:at].strip(" ") and text[:start].rstrip(" \n")[-1:] in ("|", ">", "-", "+", *"123456789"):
+            return True
+        end = text.find("\n", at)
+        at = text.find("\t", end) if end >= 0 else -1
+    return False
+
+
+def open_lines(text: str) -> int:
+    """Count the lines with brackets that are not closed in them."""
+    found, end = 0, 0
+    curly, square = text.find("{"), text.find("[")
+    while curly >= 0 or square >= 0:
+        start = square if curly < 0 else curly if square < 0 else min(curly, square)
+        end = text.find("\n", start)
+        line = text[start : end if end >= 0 else len(text)]
+        found += line.count("{") + line.count("[") > line.count("}") + line.count("]")
+        if end < 0:
+            break
+        # Each sign is looked for once, however far away it is.
+        curly = text.find("{", end) if 0 <= curly < end else curly
+        square = text.find("[", end) if 0 <= square < end else square
+    return found
+
+
+def colons_in_comments(text: str) -> int:
+    """Count the colons in comments; raise ValueError where a comment sign may be in quotes."""
+    found = 0
+    for line in text.split("\n"):
+        before, sign, comment = f" {line}".partition(" #")
+        if sign:
+            if before.count("'") % 2 or before.count('"') % 2:
+                raise ValueError(line)
+            found += comment.count(":")
+    return found
+
+
+def may_be_octal(number: int, text: str) -> bool:
+    """Say whether a number may stand somewhere with a zero in front, which makes it octal to one reader."""
+    digits = f"0{abs(number)}"
+    at = text.find(digits)
+    while at >= 0:
+        end = at + len(digits)
+        # More zeros and a sign may stand in front; behind the e of 1e-08 they do not begin a number.
+        before = text[max(0, at - _LONGEST_NUMBER) : at].rstrip("0")
+        before = before.removesuffix("-").removesuffix("+")
+        if (not before or before[-1] in _BEFORE) and (end == len(text) or text[end] in _BEHIND):
+            return True
+        at = text.find(digits, at + 1)
+    return False
+
+
+def may_be_bare(word: str, text: str) -> bool:
+    """Say whether a word may stand without quotes somewhere, or stands nowhere as it is."""
+    in_brackets = word not in DISPUTED and word[0] not in SIGNS and word != MERGE
+    if in_brackets and "[" not in text and "{" not in text:
+        return False
+    at = text.find(word)
+    if at < 0:
+        return True
+    while at >= 0:
+        end = at + len(word)
+        if (at == 0 or text[at - 1] in _BEFORE) and (end == len(text) or text[end] in _BEHIND):
+            return True
+        at = text.find(word, end)
+    return False
+
+
+def may_lack_colon(key: str, text: str) -> bool:
+    """Say whether a key may stand in brackets without a colon, which would make good for one that stands twice."""
+    if "{" not in text and "[" not in text:
+        return False
+    at = text.find(key)
+    if at < 0 or not key or any(escape in text for escape in _LETTERS):
+        return True
+    while at >= 0:
+        end = at + len(key)
+        end += text[end : end + 1] in _QUOTES and end < len(text)
+        behind = text[end : end + _LONGEST_NUMBER].lstrip(" \n\t")
+        # Behind a colon that nothing follows the readers differ too.
+        if behind[:1] in (",", "}", "#", "") or behind[:2] in (":,", ":}", ":]"):
+            return True
+        at = text.find(key, at + 1)
+    return False
