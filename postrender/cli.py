@@ -265,7 +265,7 @@ def _complain(error: GrpoError) -> None:
     place = f"{error.at}: " if error.at else ""
     fix = f"  fix: {error.fix}\n" if error.fix else ""
     try:
-        source = report.excerpt(error.at) if error.at else ""
+        source = report.excerpt(error.at) if error.at and not error.secret else ""
         text = tokens.mask(f"{place}{error.message}\n{source}{fix}")
     except InstallationError as damage:
         # Without the list of shapes nothing that came from a file may be shown.

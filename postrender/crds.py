@@ -5,6 +5,7 @@ from __future__ import annotations
 from postrender import pods
 from postrender.documents import read, streams
 from postrender.errors import InputError
+from postrender.location import Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def add_from(kinds: Kinds, documents: Iterable[Document], only: set[str] | None 
                 found += 1
                 for kind, schema in _versions(item):
                     if only is None or kind in only:
-                        kinds.add(kind, _definition(kind, schema))
+                        kinds.add(kind, _definition(kind, schema), Location(document.file, document.line + 1))
     return found
 
 
@@ -97,15 +98,19 @@ def closed(schema: Plain, *, value: bool = True) -> dict[str, Any]:
         out["type"] = ["integer", "string"]
     properties = pods.mapping(schema.get("properties"))
     if properties:
-        needed = pods.sequence(schema.get("required"))
+        # The API server writes defaults before it looks at what is missing.
+        needed = [key for key in pods.sequence(schema.get("required")) if not _has_default(properties.get(key))]
+        if "required" in out:
+            out["required"] = needed
         out["properties"] = {
             key: _optional(closed(each, value=value), each, needed=key in needed) for key, each in properties.items()
         }
     if value and schema.get("x-kubernetes-embedded-resource"):
         out["properties"] = {**_OBJECT, **out.get("properties", {})}
-    for key in ("items", "not"):
-        if isinstance(schema.get(key), dict):
-            out[key] = closed(schema[key], value=value and key == "items")
+    if isinstance(schema.get("items"), dict):
+        out["items"] = _optional(closed(schema["items"], value=value), schema["items"], needed=True)
+    if isinstance(schema.get("not"), dict):
+        out["not"] = closed(schema["not"], value=False)
     for key in _COMBINED:
         if isinstance(schema.get(key), list) and not schema.get("x-kubernetes-int-or-string"):
             out[key] = [closed(each, value=False) for each in schema[key]]
@@ -115,14 +120,25 @@ def closed(schema: Plain, *, value: bool = True) -> dict[str, Any]:
     elif value and more is None and schema.get("type") == "object":
         # The API server drops every other field, and all of them where no field is named.
         out.setdefault("additionalProperties", bool(schema.get("x-kubernetes-preserve-unknown-fields")))
+        # Without it the validator does not say which fields are too many.
+        out.setdefault("properties", {})
     return out
+
+
+def _has_default(schema: Plain) -> bool:
+    return "default" in pods.mapping(schema)
 
 
 def _optional(out: dict[str, Any], schema: Plain, *, needed: bool) -> dict[str, Any]:
-    if isinstance(out.get("type"), str) and (not needed or pods.mapping(schema).get("nullable")):
+    """Return a schema that takes null where the API server does."""
+    if needed and not pods.mapping(schema).get("nullable"):
+        return out
+    if isinstance(out.get("type"), str):
         out["type"] = [out["type"], "null"]
     elif isinstance(out.get("type"), list):
         out["type"] = [*out["type"], "null"]
-    if isinstance(out.get("enum"), list) and "null" in out.get("type", ()):
+    if isinstance(out.get("enum"), list):
         out["enum"] = [*out["enum"], None]
-    return out
+    combined = {key: out.pop(key) for key in (*_COMBINED, "not") if key in out}
+    # What must be one of several is not said of a null.
+    return {**out, "if": {"not": {"type": "null"}}, "then": combined} if combined else out

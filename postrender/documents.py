@@ -109,16 +109,27 @@ def _with_places(file: str, data: bytes, line: int, text: str) -> Iterator[Docum
 
     try:
         roots = [root for root in yamlio.parse(text.encode("utf-8"), file) if root.value is not None]
-    except InputError:
-        # Once more as a whole: then all lines of the message are lines of the file.
-        yamlio.parse(data, file)
-        raise
+    except InputError as error:
+        raise _of_file(error, data, file, text) from error
     for number, root in enumerate(roots):
         at = Location(file, line + root.at.line, root.at.col)
         if number:
             raise InputError("two documents without a --- line between them", at=at, fix="write --- above this one")
         _refuse_other_than_object(root, at)
         yield Document(file, line, text, root.plain(), root)
+
+
+def _of_file(error: InputError, data: bytes, file: str, text: str) -> InputError:
+    """Return what is wrong with a document as an error of its file."""
+    from postrender import yamlio
+
+    try:
+        # Once more as a whole: then all lines of the message are lines of the file.
+        yamlio.parse(data, file)
+    except InputError as whole:
+        error = whole
+    error.secret = "Secret" in text
+    return error
 
 
 def _refuse_other_than_object(root: Node, at: Location) -> None:

@@ -27,6 +27,8 @@ class GrpoError(Exception):
         self.message = message
         self.at = at
         self.fix = fix
+        # The line at the place may hold a secret, and is not shown.
+        self.secret = False
 
     def __str__(self) -> str:
         place = f"{self.at}: " if self.at else ""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
+    from postrender.location import Location
     from postrender.plain import Foreign, Plain
     from postrender.violations import Violation
 
@@ -57,7 +58,7 @@ def _index(name: str) -> Index:
 class Kinds:
     """Hold the schemas of one version of Kubernetes 1, of Ray's and GKE's kinds, and of those that are added."""
 
-    __slots__ = ("_compiled", "_custom", "_definitions", "_known", "_kubernetes", "_own", "version")
+    __slots__ = ("_compiled", "_custom", "_definitions", "_known", "_kubernetes", "_origins", "_own", "version")
 
     def __init__(self, version: int = DEFAULT) -> None:
         self.version = version
@@ -65,12 +66,17 @@ class Kinds:
         self._custom = _index(_CUSTOM)
         self._definitions: dict[str, dict[str, Any]] = {}
         self._own: dict[str, dict[str, Any]] = {}
+        self._origins: dict[str, Location | None] = {}
         self._known: dict[str, bool] = {}
         self._compiled: dict[tuple[str, ...], Foreign] = {}
 
-    def add(self, kind: str, definition: dict[str, Any]) -> None:
-        """Take the schema of one more kind, or another one for a kind that is known: `ray.io/v1/RayCluster`."""
+    def add(self, kind: str, definition: dict[str, Any], at: Location | None = None) -> None:
+        """Take the schema of one more kind, or another one for a kind that is known: `ray.io/v1/RayCluster`.
+
+        `at` is where its definition stands.
+        """
         name = f"added.{kind.replace('/', '.')}"
+        self._origins[kind] = at
         self._compiled.clear()
         self._known.clear()
         self._own[kind] = {"definition": name, "name": "subdomain", "required": []}
@@ -181,7 +187,8 @@ class Kinds:
                 compiled(self._whole([self._judged(kind)]))
             except ValueError as reason:
                 what = str(reason).partition("\n")[0]
-                return InputError(f"the definition of {kind} is no schema: {what}", fix="correct it, or leave it out")
+                message, fix = f"the definition of {kind} is no schema: {what}", "correct it, or leave it out"
+                return InputError(message, at=self._origins[kind], fix=fix)
         return InstallationError(f"the schemas of kinds are damaged: {error}", fix="install grpo-charts again")
 
     def _violations(self, validator: Foreign, item: Plain) -> list[Violation]:

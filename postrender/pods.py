@@ -136,12 +136,15 @@ def excluded(spec: Mapping[str, Any]) -> set[str]:
 
 
 def objects(document: Plain, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the objects of a document with their paths: itself, or what a List holds."""
+    """Yield the objects of a document with their paths: itself, or what a List or a RoleBindingList holds."""
     if not isinstance(document, dict):
         return
-    if document.get("kind") in HOLDERS and isinstance(document.get("items"), list):
-        for at, item in enumerate(document["items"]):
-            yield from objects(item, (*path, "items", at))
+    kind, items = str(document.get("kind")), document.get("items")
+    if isinstance(items, list) and (kind in HOLDERS or kind.endswith("List")):
+        for at, item in enumerate(items):
+            # What the API server lists has the kind in the name of the list only, and nobody installs that.
+            if kind in HOLDERS or "kind" in mapping(item):
+                yield from objects(item, (*path, "items", at))
     else:
         yield path, document
 

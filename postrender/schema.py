@@ -88,8 +88,9 @@ def _validator_module() -> ModuleType:
 
 
 def compiled(schema: dict[str, Any]) -> Foreign:
-    """Return a validator for a draft-07 schema; raise ValueError where it is none."""
-    return _validator_module().Draft7Validator(schema)
+    """Return a validator for a draft-07 schema with patterns as Go reads them; raise ValueError where it is none."""
+    module = _validator_module()
+    return module.Draft7Validator(schema, pattern_options=module.RegexOptions())
 
 
 class Schema:

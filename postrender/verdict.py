@@ -47,7 +47,7 @@ class Wanted:
         told = list(findings)
         if self._form != "text" and not isinstance(error, (UsageError, InstallationError)):
             at, fix = error.at or Location(self._place), error.fix or "mend what it names"
-            told.append(Finding("checks/could-not-run", at, error.message, _NOTHING, fix))
+            told.append(Finding("checks/could-not-run", at, error.message, _NOTHING, fix, secret=error.secret))
         if told:
             self.deliver(told)
 

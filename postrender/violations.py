@@ -29,6 +29,9 @@ LIMITS: Final[Mapping[str, str]] = {
     "minItems": "{} entries or more",
     "maxItems": "{} entries or fewer",
 }
+_UNKNOWN: Final = "unknown field; correct its spelling or its place"
+# Of the values that there are, these stand for the default.
+_UNSAID: Final = (None, "")
 _FORMS: Final = ("anyOf", "oneOf")
 
 
@@ -83,8 +86,7 @@ def _of(error: Foreign, words: Mapping[str, str]) -> Iterator[Violation]:
     kind, value = error.kind.name, error.kind.value
     if kind == "additionalProperties":
         for name in value:
-            message = "unknown field; correct its spelling or its place"
-            yield Violation((*path, name), message, unknown=True)
+            yield Violation((*path, name), _UNKNOWN, unknown=True)
         return
     yield Violation(path, _message(kind, value, error.instance, words))
 
@@ -99,7 +101,7 @@ def _message(kind: str, value: Plain, instance: Plain, words: Mapping[str, str])
     if kind == "pattern":
         return f"expected {words.get(str(value), f'text that matches {value}')}"
     if kind == "enum" and isinstance(value, list):
-        return f"expected one of {', '.join(repr(v) for v in value if v is not None)}"
+        return f"expected one of {', '.join(repr(each) for each in value if each not in _UNSAID)}"
     if kind == "required":
         return f"{value!r} is missing"
     if kind == "not":

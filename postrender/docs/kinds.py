@@ -43,7 +43,7 @@ QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 LABEL_1035 = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-BASE64 = r"^[A-Za-z0-9+/\r\n]*={0,2}[\r\n]*$"
+BASE64 = r"^([A-Za-z0-9+/]{4}|[\r\n])*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?[\r\n]*$"
 # The descriptions are what a person reads when a pattern does not match.
 SHAPES: Mapping[str, Schema] = {
     "api.resource.Quantity": {
@@ -90,15 +90,16 @@ LABEL_VALUE: Schema = {
     "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
 }
 
-# What the API server checks and the OpenAPI document leaves out. `[]` is an item, `{}` an entry of a map.
+# What the API server checks and the OpenAPI document leaves out. `[]` is an item, `{}` an entry of a map. An empty
+# text is one of the values where the API server writes the default in its place.
 REFINEMENTS: Mapping[str, Schema] = {
-    "batch.v1.CronJobSpec concurrencyPolicy": {"enum": ["Allow", "Forbid", "Replace"]},
+    "batch.v1.CronJobSpec concurrencyPolicy": {"enum": ["", "Allow", "Forbid", "Replace"]},
     "batch.v1.JobSpec completionMode": {"enum": ["NonIndexed", "Indexed"]},
     "core.v1.Container": {"required": ["name", "image"]},
-    "core.v1.Container imagePullPolicy": {"enum": ["Always", "IfNotPresent", "Never"]},
+    "core.v1.Container imagePullPolicy": {"enum": ["", "Always", "IfNotPresent", "Never"]},
     "core.v1.Container name": {"$ref": "#/$defs/label"},
     "core.v1.ContainerPort containerPort": PORT,
-    "core.v1.ContainerPort protocol": {"enum": PROTOCOLS},
+    "core.v1.ContainerPort protocol": {"enum": ["", *PROTOCOLS]},
     "core.v1.EmptyDirVolumeSource medium": {"pattern": "^(Memory|HugePages(-.+)?)?$"},
     "core.v1.EnvVar name": {"minLength": 1, "pattern": "^[^=]+$"},
     "core.v1.HostPathVolumeSource path": {"minLength": 1},
@@ -109,15 +110,15 @@ REFINEMENTS: Mapping[str, Schema] = {
     "core.v1.PersistentVolumeClaimSpec accessModes []": {"enum": ACCESS_MODES},
     "core.v1.PersistentVolumeSpec": {"required": ["accessModes", "capacity"]},
     "core.v1.PersistentVolumeSpec accessModes []": {"enum": ACCESS_MODES},
-    "core.v1.PersistentVolumeSpec persistentVolumeReclaimPolicy": {"enum": ["Retain", "Delete", "Recycle"]},
+    "core.v1.PersistentVolumeSpec persistentVolumeReclaimPolicy": {"enum": ["", "Retain", "Delete", "Recycle"]},
     "core.v1.PodSpec containers": {"minItems": 1},
-    "core.v1.PodSpec dnsPolicy": {"enum": ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]},
+    "core.v1.PodSpec dnsPolicy": {"enum": ["", "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]},
     "core.v1.PodSpec preemptionPolicy": {"enum": ["Never", "PreemptLowerPriority"]},
-    "core.v1.PodSpec restartPolicy": {"enum": RESTART},
+    "core.v1.PodSpec restartPolicy": {"enum": ["", *RESTART]},
     "core.v1.Secret data {}": {"description": "base64 text; plain text stands in stringData", "pattern": BASE64},
     "core.v1.ServicePort port": PORT,
-    "core.v1.ServicePort protocol": {"enum": PROTOCOLS},
-    "core.v1.ServiceSpec type": {"enum": ["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]},
+    "core.v1.ServicePort protocol": {"enum": ["", *PROTOCOLS]},
+    "core.v1.ServiceSpec type": {"enum": ["", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]},
     "core.v1.Toleration effect": {"enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]},
     "core.v1.Toleration operator": {"enum": ["", "Exists", "Equal"]},
     "core.v1.TopologySpreadConstraint whenUnsatisfiable": {"enum": ["DoNotSchedule", "ScheduleAnyway"]},

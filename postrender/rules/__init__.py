@@ -5,9 +5,12 @@ A rule's `check` gets all objects at once and yields what it found; it knows not
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from postrender import machines
 from postrender.finding import ERROR, INFO, WARNING
-from postrender.pods import accelerators
+from postrender.pods import accelerators, mapping
+from postrender.tokens import names_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from postrender.kinds import Kinds
     from postrender.machines import Machine
+    from postrender.plain import Plain
     from postrender.pods import Path, Pod
     from postrender.violations import Violation
     from postrender.wiring import Wiring
@@ -189,5 +193,23 @@ class Hit:
 
 
 def at(item: Item, path: Path, what: str, *, key: bool = False) -> Hit:
-    """Return a hit at a path below an object."""
-    return Hit(item.document, f"{item.title}: {what}", path=(*item.path, *path), key=key)
+    """Return a hit at a path below an object; its line is not shown where a secret may stand."""
+    secret = _is_secret(item.object, path)
+    return Hit(item.document, f"{item.title}: {what}", path=(*item.path, *path), secret=secret, key=key)
+
+
+def _is_secret(item: Plain, path: Path) -> bool:
+    """Say whether a path leads into what a Secret holds, or to a variable that is named as one for a secret is."""
+    if isinstance(item, dict) and item.get("kind") == "Secret" and path[:1] in (("data",), ("stringData",)):
+        return True
+    for part, below in pairwise(path):
+        item = _below(item, part)
+        if part == "env" and names_secret(str(mapping(_below(item, below)).get("name"))):
+            return True
+    return False
+
+
+def _below(item: Plain, part: str | int) -> Plain:
+    if isinstance(item, list):
+        return item[part] if isinstance(part, int) and part < len(item) else None
+    return mapping(item).get(str(part))

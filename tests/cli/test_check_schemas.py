@@ -15,6 +15,9 @@ from postrender import crds, kinds
 from postrender.documents import read
 from tests.conftest import ROOT
 
+_NO_SCHEMA = "crd.yaml, line 1: the definition of example.com/v1/Trainer is no schema"
+POD = "kind: Pod\nspec:\n  containers:\n  - name: a\n    image: example/a:1\n    env:\n"
+_EITHER = "fits none of the allowed forms: 'a' is missing; or 'b' is missing"
 TRAINER = """\
 apiVersion: example.com/v1
 kind: Trainer
@@ -42,7 +45,7 @@ spec:
           metadata: {type: object}
           spec:
             type: object
-            required: [gpus]
+            required: [gpus, replicas]
             properties:
               gpus: {type: integer, minimum: 1, maximum: 8}
               image: {type: string}
@@ -50,6 +53,14 @@ spec:
               retries: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}
               extra: {type: object, x-kubernetes-preserve-unknown-fields: true}
               labels: {type: object, additionalProperties: {type: string}}
+              replicas: {type: integer, default: 1}
+              nodes: {type: array, items: {type: string, nullable: true}}
+              either:
+                type: object
+                x-kubernetes-preserve-unknown-fields: true
+                oneOf: [{required: [a]}, {required: [b]}]
+              bare: {type: object}
+              name: {type: string, pattern: '^[[:alnum:]]+$'}
               pod: {type: object, x-kubernetes-embedded-resource: true, x-kubernetes-preserve-unknown-fields: true}
 """
 
@@ -126,7 +137,11 @@ def test_definitions_of_the_cluster_come_from_kubectl(tmp_path: Path) -> None:
         (TRAINER, 2, "no CustomResourceDefinition in it"),
         ("a: [", 2, "this is not YAML"),
         ("kind: CustomResourceDefinition\nspec: {versions: 7}\n", 0, ""),
-        (DEFINITION.replace("minimum: 1", "pattern: '(?<'").replace("type: integer,", "type: string,"), 2, "Trainer"),
+        (
+            DEFINITION.replace("minimum: 1", "pattern: '(?<'").replace("type: integer,", "type: string,"),
+            2,
+            _NO_SCHEMA,
+        ),
     ],
 )
 def test_bad_definitions_are_a_clear_error(content: str | None, code: int, words: str, tmp_path: Path) -> None:
@@ -149,6 +164,13 @@ def test_bad_definitions_are_a_clear_error(content: str | None, code: int, words
         ({"gpus": 1, "mode": "rest"}, ["spec.mode: expected one of 'train', 'eval'"]),
         ({"gpus": 1, "retries": 1.5}, ["spec.retries: expected integer or string, got number"]),
         ({"gpus": 1, "labels": {"a": 1}}, ["spec.labels.a: expected string, got integer"]),
+        ({"gpus": 1, "replicas": None, "nodes": [None, "a"], "either": None}, []),
+        (
+            {"gpus": 1, "either": {"c": 1}},
+            ["spec.either: fits none of the allowed forms: 'a' is missing; or 'b' is missing"],
+        ),
+        ({"gpus": 1, "bare": {"a": 1}}, ["spec.bare.a: unknown field; correct its spelling or its place"]),
+        ({"gpus": 1, "name": "a.b"}, ["spec.name: expected text that matches ^[[:alnum:]]+$"]),
         ({"gpus": 1, "gpu": 1}, ["spec.gpu: unknown field; correct its spelling or its place"]),
     ],
 )
@@ -191,3 +213,22 @@ def test_real_definitions_compile_and_judge(folder: str) -> None:
 def is_new(item: dict[str, Any]) -> bool:
     """Say whether an object uses what KubeRay 1.5 does not know."""
     return "upgradeStrategy" in item.get("spec", {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kind: Secret\nstringData: {password: 9876543210}\n",
+        "kind: Secret\ndata: {password: hunter2hunter2}\n",
+        "kind: Secret\nstringData:\n  password: 9876543210\n  password: 9876543210\n",
+        f"{POD}    - name: API_KEY\n      value: 9876543210\n",
+        f"{POD}    - name: API_KEY\n      val: hunter2hunter2\n",
+    ],
+)
+@pytest.mark.parametrize("form", ["text", "json", "github", "sarif", "junit"])
+def test_what_may_be_a_secret_is_not_shown(text: str, form: str) -> None:
+    code, out, err = grpo("-", "--format", form, stdin=f"apiVersion: v1\nmetadata: {{name: a}}\n{text}")
+    assert code in (1, 2)
+    assert out + err
+    assert "9876543210" not in out + err
+    assert "hunter2" not in out + err

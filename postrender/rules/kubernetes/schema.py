@@ -41,13 +41,16 @@ def _kind(item: Item) -> str:
 def _absent(manifests: Manifests) -> Iterator[Hit]:
     kinds = manifests.kinds
     for item in manifests.unknown() if kinds else ():
-        version, kind = item.object.get("apiVersion"), _kind(item)
-        if not isinstance(version, str) or not version:
-            yield at(item, (), f"this {kind} has no apiVersion")
+        version, kind = item.object.get("apiVersion"), item.object.get("kind")
+        if not isinstance(kind, str) or not kind:
+            yield at(item, ("kind",), "this object has no kind")
+        elif not isinstance(version, str) or not version:
+            yield at(item, ("apiVersion",), f"the apiVersion of this {kind} is {'no text' if version else 'missing'}")
         elif kinds and kinds.is_of_kubernetes(version):
             others = ", ".join(kinds.elsewhere(kind))
             hint = f"it has it in {others}" if others else "nor in any other group"
-            yield at(item, ("apiVersion",), f"Kubernetes 1.{kinds.version} has no {kind} in {version}, {hint}")
+            what = f"Kubernetes 1.{kinds.version} has no {kind} in {version}, {hint}"
+            yield at(item, ("apiVersion" if others else "kind",), what)
 
 
 def _unjudged(manifests: Manifests) -> Iterator[Hit]:
