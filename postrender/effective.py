@@ -156,16 +156,27 @@ class Effective:
 
     def integer(self, path: str) -> int:
         """Return a whole number; raise UnknownError where it is none, which another rule tells."""
-        value = self.at(path)
+        value = self._counted(path)
         if isinstance(value, float) and value.is_integer():
             return int(value)
         if not isinstance(value, int) or isinstance(value, bool):
             raise UnknownError(path)
         return value
 
+    def _counted(self, path: str) -> Plain:
+        """Return a value, and of a text the number that the framework reads in it; the type is another rule's."""
+        value = self.at(path)
+        if not isinstance(value, str) or self.framework != "nemo-rl" or not self.since("v0.7.0"):
+            return value
+        try:
+            number = float(value)
+        except ValueError:
+            return value
+        return number if abs(number) < _LARGEST else value
+
     def number(self, path: str) -> float:
         """Return a number; raise UnknownError where it is none."""
-        value = self.at(path)
+        value = self._counted(path)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise UnknownError(path)
         return value
@@ -173,6 +184,10 @@ class Effective:
     def on(self, path: str) -> bool:
         """Say whether a switch is on; one that is not there is off."""
         return bool(self.at(path))
+
+
+# Beyond it a number is none that a rule could compute with.
+_LARGEST = 2.0**53
 
 
 def _count(value: Plain) -> int:
