@@ -53,6 +53,9 @@ def stack(name: str, config: dict[str, Any], version: str, folder: Path) -> list
     }
     if gpus not in PROFILES:
         values["accelerator"] = {"gpusPerNode": gpus}
+    if gpus == 4:
+        # The framework has images for both processors; which one is meant says the machine.
+        values["images"] = {**values["images"], "training": {**values["images"]["training"], "arm64": True}}
     file = folder / f"{name}.yaml"
     file.write_text(json.dumps(values), "utf-8")
     profile = PROFILES.get(gpus, PROFILES[8])
