@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from postrender.plain import Plain
 
     # What may be something else to other readers: words, numbers, and keys without a value.
-    Odd = set[str | int | tuple[str]]
+    Odd = set[str | int | tuple[str | int]]
 
 _LONG: Final = 1000
 # The library does not survive lists nested some thousand levels deep, and reads the first of several documents only.
@@ -103,7 +103,7 @@ def read(text: str) -> dict[str, Any] | None:
             return None
         # What YAML 1.1 reads differently without quotes, and numbers, which it does with a zero in front.
         odd: Odd = set()
-        if _is_unlike(text, tree, _count_map(tree, odd, 0)) or len(odd) > _MANY:
+        if _is_unlike(text, tree, _count(tree, odd, 0)) or len(odd) > _MANY:
             return None
     except (ValueError, _OddError):
         return None
@@ -138,37 +138,37 @@ def _texts(value: Plain) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _is_different(found: str | int | tuple[str], text: str) -> bool:
+def _is_different(found: str | int | tuple[str | int], text: str) -> bool:
     """Say whether what was found may be something else to other readers."""
     if isinstance(found, int):
         return yamltext.may_be_octal(found, text)
     if isinstance(found, tuple):
-        return yamltext.may_lack_colon(found[0], text)
+        return yamltext.may_lack_colon(str(found[0]), text)
     return yamltext.may_be_bare(found, text)
 
 
-def _count_map(tree: dict[str, Any], odd: Odd, depth: int) -> int:
+def _count(tree: Any, odd: Odd, depth: int) -> int:  # noqa: ANN401 (a map or a list)
     """Count the keys, and the colons inside of texts; collect what YAML 1.1 reads differently without quotes."""
     if depth > _MAX_DEPTH:
         raise _OddError
-    found = len(tree)
-    for key, value in tree.items():
+    keys = tree if type(tree) is dict else ()
+    found = len(keys)
+    for at, value in tree.items() if keys else enumerate(tree):
         kind = type(value)
         if kind is str:
             if ":" in value:
                 found += value.count(":")
             if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
                 _collect(value, odd)
-        elif kind is dict:
-            found += _count_map(value, odd, depth + 1)
-        elif kind is list:
-            found += _count_list(value, odd, depth + 1)
+        elif kind is dict or kind is list:
+            found += _count(value, odd, depth + 1)
         elif kind is float:
-            tree[key] = _float(value)
-        elif value is None:
-            odd.add((key,))
-        elif kind is not bool:
+            tree[at] = _float(value)
+        elif kind is not bool and value is not None:
             _number(value, odd)
+        elif value is None and keys:
+            odd.add((at,))
+    for key in keys:
         if key not in _plain_keys:
             found += _key(key, odd)
     return found
@@ -186,28 +186,6 @@ def _key(key: Plain, odd: Odd) -> int:
     elif " " not in key and ":" not in key:
         _plain_keys.add(key)
     return key.count(":")
-
-
-def _count_list(items: list[Plain], odd: Odd, depth: int) -> int:
-    if depth > _MAX_DEPTH:
-        raise _OddError
-    found = 0
-    for at, value in enumerate(items):
-        kind = type(value)
-        if kind is str:
-            if ":" in value:
-                found += value.count(":")
-            if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
-                _collect(value, odd)
-        elif kind is dict:
-            found += _count_map(value, odd, depth + 1)
-        elif kind is list:
-            found += _count_list(value, odd, depth + 1)
-        elif kind is float:
-            items[at] = _float(value)
-        elif kind is not bool and value is not None:
-            _number(value, odd)
-    return found
 
 
 def _collect(value: str, odd: Odd) -> None:
