@@ -37,7 +37,7 @@ def minor(text: str) -> int | None:
     """Return the minor version of `1.35`, `v1.35.2` or `v1.35.2-gke.100`; None where there are no schemas of it."""
     major, _, rest = text.removeprefix("v").partition(".")
     digits = rest.partition(".")[0].partition("-")[0].partition("+")[0]
-    return int(digits) if major == "1" and digits.isdecimal() and int(digits) in VERSIONS else None
+    return next((each for each in VERSIONS if major == "1" and digits == str(each)), None)
 
 
 def _index(name: str) -> Index:

@@ -186,7 +186,7 @@ def test_the_version_of_kubernetes_is_asked(version: str) -> None:
     assert (code, "Kubernetes 1.30 has no DeviceClass in resource.k8s.io/v1" in out) == (int(old), old)
 
 
-@pytest.mark.parametrize("version", ["1.29", "2.35", "1.x", "", "latest"])
+@pytest.mark.parametrize("version", ["1.29", "2.35", "1.035", "1.x", "", "latest"])
 def test_an_unknown_version_is_a_usage_error(version: str) -> None:
     code, out, err = grpo("-", "--kube-version", version, stdin=TRAINER)
     assert (code, out) == (2, "")
