@@ -94,7 +94,7 @@ STRICTER = {
     "ray/runtime-env-unpinned": "the operator does not look into packages",
     "ray/entrypoint-resources": "the text is read at the submission, not before",
 }
-# Where the operator's definition says more than the rules: `kinds.validate` is what judges the types of all fields.
+# Where the operator's definition says more than the rules: the schemas of their kinds judge the types of all fields.
 LOOSER = {
     "cluster, text as replicas": "the type of a field of its own",
     "job, text as replicas": "the type of a field of its own",
