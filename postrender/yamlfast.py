@@ -34,6 +34,8 @@ _END: Final = "end-of-document:\n"
 # No word begins so, but the fast reader takes some between brackets.
 _NO_BEGINNING: Final = frozenset(":|>%@`")
 _LONGEST: Final = 3
+# Keys with one of these are looked at each time.
+_INSIDE: Final = frozenset(" :[{")
 _SUSPECT: Final = SIGNS | _NO_BEGINNING | frozenset(" \n\t")
 _BASES: Final = frozenset("xXbBoO")
 # Helm and Kubernetes keep numbers as 64-bit floats.
@@ -70,12 +72,10 @@ def parse(text: str) -> Plain:
 
 def _is_deep(text: str) -> bool:
     """Say whether a line is indented by hundreds of levels, or may nest as many lists or keys in each other."""
-    if " " * _LONG in text:
-        return True
-    # Most texts have not as many marks in all their lines together.
-    if _marks(text) <= _LONG // 4:
+    # Most texts have no line in which so much could stand.
+    if not yamltext.has_line_of(text, _LONG // 2):
         return False
-    return max(map(_marks, text.split("\n"))) > _LONG // 4
+    return " " * _LONG in text or max(map(_marks, text.split("\n"))) > _LONG // 4
 
 
 def _marks(text: str) -> int:
@@ -103,7 +103,9 @@ def read(text: str) -> dict[str, Any] | None:
             return None
         # What YAML 1.1 reads differently without quotes, and numbers, which it does with a zero in front.
         odd: Odd = set()
-        if _is_unlike(text, tree, _count(tree, odd, 0)) or len(odd) > _MANY:
+        bracketed: list[str] = []
+        colons = _count(tree, odd, bracketed, 0)
+        if _is_unlike(text, tree, colons) or yamltext.has_flow_over_lines(text, bracketed) or len(odd) > _MANY:
             return None
     except (ValueError, _OddError):
         return None
@@ -111,11 +113,7 @@ def read(text: str) -> dict[str, Any] | None:
 
 
 def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
-    """Say whether the text has colons, tabs or brackets over more lines than one that are in no text of the tree."""
-    open_lines = yamltext.open_lines(text)
-    if open_lines and open_lines != sum(map(yamltext.open_lines, _texts(tree))):
-        # The fast reader does not mind how the next lines are indented.
-        return True
+    """Say whether the text has colons or tabs that are in no text of the tree."""
     if "\t" in text and text.count("\t") != sum(each.count("\t") for each in _texts(tree)):
         return True
     excess = text.count(":") - colons
@@ -147,8 +145,8 @@ def _is_different(found: str | int | tuple[str | int], text: str) -> bool:
     return yamltext.may_be_bare(found, text)
 
 
-def _count(tree: Any, odd: Odd, depth: int) -> int:  # noqa: ANN401 (a map or a list)
-    """Count the keys, and the colons inside of texts; collect what YAML 1.1 reads differently without quotes."""
+def _count(tree: Any, odd: Odd, bracketed: list[str], depth: int) -> int:  # noqa: ANN401 (a map or a list)
+    """Count the keys, and the colons inside of texts; collect what YAML 1.1 reads differently, and texts with brackets."""
     if depth > _MAX_DEPTH:
         raise _OddError
     keys = tree if type(tree) is dict else ()
@@ -158,10 +156,12 @@ def _count(tree: Any, odd: Odd, depth: int) -> int:  # noqa: ANN401 (a map or a 
         if kind is str:
             if ":" in value:
                 found += value.count(":")
+            if "{" in value or "[" in value:
+                bracketed.append(value)
             if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
                 _collect(value, odd)
         elif kind is dict or kind is list:
-            found += _count(value, odd, depth + 1)
+            found += _count(value, odd, bracketed, depth + 1)
         elif kind is float:
             tree[at] = _float(value)
         elif kind is not bool and value is not None:
@@ -170,20 +170,22 @@ def _count(tree: Any, odd: Odd, depth: int) -> int:  # noqa: ANN401 (a map or a 
             odd.add((at,))
     for key in keys:
         if key not in _plain_keys:
-            found += _key(key, odd)
+            found += _key(key, odd, bracketed)
     return found
 
 
-def _key(key: Plain, odd: Odd) -> int:
+def _key(key: Plain, odd: Odd, bracketed: list[str]) -> int:
     """Return the colons in a key; raise _OddError for one that is no text."""
     if type(key) is not str:
         raise _OddError
+    if "{" in key or "[" in key:
+        bracketed.append(key)
     if " " in key or key == MERGE:
         # Between brackets a key may have been put together from two lines, which Helm refuses.
         odd.add(key)
     if len(key) <= _LONGEST or key[0] in _SUSPECT or "?" in key:
         _collect(key, odd)
-    elif " " not in key and ":" not in key:
+    elif _INSIDE.isdisjoint(key):
         _plain_keys.add(key)
     return key.count(":")
 

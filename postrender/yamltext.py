@@ -12,20 +12,25 @@ MERGE: Final = "<<"
 SIGNS: Final = frozenset("+-.0123456789")
 # Anchors, aliases and tags begin a word so; what follows here begins none of them.
 _BEGINNINGS: Final = {"&": ("& ", "&\n", "&& ", "&&\n"), "*": ("* ", "*\n", '*"', "*'", "*/"), "!": ("!=",)}
-# An escape may make a colon out of what is none in the file, and Helm does not know the last of these.
-_ESCAPES: Final = ("\\x3", "\\u003", "\\U", "\\/")
+# An escape may make a colon or a bracket out of what is none in the file, and Helm does not know the last of these.
+_ESCAPES: Final = (*("\\x3", "\\x5", "\\x7", "\\u003", "\\u005", "\\u007"), "\\U", "\\/")
 # Escapes that write any letter.
 _LETTERS: Final = ("\\x", "\\u", "\\U")
 _OTHER_LINE_ENDS: Final = "\x85\u2028\u2029\ufeff\ufffe\uffff"
 # One reader takes these away at the ends of a word.
 _OTHER_SPACES: Final = "\xa0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _CONTROLS: Final = "".join(map(chr, range(0x80, 0xA0)))
-_NOT_PLAIN: Final = _OTHER_LINE_ENDS + _OTHER_SPACES + _CONTROLS
+_NOT_PLAIN: Final = frozenset(_OTHER_LINE_ENDS + _OTHER_SPACES + _CONTROLS)
+_ASCII: Final = bytes(range(128))
 _QUOTES: Final = "'\""
 # What may stand around a word without quotes.
 _BEFORE: Final = frozenset(" \n\t-:,[{")
 _BEHIND: Final = frozenset(" \n\t:,]}")
 _LONGEST_NUMBER: Final = 100
+_EMPTY: Final = (("{", "{}"), ("[", "[]"))
+# A block text begins below one of these, which how it is indented and how it ends may follow.
+_HEADS: Final = ("|", ">")
+_INDENTATION: Final = "+-123456789"
 
 
 def is_odd(text: str) -> bool:
@@ -36,7 +41,7 @@ def is_odd(text: str) -> bool:
         return True
     if "\r" in text or ("\t" in text and _begins_with_tab(text)):
         return True
-    return not text.isascii() and any(character in text for character in _NOT_PLAIN)
+    return not text.isascii() and not _NOT_PLAIN.isdisjoint(text.encode("utf-8").translate(None, _ASCII).decode("utf-8"))
 
 
 def _begins_word(text: str, sign: str, no: tuple[str, ...]) -> bool:
@@ -60,18 +65,60 @@ def _has_mark(text: str) -> bool:
 
 
 def _begins_with_tab(text: str) -> bool:
-    """Say whether a tab stands at the beginning of a line below one that ends as the head of a block text does."""
+    """Say whether a tab stands at the beginning of a line below one that may be the head of a block text."""
     at = text.find("\t")
     while at >= 0:
         start = text.rfind("\n", 0, at) + 1
-        if not text[start:at].strip(" ") and text[:start].rstrip(" \n")[-1:] in ("|", ">", "-", "+", *"123456789"):
+        if not text[start:at].strip(" ") and _may_be_head(_line_above(text, start)):
             return True
         end = text.find("\n", at)
         at = text.find("\t", end) if end >= 0 else -1
     return False
 
 
-def open_lines(text: str) -> int:
+def _line_above(text: str, start: int) -> str:
+    """Return the nearest line above an offset that has something in it."""
+    line = ""
+    while start and not line:
+        end = start - 1
+        start = text.rfind("\n", 0, end) + 1
+        line = text[start:end].strip(" ")
+    return line
+
+
+def _may_be_head(line: str) -> bool:
+    if line.rstrip(_INDENTATION).endswith(_HEADS):
+        return True
+    return " #" in line and any(each in line for each in _HEADS)
+
+
+def has_line_of(text: str, length: int) -> bool:
+    """Say whether a line has so many characters, or nearly."""
+    at = 0
+    while at + length < len(text):
+        end = text.rfind("\n", at, at + length)
+        if end < 0:
+            return True
+        at = end + 1
+    return False
+
+
+def has_flow_over_lines(text: str, bracketed: list[str]) -> bool:
+    """Say whether a map or list in brackets may go over several lines; the fast reader ignores how these are indented.
+
+    `bracketed` are the texts and keys of the tree that have brackets.
+    """
+    if "{" not in text and "[" not in text:
+        return False
+    inside = "\n".join(bracketed)
+    for sign, empty in _EMPTY:
+        more = text.count(sign) - inside.count(sign)
+        if more and more != text.count(empty) - inside.count(empty):
+            return _open_lines(text) != _open_lines(inside)
+    return False
+
+
+def _open_lines(text: str) -> int:
     """Count the lines with brackets that are not closed in them."""
     found, end = 0, 0
     curly, square = text.find("{"), text.find("[")

@@ -20,6 +20,7 @@ PLAIN = (
     'metadata:\n  name: a\n  annotations:\n    b: \'yes\'\n    c: "off"\n    d: "0x_1F"\n    e: "017"\n',
     "spec:\n  a: [1, -2, 30]\n  b:\n  - c: d\n    e: null\n  - f: ~\n  g: true\n  h: 1.2.3\n  i: https://x/y\n",
     "data:\n  a: >-\n    one:\n    two\n  b: \"c: d\"\n  'e: f': g\n",
+    "data:\n  a: |\n    ---\n    \tb=1\n    c 2\n\n    \td\n",
 )
 # What readers read differently, or one of them refuses.
 NOT_PLAIN = (
@@ -30,6 +31,8 @@ NOT_PLAIN = (
     *(
         "a: 1\na: {a}\n",
         "a: |\n  \tb\n  c\n",
+        "a: | # b\n  \tc\n",
+        "a: >2-\n\n   \n  \tb\n",
         "...\na: 1\n",
         "a: \xa0\n",
         "a: [\u3000]\n",

@@ -33,6 +33,7 @@ _SOURCES: Final = {
 }
 # What is long and names nothing.
 _SCHEMAS: Final = "CustomResourceDefinition"
+_FEW: Final = 20
 _OF_CLUSTER: Final = ("kube-root-ca.crt",)
 
 
@@ -101,27 +102,36 @@ def _absent(manifests: Manifests) -> Iterator[Hit]:
             name for known, name in named if known == kind and (known, name) not in made and name not in _OF_CLUSTER
         ]
         if len(gone) == 1:
-            mentioned = manifests.once(_all_names)
-            idle = [name for known, name in made - named.keys() if known == kind and name not in mentioned]
+            unnamed = {name for known, name in made - named.keys() if known == kind}
+            idle = unnamed - _named_elsewhere(manifests, unnamed)
+            what = f"there is no {kind} {gone[0]} here, and nothing uses the {called} {min(idle, default='')}"
             for item, path in named[kind, gone[0]] if len(idle) == 1 else ():
-                what = f"there is no {kind} {gone[0]} here, and nothing uses the {called} {idle[0]}"
                 yield at(item, path, what)
 
 
-def _all_names(manifests: Manifests) -> set[str]:
-    """Return every text of other objects: what names a Secret may be an Ingress or an object of an operator."""
+def _named_elsewhere(manifests: Manifests, names: set[str]) -> set[str]:
+    """Return which of some names other objects have as a text: what names a Secret may be an Ingress or an operator's."""
     found: set[str] = set()
-    pending: list[Any] = [
-        {key: value for key, value in each.object.items() if key not in ("metadata", "data", "kind")}
-        for each in manifests.items
-        if str(each.object.get("kind")) not in (*_KINDS, _SCHEMAS)
-    ]
+    for each in manifests.items:
+        if str(each.object.get("kind")) in (*_KINDS, _SCHEMAS):
+            continue
+        text = manifests.texts[each.document]
+        # Most texts hold none of a few; an escape may write one in another way.
+        if len(names) > _FEW or "\\" in text or any(name in text for name in names):
+            below = [value for key, value in each.object.items() if key not in ("metadata", "data", "kind")]
+            found |= names.intersection(_strings(below))
+    return found
+
+
+def _strings(value: list[Plain]) -> Iterator[str]:
+    pending: list[Any] = [value]
     while pending:
         value = pending.pop()
-        inner = value.values() if isinstance(value, dict) else value
-        found.update(each for each in inner if isinstance(each, str))
-        pending.extend(each for each in inner if isinstance(each, dict | list))
-    return found
+        for each in value.values() if isinstance(value, dict) else value:
+            if isinstance(each, str):
+                yield each
+            elif isinstance(each, dict | list):
+                pending.append(each)
 
 
 RULES = (
