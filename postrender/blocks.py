@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from postrender.spots import CLOSED, LIST, MAP, SCALAR, Spot
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 # Text that other readers may cut into lines, or indent, in another way.
 _ODD = ("\t", "\r", "\u2028", "\u2029", "\ufeff", "<<:", "<< ", *map(chr, (*range(127, 160), 0xFFFE, 0xFFFF)))
 # What a value must not start with here: anchors, aliases, tags.
@@ -58,6 +62,26 @@ def scan(text: str) -> Spot | None:
     if first < 0 or lines.cols[first] != 0 or lines.texts[first][:2] in _DASHES:
         return None
     return _Map(lines, first, len(lines.texts), 0)
+
+
+def offset(root: Spot, path: Sequence[str | int], *, key: bool) -> int | None:
+    """Return where the value of a path stands, or its key, or what is nearest above it; None where it is not known.
+
+    Raises NotPlainError where a part on the way is not plain.
+    """
+    spot, at = root, root.start
+    for part in path:
+        if spot.kind == CLOSED:
+            return None
+        if isinstance(spot, _Map) and spot.has(str(part)):
+            at, spot = spot.key_start(str(part)), spot.child(str(part))
+        elif isinstance(spot, _List) and isinstance(part, int) and part < spot.count():
+            spot = spot.item(part)
+            at = spot.start
+        else:
+            break
+    # Nothing stands where a value is left out.
+    return None if spot.start == spot.end else at if key else spot.start
 
 
 class _Lines:
@@ -209,6 +233,10 @@ class _Map(_Block):
     def has(self, key: str) -> bool:
         """Say whether the map has a key."""
         return key in self._entries()
+
+    def key_start(self, key: str) -> int:
+        """Return the offset of a key that is there."""
+        return self._lines.starts[self._entries()[key][0]] + self.col
 
     def child(self, key: str) -> Spot:
         """Return the value of a key that is there."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postrender.pods import Path
+    from postrender.spots import Spot
     from postrender.yamlio import Node
 
     # Texts that are installed together, by their names.
@@ -31,7 +32,7 @@ _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
 class Document:
     """One document: the object that it holds, and the places of what is in it."""
 
-    __slots__ = ("_root", "file", "line", "plain", "text")
+    __slots__ = ("_root", "_spots", "file", "line", "plain", "text")
 
     def __init__(self, file: str, line: int, text: str, plain: dict[str, Any], root: Node | None = None) -> None:
         self.file = file
@@ -39,14 +40,34 @@ class Document:
         self.text = text
         self.plain = plain
         self._root = root
+        self._spots: Spot | None = None
 
     @property
     def start(self) -> int:
         """Return the line of the file in which the object starts."""
-        return self.line + self._places().at.line
+        return self.place(()).line
 
     def place(self, path: Path, *, key: bool = False) -> Location:
         """Return where the value of a path stands, or its key, or what is nearest above it."""
+        line, col = self._quick(path, key=key) or self._exact(path, key=key)
+        return Location(self.file, self.line + line, col)
+
+    def _quick(self, path: Path, *, key: bool) -> tuple[int, int] | None:
+        """Return line and column where the text is so plain that no library is needed to find them."""
+        from postrender import blocks
+
+        if self._root is not None or not self.text.isascii() or not blocks.is_plain(self.text):
+            return None
+        try:
+            self._spots = self._spots or blocks.scan(self.text)
+            offset = blocks.offset(self._spots, path, key=key) if self._spots else None
+        except blocks.NotPlainError:
+            return None
+        if offset is None:
+            return None
+        return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
+
+    def _exact(self, path: Path, *, key: bool) -> tuple[int, int]:
         node = self._places()
         for part in path:
             below = _below(node, part)
@@ -54,7 +75,7 @@ class Document:
                 break
             node = below
         at = node.key_at if key else node.at
-        return Location(self.file, self.line + at.line, at.col)
+        return at.line, at.col
 
     def _places(self) -> Node:
         # Most documents have nothing to tell, and are never read for their places.

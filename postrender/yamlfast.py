@@ -146,7 +146,7 @@ def _is_different(found: str | int | tuple[str | int], text: str) -> bool:
 
 
 def _count(tree: Any, odd: Odd, bracketed: list[str], depth: int) -> int:  # noqa: ANN401 (a map or a list)
-    """Count the keys, and the colons inside of texts; collect what YAML 1.1 reads differently, and texts with brackets."""
+    """Count the keys and the colons in texts; collect what YAML 1.1 reads differently, and texts with brackets."""
     if depth > _MAX_DEPTH:
         raise _OddError
     keys = tree if type(tree) is dict else ()

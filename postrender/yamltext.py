@@ -41,7 +41,12 @@ def is_odd(text: str) -> bool:
         return True
     if "\r" in text or ("\t" in text and _begins_with_tab(text)):
         return True
-    return not text.isascii() and not _NOT_PLAIN.isdisjoint(text.encode("utf-8").translate(None, _ASCII).decode("utf-8"))
+    return not text.isascii() and not _NOT_PLAIN.isdisjoint(_foreign(text))
+
+
+def _foreign(text: str) -> str:
+    """Return the characters that are none of ASCII."""
+    return text.encode("utf-8").translate(None, _ASCII).decode("utf-8")
 
 
 def _begins_word(text: str, sign: str, no: tuple[str, ...]) -> bool:

@@ -5,9 +5,8 @@ A check of a topic gets one pod and yields paths below its object with what stan
 
 from __future__ import annotations
 
-import re
-
 from postrender import machines
+from postrender.patterns import pattern
 from postrender.pods import accelerators, gpus, mapping, sequence
 from postrender.rules import at
 from postrender.wiring import INTERFACES
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 # Kinds whose pods work on one thing together, wherever they land.
 _TOGETHER: Final = ("RayCluster", "RayJob", "RayService", "JobSet", "LeaderWorkerSet", "Job")
 _PLUGIN: Final = "/home/kubernetes/bin/gib"
-_COMMENT: Final = re.compile(r"^\s*#.*$", re.MULTILINE)
+_COMMENT: Final = pattern(r"(?m)^\s*#.*$")
 
 
 class Container:

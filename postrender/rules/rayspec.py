@@ -5,8 +5,7 @@ A check of a topic gets one such thing and yields paths with what stands there; 
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import at
 
@@ -33,7 +32,8 @@ _CLUSTERS: Final = {
 VALIDATION: Final = "kuberay/ray-operator/controllers/ray/utils/validation.go at v1.6.2"
 # Why most of these rules exist.
 EVENT_ONLY: Final = "the operator makes no pods and says so in an event only, long after helm install has succeeded"
-_QUANTITY: Final = re.compile(r"([0-9.]+(?:[eE][0-9]+)?)([kMGTPE]i?|Ki|m)?$")
+_VERSION: Final = pattern(r"\s*v?(\d+(?:\.\d+)+)")
+_QUANTITY: Final = pattern(r"([0-9.]+(?:[eE][0-9]+)?)([kMGTPE]i?|Ki|m)?$")
 _UNITS: Final = " kMGTPE"
 
 
@@ -182,7 +182,7 @@ def number(value: Plain) -> int | None:
 
 def version(text: Plain) -> tuple[int, ...] | None:
     """Return a version of Ray as numbers, None for what the operator cannot read."""
-    found = re.match(r"\s*v?(\d+(?:\.\d+)+)", text) if isinstance(text, str) else None
+    found = _VERSION.match(text) if isinstance(text, str) else None
     return tuple(map(int, found[1].split("."))) if found else None
 
 

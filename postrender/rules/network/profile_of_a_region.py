@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.rules import ERROR, Hit, Manifests, Rule
 
 TYPE_CHECKING = False
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
-_PROFILE: Final = re.compile(r"profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-roce\b", re.IGNORECASE)
+_PROFILE: Final = pattern(r"(?i)profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-roce\b")
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.podspec import Container, Judged, each_container
 
@@ -13,14 +12,15 @@ if TYPE_CHECKING:
 
     from postrender.rules.podspec import Found
 
-_MOVING: Final = re.compile(r"(?:.*[-._])?(?:latest|nightly|main|master|edge|develop|dev)\Z", re.IGNORECASE)
+_UNKNOWN: Final = pattern(r"[{}<>$\s]")
+_MOVING: Final = pattern(r"(?i)(?:.*[-._])?(?:latest|nightly|main|master|edge|develop|dev)\Z")
 _SOURCE: Final = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
 
 
 def _tag(image: str) -> str:
     """Return what makes an image move, in words; empty where it is pinned."""
     name, at, _ = image.partition("@")
-    if at or not name or re.search(r"[{}<>$\s]", name):
+    if at or not name or _UNKNOWN.search(name):
         return ""
     tag = name.rpartition("/")[2].partition(":")[2]
     if not tag:

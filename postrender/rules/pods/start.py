@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.rules import ERROR, WARNING, Hit, Manifests, Rule, at
 from postrender.rules.podspec import Container, Judged, each_container, objects
 from postrender.rules.rayspec import joined
@@ -18,27 +17,29 @@ if TYPE_CHECKING:
 # What is in front of a command: the start, or a sign after which a shell begins another one.
 _BEGIN: Final = r"(?:^|[;&|(\n]|\bsudo|\bthen|\bdo)[ \t]*"
 _FETCHES: Final = (
-    (re.compile(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?pull\b"), "git pull"),
+    (pattern(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?pull\b"), "git pull"),
     (
-        re.compile(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?(?:checkout|switch)[ \t]+(?:main|master)\b"),
+        pattern(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?(?:checkout|switch)[ \t]+(?:main|master)\b"),
         "the checkout of a branch",
     ),
-    (re.compile(_BEGIN + r"(?:apt-get|apt)[ \t]+(?:-\S+[ \t]+)*(?:update|install)\b"), "apt-get"),
-    (re.compile(r"/refs/heads/"), "a file of a branch (refs/heads)"),
+    (pattern(_BEGIN + r"(?:apt-get|apt)[ \t]+(?:-\S+[ \t]+)*(?:update|install)\b"), "apt-get"),
+    (pattern(r"/refs/heads/"), "a file of a branch (refs/heads)"),
 )
-_PIP: Final = re.compile(_BEGIN + r"(?:uv[ \t]+)?(?:python\d?[ \t]+-m[ \t]+)?pip\d?[ \t]+install\b((?:[^\n;&|]|\\\n)*)")
+_PIP: Final = pattern(_BEGIN + r"(?:uv[ \t]+)?(?:python\d?[ \t]+-m[ \t]+)?pip\d?[ \t]+install\b((?:[^\n;&|]|\\\n)*)")
 # Options of pip that take a value of their own.
 _WITH_VALUE: Final = ("-r", "--requirement", "-c", "--constraint", "-i", "--index-url", "--extra-index-url")
 _PLACES: Final = ("-t", "--target", "--prefix", "--root", "-e", "--editable", "--find-links", "-f", "--python")
-_ELSEWHERE: Final = re.compile(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|PYTHONUSERBASE")
+_PACKAGE: Final = pattern(r"[A-Za-z0-9]")
+_PINNED: Final = pattern(r"===?\s*[0-9a-z]|@")
+_ELSEWHERE: Final = pattern(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|PYTHONUSERBASE")
 
 
 def unpinned(requirement: str) -> bool:
     """Say whether a requirement of pip may be another version tomorrow; files and addresses are not looked into."""
     text = requirement.strip("'\"")
-    if not re.match(r"[A-Za-z0-9]", text) or "/" in text or text.endswith((".whl", ".txt", ".tar.gz")):
+    if not _PACKAGE.match(text) or "/" in text or text.endswith((".whl", ".txt", ".tar.gz")):
         return False
-    return not re.search(r"===?\s*[0-9a-z]|@", text) and "$" not in text
+    return not _PINNED.search(text) and "$" not in text
 
 
 def _packages(options: str) -> Iterator[str]:
@@ -52,8 +53,8 @@ def _packages(options: str) -> Iterator[str]:
 
 def fetched(script: str) -> str:
     """Return what a script fetches that changes, in words."""
-    for pattern, said in _FETCHES:
-        if pattern.search(script):
+    for fetching, said in _FETCHES:
+        if fetching.search(script):
             return said
     for match in _PIP.finditer(script):
         names = [word.strip("'\"") for word in _packages(match[1]) if unpinned(word)]

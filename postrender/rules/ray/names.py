@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.pods import mapping
 from postrender.rules import ERROR, Rule
 from postrender.rules.rayspec import EVENT_ONLY, VALIDATION, each_object
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from postrender.rules.rayspec import Found
 
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47}
-_LABEL: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_LABEL: Final = pattern(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
 
 
 def _name(item: Item) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import Group, each_group
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
 
 _POD: Final = "kuberay/ray-operator/controllers/ray/common/pod.go at v1.6.2"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
-_STARTS: Final = re.compile(r"KUBERAY_GEN_RAY_START_CMD|\bray start\b")
+_BLANK: Final = pattern(r"\s")
+_LIMIT: Final = pattern(r"\bulimit\s+-\w*n")
+_STARTS: Final = pattern(r"KUBERAY_GEN_RAY_START_CMD|\bray start\b")
 
 
 def _overwrites(group: Group) -> bool:
@@ -26,14 +27,14 @@ def _overwrites(group: Group) -> bool:
 
 def _one_word(group: Group) -> Found:
     command = sequence(group.ray.get("command"))
-    if _overwrites(group) and command and re.search(r"\s", str(command[0])):
+    if _overwrites(group) and command and _BLANK.search(str(command[0])):
         yield (*group.ray_path, "command"), f"{group.title} has a command with blanks in its first word"
 
 
 def _files(group: Group) -> Found:
     words = [str(word) for key in ("command", "args") for word in sequence(group.ray.get(key))]
     text = " ".join(words)
-    if _overwrites(group) and _STARTS.search(text) and not re.search(r"\bulimit\s+-\w*n", text):
+    if _overwrites(group) and _STARTS.search(text) and not _LIMIT.search(text):
         key = "args" if group.ray.get("args") else "command"
         yield (*group.ray_path, key), f"{group.title} starts Ray without ulimit -n"
 

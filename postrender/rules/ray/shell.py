@@ -5,8 +5,7 @@ In K8sJobMode and SidecarMode the operator writes `ray job submit … -- ENTRYPO
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import Job, each_job
 
@@ -20,8 +19,9 @@ if TYPE_CHECKING:
 _COMMAND: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
 _SPLITS: Final = {"\n": "line break", ";": ";", "&": "&", "|": "|", "(": "(", ")": ")"}
 _EXPANDS: Final = {"$": "$", "`": "backtick", **dict(zip("<>*?~", "<>*?~", strict=True))}
-_BRACES: Final = re.compile(r"\{[^\s{}]*(?:,|\.\.)\S*\}")
-_PIPEFAIL: Final = re.compile(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w*o[ \t]+pipefail\b")
+_EXPANDED: Final = pattern(r"[$`]")
+_BRACES: Final = pattern(r"\{[^\s{}]*(?:,|\.\.)\S*\}")
+_PIPEFAIL: Final = pattern(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w*o[ \t]+pipefail\b")
 
 
 def _open(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -92,7 +92,7 @@ def _expanded(job: Job) -> Found:
 def _environment(job: Job) -> Found:
     text = job.spec.get("runtimeEnvYAML")
     if job.pasted and isinstance(text, str):
-        found = re.search(r"[$`]", text)
+        found = _EXPANDED.search(text)
         if found:
             what = f"the submitter's shell acts on {_EXPANDS[found[0]]}{_line(text, found.start())} of runtimeEnvYAML"
             yield ("spec", "runtimeEnvYAML"), what

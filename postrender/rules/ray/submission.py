@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 
+from postrender.patterns import pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import Cluster, Group, Job, each_job, quantity
@@ -20,7 +20,7 @@ _CONTROLLER: Final = "kuberay/ray-operator/controllers/ray/rayjob_controller.go 
 _MODES: Final = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
 # The first Ray that takes metadata on its command line; nightly and candidate versions are none that are compared.
 _METADATA: Final = (2, 6)
-_RELEASE: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
+_RELEASE: Final = pattern(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
 
 
 def _nothing(job: Job) -> Found:

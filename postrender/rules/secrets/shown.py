@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from postrender.patterns import pattern
 from postrender.pods import mapping
 from postrender.rules import ERROR, Hit, Manifests, Rule
 from postrender.rules.podspec import Container, Judged, each_container
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
 
     from postrender.rules.podspec import Found
 
-_TRACE: Final = re.compile(r"(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace", re.MULTILINE)
-_LISTING: Final = re.compile(
-    r"(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])", re.MULTILINE
-)
+_TRACE: Final = pattern(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace")
+_LISTING: Final = pattern(r"(?m)(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])")
 _NAMES: Final = frozenset(
     (
         "HF_TOKEN",
@@ -42,13 +41,18 @@ def _secrets(container: Container) -> list[str]:
     return found
 
 
+def _expands(script: str, name: str) -> bool:
+
+    return re.search(rf"\$\{{?{re.escape(name)}\b", script) is not None
+
+
 def _printed(container: Container, script: str) -> str:
     names = _secrets(container)
     listing = _LISTING.search(script)
     if names and listing:
         return f"the command {listing[1]} prints {', '.join(names)}"
     begin = _TRACE.search(script)
-    used = [name for name in names if begin and re.search(rf"\$\{{?{re.escape(name)}\b", script[begin.start() :])]
+    used = [name for name in names if begin and _expands(script[begin.start() :], name)]
     return f"with set -x the shell prints {', '.join(used)}" if used else ""
 
 

@@ -110,7 +110,7 @@ def _absent(manifests: Manifests) -> Iterator[Hit]:
 
 
 def _named_elsewhere(manifests: Manifests, names: set[str]) -> set[str]:
-    """Return which of some names other objects have as a text: what names a Secret may be an Ingress or an operator's."""
+    """Return which of some names stand in other objects: what names a Secret may be an Ingress or an operator's."""
     found: set[str] = set()
     for each in manifests.items:
         if str(each.object.get("kind")) in (*_KINDS, _SCHEMAS):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.rules import WARNING, Hit, Manifests, Rule
 
 TYPE_CHECKING = False
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
     from postrender.plain import Plain
 
 # Helm writes this above what it has rendered; what kubectl applies loses nothing.
-_RENDERED: Final = re.compile(r"^# Source: ", re.MULTILINE)
+_RENDERED: Final = pattern(r"(?m)^# Source: ")
 # It stands in one of the first lines.
 _HEAD: Final = 512
-_HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
+_HEADER: Final = pattern(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:

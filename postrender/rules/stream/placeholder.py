@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from postrender.patterns import pattern
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
 
 TYPE_CHECKING = False
@@ -14,12 +13,13 @@ if TYPE_CHECKING:
     from postrender.plain import Plain
     from postrender.pods import Path
 
-_LEFT: Final = re.compile(
-    r"\$\{\w+\}|<[A-Za-z][A-Za-z0-9_. -]*>|\b(?:YOUR|REPLACE|CHANGE|INSERT)[-_ ](?:ME|THIS|WITH|[A-Z_-]{2,})"
+_WORDS_LEFT: Final = (
+    r"<[A-Za-z][A-Za-z0-9_. -]*>|\b(?:YOUR|REPLACE|CHANGE|INSERT)[-_ ](?:ME|THIS|WITH|[A-Z_-]{2,})"
     r"|(?i:\bchangeme\b)|(?i:\byour-(?:bucket|project|token|key|name|registry|secret|cluster|image)\b)"
 )
+_LEFT: Final = pattern(rf"\$\{{\w+\}}|{_WORDS_LEFT}")
 # A variable's value may be a text for a shell of the container, which fills ${NAME} in.
-_IN_VARIABLES: Final = re.compile(_LEFT.pattern.replace(r"\$\{\w+\}|", "", 1))
+_IN_VARIABLES: Final = pattern(_WORDS_LEFT)
 # Texts for shells, programs and people.
 _TEXTS: Final = frozenset(
     (
