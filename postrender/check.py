@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from postrender import pods
+from itertools import groupby
+
+from postrender import pods, twofold
 from postrender.finding import Finding
 from postrender.judge import judge
 from postrender.location import Location
 from postrender.progress import Progress
-from postrender.rules import Item, Manifests
+from postrender.rules import Hit, Item, Manifests
 from postrender.rules.objects import asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from postrender.documents import Document
     from postrender.kinds import Kinds
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from postrender.rules import Rule
     from postrender.wiring import Wiring
 
+    Packed = tuple[Any, ...]
     Checked = tuple[Finding, Document, Path]
 
 _SCHEMA = "kubernetes/"
@@ -46,7 +50,7 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
 
     manifests = Manifests(items, [document.text for document in documents], wiring, name, kinds)
     found = []
-    for rule, hit in judge(manifests, _one_by_one([*asked(manifests)])):
+    for rule, hit in _judged(manifests):
         document = documents[hit.document]
         at = (
             Location(document.file, document.line + hit.line, hit.col)
@@ -58,11 +62,18 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
     return sorted(_once(found), key=lambda each: each[0].key())
 
 
-def _one_by_one(rules: Sequence[Rule]) -> Iterator[Rule]:
-    progress = Progress("rules")
-    for number, rule in enumerate(rules, 1):
-        yield rule
-        progress.step(number, len(rules))
+def _judged(manifests: Manifests) -> list[tuple[Rule, Hit]]:
+    """Ask the rules, those of one topic together: they share what they look at."""
+    topics = [[*rules] for _, rules in groupby(asked(manifests), key=lambda rule: rule.id.partition("/")[0])]
+
+    def ask(number: int) -> list[tuple[int, Packed]]:
+        rules = topics[number]
+        return [(rules.index(rule), hit.packed()) for rule, hit in judge(manifests, rules)]
+
+    size = sum(map(len, manifests.texts))
+    said = twofold.run(ask, len(topics), Progress("topics of rules"), alone=size < twofold.LARGE)
+    found = [(rules[at], Hit.unpacked(hit)) for rules, hits in zip(topics, said, strict=True) for at, hit in hits]
+    return sorted(found, key=lambda each: each[1].document)
 
 
 def _once(found: Sequence[Checked]) -> Iterator[Checked]:

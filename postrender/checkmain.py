@@ -12,6 +12,7 @@ from postrender.errors import EXIT_CLEAN, GrpoError, InputError, UsageError
 from postrender.finding import ERROR, INFO
 from postrender.kinds import Kinds
 from postrender.options import Options
+from postrender.rules import objects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _kinds(options: Options) -> Kinds:
 
 def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) -> tuple[list[Finding], int]:
     given = streams(words)
-    together = [read(each) for each in given]
+    together = [read(each, before=objects.rules) for each in given]
     count = sum(map(len, together))
     if not count:
         # A command in front of the pipe has failed, or the path is not the one that is meant.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from postrender import paths, stream, textio, yamlfast
+from postrender import paths, stream, textio, twofold, yamlfast
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
 from postrender.progress import Progress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from postrender.pods import Path
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _STDIN = "-"
 _NAMED_STDIN = "<stdin>"
+# So many bytes are read in one go.
+_PART = 16 * 1024
 _SUFFIXES = (".yaml", ".yml", ".json")
 # kustomize reads these, and a cluster never gets them.
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
@@ -94,34 +96,68 @@ def _below(node: Node, part: str | int) -> Node | None:
     return None
 
 
-def read(texts: Stream) -> list[Document]:
-    """Read texts by their names; raise InputError with the place of what is no Kubernetes object."""
-    found = []
-    progress, size, done = Progress("bytes"), sum(map(len, texts.values())), 0
+def read(texts: Stream, before: Callable[[], object] | None = None) -> list[Document]:
+    """Read texts by their names; raise InputError with the place of what is no Kubernetes object.
+
+    `before` prepares what the caller does next: where a second process helps, it is done while that one reads.
+    """
+    pieces = {file: [*stream.split(data)] for file, data in texts.items()}
+    size = sum(map(len, texts.values()))
+    parts = _parts([piece for each in pieces.values() for piece in each], max(_PART, 2 * size // twofold.MOST))
+
+    def read_part(number: int) -> list[dict[str, Any] | None]:
+        return [_plain(piece) for piece in parts[number]]
+
+    read_parts = twofold.run(read_part, len(parts), Progress("parts"), alone=size < twofold.LARGE, before=before)
+    trees = iter([tree for part in read_parts for tree in part])
+    return [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]
+
+
+def _parts(pieces: Sequence[stream.Document], size: int) -> list[list[stream.Document]]:
+    """Put together what is read in one go: documents until they have a size."""
+    parts: list[list[stream.Document]] = []
+    room = 0
+    for piece in pieces:
+        if room <= 0:
+            parts.append([])
+            room = size
+        parts[-1].append(piece)
+        room -= piece.end - piece.start
+    return parts
+
+
+def _plain(piece: stream.Document) -> dict[str, Any] | None:
+    """Return the object of a document that is plain; None where another reader has more to say."""
     try:
-        for file, data in texts.items():
-            for document in _documents(file, data):
-                found.append(document)
-                done += len(document.text)
-                progress.step(done, size)
-    finally:
-        progress.end()
-    return found
+        found = yamlfast.read(piece.text())
+    except InputError:
+        return None
+    return found if found is not None and "kind" in found else None
 
 
-def _documents(file: str, data: bytes) -> Iterator[Document]:
-    textio.check_text(data, file)
+def _documents(
+    file: str, data: bytes, pieces: Sequence[stream.Document], trees: Iterator[dict[str, Any] | None]
+) -> Iterator[Document]:
     # Whoever shows a line of it finds the text here: a pipe cannot be read again, and no file holds what was rendered.
     textio.keep(file, data)
-    line = 0
-    for document in stream.split(data):
-        text = document.text()
-        plain = yamlfast.read(text)
-        if plain is not None and "kind" in plain:
+    line, is_text = 0, False
+    for piece in pieces:
+        plain = next(trees)
+        if plain is None and not is_text:
+            # What is no text is not plain either.
+            textio.check_text(data, file)
+            is_text = True
+        text = piece.text()
+        if plain is not None:
             yield Document(file, line, text, plain)
-        else:
+        elif not _is_empty(text):
             yield from _with_places(file, data, line, text)
         line += text.count("\n")
+
+
+def _is_empty(text: str) -> bool:
+    """Say whether there are comments only."""
+    return all(line == "---" or not line.strip(" ") or line.lstrip(" ").startswith("#") for line in text.split("\n"))
 
 
 def _with_places(file: str, data: bytes, line: int, text: str) -> Iterator[Document]:

@@ -99,6 +99,8 @@ class Pod:
 def gpus(container: Mapping[str, Any]) -> int:
     """Return a container's limit of GPUs; 0 where it has none, or none that Kubernetes would take."""
     limit = mapping(mapping(container.get("resources")).get("limits")).get(GPU)
+    if limit is None:
+        return 0
     text = str(limit)
     if text.isascii() and text.isdecimal():
         return int(text)

@@ -191,6 +191,15 @@ class Hit:
         self.secret = secret
         self.key = key
 
+    def packed(self) -> tuple[Any, ...]:
+        """Return all of it as plain data, for another process."""
+        return tuple(getattr(self, name) for name in sorted(Hit.__slots__))
+
+    @staticmethod
+    def unpacked(packed: tuple[Any, ...]) -> Hit:
+        """Return what was packed."""
+        return Hit(**dict(zip(sorted(Hit.__slots__), packed, strict=True)))
+
 
 def at(item: Item, path: Path, what: str, *, key: bool = False) -> Hit:
     """Return a hit at a path below an object; its line is not shown where a secret may stand."""

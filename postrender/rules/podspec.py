@@ -32,22 +32,25 @@ _COMMENT: Final = pattern(r"(?m)^\s*#.*$")
 class Container:
     """One container: `path` leads to it from the top of the object, `init` says that it ends before others start."""
 
-    __slots__ = ("init", "path", "spec")
+    __slots__ = ("_env", "init", "path", "spec")
 
     def __init__(self, path: Path, spec: dict[str, Any], *, init: bool) -> None:
         self.path = path
         self.spec = spec
         self.init = init
+        self._env: list[tuple[Path, str, dict[str, Any]]] | None = None
 
     @property
     def name(self) -> str:
         """Return its name, as messages call it."""
         return str(self.spec.get("name", ""))
 
-    def env(self) -> Iterator[tuple[Path, str, dict[str, Any]]]:
-        """Yield path, name and entry of each variable."""
-        for number, each in enumerate(map(mapping, sequence(self.spec.get("env")))):
-            yield (*self.path, "env", number), str(each.get("name", "")), each
+    def env(self) -> list[tuple[Path, str, dict[str, Any]]]:
+        """Return path, name and entry of each variable."""
+        if self._env is None:
+            entries = enumerate(map(mapping, sequence(self.spec.get("env"))))
+            self._env = [((*self.path, "env", at), str(each.get("name", "")), each) for at, each in entries]
+        return self._env
 
     def value(self, name: str) -> str | None:
         """Return a variable's value; empty text where it comes from elsewhere, None where there is none."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from postrender.plain import Plain
     from postrender.pods import Path
 
 # Lists that the API server merges by key (`+listType=map` in k8s.io/api v0.35.0, core/v1, and in KubeRay's CRDs), with
@@ -32,6 +33,7 @@ _OF_CONTAINER = {
 }
 _OF_RESOURCES: dict[str, tuple[str, ...]] = {"claims": ("name",)}
 _DEFAULTS = {"protocol": "TCP"}
+_TWO = 2
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
@@ -52,8 +54,11 @@ def _in_container(container: dict[str, Any]) -> Iterator[tuple[Path, str]]:
 
 def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterator[tuple[Path, str]]:
     for name, keys in lists.items():
+        entries = sequence(holder.get(name))
+        if len(entries) < _TWO or len({_first(each, keys) for each in entries}) == len(entries):
+            continue
         seen: set[tuple[str, ...]] = set()
-        for number, entry in enumerate(map(mapping, sequence(holder.get(name)))):
+        for number, entry in enumerate(map(mapping, entries)):
             if not any(key in entry for key in keys):
                 continue
             # null is as good as left out.
@@ -61,6 +66,11 @@ def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterato
             if identity in seen:
                 yield (name, number), f"{name} has two entries with {'/'.join(keys)} {'/'.join(identity)}"
             seen.add(identity)
+
+
+def _first(entry: Plain, keys: tuple[str, ...]) -> str:
+    """Return the first of the keys' values: where all of these differ, nothing is there twice."""
+    return str(entry.get(keys[0])) if type(entry) is dict else ""
 
 
 RULE = Rule(

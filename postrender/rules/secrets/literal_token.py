@@ -8,7 +8,7 @@ from postrender.rules import ERROR, Hit, Manifests, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from typing import Any
 
     from postrender.plain import Plain
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _ENCODED = {"Secret": "data", "ConfigMap": "binaryData"}
 # A secret is known by its first letters; a second finding for the same one would not help.
 _PREFIX = 12
+# From here on it is worth to make a better search.
+_LONG = 100_000
 _KEY = "privateKey"
 
 
@@ -26,7 +28,7 @@ def check(manifests: Manifests) -> Iterator[Hit]:
     """Search every text, what escapes hide from the text, and what Secrets and ConfigMaps hold in base64."""
     # Charts make certificates when they render, into Secrets of their own: there a private key is where it belongs.
     kept = {item.document for item in manifests.items if item.object.get("kind") == "Secret"}
-    for document, text in _suspicious(manifests.texts):
+    for document, text in _suspicious(manifests):
         for token in tokens.find(text):
             if token.shape == _KEY and document in kept:
                 continue
@@ -42,8 +44,16 @@ def check(manifests: Manifests) -> Iterator[Hit]:
             yield Hit(item.document, what, path=(*item.path, *path), secret=True)
 
 
-def _suspicious(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _suspicious(manifests: Manifests) -> Iterator[tuple[int, str]]:
     """Yield what may hold a secret; most texts are short, and searched as one."""
+    texts = manifests.texts
+    if manifests.kinds and sum(map(len, texts)) > _LONG:
+        # The validator is needed anyway.
+        from postrender import schema
+
+        has_secret = schema.finder(tokens.shapes().values())
+        yield from ((document, text) for document, text in enumerate(texts) if has_secret(text))
+        return
     plain = "\n".join(text for text in texts if text.isascii())
     suspects = tokens.suspects(plain)
     for document, text in enumerate(texts):

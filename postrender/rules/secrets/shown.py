@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from postrender.patterns import pattern
 from postrender.pods import mapping
 from postrender.rules import ERROR, Hit, Manifests, Rule
-from postrender.rules.podspec import Container, Judged, each_container
+from postrender.rules.podspec import Container, Judged, each_container, judged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,14 +40,14 @@ def _secrets(container: Container) -> list[str]:
 
 
 def _expands(script: str, name: str) -> bool:
+    import re
 
     return re.search(rf"\$\{{?{re.escape(name)}\b", script) is not None
 
 
-def _printed(container: Container, script: str) -> str:
-    names = _secrets(container)
+def _printed(names: list[str], script: str) -> str:
     listing = _LISTING.search(script)
-    if names and listing:
+    if listing:
         return f"the command {listing[1]} prints {', '.join(names)}"
     begin = _TRACE.search(script)
     used = [name for name in names if begin and _expands(script[begin.start() :], name)]
@@ -57,20 +55,21 @@ def _printed(container: Container, script: str) -> str:
 
 
 def _shown(pod: Judged, container: Container) -> Found:
-    for path, script in container.scripts():
-        said = _printed(container, script)
+    names = _secrets(container)
+    for path, script in container.scripts() if names else ():
+        said = _printed(names, script)
         if said:
             yield path, f"container {container.name}: {said}"
 
 
 def _literal(manifests: Manifests) -> Iterator[Hit]:
-    for item, pod in manifests.pods():
-        for container in Judged(manifests, item, pod, wired=False).containers():
+    for pod in manifests.once(judged):
+        for container in pod.containers():
             for path, name, entry in container.env():
                 value = entry.get("value")
                 if name in _NAMES and value and not str(value).startswith("$("):
-                    what = f"{item.title}: {name} of container {container.name} is written down"
-                    yield Hit(item.document, what, path=(*item.path, *path), secret=True)
+                    what = f"{pod.item.title}: {name} of container {container.name} is written down"
+                    yield Hit(pod.item.document, what, path=(*pod.item.path, *path), secret=True)
 
 
 RULES = (

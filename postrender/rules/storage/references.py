@@ -66,21 +66,28 @@ def _no_mount(pod: Judged) -> Found:
             yield path, f"no container mounts the volume {name}"
 
 
-def _references(value: Plain, path: Path = ()) -> Iterator[tuple[Path, str, str]]:
+def _references(spec: dict[str, Any], path: Path) -> Iterator[tuple[Path, str, str]]:
     """Yield path, kind and name of each object that a pod's spec names and needs."""
-    if isinstance(value, list):
-        for number, each in enumerate(value):
-            if isinstance(each, dict | list):
-                yield from _references(each, (*path, number))
-    elif isinstance(value, dict):
-        for key, each in value.items():
-            if isinstance(each, dict):
-                name, kind = _SOURCES.get(key, ("", ""))
-                if name and isinstance(each.get(name), str) and each.get("optional") is not True:
-                    yield (*path, key, name), kind, each[name]
-                yield from _references(each, (*path, key))
-            elif isinstance(each, list):
-                yield from _references(each, (*path, key))
+    for number, volume in enumerate(map(mapping, sequence(spec.get("volumes")))):
+        yield from _sources(volume, (*path, "volumes", number))
+        for place, each in enumerate(map(mapping, sequence(mapping(volume.get("projected")).get("sources")))):
+            yield from _sources(each, (*path, "volumes", number, "projected", "sources", place), projected=True)
+    for key in _LISTS:
+        for number, container in enumerate(map(mapping, sequence(spec.get(key)))):
+            for place, each in enumerate(map(mapping, sequence(container.get("env")))):
+                if "valueFrom" in each:
+                    yield from _sources(mapping(each["valueFrom"]), (*path, key, number, "env", place, "valueFrom"))
+            for place, each in enumerate(map(mapping, sequence(container.get("envFrom")))):
+                yield from _sources(each, (*path, key, number, "envFrom", place))
+
+
+def _sources(holder: dict[str, Any], path: Path, *, projected: bool = False) -> Iterator[tuple[Path, str, str]]:
+    for key, source in holder.items():
+        name, kind = _SOURCES.get(key, ("", ""))
+        if name and isinstance(source, dict):
+            name = "name" if projected else name
+            if isinstance(source.get(name), str) and source.get("optional") is not True:
+                yield (*path, key, name), kind, source[name]
 
 
 def _namespace(item: Item) -> str:

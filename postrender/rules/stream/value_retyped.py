@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from postrender.plain import Plain
     from postrender.pods import Path
+    from postrender.rules import Item
+
+    Found = tuple[Path, Any]
 
 _WORDS = {bool: "a boolean", int: "a number", float: "a number"}
 
@@ -20,35 +23,38 @@ _WORDS = {bool: "a boolean", int: "a number", float: "a number"}
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Look at labels, annotations, data, selectors of nodes, and variables of containers."""
     for item in manifests.items:
-        found = [*_metadata(item.object, ())]
-        if str(item.object.get("kind")) in ("ConfigMap", "Secret"):
-            found += [(("data", key), each) for key, each in mapping(item.object.get("data")).items()]
-            found += [(("stringData", key), each) for key, each in mapping(item.object.get("stringData")).items()]
-        for pod in item.pods:
-            found += _metadata(pod.template, pod.path) if pod.path else ()
-            chosen = mapping(pod.spec.get("nodeSelector"))
-            found += [((*pod.path, "spec", "nodeSelector", key), each) for key, each in chosen.items()]
-            for container in Judged(manifests, item, pod, wired=False).containers():
-                found += _variables(container.path, container.spec)
-        for path, value in found:
-            if type(value) in _WORDS:
-                name = _name(item.object, path)
-                yield at(item, path, f"{name} is {_WORDS[type(value)]} to Kubernetes, expected text")
+        for path, value in _retyped(manifests, item):
+            name = _name(item.object, path)
+            yield at(item, path, f"{name} is {_WORDS[type(value)]} to Kubernetes, expected text")
 
 
-def _metadata(value: dict[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
+def _retyped(manifests: Manifests, item: Item) -> Iterator[Found]:
+    yield from _metadata(item.object, ())
+    if str(item.object.get("kind")) in ("ConfigMap", "Secret"):
+        for key in ("data", "stringData"):
+            yield from _entries(item.object.get(key), key)
+    for pod in item.pods:
+        if pod.path:
+            yield from _metadata(pod.template, pod.path)
+        yield from _entries(pod.spec.get("nodeSelector"), *pod.path, "spec", "nodeSelector")
+        for container in Judged(manifests, item, pod, wired=False).containers():
+            for number, each in enumerate(map(mapping, sequence(container.spec.get("env")))):
+                if type(each.get("value")) in _WORDS:
+                    yield (*container.path, "env", number, "value"), each["value"]
+            for part in ("command", "args"):
+                yield from _entries(container.spec.get(part), *container.path, part)
+
+
+def _metadata(value: dict[str, Any], path: Path) -> Iterator[Found]:
     metadata = mapping(value.get("metadata"))
     for part in ("labels", "annotations"):
-        for key, each in mapping(metadata.get(part)).items():
-            yield (*path, "metadata", part, key), each
+        yield from _entries(metadata.get(part), *path, "metadata", part)
 
 
-def _variables(path: Path, container: dict[str, Any]) -> Iterator[tuple[Path, Any]]:
-    for number, each in enumerate(map(mapping, sequence(container.get("env")))):
-        yield (*path, "env", number, "value"), each.get("value")
-    for part in ("command", "args"):
-        for number, word in enumerate(sequence(container.get(part))):
-            yield (*path, part, number), word
+def _entries(value: Plain, *path: str | int) -> Iterator[Found]:
+    """Yield the paths and values of a map or list that are no text."""
+    entries = value.items() if isinstance(value, dict) else enumerate(sequence(value))
+    return (((*path, key), each) for key, each in entries if type(each) in _WORDS)
 
 
 def _name(value: Plain, path: Path) -> str:
