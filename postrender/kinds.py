@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 
-from postrender import paths, violations
+from postrender import paths, quoted, violations
 from postrender.errors import GrpoError, InputError, InstallationError
 from postrender.schema import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Final
 
     from postrender.location import Location
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 DEFAULT: Final = 35
 # What GKE runs, with its longest support, and what follows.
 VERSIONS: Final = range(30, 38)
+_REFERENCE: Final = '"$ref":"#/$defs/'
+_SINCE: Final = '"{}":'
+_NOTHING: Final = "null"
 _KUBERNETES, _CUSTOM = "kubernetes.json", "custom.json"
 # These groups have gone before the first version, with all that was in them.
 _OLD_GROUPS: Final = ("extensions",)
@@ -64,7 +67,8 @@ class Kinds:
         self.version = version
         self._kubernetes = _index(_KUBERNETES)
         self._custom = _index(_CUSTOM)
-        self._definitions: dict[str, dict[str, Any]] = {}
+        # Definitions as text: the library reads text, and nobody else reads what is in order.
+        self._definitions: dict[str, str] = {}
         self._own: dict[str, dict[str, Any]] = {}
         self._origins: dict[str, Location | None] = {}
         self._known: dict[str, bool] = {}
@@ -80,16 +84,18 @@ class Kinds:
         self._compiled.clear()
         self._known.clear()
         self._own[kind] = {"definition": name, "name": "subdomain", "required": []}
-        self._definitions[name] = definition
+        self._definitions[name] = _written(definition)
 
     def entry(self, kind: str) -> dict[str, Any] | None:
         """Return definition, shape of the name and what is required of a kind, None where it has no schema."""
         if kind in self._own:
             return self._own[kind]
-        if kind in self._custom["kinds"]:
-            return _read(self._custom["kinds"][kind])
-        text = self._kubernetes["kinds"].get(kind)
-        return self._at(text) if text else None
+        text = self._custom["kinds"].get(kind) or _meaning(self._kubernetes["kinds"].get(kind, ""), self.version)
+        if text == _NOTHING:
+            return None
+        # Each entry of the files has these three, in this order.
+        words = text.split('"')
+        return {"definition": words[3], "name": words[7], "required": words[11::2]}
 
     def has(self, item: Mapping[str, Any]) -> bool:
         """Say whether there is a schema for an object's apiVersion and kind."""
@@ -100,21 +106,15 @@ class Kinds:
 
     def definition(self, name: str) -> dict[str, Any]:
         """Return a definition such as `core.v1.PodSpec`; raise KeyError where there is none in this version."""
+        return _read(self._definition(name))
+
+    def _definition(self, name: str) -> str:
         if name not in self._definitions:
-            custom = self._custom["$defs"].get(name)
-            found = _read(custom) if custom else self._at(self._kubernetes["$defs"][name])
-            if found is None:
+            found = self._custom["$defs"].get(name) or _meaning(self._kubernetes["$defs"][name], self.version)
+            if found == _NOTHING:
                 raise KeyError(name)
             self._definitions[name] = found
         return self._definitions[name]
-
-    def _at(self, text: str) -> dict[str, Any] | None:
-        """Return what an entry means in this version: it says from which one on it means what."""
-        found: dict[str, Any] | None = None
-        for since, content in _read(text).items():
-            if int(since) <= self.version:
-                found = content
-        return found
 
     def all(self) -> Iterator[str]:
         """Yield every kind that has a schema."""
@@ -125,7 +125,7 @@ class Kinds:
     def definitions(self) -> Iterator[str]:
         """Yield the names of the definitions that Kubernetes has in this version."""
         for name, text in self._kubernetes["$defs"].items():
-            if self._at(text) is not None:
+            if _meaning(text, self.version) != _NOTHING:
                 yield name
 
     def is_of_kubernetes(self, api_version: str) -> bool:
@@ -141,18 +141,26 @@ class Kinds:
 
     def schema(self, *kinds: str) -> dict[str, Any]:
         """Return one draft-07 schema that judges objects of these kinds, each by its own; raise KeyError for others."""
-        return self._whole([self._judged(kind) for kind in kinds])
+        return _read(self._whole([self._judged(kind) for kind in kinds]))
 
-    def _judged(self, kind: str) -> dict[str, Any]:
+    def _judged(self, kind: str) -> str:
         entry = self.entry(kind)
         if entry is None:
             raise KeyError(kind)
         version, _, name = kind.rpartition("/")
-        head = {"apiVersion": {"const": version}, "kind": {"const": name}}
-        return {"if": {"properties": head}, "then": {"allOf": [_reference(entry["definition"]), _head(entry)]}}
+        head = f'{{"apiVersion":{{"const":{quoted.text(version)}}},"kind":{{"const":{quoted.text(name)}}}}}'
+        return f'{{"if":{{"properties":{head}}},"then":{{"allOf":[{_reference(entry["definition"])},{_head(entry)}]}}}}'
 
-    def _whole(self, parts: list[dict[str, Any]]) -> dict[str, Any]:
-        return {"allOf": parts, "$defs": closure(self.definition, references(parts))}
+    def _whole(self, parts: list[str]) -> str:
+        """Return the schema that is made of parts and of the definitions that these need, sorted by name."""
+        todo, needed = [name for part in parts for name in _referred(part)], set()
+        while todo:
+            name = todo.pop()
+            if name not in needed:
+                needed.add(name)
+                todo.extend(_referred(self._definition(name)))
+        definitions = ",".join(f"{quoted.text(name)}:{self._definitions[name]}" for name in sorted(needed))
+        return f'{{"allOf":[{",".join(parts)}],"$defs":{{{definitions}}}}}'
 
     def judge(self, objects: Sequence[Mapping[str, Any]]) -> list[list[Violation]]:
         """Return what is wrong with each object of plain JSON types; raise KeyError for a kind without a schema."""
@@ -168,9 +176,7 @@ class Kinds:
         """
         return self._judge((definition,), [_reference(definition)], [part])[0]
 
-    def _judge(
-        self, name: tuple[str, ...], parts: list[dict[str, Any]], objects: Sequence[Plain]
-    ) -> list[list[Violation]]:
+    def _judge(self, name: tuple[str, ...], parts: list[str], objects: Sequence[Plain]) -> list[list[Violation]]:
         if name not in self._compiled:
             # One schema for all: what the kinds share, most of it, is compiled once.
             try:
@@ -192,7 +198,7 @@ class Kinds:
         return InstallationError(f"the schemas of kinds are damaged: {error}", fix="install grpo-charts again")
 
     def _violations(self, validator: Foreign, item: Plain) -> list[Violation]:
-        words = dict(violations.patterns([*self._definitions.values()]))
+        words = dict(violations.patterns([_read(text) for text in self._definitions.values()]))
         return violations.describe(validator.iter_errors(item), words)
 
 
@@ -203,50 +209,50 @@ def _read(text: str) -> dict[str, Any]:
     return content
 
 
-def _reference(definition: str) -> dict[str, Any]:
-    return {"$ref": f"#/$defs/{definition}"}
+def _written(definition: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(definition, separators=(",", ":"))
 
 
-def _head(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _meaning(text: str, version: int) -> str:
+    """Return what an entry means in a version: `{"30":…,"33":null}` says from which version on it means what."""
+    begins = [(each, at) for each in VERSIONS if (at := _since(text, each)) >= 0]
+    earlier = [at for each, at in begins if each <= version]
+    if not earlier:
+        return _NOTHING
+    end = next((at for each, at in begins if each > version), len(text) - 1)
+    return text[earlier[-1] + 1 + len(_SINCE.format(version)) : end]
+
+
+def _since(text: str, version: int) -> int:
+    """Return where an entry says what it means from a version on; no property of a kind is called so."""
+    mark = _SINCE.format(version)
+    return 0 if text.startswith(mark, 1) else text.find(f",{mark}")
+
+
+def _referred(text: str) -> Iterator[str]:
+    """Yield the name of each definition that a schema refers to."""
+    at = text.find(_REFERENCE)
+    while at >= 0:
+        end = text.find('"', at + len(_REFERENCE))
+        yield text[at + len(_REFERENCE) : end]
+        at = text.find(_REFERENCE, end)
+
+
+def _reference(definition: str) -> str:
+    return f'{{{_REFERENCE}{definition}"}}'
+
+
+def _head(entry: Mapping[str, Any]) -> str:
     """Return what every object of a kind needs: a name of the right shape, or a generateName."""
-    metadata = {
-        "type": "object",
-        "properties": {"name": _reference(entry["name"])},
-        "if": {"required": ["generateName"]},
-        "else": {"required": ["name"]},
-    }
-    required = ["apiVersion", "kind", "metadata", *entry["required"]]
-    not_null = {key: {"not": {"type": "null"}} for key in entry["required"]}
-    return {"type": "object", "required": required, "properties": {"metadata": metadata, **not_null}}
+    named = f'"properties":{{"name":{_reference(entry["name"])}}}'
+    metadata = f'{{"type":"object",{named},"if":{{"required":["generateName"]}},"else":{{"required":["name"]}}}}'
+    required = ",".join(map(quoted.text, ("apiVersion", "kind", "metadata", *entry["required"])))
+    not_null = "".join(f',"{key}":{{"not":{{"type":"null"}}}}' for key in entry["required"])
+    return f'{{"type":"object","required":[{required}],"properties":{{"metadata":{metadata}{not_null}}}}}'
 
 
 def kind_of(obj: Mapping[str, Any]) -> str:
     """Return `apiVersion/kind`, for instance `ray.io/v1/RayCluster`; `?` stands for what is missing."""
     return f"{obj.get('apiVersion') or '?'}/{obj.get('kind') or '?'}"
-
-
-def references(node: object) -> Iterator[str]:
-    """Yield the name of each definition that a schema refers to."""
-    if isinstance(node, dict):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"].rpartition("$defs/")[2]
-        for inner in node.values():
-            yield from references(inner)
-    elif isinstance(node, list):
-        for inner in node:
-            yield from references(inner)
-
-
-def closure(definition: Callable[[str], Any], roots: Iterable[str]) -> dict[str, Any]:
-    """Return the definitions that the roots need, themselves included, sorted by name.
-
-    Raises KeyError for a reference to a definition that does not exist.
-    """
-    todo: list[str] = list(roots)
-    found: dict[str, Any] = {}
-    while todo:
-        name = todo.pop()
-        if name not in found:
-            found[name] = definition(name)
-            todo.extend(references(found[name]))
-    return {name: found[name] for name in sorted(found)}

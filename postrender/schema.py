@@ -88,8 +88,11 @@ def _validator_module() -> ModuleType:
     return jsonschema_rs
 
 
-def compiled(schema: dict[str, Any]) -> Foreign:
-    """Return a validator for a draft-07 schema with patterns as Go reads them; raise ValueError where it is none."""
+def compiled(schema: dict[str, Any] | str) -> Foreign:
+    """Return a validator for a draft-07 schema, a tree or its JSON, with patterns as Go reads them.
+
+    Raises ValueError where it is none.
+    """
     module = _validator_module()
     return module.Draft7Validator(schema, pattern_options=module.RegexOptions())
 

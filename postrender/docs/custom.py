@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from postrender import yamlio
-from postrender.docs.files import lines_json
+from postrender.docs.files import lines_json, references
 from postrender.docs.sources import Schema, SourceError
-from postrender.kinds import references
 
 SOURCES = ("ray.yaml", "gke.yaml")
 

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
-from postrender.docs.files import ROOT, lines_json, reference_name
-from postrender.kinds import VERSIONS, closure
+from postrender.docs.files import ROOT, closure, lines_json, reference_name
+from postrender.kinds import VERSIONS
 
 Schema = dict[str, Any]
 

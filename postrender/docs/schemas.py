@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from postrender.docs.files import reference_name
+from postrender.docs.files import closure, reference_name
 from postrender.docs.sources import CHARTS, LEFT_TO_TEMPLATE, SECTIONS, Schema, Sources
-from postrender.kinds import closure
 
 REFUSAL = (
     "something that is not a secret: this looks like a token. Put it into a Secret, give only the name of that Secret"

@@ -6,7 +6,6 @@ A check of a topic gets one pod and yields paths below its object with what stan
 from __future__ import annotations
 
 from postrender import machines
-from postrender.patterns import pattern
 from postrender.pods import accelerators, gpus, mapping, sequence
 from postrender.rules import at
 from postrender.wiring import INTERFACES
@@ -26,7 +25,13 @@ if TYPE_CHECKING:
 # Kinds whose pods work on one thing together, wherever they land.
 _TOGETHER: Final = ("RayCluster", "RayJob", "RayService", "JobSet", "LeaderWorkerSet", "Job")
 _PLUGIN: Final = "/home/kubernetes/bin/gib"
-_COMMENT: Final = pattern(r"(?m)^\s*#.*$")
+
+
+def _uncommented(script: str) -> str:
+    """Return a script without the lines that are comments."""
+    if "#" not in script:
+        return script
+    return "\n".join(line for line in script.split("\n") if not line.lstrip().startswith("#"))
 
 
 class Container:
@@ -62,7 +67,7 @@ class Container:
         for key in ("command", "args"):
             for number, word in enumerate(sequence(self.spec.get(key))):
                 if isinstance(word, str):
-                    yield (*self.path, key, number), _COMMENT.sub("", word)
+                    yield (*self.path, key, number), _uncommented(word)
 
     @property
     def script(self) -> str:

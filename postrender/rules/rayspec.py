@@ -5,7 +5,7 @@ A check of a topic gets one such thing and yields paths with what stands there; 
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import at
 
@@ -32,8 +32,8 @@ _CLUSTERS: Final = {
 VALIDATION: Final = "kuberay/ray-operator/controllers/ray/utils/validation.go at v1.6.2"
 # Why most of these rules exist.
 EVENT_ONLY: Final = "the operator makes no pods and says so in an event only, long after helm install has succeeded"
-_VERSION: Final = pattern(r"\s*v?(\d+(?:\.\d+)+)")
-_QUANTITY: Final = pattern(r"([0-9.]+(?:[eE][0-9]+)?)([kMGTPE]i?|Ki|m)?$")
+_VERSION: Final = Pattern(r"\s*v?(\d+(?:\.\d+)+)")
+_NUMBER: Final = frozenset("0123456789.")
 _UNITS: Final = " kMGTPE"
 
 
@@ -188,14 +188,19 @@ def version(text: Plain) -> tuple[int, ...] | None:
 
 def quantity(value: Plain) -> float | None:
     """Return a quantity of Kubernetes as a number, None for what is none."""
-    found = _QUANTITY.match(str(value)) if not isinstance(value, bool) else None
-    if found is None or found[1].count(".") > 1 or found[1] == ".":
+    text = "" if isinstance(value, bool) else str(value)
+    number = text.rstrip("kKMGTPEim")
+    unit = text[len(number) :]
+    mantissa, e, exponent = number.lower().partition("e")
+    is_number = set(mantissa) <= _NUMBER and mantissa.strip(".") and mantissa.count(".") <= 1
+    if not is_number or (e and not (exponent.isascii() and exponent.isdecimal())):
         return None
-    unit = found[2] or ""
     if unit == "m":
-        return float(found[1]) / 1000
+        return float(number) / 1000
+    if unit not in ("", "Ki") and (unit[0] not in _UNITS or unit[1:] not in ("", "i")):
+        return None
     base = 1024 if unit.endswith("i") else 1000
-    return float(found[1]) * float(base ** _UNITS.index(unit[:1].replace("K", "k") or " "))
+    return float(number) * float(base ** _UNITS.index(unit[:1].replace("K", "k") or " "))
 
 
 def items(manifests: Manifests, *kinds: str) -> Iterator[Item]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.podspec import Container, Judged, each_pod
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from postrender.rules.podspec import Found
 
 _SCRIPT: Final = "set_nccl_env.sh"
-_SOURCED: Final = pattern(r"(?:^|[\s;&|])(?:source|\.)[ \t]+\S*set_nccl_env\.sh[^\n]*")
-_ENDS: Final = pattern(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*e")
-_TESTED: Final = pattern(r"(?:\btest|\[)[ \t]+(?:![ \t]+)?-[rfes][ \t]+\S*set_nccl_env\.sh")
+_SOURCED: Final = Pattern(r"(?:^|[\s;&|])(?:source|\.)[ \t]+\S*set_nccl_env\.sh[^\n]*", "set_nccl_env.sh")
+_ENDS: Final = Pattern(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*e")
+_TESTED: Final = Pattern(r"(?:\btest|\[)[ \t]+(?:![ \t]+)?-[rfes][ \t]+\S*set_nccl_env\.sh", "set_nccl_env.sh")
 _INTERFACES: Final = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 _FIRST: Final = ("eth0", "=eth0")
 # What the script of the plugin sets itself.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.rules import ERROR, Hit, Manifests, Rule
 
 TYPE_CHECKING = False
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
-_PROFILE: Final = pattern(r"(?i)profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-roce\b")
+_PROFILE: Final = Pattern(r"(?i)profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-roce\b", "-vpc-roce")
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Search the texts: such a profile stands in objects of Config Connector and in scripts of ConfigMaps."""
     for document, text in enumerate(manifests.texts):
-        for match in _PROFILE.finditer(text) if "-vpc-roce" in text else ():
+        for match in _PROFILE.finditer(text):
             line = text.count("\n", 0, match.start(1))
             col = match.start(1) - (text.rfind("\n", 0, match.start(1)) + 1)
             what = f"the network profile {match[1]}-vpc-roce is named after the region {match[1]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.podspec import Container, Judged, each_container
 
@@ -12,20 +11,22 @@ if TYPE_CHECKING:
 
     from postrender.rules.podspec import Found
 
-_UNKNOWN: Final = pattern(r"[{}<>$\s]")
-_MOVING: Final = pattern(r"(?i)(?:.*[-._])?(?:latest|nightly|main|master|edge|develop|dev)\Z")
+# What nobody has filled in is no name.
+_UNKNOWN: Final = frozenset("{}<>$")
+_MOVING: Final = ("latest", "nightly", "main", "master", "edge", "develop", "dev")
 _SOURCE: Final = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
 
 
 def _tag(image: str) -> str:
     """Return what makes an image move, in words; empty where it is pinned."""
     name, at, _ = image.partition("@")
-    if at or not name or _UNKNOWN.search(name):
+    if at or not name or any(each in _UNKNOWN or each.isspace() for each in name):
         return ""
     tag = name.rpartition("/")[2].partition(":")[2]
     if not tag:
         return "no tag, which is latest"
-    return f"the tag {tag}" if _MOVING.match(tag) else ""
+    last = tag.lower().replace(".", "-").replace("_", "-").rpartition("-")[2]
+    return f"the tag {tag}" if last in _MOVING else ""
 
 
 def _said(container: Container) -> Found:

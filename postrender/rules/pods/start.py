@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.rules import ERROR, WARNING, Hit, Manifests, Rule, at
 from postrender.rules.podspec import Container, Judged, each_container, objects
 from postrender.rules.rayspec import joined
@@ -17,21 +17,23 @@ if TYPE_CHECKING:
 # What is in front of a command: the start, or a sign after which a shell begins another one.
 _BEGIN: Final = r"(?:^|[;&|(\n]|\bsudo|\bthen|\bdo)[ \t]*"
 _FETCHES: Final = (
-    (pattern(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?pull\b"), "git pull"),
+    (Pattern(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?pull\b", "git"), "git pull"),
     (
-        pattern(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?(?:checkout|switch)[ \t]+(?:main|master)\b"),
+        Pattern(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?(?:checkout|switch)[ \t]+(?:main|master)\b", "git"),
         "the checkout of a branch",
     ),
-    (pattern(_BEGIN + r"(?:apt-get|apt)[ \t]+(?:-\S+[ \t]+)*(?:update|install)\b"), "apt-get"),
-    (pattern(r"/refs/heads/"), "a file of a branch (refs/heads)"),
+    (Pattern(_BEGIN + r"(?:apt-get|apt)[ \t]+(?:-\S+[ \t]+)*(?:update|install)\b", "apt"), "apt-get"),
+    (Pattern(r"/refs/heads/", "/refs/heads/"), "a file of a branch (refs/heads)"),
 )
-_PIP: Final = pattern(_BEGIN + r"(?:uv[ \t]+)?(?:python\d?[ \t]+-m[ \t]+)?pip\d?[ \t]+install\b((?:[^\n;&|]|\\\n)*)")
+_PIP: Final = Pattern(
+    _BEGIN + r"(?:uv[ \t]+)?(?:python\d?[ \t]+-m[ \t]+)?pip\d?[ \t]+install\b((?:[^\n;&|]|\\\n)*)", "pip"
+)
 # Options of pip that take a value of their own.
 _WITH_VALUE: Final = ("-r", "--requirement", "-c", "--constraint", "-i", "--index-url", "--extra-index-url")
 _PLACES: Final = ("-t", "--target", "--prefix", "--root", "-e", "--editable", "--find-links", "-f", "--python")
-_PACKAGE: Final = pattern(r"[A-Za-z0-9]")
-_PINNED: Final = pattern(r"===?\s*[0-9a-z]|@")
-_ELSEWHERE: Final = pattern(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|PYTHONUSERBASE")
+_PACKAGE: Final = Pattern(r"[A-Za-z0-9]")
+_PINNED: Final = Pattern(r"===?\s*[0-9a-z]|@")
+_ELSEWHERE: Final = Pattern(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|PYTHONUSERBASE")
 
 
 def unpinned(requirement: str) -> bool:

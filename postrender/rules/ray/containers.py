@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import Cluster, Group, each_cluster, each_group, quantity
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _POD: Final = "kuberay/ray-operator/controllers/ray/common/pod.go at v1.6.2"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
-_SPECIAL: Final = pattern(r"[\s;&|<>()$`\"'\\]")
+_SPECIAL: Final = Pattern(r"[\s;&|<>()$`\"'\\]")
 _SMALL_HEAD: Final = 8 * 1024**3
 _SET: Final = (
     "RAY_CLUSTER_NAME",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, Rule
 from postrender.rules.rayspec import EVENT_ONLY, VALIDATION, Group, each_group
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from postrender.rules.rayspec import Found
 
 _IN_PARAMS: Final = ("num-cpus", "num-gpus", "memory", "resources")
-_NAME: Final = pattern(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)\Z")
-_PREFIX: Final = pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_NAME: Final = Pattern(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)\Z")
+_PREFIX: Final = Pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _LONGEST_PREFIX: Final = 253
 
 

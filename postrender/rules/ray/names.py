@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
 from postrender.pods import mapping
 from postrender.rules import ERROR, Rule
 from postrender.rules.rayspec import EVENT_ONLY, VALIDATION, each_object
@@ -15,7 +14,8 @@ if TYPE_CHECKING:
     from postrender.rules.rayspec import Found
 
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47}
-_LABEL: Final = pattern(r"[a-z]([-a-z0-9]*[a-z0-9])?\Z")
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
+_IN_LABELS: Final = _LETTERS | frozenset("-0123456789")
 
 
 def _name(item: Item) -> str:
@@ -30,7 +30,7 @@ def _long(item: Item) -> Found:
 
 def _odd(item: Item) -> Found:
     name = _name(item)
-    if name and not _LABEL.match(name):
+    if name and not (name[0] in _LETTERS and name[-1] != "-" and _IN_LABELS.issuperset(name)):
         yield ("metadata", "name"), "the name is no DNS label that starts with a letter"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import Group, each_group
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _POD: Final = "kuberay/ray-operator/controllers/ray/common/pod.go at v1.6.2"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
-_BLANK: Final = pattern(r"\s")
-_LIMIT: Final = pattern(r"\bulimit\s+-\w*n")
-_STARTS: Final = pattern(r"KUBERAY_GEN_RAY_START_CMD|\bray start\b")
+_BLANK: Final = Pattern(r"\s")
+_LIMIT: Final = Pattern(r"\bulimit\s+-\w*n")
+_STARTS: Final = Pattern(r"KUBERAY_GEN_RAY_START_CMD|\bray start\b")
 
 
 def _overwrites(group: Group) -> bool:

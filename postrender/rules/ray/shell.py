@@ -5,7 +5,7 @@ In K8sJobMode and SidecarMode the operator writes `ray job submit … -- ENTRYPO
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import Job, each_job
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _COMMAND: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
 _SPLITS: Final = {"\n": "line break", ";": ";", "&": "&", "|": "|", "(": "(", ")": ")"}
 _EXPANDS: Final = {"$": "$", "`": "backtick", **dict(zip("<>*?~", "<>*?~", strict=True))}
-_EXPANDED: Final = pattern(r"[$`]")
-_BRACES: Final = pattern(r"\{[^\s{}]*(?:,|\.\.)\S*\}")
-_PIPEFAIL: Final = pattern(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w*o[ \t]+pipefail\b")
+_EXPANDED: Final = Pattern(r"[$`]")
+_BRACES: Final = Pattern(r"\{[^\s{}]*(?:,|\.\.)\S*\}")
+_PIPEFAIL: Final = Pattern(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w*o[ \t]+pipefail\b", "pipefail")
 
 
 def _open(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -63,7 +63,7 @@ def _replaced(text: str) -> str:
     for at, char, in_quotes in _open(text):
         if char in ("$", "`") or (char in _EXPANDS and not in_quotes):
             return f"{_EXPANDS[char]}{_line(text, at)}"
-        if char == "{" and not in_quotes and _BRACES.match(text, at):
+        if char == "{" and not in_quotes and _BRACES.compiled().match(text, at):
             return f"braces{_line(text, at)}"
     return ""
 

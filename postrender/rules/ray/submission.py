@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import Cluster, Group, Job, each_job, quantity
@@ -20,7 +18,7 @@ _CONTROLLER: Final = "kuberay/ray-operator/controllers/ray/rayjob_controller.go 
 _MODES: Final = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
 # The first Ray that takes metadata on its command line; nightly and candidate versions are none that are compared.
 _METADATA: Final = (2, 6)
-_RELEASE: Final = pattern(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
+_RELEASE: Final = Pattern(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
 
 
 def _nothing(job: Job) -> Found:
@@ -61,6 +59,8 @@ def _resources(job: Job) -> Found:
     if not isinstance(text, str) or not text:
         return
     try:
+        import json
+
         value = json.loads(text)
     except ValueError:
         value = None

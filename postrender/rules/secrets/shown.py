@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping
 from postrender.rules import ERROR, Hit, Manifests, Rule
 from postrender.rules.podspec import Container, Judged, each_container, judged
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
     from postrender.rules.podspec import Found
 
-_TRACE: Final = pattern(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace")
-_LISTING: Final = pattern(r"(?m)(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])")
+_TRACE: Final = Pattern(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace", "set")
+_LISTING: Final = Pattern(
+    r"(?m)(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])", "set", "env", "export -p"
+)
 _NAMES: Final = frozenset(
     (
         "HF_TOKEN",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, WARNING, Hit, Manifests, Rule, at
 from postrender.rules.podspec import Judged, each_pod, name_of, objects
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 DRIVER: Final = "gcsfuse.csi.storage.gke.io"
 _CLASSES: Final = ("gcsfusecsi-training", "gcsfusecsi-serving", "gcsfusecsi-checkpointing")
 _ANNOTATION: Final = "gke-gcsfuse/volumes"
-_UNLIMITED_CACHE: Final = pattern(r"file-cache(?::max-size-mb:|-max-size-mb=)-1\b")
-_LARGE_WRITES: Final = pattern(r"(?:write:global-max-blocks:|write-global-max-blocks=)(?:-1\b|\d{3,})")
-_NO_METADATA: Final = pattern(r"metadata-cache(?::ttl-secs:|-ttl-secs=)0\b")
-_KEEPS_METADATA: Final = pattern(r"(?:stat-cache-max-size-mb|type-cache-max-size-mb)[:=]-1\b")
+_UNLIMITED_CACHE: Final = Pattern(r"file-cache(?::max-size-mb:|-max-size-mb=)-1\b")
+_LARGE_WRITES: Final = Pattern(r"(?:write:global-max-blocks:|write-global-max-blocks=)(?:-1\b|\d{3,})")
+_NO_METADATA: Final = Pattern(r"metadata-cache(?::ttl-secs:|-ttl-secs=)0\b")
+_KEEPS_METADATA: Final = Pattern(r"(?:stat-cache-max-size-mb|type-cache-max-size-mb)[:=]-1\b")
 _PREFETCH: Final = "gcsfuseMetadataPrefetchOnMount"
 _PAGE: Final = "https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-sidecar"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.pods import mapping
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
 from postrender.rules.podspec import name_of, objects
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 DRIVER: Final = "lustre.csi.storage.gke.io"
 _TOKENS: Final = 3
-_FILESYSTEM: Final = pattern(r"[A-Za-z0-9]{1,8}\Z")
+_FILESYSTEM: Final = Pattern(r"[A-Za-z0-9]{1,8}\Z")
 # Throughput in MB/s a TiB, with the least size and the step, both in GiB.
 _STEPS: Final = {"1000": 9000, "500": 18000, "250": 36000, "125": 72000}
 _PARAMETERS: Final = ("network", "filesystem", "labels", "description", "perUnitStorageThroughput")
 _OF_KUBERNETES: Final = "csi.storage.k8s.io/"
-_NETWORK: Final = pattern(r"(?:projects/[^/\s]+/global/networks/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")
-_OF_GKE: Final = pattern(r"lustre-rwx-(\d+)mbps-per-tib\Z")
+_NETWORK: Final = Pattern(r"(?:projects/[^/\s]+/global/networks/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?\Z")
+_OF_GKE: Final = Pattern(r"lustre-rwx-(\d+)mbps-per-tib\Z")
 _GIBIBYTE: Final = 1024**3
 _CONTROLLER: Final = "lustre-csi-driver/pkg/csi_driver/controller.go at 89f1eb73"
 

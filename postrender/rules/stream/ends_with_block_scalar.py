@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.rules import WARNING, Hit, Manifests, Rule
 
 TYPE_CHECKING = False
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from postrender.plain import Plain
 
 # Helm writes this above what it has rendered; what kubectl applies loses nothing.
-_RENDERED: Final = pattern(r"(?m)^# Source: ")
+_RENDERED: Final = Pattern(r"(?m)^# Source: ", "# Source: ")
 # It stands in one of the first lines.
 _HEAD: Final = 512
-_HEADER: Final = pattern(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
+_HEADER: Final = Pattern(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from postrender.patterns import pattern
+from postrender.patterns import Pattern
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any, Final
+    from typing import Final
 
     from postrender.plain import Plain
     from postrender.pods import Path
@@ -17,9 +17,9 @@ _WORDS_LEFT: Final = (
     r"<[A-Za-z][A-Za-z0-9_. -]*>|\b(?:YOUR|REPLACE|CHANGE|INSERT)[-_ ](?:ME|THIS|WITH|[A-Z_-]{2,})"
     r"|(?i:\bchangeme\b)|(?i:\byour-(?:bucket|project|token|key|name|registry|secret|cluster|image)\b)"
 )
-_LEFT: Final = pattern(rf"\$\{{\w+\}}|{_WORDS_LEFT}")
+_LEFT: Final = Pattern(rf"\$\{{\w+\}}|{_WORDS_LEFT}")
 # A variable's value may be a text for a shell of the container, which fills ${NAME} in.
-_IN_VARIABLES: Final = pattern(_WORDS_LEFT)
+_IN_VARIABLES: Final = Pattern(_WORDS_LEFT)
 # Texts for shells, programs and people.
 _TEXTS: Final = frozenset(
     (
@@ -45,20 +45,23 @@ _WORDS: Final = ("changeme", "your-")
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Search names, addresses and settings; not what shells and programs read."""
     for item in manifests.of_kinds(_KINDS):
-        if not _may_hold(manifests.texts[item.document], item.object):
+        # A document may be long for what is left out below.
+        if "data" not in item.object and not _may_hold(manifests.texts[item.document]):
             continue
         for path, text in _texts(item.object):
+            if not _may_hold(text):
+                continue
             found = (_IN_VARIABLES if "env" in path else _LEFT).search(text)
             if found:
                 yield at(item, path, f"{path[-1]} holds the placeholder {found[0]}")
 
 
-def _may_hold(text: str, item: dict[str, Any]) -> bool:
-    """Say whether it is worth to look at every value: most documents have none of the signs."""
-    if "data" in item:
-        # Most of it is left out.
+def _may_hold(text: str) -> bool:
+    """Say whether it is worth to look: most texts have none of the signs."""
+    if any(sign in text for sign in _SIGNS):
         return True
-    return any(sign in text for sign in _SIGNS) or any(word in text.lower() for word in _WORDS)
+    small = text.lower()
+    return any(word in small for word in _WORDS)
 
 
 def _texts(value: Plain, path: Path = ()) -> Iterator[tuple[Path, str]]:
