@@ -14,7 +14,7 @@ from postrender.schema import compiled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
     from typing import Any, Final
 
     from postrender.location import Location
@@ -29,6 +29,11 @@ DEFAULT: Final = 35
 # What GKE runs, with its longest support, and what follows.
 VERSIONS: Final = range(30, 38)
 _REFERENCE: Final = '"$ref":"#/$defs/'
+_OF_FIELD: Final = '":{'
+# What leads to a definition and is no field.
+_KEYWORDS: Final = frozenset(("items", "additionalProperties", "if", "then", "else", "not"))
+# Of so many objects nearly all fields are there.
+_FEW: Final = 50
 _SINCE: Final = '"{}":'
 _NOTHING: Final = "null"
 _KUBERNETES, _CUSTOM = "kubernetes.json", "custom.json"
@@ -61,7 +66,17 @@ def _index(name: str) -> Index:
 class Kinds:
     """Hold the schemas of one version of Kubernetes 1, of Ray's and GKE's kinds, and of those that are added."""
 
-    __slots__ = ("_compiled", "_custom", "_definitions", "_known", "_kubernetes", "_origins", "_own", "version")
+    __slots__ = (
+        "_asked",
+        "_compiled",
+        "_custom",
+        "_definitions",
+        "_known",
+        "_kubernetes",
+        "_origins",
+        "_own",
+        "version",
+    )
 
     def __init__(self, version: int = DEFAULT) -> None:
         self.version = version
@@ -72,6 +87,7 @@ class Kinds:
         self._own: dict[str, dict[str, Any]] = {}
         self._origins: dict[str, Location | None] = {}
         self._known: dict[str, bool] = {}
+        self._asked: set[tuple[str, ...]] = set()
         self._compiled: dict[tuple[str, ...], Foreign] = {}
 
     def add(self, kind: str, definition: dict[str, Any], at: Location | None = None) -> None:
@@ -151,16 +167,25 @@ class Kinds:
         head = f'{{"apiVersion":{{"const":{quoted.text(version)}}},"kind":{{"const":{quoted.text(name)}}}}}'
         return f'{{"if":{{"properties":{head}}},"then":{{"allOf":[{_reference(entry["definition"])},{_head(entry)}]}}}}'
 
-    def _whole(self, parts: list[str]) -> str:
-        """Return the schema that is made of parts and of the definitions that these need, sorted by name."""
-        todo, needed = [name for part in parts for name in _referred(part)], set()
+    def _whole(self, parts: list[str], fields: Container[str] | None = None) -> str:
+        """Return the schema that is made of parts and of the definitions that these need, sorted by name.
+
+        With `fields`, those behind other fields are left out: objects without these need no judgement of them.
+        """
+        todo = [name for part in parts for _, name in _referred(part)]
+        needed, idle = set(), set()
         while todo:
             name = todo.pop()
             if name not in needed:
                 needed.add(name)
-                todo.extend(_referred(self._definition(name)))
-        definitions = ",".join(f"{quoted.text(name)}:{self._definitions[name]}" for name in sorted(needed))
-        return f'{{"allOf":[{",".join(parts)}],"$defs":{{{definitions}}}}}'
+                for field, other in _referred(self._definition(name)):
+                    if fields is None or not field or field in fields:
+                        todo.append(other)
+                    else:
+                        idle.add(other)
+        definitions = [f"{quoted.text(name)}:{self._definitions[name]}" for name in sorted(needed)]
+        definitions += [f"{quoted.text(name)}:true" for name in sorted(idle - needed)]
+        return f'{{"allOf":[{",".join(parts)}],"$defs":{{{",".join(definitions)}}}}}'
 
     def judge(self, objects: Sequence[Mapping[str, Any]]) -> list[list[Violation]]:
         """Return what is wrong with each object of plain JSON types; raise KeyError for a kind without a schema."""
@@ -177,14 +202,22 @@ class Kinds:
         return self._judge((definition,), [_reference(definition)], [part])[0]
 
     def _judge(self, name: tuple[str, ...], parts: list[str], objects: Sequence[Plain]) -> list[list[Violation]]:
-        if name not in self._compiled:
-            # One schema for all: what the kinds share, most of it, is compiled once.
-            try:
-                self._compiled[name] = compiled(self._whole(parts))
-            except ValueError as error:
-                raise self._refusal(error) from error
-        validator = self._compiled[name]
+        # One schema for all: what the kinds share, most of it, is compiled once.
+        if name in self._compiled:
+            validator = self._compiled[name]
+        elif name in self._asked or len(objects) > _FEW:
+            validator = self._compiled[name] = self._validator(parts, None)
+        else:
+            # To compile takes longer than to judge a few objects: what they do not have is left out the first time.
+            self._asked.add(name)
+            validator = self._validator(parts, _fields(objects))
         return [[] if validator.is_valid(each) else self._violations(validator, each) for each in objects]
+
+    def _validator(self, parts: list[str], fields: Container[str] | None) -> Foreign:
+        try:
+            return compiled(self._whole(parts, fields))
+        except ValueError as error:
+            raise self._refusal(error) from error
 
     def _refusal(self, error: ValueError) -> GrpoError:
         """Say which of the definitions that were added is no schema."""
@@ -231,13 +264,25 @@ def _since(text: str, version: int) -> int:
     return 0 if text.startswith(mark, 1) else text.find(f",{mark}")
 
 
-def _referred(text: str) -> Iterator[str]:
-    """Yield the name of each definition that a schema refers to."""
+def _referred(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name of each definition that a schema refers to, and the field that it is for, empty if not at once."""
     at = text.find(_REFERENCE)
     while at >= 0:
         end = text.find('"', at + len(_REFERENCE))
-        yield text[at + len(_REFERENCE) : end]
+        field = text[text.rfind('"', 0, at - 3) + 1 : at - 3] if text[at - 3 : at] == _OF_FIELD else ""
+        yield "" if field in _KEYWORDS else field, text[at + len(_REFERENCE) : end]
         at = text.find(_REFERENCE, end)
+
+
+def _fields(value: Plain, found: set[str] | None = None) -> set[str]:
+    """Return the keys of all maps in a tree."""
+    found = set() if found is None else found
+    if isinstance(value, dict):
+        found.update(value)
+    for each in value.values() if isinstance(value, dict) else value:
+        if isinstance(each, dict | list):
+            _fields(each, found)
+    return found
 
 
 def _reference(definition: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from postrender import kinds, yamlio
+from postrender import kinds, schema, yamlio
 from postrender.violations import Violation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -329,9 +329,23 @@ def test_the_file_read_by_lines_is_the_file(version: int) -> None:
         k: v for k, v in expected.items() if v is not None
     }
     own = {kind for kind in judge.all() if judge.is_of_kubernetes(kind.rpartition("/")[0])}
-    assert own == {kind for kind, entry in whole["kinds"].items() if at(entry)}
+    entries = {kind: at(entry) for kind, entry in whole["kinds"].items() if at(entry)}
+    assert {kind: judge.entry(kind) for kind in own} == entries
     # Every kind compiles, so no reference leads to nothing.
     assert judge.judge([{"apiVersion": kind.rpartition("/")[0], "kind": kind.rpartition("/")[2]} for kind in own])
+
+
+def test_what_is_not_compiled_the_first_time_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few objects only the definitions of their fields are compiled, until the same kinds come once more."""
+    texts: list[str] = []
+    monkeypatch.setattr(kinds, "compiled", lambda text: texts.append(text) or schema.compiled(text))
+    for kind, where, value, _, _ in BAD:
+        item = changed(kind, where, value)
+        judge = kinds.Kinds()
+        first, second = judge.judge([item])[0], judge.judge([item])[0]
+        assert first == second, (kind, where)
+        assert first
+    assert min(map(len, texts)) < max(map(len, texts)) / 4
 
 
 def test_a_part_is_judged_by_its_definition() -> None:
