@@ -104,12 +104,15 @@ def read(texts: Stream, before: Callable[[], object] | None = None) -> list[Docu
     pieces = {file: [*stream.split(data)] for file, data in texts.items()}
     size = sum(map(len, texts.values()))
     parts = _parts([piece for each in pieces.values() for piece in each], max(_PART, 2 * size // twofold.MOST))
+    # The longest first, so that nobody waits for it at the end.
+    order = sorted(range(len(parts)), key=lambda number: parts[number][0].start - parts[number][-1].end)
 
     def read_part(number: int) -> list[dict[str, Any] | None]:
-        return [_plain(piece) for piece in parts[number]]
+        return [_plain(piece) for piece in parts[order[number]]]
 
-    read_parts = twofold.run(read_part, len(parts), Progress("parts"), alone=size < twofold.LARGE, before=before)
-    trees = iter([tree for part in read_parts for tree in part])
+    done = twofold.run(read_part, len(parts), Progress("parts"), alone=size < twofold.LARGE, before=before)
+    read_parts = dict(zip(order, done, strict=True))
+    trees = iter([tree for number in range(len(parts)) for tree in read_parts[number]])
     return [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]
 
 

@@ -36,25 +36,36 @@ def run(
     try:
         if alone or not _can_help():
             return [_told(work, job, jobs, progress) for job in range(jobs)]
-        queue, results, helper = _start(work, jobs)
-        if before:
-            before()
-        found = {job: _told(work, job, jobs, progress) for job in _taken(queue)}
-        os.close(queue)
-        found.update(_brought(results, helper))
+        found = _together(work, jobs, progress, before)
         return [found[job] if job in found else work(job) for job in range(jobs)]
     finally:
         progress.end()
 
 
-def _told(work: Work, job: int, jobs: int, progress: Progress) -> Any:  # noqa: ANN401 (what the work returns)
-    progress.step(job, jobs)
-    return work(job)
-
-
 def _can_help() -> bool:
     processors = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     return hasattr(os, "fork") and len(processors) > 1
+
+
+def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], object] | None) -> dict[int, Any]:
+    queue, results, helper = _start(work, jobs)
+    try:
+        if before:
+            before()
+        found = {job: _told(work, job, jobs, progress) for job in _taken(queue)}
+        found.update(_brought(results))
+    finally:
+        # After an error nobody needs what is left.
+        os.read(queue, MOST)
+        os.close(queue)
+        os.close(results)
+        os.waitpid(helper, 0)
+    return found
+
+
+def _told(work: Work, job: int, jobs: int, progress: Progress) -> Any:  # noqa: ANN401 (what the work returns)
+    progress.step(job, jobs)
+    return work(job)
 
 
 def _start(work: Work, jobs: int) -> tuple[int, int, int]:
@@ -82,10 +93,9 @@ def _taken(queue: int) -> Iterator[int]:
         yield number[0]
 
 
-def _brought(results: int, helper: int) -> list[tuple[int, Any]]:
-    with open(results, "rb") as pipe:
+def _brought(results: int) -> list[tuple[int, Any]]:
+    with open(results, "rb", closefd=False) as pipe:
         data = pipe.read()
-    os.waitpid(helper, 0)
     try:
         found: list[tuple[int, Any]] = marshal.loads(data)  # noqa: S302 (our own process wrote it)
     except (EOFError, ValueError, TypeError):
