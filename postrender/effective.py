@@ -74,10 +74,12 @@ class Effective:
         self.given: dict[str, Any] = {}
         for layer in layers:
             self.given = overlaid(self.given, layer)
+        base = self._base(layers)
+        self.given = self._with_sections(base)
         derived = Derived(tree, self.release, self.nodes, self.gpus)
         self.derived = derived.verl(self.given) if self.framework == "verl" else derived.nemo_rl(self.given)
         self.given = derived.decided(self.framework, self.given)
-        self.config = overlaid(self._base(layers), values.overlay(self.given, self.derived))
+        self.config = overlaid(base, values.overlay(self.given, self.derived))
 
     def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the base file without the sections that job.config replaces as a whole."""
@@ -91,6 +93,24 @@ class Effective:
             if OVERRIDE in mapping(value)
         }
         return {key: value for key, value in base.items() if marked.get(key) is not True}
+
+    def _with_sections(self, base: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the files say, with the sections that are one reference: `policy: ${other}`."""
+        whole = overlaid(base, self.given)
+        found = dict(self.given)
+        for key in self.unknown_sections():
+            try:
+                section = resolved(whole, (key,))
+            except (UnknownError, DanglingError, KeyError):
+                continue
+            if isinstance(section, dict):
+                found[key] = section
+        return found
+
+    def unknown_sections(self) -> list[str]:
+        """Return the sections of the configuration that are a text with a reference."""
+        texts = [key for key, value in self.given.items() if isinstance(value, str) and "${" in value]
+        return list(filter(self.is_broken, texts))
 
     def since(self, version: str) -> bool:
         """Say whether the framework is of this version or a later one."""
@@ -114,8 +134,12 @@ class Effective:
 
     def is_whole(self) -> bool:
         """Say whether every section of the base file that is a map is one still."""
-        sections = (key for key, value in self.catalogue.base.items() if isinstance(value, dict) and key in self.given)
-        return all(isinstance(self.given[key], dict) for key in sections)
+        return not any(map(self.is_broken, self.given))
+
+    def is_broken(self, key: str) -> bool:
+        """Say whether the files make something else of a section that is a map in the base file."""
+        is_section = isinstance(self.catalogue.base.get(key), dict)
+        return is_section and key in self.given and not isinstance(self.given[key], dict)
 
     def derives(self, path: str) -> bool:
         """Say whether the chart writes a key, which another rule compares."""

@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     Path = tuple[str, ...]
 
 _OPEN: Final = "${"
+_ESCAPED: Final = "\\${"
 # A chain that is longer goes round in circles.
 _MAX_DEPTH = 30
 
 
 class UnknownError(Exception):
     """A value that only the running job knows, or that is not what the asker can use."""
+
+
+class BrokenError(UnknownError):
+    """A reference that is opened and not closed: the framework does not even read the configuration."""
 
 
 class DanglingError(Exception):
@@ -58,7 +63,7 @@ def value_at(tree: Plain, path: Path) -> Plain:
 def resolved(tree: Mapping[str, Any], path: Path, depth: int = 0) -> Plain:
     """Return the value at a path with what its text refers to put in.
 
-    Raises KeyError where nothing stands there, UnknownError and DanglingError.
+    Raises KeyError where nothing stands there, UnknownError, BrokenError and DanglingError.
     """
     value = value_at(tree, path)
     return _text(tree, value, path, depth) if isinstance(value, str) and _OPEN in value else value
@@ -67,14 +72,22 @@ def resolved(tree: Mapping[str, Any], path: Path, depth: int = 0) -> Plain:
 def _text(tree: Mapping[str, Any], text: str, path: Path, depth: int) -> Plain:
     if depth > _MAX_DEPTH:
         raise UnknownError(text)
-    start = text.find(_OPEN)
+    start = _opening(text)
     if start < 0:
-        return text
+        return text.replace(_ESCAPED, _OPEN)
     end = _closing(text, start)
     value = _reference(tree, text[start + 2 : end], path, depth)
     if start == 0 and end == len(text) - 1:
         return value
-    return f"{text[:start]}{value}{_text(tree, text[end + 1 :], path, depth)}"
+    return f"{text[:start].replace(_ESCAPED, _OPEN)}{value}{_text(tree, text[end + 1 :], path, depth)}"
+
+
+def _opening(text: str) -> int:
+    """Return where the first reference begins, -1 where there is none: behind one backslash there is a plain text."""
+    at_ = text.find(_OPEN)
+    while at_ > 0 and (at_ - len(text[:at_].rstrip("\\"))) % 2:
+        at_ = text.find(_OPEN, at_ + 1)
+    return at_
 
 
 def _closing(text: str, start: int) -> int:
@@ -83,7 +96,7 @@ def _closing(text: str, start: int) -> int:
         level += (letter == "{") - (letter == "}")
         if level == 0 and letter == "}":
             return at_
-    raise UnknownError(text)
+    raise BrokenError(text)
 
 
 def _reference(tree: Mapping[str, Any], inside: str, path: Path, depth: int) -> Plain:

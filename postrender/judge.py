@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from postrender.rules.values import Said, ValuesRule
 
 
+# What is told of a configuration of which a section is no map.
+_OF_SECTIONS = ("/wrong-type", "/unknown-key", "/derived-key-differs", "/dangling-reference", "/section-not-judged")
+
+
 def judge(manifests: Manifests, rules: Iterable[Rule]) -> list[tuple[Rule, Hit]]:
     """Return what the rules find, in the order of the documents."""
     found: list[tuple[Rule, Hit]] = []
@@ -33,7 +37,7 @@ def judge_run(run: Effective, rules: Iterable[ValuesRule]) -> list[tuple[ValuesR
     chosen = [rule for rule in rules if rule.applies(run)]
     if not run.is_whole():
         # Of a section that is no map, whatever follows from it would be said too.
-        chosen = [rule for rule in chosen if rule.id.endswith(("/wrong-type", "/unknown-key", "/derived-key-differs"))]
+        chosen = [rule for rule in chosen if rule.id.endswith(_OF_SECTIONS)]
     return [(rule, said) for rule in chosen for said in _said(rule, run)]
 
 

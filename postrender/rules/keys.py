@@ -5,8 +5,8 @@ No framework that we run refuses an unknown key everywhere, so a misspelt one is
 
 from __future__ import annotations
 
-from postrender.interpolation import DanglingError, UnknownError, resolved
-from postrender.rules.values import Said, shown
+from postrender.interpolation import BrokenError, DanglingError, UnknownError, resolved
+from postrender.rules.values import WARNING, Said, shown
 from postrender.tokens import names_secret
 
 TYPE_CHECKING = False
@@ -24,7 +24,7 @@ _SILENT = "silent: the framework ignores it, and the run goes on with its defaul
 
 
 def add(book: Book, source: str, *, fact: str = "W4 W6 S2", why: str = _SILENT) -> None:
-    """Add the three rules to a framework's book; `source` says where its configuration is read.
+    """Add these rules to a framework's book; `source` says where its configuration is read.
 
     `fact` and `why` are those of the unknown key, which not every framework ignores.
     """
@@ -55,6 +55,16 @@ def add(book: Book, source: str, *, fact: str = "W4 W6 S2", why: str = _SILENT) 
         fix="name a key that is there, or write the value",
         source=source,
     )(_references)
+    book.rule(
+        "section-not-judged",
+        "H2",
+        "",
+        title="the sections of job.config are known before the job runs",
+        why="silent: whatever is wrong with it is met when the GPUs are there",
+        fix="write the section itself, or refer to one that stands in the configuration",
+        source=source,
+        severity=WARNING,
+    )(_sections)
 
 
 def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Plain]]:
@@ -149,10 +159,38 @@ def _references(run: Effective) -> Iterator[Said]:
     for path, value in _leaves(run.given, run.catalogue):
         if value == _PLACEHOLDER:
             yield Said(f"{path} is still ???", keys=[path], fix="write the value")
-        elif isinstance(value, str) and "${" in value:
+        for below, text in _texts(value, path):
             try:
-                resolved(run.config, tuple(path.split(".")))
+                resolved(run.config, tuple(below.split("."))) if "${" in text else None
             except DanglingError as error:
-                yield Said(f"{path} refers to {error.name}, which is not there", keys=[path])
+                if run.is_broken(error.name.partition(".")[0]) and below != path.partition(".")[0]:
+                    # That the section is no map is told by itself.
+                    continue
+                yield Said(f"{below} refers to {error.name}, which is not there", keys=[below, path])
+            except BrokenError:
+                yield Said(f"{below} opens ${{ and does not close it", keys=[below, path], fix="write the }")
             except (UnknownError, KeyError):
                 continue
+
+
+def _texts(value: Plain, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a tree with their paths; what has a dot in its name has none."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, (dict, list)):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            if "." not in str(key):
+                yield from _texts(each, f"{path}.{key}")
+
+
+def _sections(run: Effective) -> Iterator[Said]:
+    for key in run.unknown_sections():
+        try:
+            resolved(run.config, (key,))
+        except (BrokenError, DanglingError):
+            # Told as such.
+            continue
+        except UnknownError:
+            pass
+        what = f"{key} is {run.given[key]}, which only the running job knows: nothing of it is judged"
+        yield Said(what, keys=[key])

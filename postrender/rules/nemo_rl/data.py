@@ -161,6 +161,22 @@ def _prompt(run: Effective) -> Iterator[Said]:
 
 
 @_book.rule(
+    "no-steps",
+    "W2",
+    "grpo.max_num_steps grpo.max_num_epochs",
+    title="the run trains for at least one step",
+    why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
+    fix="write a whole number of 1 or more; to validate alone there is the task evaluate",
+    source="nemo_rl/algorithms/grpo.py:2228 at v0.7.0",
+    severity=WARNING,
+)
+def _no_steps(run: Effective) -> Iterator[Said]:
+    for path in ("grpo.max_num_steps", "grpo.max_num_epochs"):
+        if run.at("grpo.val_at_start") is not True and run.at(path, 1) is not None and run.integer(path) < 1:
+            yield Said(f"{path} is {run.integer(path)}: there is no step", keys=[path])
+
+
+@_book.rule(
     "more-prompts-than-data",
     "W2 W3",
     "grpo.num_prompts_per_step grpo.max_num_steps",

@@ -36,6 +36,22 @@ RULES = _book.rules
 
 
 @_book.rule(
+    "no-steps",
+    "B1",
+    "trainer.total_epochs",
+    title="the run trains for at least one epoch",
+    why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
+    fix="write a whole number of 1 or more; to validate alone there is trainer.val_only",
+    source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
+    severity=WARNING,
+)
+def _no_steps(run: Effective) -> Iterator[Said]:
+    epochs = run.integer("trainer.total_epochs")
+    if run.at("trainer.val_only") is not True and epochs < 1:
+        yield Said(f"trainer.total_epochs is {epochs}: there is no step")
+
+
+@_book.rule(
     "batch-not-divisible-by-gpus",
     "B1",
     f"{BATCH} {SAMPLES} {NODES}",
