@@ -88,6 +88,10 @@ def _of(error: Foreign, words: Mapping[str, str]) -> Iterator[Violation]:
         for name in value:
             yield Violation((*path, name), _UNKNOWN, unknown=True)
         return
+    if kind == "propertyNames":
+        # What a pattern wants of a key is said at the key.
+        yield Violation((*path, value.instance), _message(value.kind.name, value.kind.value, value.instance, words))
+        return
     yield Violation(path, _message(kind, value, error.instance, words))
 
 
@@ -101,7 +105,8 @@ def _message(kind: str, value: Plain, instance: Plain, words: Mapping[str, str])
     if kind == "pattern":
         return f"expected {words.get(str(value), f'text that matches {value}')}"
     if kind == "enum" and isinstance(value, list):
-        return f"expected one of {', '.join(repr(each) for each in value if each not in _UNSAID)}"
+        known = ", ".join(repr(each) for each in value if each not in _UNSAID)
+        return f"expected one of {known}" if known else "expected nothing"
     if kind == "required":
         return f"{value!r} is missing"
     if kind == "not":

@@ -13,6 +13,7 @@ from importlib.resources import files
 from typing import Any
 
 from postrender.docs.files import ROOT, closure, lines_json, reference_name
+from postrender.docs.refinements import REFINEMENTS, SHAPES
 from postrender.kinds import VERSIONS
 
 Schema = dict[str, Any]
@@ -22,6 +23,8 @@ PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery
 
 # The shape of metadata.name where it is not a DNS subdomain.
 NAMES: Mapping[str, str] = {
+    "batch/v1/CronJob": "cronJobName",
+    "batch/v1/Job": "jobName",
     "v1/Namespace": "label",
     "v1/Service": "label1035",
     "networking.k8s.io/v1/IPAddress": "anyName",
@@ -39,99 +42,8 @@ NEEDS_SPEC = (
     *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "Job"),
 )
 
-QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
-LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-LABEL_1035 = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-BASE64 = r"^([A-Za-z0-9+/]{4}|[\r\n])*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?[\r\n]*$"
-# The descriptions are what a person reads when a pattern does not match.
-SHAPES: Mapping[str, Schema] = {
-    "api.resource.Quantity": {
-        "description": "a quantity such as 900Gi, 500m or 2",
-        "type": ["string", "number", "null"],
-        "pattern": QUANTITY,
-    },
-    "util.intstr.IntOrString": {"type": ["integer", "string", "null"]},
-    "label": {
-        "description": "lower-case letters, digits and '-', starting and ending with a letter or digit",
-        "type": "string",
-        "maxLength": 63,
-        "pattern": LABEL,
-    },
-    "label1035": {
-        "description": "lower-case letters, digits and '-', starting with a letter and not ending with '-'",
-        "type": "string",
-        "maxLength": 63,
-        "pattern": LABEL_1035,
-    },
-    "subdomain": {
-        "description": "lower-case letters, digits, '-' and '.', each part starting and ending with a letter or digit",
-        "type": "string",
-        "maxLength": 253,
-        "pattern": SUBDOMAIN,
-    },
-    "anyName": {"type": "string", "minLength": 1},
-    "pathSegment": {
-        "description": "a name without '/' and '%'",
-        "type": "string",
-        "minLength": 1,
-        "maxLength": 253,
-        "pattern": "^[^/%]+$",
-    },
-}
-
-PORT: Schema = {"minimum": 1, "maximum": 65535}
-PROTOCOLS = ["TCP", "UDP", "SCTP"]
-ACCESS_MODES = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"]
-RESTART = ["Always", "OnFailure", "Never"]
-LABEL_VALUE: Schema = {
-    "description": "a label value: letters, digits, '-', '_' and '.', starting and ending with a letter or digit",
-    "maxLength": 63,
-    "pattern": "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$",
-}
-
-# What the API server checks and the OpenAPI document leaves out. `[]` is an item, `{}` an entry of a map. An empty
-# text is one of the values where the API server writes the default in its place.
-REFINEMENTS: Mapping[str, Schema] = {
-    "batch.v1.CronJobSpec concurrencyPolicy": {"enum": ["", "Allow", "Forbid", "Replace"]},
-    "batch.v1.JobSpec completionMode": {"enum": ["NonIndexed", "Indexed"]},
-    "core.v1.Container": {"required": ["name", "image"]},
-    "core.v1.Container imagePullPolicy": {"enum": ["", "Always", "IfNotPresent", "Never"]},
-    "core.v1.Container name": {"$ref": "#/$defs/label"},
-    "core.v1.ContainerPort containerPort": PORT,
-    "core.v1.ContainerPort protocol": {"enum": ["", *PROTOCOLS]},
-    "core.v1.EmptyDirVolumeSource medium": {"pattern": "^(Memory|HugePages(-.+)?)?$"},
-    "core.v1.EnvVar name": {"minLength": 1, "pattern": "^[^=]+$"},
-    "core.v1.HostPathVolumeSource path": {"minLength": 1},
-    "core.v1.HostPathVolumeSource type": {
-        "enum": ["", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"]
-    },
-    "core.v1.PersistentVolumeClaimSpec": {"required": ["accessModes", "resources"]},
-    "core.v1.PersistentVolumeClaimSpec accessModes []": {"enum": ACCESS_MODES},
-    "core.v1.PersistentVolumeSpec": {"required": ["accessModes", "capacity"]},
-    "core.v1.PersistentVolumeSpec accessModes []": {"enum": ACCESS_MODES},
-    "core.v1.PersistentVolumeSpec persistentVolumeReclaimPolicy": {"enum": ["", "Retain", "Delete", "Recycle"]},
-    "core.v1.PodSpec containers": {"minItems": 1},
-    "core.v1.PodSpec dnsPolicy": {"enum": ["", "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"]},
-    "core.v1.PodSpec preemptionPolicy": {"enum": ["Never", "PreemptLowerPriority"]},
-    "core.v1.PodSpec restartPolicy": {"enum": ["", *RESTART]},
-    "core.v1.Secret data {}": {"description": "base64 text; plain text stands in stringData", "pattern": BASE64},
-    "core.v1.ServicePort port": PORT,
-    "core.v1.ServicePort protocol": {"enum": ["", *PROTOCOLS]},
-    "core.v1.ServiceSpec type": {"enum": ["", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]},
-    "core.v1.Toleration effect": {"enum": ["", "NoSchedule", "PreferNoSchedule", "NoExecute"]},
-    "core.v1.Toleration operator": {"enum": ["", "Exists", "Equal"]},
-    "core.v1.TopologySpreadConstraint whenUnsatisfiable": {"enum": ["DoNotSchedule", "ScheduleAnyway"]},
-    "core.v1.Volume name": {"$ref": "#/$defs/label"},
-    "core.v1.VolumeMount mountPath": {"minLength": 1, "pattern": "^[^:]+$"},
-    "core.v1.VolumeMount mountPropagation": {"enum": ["None", "HostToContainer", "Bidirectional"]},
-    "meta.v1.LabelSelectorRequirement operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
-    "meta.v1.ObjectMeta labels {}": LABEL_VALUE,
-    "networking.v1.NetworkPolicyPort protocol": {"enum": PROTOCOLS},
-    "networking.v1.NetworkPolicySpec policyTypes []": {"enum": ["Ingress", "Egress"]},
-    "storage.v1.StorageClass reclaimPolicy": {"enum": ["Retain", "Delete"]},
-    "storage.v1.StorageClass volumeBindingMode": {"enum": ["Immediate", "WaitForFirstConsumer"]},
-}
+# From this version on a Service may be called as other objects are.
+RELAXED_SERVICES = 36
 # Written by the API server alone, large, and never part of what a person writes.
 OPAQUE = {"status": "object", "managedFields": "array"}
 KEPT = ("type", "enum", "required", "additionalProperties", "items", "properties")
@@ -178,7 +90,7 @@ def _step(node: Schema, step: str) -> Schema:
 
 
 def _narrow(node: Schema, extra: Schema) -> None:
-    if "$ref" in extra:
+    if "$ref" in extra or "$ref" in node:
         node.clear()
     nullable = "null" in node.get("type", ())
     node.update(extra)
@@ -194,7 +106,7 @@ def definitions(bundle: Mapping[str, Schema]) -> dict[str, Schema]:
     return defs
 
 
-def entries(defs: Mapping[str, Schema]) -> dict[str, Schema]:
+def entries(defs: Mapping[str, Schema], minor: int) -> dict[str, Schema]:
     """Return the kinds of one version by `apiVersion/kind`: definition, shape of the name, what is required."""
     found = {}
     for name, node in sorted(defs.items()):
@@ -204,6 +116,8 @@ def entries(defs: Mapping[str, Schema]) -> dict[str, Schema]:
             continue
         if not version[0].startswith(TRANSIENT) and not kind[0].endswith("List"):
             found[f"{version[0]}/{kind[0]}"] = _entry(f"{version[0]}/{kind[0]}", name)
+    if minor >= RELAXED_SERVICES:
+        found["v1/Service"]["name"] = "label"
     return found
 
 
@@ -241,7 +155,7 @@ def render() -> str:
     kinds, defs = {}, {}
     for version in VERSIONS:
         all_of_it = definitions(read_bundle(version))
-        kinds[version] = entries(all_of_it)
+        kinds[version] = entries(all_of_it, version)
         roots = [*(entry["definition"] for entry in kinds[version].values()), *SHAPES]
         defs[version] = closure(all_of_it.__getitem__, roots)
     covered = f"Kubernetes 1.{VERSIONS[0]} to 1.{VERSIONS[-1]}"

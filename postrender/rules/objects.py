@@ -77,11 +77,11 @@ def _of_storage(named: Named) -> Iterator[Rule]:
 def _of_pods(named: Named) -> Iterator[Rule]:
     from postrender.rules.nccl import settings
     from postrender.rules.nodes import fits
-    from postrender.rules.pods import images, powers, shared_memory, start, zero
+    from postrender.rules.pods import images, powers, refused, shared_memory, start, zero
     from postrender.rules.secrets import shown
     from postrender.rules.storage import references
 
-    for module in (settings, shared_memory, fits, zero, references, start, images, powers, shown):
+    for module in (settings, shared_memory, fits, zero, refused, references, start, images, powers, shown):
         yield from module.RULES
     if named("kueue", "gke-queued"):
         from postrender.rules.kueue import placement

@@ -1,0 +1,287 @@
+"""What the API server refuses, `grpo check` has refused before: on objects that are changed in one place each."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from postrender.check import check
+from postrender.documents import read
+from postrender.finding import ERROR
+from postrender.kinds import Kinds
+
+from harness.kube import Kube, KubectlError, Manifest, dump
+
+NAMESPACE = "check"
+ABSENT = object()
+LABELS = {"app": "a"}
+POD: dict[str, Any] = {
+    "restartPolicy": "Never",
+    "containers": [
+        {
+            "name": "main",
+            "image": "registry.example.com/image:1.0",
+            "env": [{"name": "A", "value": "b"}],
+            "ports": [{"containerPort": 8080, "name": "http"}],
+            "resources": {
+                "limits": {"nvidia.com/gpu": 8, "memory": "8Gi", "cpu": "4"},
+                "requests": {"nvidia.com/gpu": 8, "memory": "8Gi", "cpu": "4"},
+            },
+            "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+        }
+    ],
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+    "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "4Gi"}}],
+}
+SERVED = {"selector": {"matchLabels": LABELS}, "template": {"metadata": {"labels": LABELS}, "spec": {**POD}}}
+SERVED["template"]["spec"]["restartPolicy"] = "Always"
+
+
+def manifest(kind: str, spec: dict[str, Any] | None, version: str = "v1", **more: Any) -> Manifest:
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": NAMESPACE, "labels": LABELS}}
+    return copy.deepcopy({**body, **({} if spec is None else {"spec": spec}), **more})
+
+
+GOOD: dict[str, Manifest] = {
+    "Pod": manifest("Pod", POD),
+    "Job": manifest("Job", {"template": {"metadata": {"labels": LABELS}, "spec": POD}}, "batch/v1"),
+    "CronJob": manifest(
+        "CronJob", {"schedule": "0 0 * * *", "jobTemplate": {"spec": {"template": {"spec": POD}}}}, "batch/v1"
+    ),
+    "Deployment": manifest("Deployment", {**SERVED, "replicas": 1}, "apps/v1"),
+    "StatefulSet": manifest("StatefulSet", {**SERVED, "serviceName": "a"}, "apps/v1"),
+    "DaemonSet": manifest("DaemonSet", SERVED, "apps/v1"),
+    "Service": manifest("Service", {"selector": LABELS, "ports": [{"name": "a", "port": 80, "targetPort": "http"}]}),
+    "ConfigMap": manifest("ConfigMap", None, data={"a.yaml": "b"}),
+    "Secret": manifest("Secret", None, stringData={"a": "b"}),
+    "PersistentVolumeClaim": manifest(
+        "PersistentVolumeClaim",
+        {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Ti"}}, "storageClassName": "a"},
+    ),
+}
+OF_POD = "spec"
+OF_TEMPLATE = "spec.template.spec"
+C = f"{OF_POD}.containers.0"
+LIMITS = f"{C}.resources.limits"
+REQUESTS = f"{C}.resources.requests"
+# Kind, place, what is written there.
+CHANGES: list[tuple[str, str, Any]] = [
+    ("Pod", f"{LIMITS}.nvidia/com/gpu", "0.5"),
+    ("Pod", f"{LIMITS}.nvidia/com/gpu", "500m"),
+    ("Pod", f"{LIMITS}.nvidia/com/gpu", "8000m"),
+    ("Pod", f"{LIMITS}.nvidia/com/gpu", "8.0"),
+    ("Pod", f"{LIMITS}.nvidia/com/gpu", -1),
+    ("Pod", f"{LIMITS}.nvidia/com/gpu", 4),
+    ("Pod", f"{LIMITS}.nvidia/com/gpu", ABSENT),
+    ("Pod", f"{REQUESTS}.nvidia/com/gpu", ABSENT),
+    ("Pod", f"{REQUESTS}.memory", "9Gi"),
+    ("Pod", f"{REQUESTS}.memory", ABSENT),
+    ("Pod", f"{REQUESTS}.cpu", "5"),
+    ("Pod", f"{REQUESTS}.cpu", "-1"),
+    ("Pod", f"{LIMITS}.memory", "8GiB"),
+    ("Pod", f"{LIMITS}.memory", "8Gb"),
+    ("Pod", f"{LIMITS}.memory", ""),
+    ("Pod", f"{LIMITS}.gpu", 1),
+    ("Pod", "metadata.labels.a b", "c"),
+    ("Pod", "metadata.labels.-a", "c"),
+    ("Pod", "metadata.labels.a/b/c", "c"),
+    ("Pod", "metadata.labels.Example/com/b", "c"),
+    ("Pod", "metadata.labels.example_com~b", "c"),
+    ("Pod", "metadata.labels./b", "c"),
+    ("Pod", "metadata.labels." + "a" * 64, "c"),
+    ("Pod", "metadata.annotations.a b", "c"),
+    ("Pod", "metadata.annotations.a", "any text at all: ~"),
+    ("Pod", f"{OF_POD}.nodeSelector.a b", "c"),
+    ("Pod", f"{OF_POD}.nodeSelector.a", "b c"),
+    ("Pod", f"{OF_POD}.nodeSelector.example/com/a", "b"),
+    ("Pod", f"{C}.env.0.name", "A B"),
+    ("Pod", f"{C}.env.0.name", "a.b-c"),
+    ("Pod", f"{C}.env.0.valueFrom", {"secretKeyRef": {"name": "a", "key": "b"}}),
+    ("Pod", f"{C}.name", "Main"),
+    ("Pod", f"{C}.name", "a.b"),
+    ("Pod", f"{C}.ports.0.name", "a-port-with-a-long-name"),
+    ("Pod", f"{C}.ports.0.name", "http_a"),
+    ("Pod", f"{C}.ports.0.name", "8080"),
+    ("Pod", f"{C}.ports.0.containerPort", 0),
+    ("Pod", f"{C}.volumeMounts.0.name", "other"),
+    ("Pod", f"{C}.volumeMounts.1", {"name": "shm", "mountPath": "/dev/shm"}),
+    ("Pod", f"{C}.image", " "),
+    ("Pod", f"{C}.image", "a b"),
+    ("Pod", f"{C}.image", ABSENT),
+    ("Pod", f"{C}.imagePullPolicy", "IfMissing"),
+    ("Pod", f"{OF_POD}.containers.1", {"name": "main", "image": "b"}),
+    ("Pod", f"{OF_POD}.volumes.1", {"name": "shm", "emptyDir": {}}),
+    ("Pod", f"{OF_POD}.volumes.0.hostPath", {"path": "/a"}),
+    ("Pod", f"{OF_POD}.volumes.0.emptyDir", ABSENT),
+    ("Pod", f"{OF_POD}.volumes.0.emptyDir.sizeLimit", "-1"),
+    ("Pod", f"{OF_POD}.restartPolicy", "Sometimes"),
+    ("Pod", f"{OF_POD}.tolerations.0.operator", "Equal"),
+    ("Pod", f"{OF_POD}.tolerations.0.value", "a"),
+    ("Pod", f"{OF_POD}.tolerations.0.effect", "NoEntry"),
+    ("Pod", f"{OF_POD}.tolerations.0.tolerationSeconds", 5),
+    ("Pod", f"{OF_POD}.tolerations.0.key", ABSENT),
+    ("Pod", f"{OF_POD}.terminationGracePeriodSeconds", -1),
+    ("Pod", f"{OF_POD}.activeDeadlineSeconds", 0),
+    ("Pod", f"{OF_POD}.hostNetwork", "yes"),
+    ("Pod", f"{OF_POD}.subdomain", "a.b"),
+    ("Pod", f"{OF_POD}.hostname", "a.b"),
+    ("Pod", f"{OF_POD}.imagePullSecrets", [{"name": "a"}]),
+    (
+        "Pod",
+        f"{OF_POD}.topologySpreadConstraints",
+        [{"maxSkew": 0, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}],
+    ),
+    ("Pod", f"{C}.livenessProbe", {"periodSeconds": 5}),
+    ("Pod", f"{C}.livenessProbe", {"exec": {"command": ["a"]}, "periodSeconds": -1}),
+    ("Pod", f"{C}.securityContext", {"privileged": True, "allowPrivilegeEscalation": False}),
+    ("Pod", f"{C}.workingDir", "a"),
+    ("Pod", "metadata.name", "A"),
+    ("Pod", "metadata.name", "a_b"),
+    ("Pod", "metadata.name", "a" * 254),
+    ("Pod", "metadata.ownerReferences", [{"apiVersion": "v1", "kind": "Pod", "name": "b"}]),
+    ("Job", f"{OF_TEMPLATE}.restartPolicy", ABSENT),
+    ("Job", f"{OF_TEMPLATE}.restartPolicy", "Always"),
+    ("Job", f"{OF_TEMPLATE}.restartPolicy", "OnFailure"),
+    ("Job", "spec.backoffLimit", -1),
+    ("Job", "spec.parallelism", -1),
+    ("Job", "spec.completions", -1),
+    ("Job", "spec.ttlSecondsAfterFinished", -1),
+    ("Job", "spec.activeDeadlineSeconds", -1),
+    ("Job", "spec.completionMode", "Indexed"),
+    ("Job", "spec.selector", {"matchLabels": LABELS}),
+    ("Job", "spec.backoffLimitPerIndex", 1),
+    ("Job", "metadata.name", "a" * 64),
+    ("CronJob", "spec.jobTemplate.spec.template.spec.restartPolicy", ABSENT),
+    ("CronJob", "spec.jobTemplate.spec.template.spec.restartPolicy", "Always"),
+    ("CronJob", "spec.schedule", "every day"),
+    ("CronJob", "spec.schedule", "0 0 * *"),
+    ("CronJob", "spec.schedule", "@daily"),
+    ("CronJob", "metadata.name", "a" * 53),
+    ("Deployment", "spec.selector.matchLabels", {"app": "b"}),
+    ("Deployment", "spec.selector.matchLabels", {}),
+    ("Deployment", "spec.selector", ABSENT),
+    ("Deployment", "spec.selector.matchExpressions", [{"key": "app", "operator": "In", "values": ["b"]}]),
+    ("Deployment", "spec.selector.matchExpressions", [{"key": "app", "operator": "Exists"}]),
+    ("Deployment", "spec.selector.matchExpressions", [{"key": "app", "operator": "DoesNotExist"}]),
+    ("Deployment", "spec.template.metadata.labels", ABSENT),
+    ("Deployment", "spec.template.metadata.labels.more", "b"),
+    ("Deployment", f"{OF_TEMPLATE}.restartPolicy", "Never"),
+    ("Deployment", f"{OF_TEMPLATE}.restartPolicy", "OnFailure"),
+    ("Deployment", "spec.replicas", -1),
+    ("Deployment", "spec.strategy.type", "Rolling"),
+    ("StatefulSet", "spec.selector.matchLabels", {"app": "b"}),
+    ("StatefulSet", f"{OF_TEMPLATE}.restartPolicy", "Never"),
+    ("StatefulSet", "spec.podManagementPolicy", "Quick"),
+    ("StatefulSet", "spec.serviceName", ABSENT),
+    ("DaemonSet", "spec.selector.matchLabels", {"app": "b"}),
+    ("DaemonSet", f"{OF_TEMPLATE}.restartPolicy", "OnFailure"),
+    ("Service", "spec.ports.0.targetPort", 0),
+    ("Service", "spec.ports.0.name", "A"),
+    ("Service", "spec.clusterIP", "None"),
+    ("Service", "spec.type", "Clusterip"),
+    ("Service", "spec.type", "ExternalName"),
+    ("Service", "spec.sessionAffinity", "Yes"),
+    ("Service", "spec.selector.a b", "c"),
+    ("Service", "metadata.name", "1a"),
+    ("Service", "metadata.name", "a.b"),
+    ("ConfigMap", "data.a b", "c"),
+    ("ConfigMap", "data.a", 1),
+    ("ConfigMap", "binaryData", {"b": "not base64!"}),
+    ("ConfigMap", "binaryData", {"a~yaml": "YQ=="}),
+    ("Secret", "data", {"b": "not base64!"}),
+    ("Secret", "stringData.a b", "c"),
+    ("PersistentVolumeClaim", "spec.accessModes", []),
+    ("PersistentVolumeClaim", "spec.resources.requests", {}),
+    ("PersistentVolumeClaim", "spec.resources.requests.storage", "1TB"),
+    ("PersistentVolumeClaim", "spec.storageClassName", "A_b"),
+    ("PersistentVolumeClaim", "spec.volumeMode", "Disk"),
+]
+# Refused by the server alone: what other objects there are, and rules of single fields that no training job has.
+NOT_JUDGED: list[tuple[str, str, Any]] = [
+    ("Pod", f"{LIMITS}.example/com/a b", 1),
+    ("Pod", f"{OF_POD}.serviceAccountName", "A B"),
+    ("Pod", f"{OF_POD}.priorityClassName", "A"),
+    ("Pod", f"{C}.livenessProbe", {"httpGet": {"path": "/", "port": "http"}, "tcpSocket": {"port": 1}}),
+    ("Pod", f"{C}.livenessProbe", {"httpGet": {"path": "/", "port": 0}}),
+    ("Pod", f"{C}.livenessProbe", {"exec": {"command": ["a"]}, "successThreshold": 2}),
+    ("Pod", f"{C}.readinessProbe", {"exec": {"command": ["a"]}, "terminationGracePeriodSeconds": 5}),
+    ("Pod", "metadata.finalizers", ["a"]),
+    (
+        "Job",
+        "spec.podFailurePolicy",
+        {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0]}}]},
+    ),
+    ("CronJob", "spec.schedule", "61 0 * * *"),
+    ("CronJob", "spec.timeZone", "Mars"),
+    ("Deployment", f"{OF_TEMPLATE}.activeDeadlineSeconds", 5),
+    ("Deployment", "spec.strategy", {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}),
+    ("Deployment", "spec.strategy", {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
+    ("Service", "spec.ports.0.targetPort", "a_b"),
+    ("Service", "spec.ports.1", {"port": 81}),
+    ("Service", "spec.ports.1", {"name": "a", "port": 81}),
+    ("Service", "spec.ports.1", {"name": "b", "port": 80}),
+    ("Service", "spec.ports", []),
+    ("Service", "spec.clusterIP", "none"),
+    ("Secret", "type", "kubernetes.io/tls"),
+    ("PersistentVolumeClaim", "spec.accessModes", ["ReadWriteMany", "ReadWriteOncePod"]),
+    ("PersistentVolumeClaim", "spec.resources.requests.storage", 0),
+]
+
+
+def changed(kind: str, place: str, value: Any) -> Manifest:
+    """Return a good object with one change; in a place `/com` stands for `.com`."""
+    made = copy.deepcopy(GOOD[kind])
+    *way, last = [part.replace("/com", ".com") for part in place.split(".")]
+    node: Any = made
+    for part in way:
+        node = node[int(part)] if isinstance(node, list) else node.setdefault(part, {})
+    if isinstance(node, list):
+        node[int(last) : int(last) + 1] = [value]
+    elif value is ABSENT:
+        node.pop(last)
+    else:
+        node[last] = value
+    return made
+
+
+def found(manifests: Sequence[Manifest]) -> list[str]:
+    """Return the rules of which `grpo check` has an error."""
+    documents = read({"f": dump(manifests).encode()})
+    return sorted({each.rule for each in check(documents, None, Kinds(36)) if each.severity == ERROR})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def namespace(kube: Kube) -> Iterator[None]:
+    kube.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+    yield
+    kube.delete("namespace", NAMESPACE)
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_the_good_objects_are_good(kind: str, kube: Kube) -> None:
+    kube.create([GOOD[kind]], NAMESPACE, dry_run=True)
+
+
+def said(made: Manifest, kube: Kube) -> str:
+    """Return why the server refuses an object; empty where it takes it."""
+    try:
+        kube.create([made], NAMESPACE, dry_run=True)
+    except KubectlError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(("kind", "place", "value"), CHANGES, ids=str)
+def test_a_check_and_the_server_agree(kind: str, place: str, value: Any, kube: Kube) -> None:
+    made = changed(kind, place, value)
+    refused = said(made, kube)
+    assert bool(found([made])) == bool(refused), refused
+
+
+@pytest.mark.parametrize(("kind", "place", "value"), NOT_JUDGED, ids=str)
+def test_what_is_not_judged_is_refused_by_the_server_alone(kind: str, place: str, value: Any, kube: Kube) -> None:
+    made = changed(kind, place, value)
+    assert said(made, kube)
+    assert not found([made])
