@@ -9,7 +9,7 @@ from postrender.finding import Finding
 from postrender.judge import judge
 from postrender.location import Location
 from postrender.progress import Progress
-from postrender.rules import Hit, Item, Manifests
+from postrender.rules import Hit, Item, Manifests, secret_texts
 from postrender.rules.objects import asked
 
 TYPE_CHECKING = False
@@ -57,9 +57,16 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
             if hit.line
             else document.place(hit.path, key=hit.key)
         )
-        finding = Finding(rule.id, at, hit.what, rule.why, rule.fix, severity=rule.severity, secret=hit.secret)
+        secret = hit.secret or _shows_secret(document, at.line)
+        finding = Finding(rule.id, at, hit.what, rule.why, rule.fix, severity=rule.severity, secret=secret)
         found.append((finding, document, () if hit.line else hit.path))
     return sorted(_once(found), key=lambda each: each[0].key())
+
+
+def _shows_secret(document: Document, line: int) -> bool:
+    """Say whether something that nobody should see stands in the line of a finding too, as in `{name: a, value: b}`."""
+    shown = document.text.split("\n")[line - document.line - 1]
+    return any(each in shown for each in secret_texts(document.plain))
 
 
 def _judged(manifests: Manifests) -> list[tuple[Rule, Hit]]:

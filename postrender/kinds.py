@@ -37,8 +37,6 @@ _FEW: Final = 50
 _SINCE: Final = '"{}":'
 _NOTHING: Final = "null"
 _KUBERNETES, _CUSTOM = "kubernetes.json", "custom.json"
-# These groups have gone before the first version, with all that was in them.
-_OLD_GROUPS: Final = ("extensions",)
 
 
 def minor(text: str) -> int | None:
@@ -148,7 +146,8 @@ class Kinds:
         """Say whether the group is one of Kubernetes itself, all kinds of which are known here."""
         group = api_version.rpartition("/")[0]
         groups = {kind.rpartition("/")[0].rpartition("/")[0] for kind in self._kubernetes["kinds"]}
-        return group in groups or group in _OLD_GROUPS
+        # The definition of any other kind needs a group with a dot.
+        return group in groups or "." not in group
 
     def elsewhere(self, name: str) -> list[str]:
         """Return the apiVersions in which Kubernetes has a kind of this name, in this version of it."""

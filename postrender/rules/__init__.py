@@ -207,6 +207,25 @@ def at(item: Item, path: Path, what: str, *, key: bool = False) -> Hit:
     return Hit(item.document, f"{item.title}: {what}", path=(*item.path, *path), secret=secret, key=key)
 
 
+def secret_texts(item: Plain) -> Iterator[str]:
+    """Yield the lines of what Secrets hold, and of variables that are named as one for a secret is."""
+    if isinstance(item, list):
+        for each in item:
+            yield from secret_texts(each)
+    elif isinstance(item, dict):
+        held = [*mapping(item.get("data")).values(), *mapping(item.get("stringData")).values()]
+        if names_secret(str(item.get("name"))) and "value" in item:
+            yield from _lines([item["value"]])
+        yield from _lines(held if item.get("kind") == "Secret" else ())
+        for each in item.values():
+            yield from secret_texts(each)
+
+
+def _lines(values: Iterable[Plain]) -> Iterator[str]:
+    for value in values:
+        yield from (line.strip() for line in str(value).split("\n") if line.strip())
+
+
 def _is_secret(item: Plain, path: Path) -> bool:
     """Say whether a path leads into what a Secret holds, or to a variable that is named as one for a secret is."""
     if isinstance(item, dict) and item.get("kind") == "Secret" and path[:1] in (("data",), ("stringData",)):

@@ -223,6 +223,9 @@ def is_new(item: dict[str, Any]) -> bool:
         "kind: Secret\nstringData:\n  password: 9876543210\n  password: 9876543210\n",
         f"{POD}    - name: API_KEY\n      value: 9876543210\n",
         f"{POD}    - name: API_KEY\n      val: hunter2hunter2\n",
+        # What is wrong stands in the same line.
+        "kind: Secret\nstringData: {password: hunter2hunter2, 'a b': c}\n",
+        f"{POD}    - {{name: API_KEY, value: hunter2hunter2, more: b}}\n",
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json", "github", "sarif", "junit"])
@@ -232,3 +235,16 @@ def test_what_may_be_a_secret_is_not_shown(text: str, form: str) -> None:
     assert out + err
     assert "9876543210" not in out + err
     assert "hunter2" not in out + err
+
+
+def test_an_object_on_one_line_is_not_shown_where_it_holds_a_secret() -> None:
+    secret = "{apiVersion: v1, kind: Secret, metadata: {name: A_b}, stringData: {password: hunter2hunter2}}\n"
+    code, out, _ = grpo("-", stdin=secret)
+    assert (code, "kubernetes/value-refused" in out, "hunter2" in out) == (1, True, False)
+    shown = secret.replace("Secret", "ConfigMap").replace("stringData", "data")
+    assert "hunter2" in grpo("-", stdin=shown)[1]
+
+
+def test_a_group_without_a_dot_is_one_of_kubernetes() -> None:
+    code, out, _ = grpo("-", stdin="apiVersion: app/v1\nkind: Deployment\nmetadata: {name: a}\n")
+    assert (code, "it has it in apps/v1" in out) == (1, True)
