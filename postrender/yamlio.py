@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100
 MAX_NODES = 1_000_000
 _TAG = "tag:yaml.org,2002:"
+# What the parser says of `[fd00::]`.
+_COLON = "found unexpected ':'"
 _GO_REFUSES = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 # Helm 4 cuts a file at every line that starts so, wherever the line stands.
 _CUT = re.compile(rb"^---(?![ \t]*(?:#.*)?\r?$)", re.MULTILINE)
@@ -244,7 +246,9 @@ def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
         mark = error.problem_mark or error.context_mark
         at = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
         context = f" {error.context}" if error.context else ""
-        return InputError(f"this is not YAML: {error.problem}{context}", at=at, fix="check quotes and indentation")
+        # Helm's reader takes the colon for a part of the word, others refuse it.
+        fix = "put the word in quotes" if error.problem == _COLON else "check quotes and indentation"
+        return InputError(f"this is not YAML: {error.problem}{context}", at=at, fix=fix)
     if isinstance(error, ReaderError):
         at = Location(file, *place(data, error.position))
         return InputError(f"this is not YAML: {error.reason}", at=at, fix="delete the character, or escape it")

@@ -251,3 +251,11 @@ def test_objects_of_a_manifest_are_read_document_by_document() -> None:
 def test_numbers_beyond_every_range_stay_text() -> None:
     assert scalars.resolve("-9223372036854775809") == -9223372036854775808
     assert scalars.resolve("0x" + "f" * 17) == "0x" + "f" * 17
+
+
+@pytest.mark.parametrize(("text", "fix"), [("a: [fd00::]\n", "quotes"), ("a: [b\n", "check quotes and indentation")])
+def test_a_colon_in_front_of_a_bracket_is_put_in_quotes(text: str, fix: str) -> None:
+    """Helm reads the first one, other readers do not."""
+    with pytest.raises(InputError) as error:
+        yamlio.parse(text.encode(), "f")
+    assert (error.value.fix or "").endswith(fix)
