@@ -1,7 +1,7 @@
 """Compile the hand-written schemas of Ray's and GKE's own kinds into schemas/kinds/custom.json.
 
 The sources stay short: this module closes every object, allows null where a field is optional (the API server drops
-such a null), and writes the parts that all kinds share.
+such a null; of what is required the rules say that it is missing), and writes the parts that all kinds share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def render(root: Path, kubernetes: Mapping[str, Schema]) -> str:
             definition = f"{entry['spec'].split('.')[0]}.{kind.rsplit('/', 1)[-1]}"
             kinds[kind] = {"definition": definition, "name": entry["name"], "required": entry["required"]}
             defs[definition] = _kind(kind, entry["spec"])
-        defs.update({key: closed(node) for key, node in content["$defs"].items()})
+        names = {entry["name"] for entry in content["kinds"].values()}
+        defs.update({k: closed(v) if k in names else optional(closed(v)) for k, v in content["$defs"].items()})
     unknown = sorted(set(references(list(defs.values()))) - set(defs) - set(kubernetes))
     if unknown:
         raise SourceError(f"schemas/kinds: references to unknown definitions: {', '.join(unknown)}")
@@ -55,14 +56,15 @@ def closed(node: Schema) -> Schema:
         fields = {k: closed(v) for k, v in node["properties"].items()}
         out["properties"] = {k: v if k in needed else optional(v) for k, v in fields.items()}
         out.setdefault("additionalProperties", False)
-    for key in ("items", "additionalProperties"):
-        if isinstance(out.get(key), dict):
-            out[key] = closed(out[key])
+    if isinstance(out.get("items"), dict):
+        out["items"] = closed(out["items"])
+    if isinstance(out.get("additionalProperties"), dict):
+        out["additionalProperties"] = optional(closed(out["additionalProperties"]))
     return out
 
 
 def optional(node: Schema) -> Schema:
-    """Return the schema with null allowed; a reference stays as it is, for it cannot be widened."""
+    """Return the schema with null allowed; a reference stays as it is, for what it refers to allows null itself."""
     if not isinstance(node.get("type"), str):
         return node
     out: dict[str, Any] = {**node, "type": [node["type"], "null"]}

@@ -15,6 +15,12 @@ LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 LABEL_1035 = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 BASE64 = r"^([A-Za-z0-9+/]{4}|[\r\n])*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?[\r\n]*$"
+NAME: Schema = {
+    "description": "lower-case letters, digits, '-' and '.', each part starting and ending with a letter or digit",
+    "type": "string",
+    "maxLength": 253,
+    "pattern": SUBDOMAIN,
+}
 # The descriptions are what a person reads when a pattern does not match.
 SHAPES: Mapping[str, Schema] = {
     "api.resource.Quantity": {
@@ -35,29 +41,15 @@ SHAPES: Mapping[str, Schema] = {
         "maxLength": 63,
         "pattern": LABEL_1035,
     },
-    "subdomain": {
-        "description": "lower-case letters, digits, '-' and '.', each part starting and ending with a letter or digit",
-        "type": "string",
-        "maxLength": 253,
-        "pattern": SUBDOMAIN,
-    },
+    "subdomain": NAME,
+    # Pods carry the name of their job in a label, and a job of a CronJob is called after it, with 11 characters more.
+    "jobName": {**NAME, "maxLength": 63},
+    "cronJobName": {**NAME, "maxLength": 52},
     "amount": {
         "description": "a quantity of 0 or more, such as 900Gi, 500m or 2",
         "type": ["string", "number", "null"],
         "minimum": 0,
         "pattern": QUANTITY.replace("[+-]?", "[+]?", 1),
-    },
-    "jobName": {
-        "description": "a name of at most 63 characters: pods carry it in a label",
-        "type": "string",
-        "maxLength": 63,
-        "pattern": SUBDOMAIN,
-    },
-    "cronJobName": {
-        "description": "a name of at most 52 characters: its jobs get 11 more",
-        "type": "string",
-        "maxLength": 52,
-        "pattern": SUBDOMAIN,
     },
     "anyName": {"type": "string", "minLength": 1},
     "pathSegment": {
@@ -146,7 +138,10 @@ REFINEMENTS: Mapping[str, Schema] = {
     "batch.v1.JobSpec completionMode": {"enum": ["NonIndexed", "Indexed"]},
     "core.v1.Container": {"required": ["name", "image"]},
     "core.v1.ConfigMap binaryData": FILE_KEY,
-    "core.v1.ConfigMap binaryData {}": {"description": "base64 text; plain text stands in data", "pattern": BASE64},
+    "core.v1.ConfigMap binaryData {}": {
+        "description": "base64 text; plain text stands in stringData, of a ConfigMap in data",
+        "pattern": BASE64,
+    },
     "core.v1.ConfigMap data": FILE_KEY,
     "core.v1.Container image": {"description": "a text without blanks around it", "pattern": r"^\S(.*\S)?$"},
     "core.v1.Container imagePullPolicy": {"enum": ["", "Always", "IfNotPresent", "Never"]},
@@ -198,7 +193,10 @@ REFINEMENTS: Mapping[str, Schema] = {
     },
     "core.v1.ServiceSpec selector": LABEL_KEY,
     "core.v1.ServiceSpec sessionAffinity": {"enum": ["", "None", "ClientIP"]},
-    "core.v1.Secret data {}": {"description": "base64 text; plain text stands in stringData", "pattern": BASE64},
+    "core.v1.Secret data {}": {
+        "description": "base64 text; plain text stands in stringData, of a ConfigMap in data",
+        "pattern": BASE64,
+    },
     "core.v1.ServicePort port": PORT,
     "core.v1.ServicePort protocol": {"enum": ["", *PROTOCOLS]},
     "core.v1.ServiceSpec type": {"enum": ["", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]},

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from postrender import kinds, schema, yamlio
+from postrender import kinds, schema, violations, yamlio
 from postrender.violations import Violation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,9 @@ def obj(kind: str, spec: Object | None = None, **more: Json) -> Object:
 
 
 def workload(**more: Json) -> Object:
-    return {"selector": {"matchLabels": {"app": "x"}}, "template": pod_template(), **more}
+    template = pod_template()
+    template["spec"]["restartPolicy"] = "Always"
+    return {"selector": {"matchLabels": {"app": "x"}}, "template": template, **more}
 
 
 def cluster() -> Object:
@@ -182,7 +184,7 @@ BAD: list[tuple[str, str, Any, str, str]] = [
         "",
         "unknown field",
     ),
-    ("batch/v1/Job", MAIN + ".resources.limits.memory", "900 Gi", "", "expected a quantity such as 900Gi"),
+    ("batch/v1/Job", MAIN + ".resources.limits.memory", "900 Gi", "", "expected a quantity of 0 or more"),
     ("batch/v1/Job", MAIN + ".resources.limits.cpu", True, "", "expected number or string, got boolean"),
     ("batch/v1/Job", MAIN + ".ports.0.containerPort", 70000, "", "expected 65535 or less"),
     ("networking.k8s.io/v1/NetworkPolicy", "spec.ingress.0.ports.0.protocol", "HTTP", "", "expected one of 'TCP'"),
@@ -449,3 +451,13 @@ def test_field_names_are_those_of_the_real_definition(folder: str, file: str, ki
     assert list(missing(theirs, ours)) == []
     unknown = [name for name in missing(ours, theirs) if not NEWER & set(name.split(".")) and name != "spec.suspend"]
     assert unknown == []
+
+
+@pytest.mark.parametrize("version", kinds.VERSIONS)
+def test_a_pattern_has_one_description(version: int) -> None:
+    """Messages find the words for a pattern by the pattern."""
+    judge = kinds.Kinds(version)
+    said: dict[str, set[str]] = {}
+    for pattern, words in violations.patterns([judge.definition(name) for name in judge.definitions()]):
+        said.setdefault(pattern, set()).add(words)
+    assert {pattern: words for pattern, words in said.items() if len(words) > 1} == {}
