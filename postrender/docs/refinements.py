@@ -46,7 +46,7 @@ SHAPES: Mapping[str, Schema] = {
     "jobName": {**NAME, "maxLength": 63},
     "cronJobName": {**NAME, "maxLength": 52},
     "amount": {
-        "description": "a quantity of 0 or more, such as 900Gi, 500m or 2",
+        "description": "a quantity such as 900Gi, 500m or 2, not below 0",
         "type": ["string", "number", "null"],
         "minimum": 0,
         "pattern": QUANTITY.replace("[+-]?", "[+]?", 1),
