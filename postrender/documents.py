@@ -9,6 +9,7 @@ from postrender import paths, stream, textio, twofold, yamlfast
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
 from postrender.progress import Progress
+from postrender.tokens import SECRET_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _STDIN = "-"
 _NAMED_STDIN = "<stdin>"
 # So many bytes are read in one go.
 _PART = 16 * 1024
+# A value stands so many lines below its name at most.
+_NEAR = 4
 _SUFFIXES = (".yaml", ".yml", ".json")
 # kustomize reads these, and a cluster never gets them.
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
@@ -148,7 +151,7 @@ def _documents(
         plain = next(trees)
         if plain is None and not is_text:
             # What is no text is not plain either.
-            textio.check_text(data, file)
+            _check_text(file, data)
             is_text = True
         text = piece.text()
         if plain is not None:
@@ -156,6 +159,24 @@ def _documents(
         elif not _is_empty(text):
             yield from _with_places(file, data, line, text)
         line += text.count("\n")
+
+
+def _check_text(file: str, data: bytes) -> None:
+    try:
+        textio.check_text(data, file)
+    except InputError as error:
+        error.secret = _may_show_secret(data, error)
+        raise
+
+
+def _may_show_secret(data: bytes, error: InputError) -> bool:
+    """Say whether the line of an error may hold a secret: one of a Secret, or near a word that is called as one is."""
+    lines = data.decode("utf-8", "replace").lower().split("\n")
+    at = min(error.at.line if error.at else 1, len(lines))
+    begin = max((number for number in range(at) if lines[number].startswith("---")), default=0)
+    end = next((number for number in range(at, len(lines)) if lines[number].startswith("---")), len(lines))
+    near = "\n".join(lines[max(0, at - _NEAR) : at + 1])
+    return "secret" in "\n".join(lines[begin:end]) or any(word in near for word in SECRET_NAMES)
 
 
 def _is_empty(text: str) -> bool:
@@ -170,7 +191,7 @@ def _with_places(file: str, data: bytes, line: int, text: str) -> Iterator[Docum
     try:
         roots = [root for root in yamlio.parse(text.encode("utf-8"), file) if root.value is not None]
     except InputError as error:
-        raise _of_file(error, data, file, text) from error
+        raise _of_file(error, data, file) from error
     for number, root in enumerate(roots):
         at = Location(file, line + root.at.line, root.at.col)
         if number:
@@ -179,7 +200,7 @@ def _with_places(file: str, data: bytes, line: int, text: str) -> Iterator[Docum
         yield Document(file, line, text, root.plain(), root)
 
 
-def _of_file(error: InputError, data: bytes, file: str, text: str) -> InputError:
+def _of_file(error: InputError, data: bytes, file: str) -> InputError:
     """Return what is wrong with a document as an error of its file."""
     from postrender import yamlio
 
@@ -188,7 +209,7 @@ def _of_file(error: InputError, data: bytes, file: str, text: str) -> InputError
         yamlio.parse(data, file)
     except InputError as whole:
         error = whole
-    error.secret = "Secret" in text
+    error.secret = _may_show_secret(data, error)
     return error
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _OPEN: Final = "${"
 _ESCAPED: Final = "\\${"
+_WORDS: Final[Mapping[str, bool | None]] = {"null": None, "true": True, "false": False}
+_OPENERS: Final = tuple("[{'\"")
 # A chain that is longer goes round in circles.
 _MAX_DEPTH = 30
 
@@ -96,7 +98,8 @@ def _closing(text: str, start: int) -> int:
         level += (letter == "{") - (letter == "}")
         if level == 0 and letter == "}":
             return at_
-    raise BrokenError(text)
+    # A brace in quotes is none; who reads them so is not asked here.
+    raise UnknownError(text) if any(quote in text for quote in "'\"") else BrokenError(text)
 
 
 def _reference(tree: Mapping[str, Any], inside: str, path: Path, depth: int) -> Plain:
@@ -120,7 +123,7 @@ def _reference(tree: Mapping[str, Any], inside: str, path: Path, depth: int) -> 
 def _named(tree: Mapping[str, Any], name: str, path: Path, depth: int) -> Plain:
     """Return the value of a key by its name: from the root, or with leading dots from where the text stands."""
     name = name.strip()
-    if _OPEN in name:
+    if _OPEN in name or name.startswith("["):
         raise UnknownError(name)
     dots = len(name) - len(name.lstrip("."))
     base = path[: len(path) - dots] if dots else ()
@@ -128,19 +131,40 @@ def _named(tree: Mapping[str, Any], name: str, path: Path, depth: int) -> Plain:
     try:
         return resolved(tree, parts, depth + 1)
     except KeyError as error:
+        if any(_is_reference(tree, parts[:end]) for end in range(1, len(parts))):
+            # What stands above it is a reference itself.
+            raise UnknownError(name) from error
         raise DanglingError(name) from error
+
+
+def _is_reference(tree: Mapping[str, Any], path: Path) -> bool:
+    try:
+        value = value_at(tree, path)
+    except KeyError:
+        return False
+    return isinstance(value, str) and _OPEN in value
 
 
 def _argument(tree: Mapping[str, Any], text: str, path: Path, depth: int) -> Plain:
     text = text.strip()
     if _OPEN in text:
         return _text(tree, text, path, depth + 1)
-    if text in ("null", "true", "false"):
-        return {"null": None, "true": True, "false": False}[text]
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if text[:1] in _OPENERS or "\\" in text:
+        # Lists, maps and quoted texts are not read here.
+        raise UnknownError(text)
+    digits = text.removeprefix("-").removeprefix("+")
     try:
-        return float(text) if "." in text else int(text)
+        return int(text) if digits.isdecimal() and (digits == "0" or digits[0] != "0") else _number(text)
     except ValueError:
-        return text.strip("'\"")
+        return text
+
+
+def _number(text: str) -> float:
+    if not any(sign in text.lower() for sign in ".e"):
+        raise ValueError(text)
+    return float(text)
 
 
 def _split(arguments: str) -> list[str]:

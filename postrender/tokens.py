@@ -25,7 +25,7 @@ _SETS = {
 }
 _shapes: dict[str, str] = {}
 _ESCAPED = frozenset("xuU\n\r")
-_SECRET_NAMES = (
+SECRET_NAMES = (
     "password",
     "passwd",
     "secret",
@@ -167,7 +167,7 @@ def find(text: str) -> list[Token]:
 
 def names_secret(name: str) -> bool:
     """Say whether a key or a variable of this name holds a secret, whatever its value looks like."""
-    return name.lower().endswith(_SECRET_NAMES)
+    return name.lower().endswith(SECRET_NAMES)
 
 
 def mask(text: str) -> str:

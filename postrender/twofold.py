@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def run(
     this process when the other one has started.
     """
     try:
-        if alone or not _can_help():
+        found = None if alone or not _can_help() else _together(work, jobs, progress, before)
+        if found is None:
             return [_told(work, job, jobs, progress) for job in range(jobs)]
-        found = _together(work, jobs, progress, before)
         return [found[job] if job in found else work(job) for job in range(jobs)]
     finally:
         progress.end()
@@ -47,16 +48,22 @@ def _can_help() -> bool:
     return hasattr(os, "fork") and len(processors) > 1
 
 
-def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], object] | None) -> dict[int, Any]:
-    queue, results, helper = _start(work, jobs)
+def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], object] | None) -> dict[int, Any] | None:
+    """Return what was found by job; None where the system has no room for a second process."""
+    try:
+        queue, results, helper = _start(work, jobs)
+    except OSError:
+        return None
+    found = None
     try:
         if before:
             before()
         found = {job: _told(work, job, jobs, progress) for job in _taken(queue)}
         found.update(_brought(results))
     finally:
-        # After an error nobody needs what is left.
-        os.read(queue, MOST)
+        if found is None:
+            # After an error nobody needs what is left.
+            os.kill(helper, signal.SIGKILL)
         os.close(queue)
         os.close(results)
         os.waitpid(helper, 0)
@@ -74,13 +81,20 @@ def _start(work: Work, jobs: int) -> tuple[int, int, int]:
     os.write(numbers, bytes(range(jobs)))
     os.close(numbers)
     results, answer = os.pipe()
-    helper = os.fork()
+    first = os.getpid()
+    try:
+        helper = os.fork()
+    except OSError:
+        for each in (queue, results, answer):
+            os.close(each)
+        raise
     if helper:
         os.close(answer)
         return queue, results, helper
     try:
         os.close(results)
-        data = marshal.dumps([(job, work(job)) for job in _taken(queue)])
+        # Without the first process there is nobody to work for.
+        data = marshal.dumps([(job, work(job)) for job in _taken(queue) if os.getppid() == first])
         with open(answer, "wb") as pipe:
             pipe.write(data)
     finally:

@@ -114,7 +114,8 @@ def read(text: str) -> dict[str, Any] | None:
 
 def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
     """Say whether the text has colons or tabs that are in no text of the tree."""
-    if "\t" in text and text.count("\t") != sum(each.count("\t") for each in _texts(tree)):
+    if "\t" in text and ("\\t" in text or text.count("\t") != sum(each.count("\t") for each in _texts(tree))):
+        # A tab that is written as one would make good for one that stands where none may.
         return True
     excess = text.count(":") - colons
     if excess == text.startswith((_SOURCE, f"---\n{_SOURCE}")):

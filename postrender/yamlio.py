@@ -138,8 +138,8 @@ class _Builder:
         return value
 
     def _tagged(self, event: Foreign) -> InputError:
-        tag = str(event.tag).replace(_TAG, "!!")
-        return InputError(f"the tag {tag} is not allowed here", at=self._at(event), fix="write the plain value")
+        # What it is called may be a value that lacks its quotes.
+        return InputError("a tag is not allowed here", at=self._at(event), fix="write the plain value")
 
     def _scalar(self, event: Foreign) -> Scalar:
         text: str = event.value
@@ -168,7 +168,7 @@ class _Builder:
         if node is None:
             known = event.anchor in self._anchors
             reason = "contains itself" if known else "is not defined above this line"
-            raise InputError(f"the alias *{event.anchor} {reason}", at=self._at(event), fix="write the value out")
+            raise InputError(f"this alias {reason}", at=self._at(event), fix="write the value out")
         self._count += _size(node, MAX_NODES)
         return node
 

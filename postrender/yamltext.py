@@ -13,7 +13,7 @@ SIGNS: Final = frozenset("+-.0123456789")
 # Anchors, aliases and tags begin a word so; what follows here begins none of them.
 _BEGINNINGS: Final = {"&": ("& ", "&\n", "&& ", "&&\n"), "*": ("* ", "*\n", '*"', "*'", "*/"), "!": ("!=",)}
 # An escape may make a colon or a bracket out of what is none in the file, and Helm does not know the last of these.
-_ESCAPES: Final = (*("\\x3", "\\x5", "\\x7", "\\u003", "\\u005", "\\u007"), "\\U", "\\/")
+_ESCAPES: Final = (*("\\x0", "\\u000", "\\x3", "\\x5", "\\x7", "\\u003", "\\u005", "\\u007"), "\\U", "\\/")
 # Escapes that write any letter.
 _LETTERS: Final = ("\\x", "\\u", "\\U")
 _OTHER_LINE_ENDS: Final = "\x85\u2028\u2029\ufeff\ufffe\uffff"
@@ -30,7 +30,7 @@ _LONGEST_NUMBER: Final = 100
 _EMPTY: Final = (("{", "{}"), ("[", "[]"))
 # A block text begins below one of these, which how it is indented and how it ends may follow.
 _HEADS: Final = ("|", ">")
-_INDENTATION: Final = "+-123456789"
+_INDENTATION: Final = "+-123456789 \t"
 
 
 def is_odd(text: str) -> bool:
@@ -94,7 +94,7 @@ def _line_above(text: str, start: int) -> str:
 def _may_be_head(line: str) -> bool:
     if line.rstrip(_INDENTATION).endswith(_HEADS):
         return True
-    return " #" in line and any(each in line for each in _HEADS)
+    return (" #" in line or "\t#" in line) and any(each in line for each in _HEADS)
 
 
 def has_line_of(text: str, length: int) -> bool:
@@ -119,7 +119,8 @@ def has_flow_over_lines(text: str, bracketed: list[str]) -> bool:
     for sign, empty in _EMPTY:
         more = text.count(sign) - inside.count(sign)
         if more and more != text.count(empty) - inside.count(empty):
-            return _open_lines(text) != _open_lines(inside)
+            # A line break that is written as one makes two lines of one.
+            return "\\n" in text or _open_lines(text) != _open_lines(inside)
     return False
 
 

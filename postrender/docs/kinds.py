@@ -69,7 +69,9 @@ def prune(node: Schema) -> Schema:
 
 
 def _property(name: str, node: Schema) -> Schema:
-    return {"type": [OPAQUE[name], "null"]} if name in OPAQUE else prune(node)
+    # A status that is a word says something about a condition.
+    is_opaque = name in OPAQUE and (name != "status" or "$ref" in node)
+    return {"type": [OPAQUE[name], "null"]} if is_opaque else prune(node)
 
 
 def refine(defs: dict[str, Schema]) -> None:

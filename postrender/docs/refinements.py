@@ -14,7 +14,9 @@ QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[
 LABEL = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 LABEL_1035 = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
-BASE64 = r"^([A-Za-z0-9+/]{4}|[\r\n])*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?[\r\n]*$"
+_SIGN = r"[A-Za-z0-9+/][\r\n]*"
+BASE64 = rf"^[\r\n]*(({_SIGN}){{4}})*(({_SIGN}){{2}}=[\r\n]*=|({_SIGN}){{3}}=)?[\r\n]*$"
+PORT_PATTERN = "^(([0-9]+-?)*[a-z](-?[a-z0-9])*)?$"
 NAME: Schema = {
     "description": "lower-case letters, digits, '-' and '.', each part starting and ending with a letter or digit",
     "type": "string",
@@ -51,6 +53,12 @@ SHAPES: Mapping[str, Schema] = {
         "minimum": 0,
         "pattern": QUANTITY.replace("[+-]?", "[+]?", 1),
     },
+    "portOrName": {
+        "description": "a number, or a name of lower-case letters, digits and '-', at most 15, one of them a letter",
+        "type": ["integer", "string", "null"],
+        "maxLength": 15,
+        "pattern": f"({PORT_PATTERN})",
+    },
     "anyName": {"type": "string", "minLength": 1},
     "pathSegment": {
         "description": "a name without '/' and '%'",
@@ -83,9 +91,15 @@ FILE_KEY: Schema = {
 PORT_NAME: Schema = {
     "description": "lower-case letters, digits and '-', at most 15, one of them a letter",
     "maxLength": 15,
-    "pattern": "^(([0-9]+-?)*[a-z](-?[a-z0-9])*)?$",
+    "pattern": PORT_PATTERN,
 }
 COUNT: Schema = {"minimum": 0}
+# A selector that selects.
+OWN: Schema = {
+    "type": "object",
+    "required": ["matchLabels"],
+    "properties": {"matchLabels": {"type": "object", "minProperties": 1}},
+}
 PROBE: Schema = {"anyOf": [{"required": [each]} for each in ("exec", "grpc", "httpGet", "tcpSocket")]}
 PORT: Schema = {"minimum": 1, "maximum": 65535}
 PROTOCOLS = ["TCP", "UDP", "SCTP"]
@@ -123,8 +137,17 @@ REFINEMENTS: Mapping[str, Schema] = {
     "apps.v1.StatefulSetSpec template": {"allOf": [{"$ref": TEMPLATE}, {"properties": {"spec": ALWAYS}}]},
     "batch.v1.JobSpec": {
         "allOf": [
-            {"if": {"required": ["selector"]}, "then": {"required": ["manualSelector"]}},
-            {"if": {"required": ["backoffLimitPerIndex"]}, "then": {"required": ["completionMode"]}},
+            {
+                "if": {"required": ["selector"], "properties": {"selector": OWN}},
+                "then": {"required": ["manualSelector"]},
+            },
+            {
+                "if": {
+                    "required": ["backoffLimitPerIndex"],
+                    "properties": {"backoffLimitPerIndex": {"type": "integer"}},
+                },
+                "then": {"required": ["completionMode"]},
+            },
         ]
     },
     "batch.v1.JobSpec activeDeadlineSeconds": COUNT,
@@ -187,6 +210,7 @@ REFINEMENTS: Mapping[str, Schema] = {
     "core.v1.Secret data": FILE_KEY,
     "core.v1.Secret stringData": FILE_KEY,
     "core.v1.ServicePort name": NO_DOTS,
+    "core.v1.ServicePort targetPort": {"$ref": "#/$defs/portOrName"},
     "core.v1.ServiceSpec": {
         "if": {"required": ["type"], "properties": {"type": {"const": "ExternalName"}}},
         "then": {"required": ["externalName"]},
@@ -209,7 +233,7 @@ REFINEMENTS: Mapping[str, Schema] = {
     "core.v1.TopologySpreadConstraint maxSkew": {"minimum": 1},
     "core.v1.TopologySpreadConstraint whenUnsatisfiable": {"enum": ["DoNotSchedule", "ScheduleAnyway"]},
     "core.v1.Volume name": {"$ref": "#/$defs/label"},
-    "core.v1.VolumeMount mountPath": {"minLength": 1, "pattern": "^[^:]+$"},
+    "core.v1.VolumeMount mountPath": {"minLength": 1},
     "core.v1.VolumeMount mountPropagation": {"enum": ["None", "HostToContainer", "Bidirectional"]},
     "meta.v1.LabelSelectorRequirement operator": {"enum": ["In", "NotIn", "Exists", "DoesNotExist"]},
     "core.v1.VolumeResourceRequirements requests": {"required": ["storage"]},

@@ -208,22 +208,28 @@ def at(item: Item, path: Path, what: str, *, key: bool = False) -> Hit:
 
 
 def secret_texts(item: Plain) -> Iterator[str]:
-    """Yield the lines of what Secrets hold, and of variables that are named as one for a secret is."""
-    if isinstance(item, list):
+    """Yield the lines of what Secrets hold, and of what is named as a secret is, in whatever shape."""
+    if isinstance(item, str):
+        name, sign, value = item.partition("=")
+        if sign and names_secret(name):
+            yield from _lines([value])
+    elif isinstance(item, list):
         for each in item:
             yield from secret_texts(each)
     elif isinstance(item, dict):
-        held = [*mapping(item.get("data")).values(), *mapping(item.get("stringData")).values()]
-        if names_secret(str(item.get("name"))) and "value" in item:
-            yield from _lines([item["value"]])
-        yield from _lines(held if item.get("kind") == "Secret" else ())
+        named = [each for key, each in item.items() if names_secret(str(key)) and not isinstance(each, dict | list)]
+        yield from _lines([*named, item.get("value")] if names_secret(str(item.get("name"))) else named)
+        if item.get("kind") == "Secret":
+            held = (mapping(each) for key, each in item.items() if str(key).lower() in ("data", "stringdata"))
+            yield from _lines(value for each in held for value in each.values())
         for each in item.values():
             yield from secret_texts(each)
 
 
 def _lines(values: Iterable[Plain]) -> Iterator[str]:
     for value in values:
-        yield from (line.strip() for line in str(value).split("\n") if line.strip())
+        if value is not None:
+            yield from (line.strip() for line in str(value).split("\n") if line.strip())
 
 
 def _is_secret(item: Plain, path: Path) -> bool:

@@ -28,7 +28,8 @@ def asked(manifests: Manifests) -> Iterator[Rule]:
         return not is_short or any(word in text for word in words for text in texts)
 
     yield from _of_any_object(named)
-    if manifests.pods():
+    # A job's entrypoint is judged as what a container starts with is.
+    if manifests.pods() or manifests.of_kinds(("RayJob",)):
         yield from _of_pods(named)
     if any(str(item.object.get("apiVersion")).startswith("ray.io/") for item in manifests.items):
         yield from _of_ray(named)

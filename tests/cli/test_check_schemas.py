@@ -226,6 +226,15 @@ def is_new(item: dict[str, Any]) -> bool:
         # What is wrong stands in the same line.
         "kind: Secret\nstringData: {password: hunter2hunter2, 'a b': c}\n",
         f"{POD}    - {{name: API_KEY, value: hunter2hunter2, more: b}}\n",
+        f"{POD}    - API_KEY=hunter2hunter2\n",
+        f"{POD}      API_KEY: hunter2hunter2\n",
+        # What cannot be read.
+        f"{POD}    - name: DB_PASSWORD\n      value: hunter2: x\n",
+        f"{POD}    - {{name: API_KEY, value: hunter2, name: b}}\n",
+        f"{POD}    - name: API_KEY\n      value: *hunter2\n",
+        "kind: Secret\nstringData: {a: !hunter2 x}\n",
+        "kind: Secret\nstringData: {a: 'hunter2\0'}\n",
+        "kind: Secret\nstringData: {a: hunter2}\n---\nkind: ConfigMap\ndata: [\n",
     ],
 )
 @pytest.mark.parametrize("form", ["text", "json", "github", "sarif", "junit"])
@@ -241,7 +250,7 @@ def test_an_object_on_one_line_is_not_shown_where_it_holds_a_secret() -> None:
     secret = "{apiVersion: v1, kind: Secret, metadata: {name: A_b}, stringData: {password: hunter2hunter2}}\n"
     code, out, _ = grpo("-", stdin=secret)
     assert (code, "kubernetes/value-refused" in out, "hunter2" in out) == (1, True, False)
-    shown = secret.replace("Secret", "ConfigMap").replace("stringData", "data")
+    shown = secret.replace("Secret", "ConfigMap").replace("stringData: {password", "data: {motto")
     assert "hunter2" in grpo("-", stdin=shown)[1]
 
 

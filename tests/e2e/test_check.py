@@ -61,6 +61,7 @@ GOOD: dict[str, Manifest] = {
         {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Ti"}}, "storageClassName": "a"},
     ),
 }
+IGNORED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}
 OF_POD = "spec"
 OF_TEMPLATE = "spec.template.spec"
 C = f"{OF_POD}.containers.0"
@@ -107,6 +108,8 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("Pod", f"{C}.ports.0.containerPort", 0),
     ("Pod", f"{C}.volumeMounts.0.name", "other"),
     ("Pod", f"{C}.volumeMounts.1", {"name": "shm", "mountPath": "/dev/shm"}),
+    ("Pod", f"{C}.volumeMounts.1", {"name": "shm", "mountPath": "C:\\a"}),
+    ("Pod", f"{LIMITS}.cpu", "3999.5m"),
     ("Pod", f"{C}.image", " "),
     ("Pod", f"{C}.image", "a b"),
     ("Pod", f"{C}.image", ABSENT),
@@ -151,6 +154,10 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("Job", "spec.activeDeadlineSeconds", -1),
     ("Job", "spec.completionMode", "Indexed"),
     ("Job", "spec.selector", {"matchLabels": LABELS}),
+    ("Job", "spec.selector", {}),
+    ("Job", "spec.selector", None),
+    ("Job", "spec.backoffLimitPerIndex", None),
+    ("Job", "spec.podFailurePolicy", IGNORED),
     ("Job", "spec.backoffLimitPerIndex", 1),
     ("Job", "metadata.name", "a" * 64),
     ("CronJob", "spec.jobTemplate.spec.template.spec.restartPolicy", ABSENT),
@@ -160,6 +167,7 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("CronJob", "spec.schedule", "@daily"),
     ("CronJob", "metadata.name", "a" * 53),
     ("Deployment", "spec.selector.matchLabels", {"app": "b"}),
+    ("Deployment", "spec.selector.matchLabels", {"app": "a", "none": None}),
     ("Deployment", "spec.selector.matchLabels", {}),
     ("Deployment", "spec.selector", ABSENT),
     ("Deployment", "spec.selector.matchExpressions", [{"key": "app", "operator": "In", "values": ["b"]}]),
@@ -178,6 +186,8 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("DaemonSet", "spec.selector.matchLabels", {"app": "b"}),
     ("DaemonSet", f"{OF_TEMPLATE}.restartPolicy", "OnFailure"),
     ("Service", "spec.ports.0.targetPort", 0),
+    ("Service", "spec.ports.0.targetPort", "8080"),
+    ("Service", "spec.ports.0.targetPort", "a_b"),
     ("Service", "spec.ports.0.name", "A"),
     ("Service", "spec.clusterIP", "None"),
     ("Service", "spec.type", "Clusterip"),
@@ -191,6 +201,9 @@ CHANGES: list[tuple[str, str, Any]] = [
     ("ConfigMap", "binaryData", {"b": "not base64!"}),
     ("ConfigMap", "binaryData", {"a~yaml": "YQ=="}),
     ("Secret", "data", {"b": "not base64!"}),
+    ("Secret", "data", {"b": "YW\nJj"}),
+    ("Secret", "data", {"b": "YQ\n=="}),
+    ("Secret", "data", {"b": "YQ="}),
     ("Secret", "stringData.a b", "c"),
     ("PersistentVolumeClaim", "spec.accessModes", []),
     ("PersistentVolumeClaim", "spec.resources.requests", {}),
@@ -218,7 +231,6 @@ NOT_JUDGED: list[tuple[str, str, Any]] = [
     ("Deployment", f"{OF_TEMPLATE}.activeDeadlineSeconds", 5),
     ("Deployment", "spec.strategy", {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}),
     ("Deployment", "spec.strategy", {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
-    ("Service", "spec.ports.0.targetPort", "a_b"),
     ("Service", "spec.ports.1", {"port": 81}),
     ("Service", "spec.ports.1", {"name": "a", "port": 81}),
     ("Service", "spec.ports.1", {"name": "b", "port": 80}),

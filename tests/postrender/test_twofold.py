@@ -57,6 +57,15 @@ def test_what_the_second_process_does_not_bring_is_done_again(how: str) -> None:
 
 
 @needs_two
+def test_where_no_process_can_be_started_one_does_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", refuse)
+    assert run(lambda job: job) == list(range(JOBS))
+
+
+@needs_two
 def test_an_error_is_raised_and_nothing_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
     fork = os.fork

@@ -6,6 +6,8 @@ when its pods are made.
 
 from __future__ import annotations
 
+import math
+
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
 from postrender.rules.podspec import Container, Judged, each_container, each_pod, objects
@@ -61,7 +63,7 @@ def _unlike(pod: Judged, container: Container) -> Found:
             yield path, f"container {container.name} requests {name}: {amount}, and limits do not have it"
         elif most is None or least is None:
             continue
-        elif least > most or (_is_device(name) and least < most):
+        elif least > (math.ceil(most * 1000) / 1000 if name == "cpu" else most) or (_is_device(name) and least < most):
             yield path, f"container {container.name} requests {name}: {amount}, and its limit is {limits[name]}"
 
 
@@ -91,7 +93,7 @@ def _selected(manifests: Manifests) -> Iterator[Hit]:
         labels = mapping(mapping(mapping(spec.get("template")).get("metadata")).get("labels"))
         wanted, others = mapping(selector.get("matchLabels")), sequence(selector.get("matchExpressions"))
         for key, value in wanted.items():
-            if labels.get(key) != value:
+            if key not in labels or (labels[key] or "") != (value or ""):
                 yield at(item, (*path, "matchLabels", key), f"the pods do not have the label {key}: {value}")
         for number, each in enumerate(map(mapping, others)):
             if not _fits(labels, each):
