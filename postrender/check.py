@@ -50,6 +50,7 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
 
     manifests = Manifests(items, [document.text for document in documents], wiring, name, kinds)
     found = []
+    lines = _Lines(documents)
     for rule, hit in _judged(manifests):
         document = documents[hit.document]
         at = (
@@ -57,16 +58,26 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
             if hit.line
             else document.place(hit.path, key=hit.key)
         )
-        secret = hit.secret or _shows_secret(document, at.line)
+        secret = hit.secret or lines.show_secret(hit.document, at.line)
         finding = Finding(rule.id, at, hit.what, rule.why, rule.fix, severity=rule.severity, secret=secret)
         found.append((finding, document, () if hit.line else hit.path))
     return sorted(_once(found), key=lambda each: each[0].key())
 
 
-def _shows_secret(document: Document, line: int) -> bool:
-    """Say whether something that nobody should see stands in the line of a finding too, as in `{name: a, value: b}`."""
-    shown = document.text.split("\n")[line - document.line - 1]
-    return any(each in shown for each in secret_texts(document.plain))
+class _Lines:
+    """Know the lines of documents that have findings, and what nobody should see in them."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+        self._known: dict[int, tuple[list[str], set[str]]] = {}
+
+    def show_secret(self, number: int, line: int) -> bool:
+        """Say whether a secret stands in the line of a finding about something else: `{name: a, value: b}`."""
+        document = self._documents[number]
+        if number not in self._known:
+            self._known[number] = document.text.split("\n"), set(secret_texts(document.plain))
+        texts, secrets = self._known[number]
+        return any(each in texts[line - document.line - 1] for each in secrets)
 
 
 def _judged(manifests: Manifests) -> list[tuple[Rule, Hit]]:

@@ -73,6 +73,8 @@ class Kinds:
         "_kubernetes",
         "_origins",
         "_own",
+        "_worded",
+        "_words",
         "version",
     )
 
@@ -86,6 +88,9 @@ class Kinds:
         self._origins: dict[str, Location | None] = {}
         self._known: dict[str, bool] = {}
         self._asked: set[tuple[str, ...]] = set()
+        # What patterns mean, and of how many definitions that is known.
+        self._words: dict[str, str] = {}
+        self._worded = 0
         self._compiled: dict[tuple[str, ...], Foreign] = {}
 
     def add(self, kind: str, definition: dict[str, Any], at: Location | None = None) -> None:
@@ -230,8 +235,10 @@ class Kinds:
         return InstallationError(f"the schemas of kinds are damaged: {error}", fix="install grpo-charts again")
 
     def _violations(self, validator: Foreign, item: Plain) -> list[Violation]:
-        words = dict(violations.patterns([_read(text) for text in self._definitions.values()]))
-        return violations.describe(validator.iter_errors(item), words)
+        if self._worded != len(self._definitions):
+            self._words = dict(violations.patterns([_read(text) for text in self._definitions.values()]))
+            self._worded = len(self._definitions)
+        return violations.describe(validator.iter_errors(item), self._words)
 
 
 def _read(text: str) -> dict[str, Any]:
