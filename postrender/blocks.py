@@ -8,6 +8,8 @@ text again with a parser and compares.
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from postrender.spots import CLOSED, LIST, MAP, SCALAR, Spot
 
 TYPE_CHECKING = False
@@ -65,19 +67,15 @@ def scan(text: str) -> Spot | None:
 
 
 def offset(root: Spot, path: Sequence[str | int], *, key: bool) -> int | None:
-    """Return where the value of a path stands, or its key, or what is nearest above it; None where it is not known.
-
-    Raises NotPlainError where a part on the way is not plain.
-    """
+    """Return where the value of a path stands, or its key, or what is nearest above; None or NotPlainError: unknown."""
     spot, at = root, root.start
     for part in path:
-        if spot.kind == CLOSED:
-            return None
         if isinstance(spot, _Map) and spot.has(str(part)):
             at, spot = spot.key_start(str(part)), spot.child(str(part))
         elif isinstance(spot, _List) and isinstance(part, int) and part < spot.count():
-            spot = spot.item(part)
-            at = spot.start
+            at, spot = spot.item(part).start, spot.item(part)
+        elif spot.kind == CLOSED:
+            return None
         else:
             break
     # Nothing stands where a value is left out.
@@ -92,11 +90,7 @@ class _Lines:
         self.texts = text.split("\n")
         self.bodies = [line.lstrip(" ") for line in self.texts]
         self.cols = [len(line) - len(body) for line, body in zip(self.texts, self.bodies, strict=True)]
-        self.starts = []
-        start = 0
-        for line in self.texts:
-            self.starts.append(start)
-            start += len(line) + 1
+        self.starts = [0, *accumulate(len(line) + 1 for line in self.texts)]
 
     def content(self, begin: int, end: int) -> int:
         """Return the first line of a range that is neither empty nor a comment, or -1."""
@@ -235,7 +229,7 @@ class _Map(_Block):
         return key in self._entries()
 
     def key_start(self, key: str) -> int:
-        """Return the offset of a key that is there."""
+        """Return the offset of a key."""
         return self._lines.starts[self._entries()[key][0]] + self.col
 
     def child(self, key: str) -> Spot:
