@@ -92,6 +92,8 @@ def environment(numbers: Random, count: int) -> str:
 
 def pod(numbers: Random, name: str, *, restart: str = "") -> str:
     """Return the body of a pod's spec, unindented."""
+    # A container whose requests are above its limits is refused by every API server: no chart ships one.
+    memory = numbers.randrange(1, 64)
     probe = f"  httpGet:\n    path: /{words(numbers, 2, '/')}\n    port: http\n"
     return (
         (f"restartPolicy: {restart}\n" if restart else "")
@@ -103,8 +105,8 @@ def pod(numbers: Random, name: str, *, restart: str = "") -> str:
         + "    ports:\n      - {name: http, containerPort: 8080, protocol: TCP}\n      - name: metrics\n"
         + f"        containerPort: 9090\n    livenessProbe:\n{indented(probe, 4)}    readinessProbe:\n"
         + f"{indented(probe, 4)}      periodSeconds: {numbers.randrange(5, 60)}\n    resources:\n      limits:\n"
-        + f"        memory: {numbers.randrange(1, 64)}Gi\n      requests:\n        cpu: {numbers.randrange(50, 900)}m\n"
-        + f"        memory: {numbers.randrange(1, 64)}Gi\n    volumeMounts:\n      - name: config\n"
+        + f"        memory: {memory}Gi\n      requests:\n        cpu: {numbers.randrange(50, 900)}m\n"
+        + f"        memory: {numbers.randint(1, memory)}Gi\n    volumeMounts:\n      - name: config\n"
         + f"        mountPath: /etc/{words(numbers, 1)}\n      - name: scratch\n        mountPath: /tmp\n"
         + f"volumes:\n  - name: config\n    configMap:\n      name: {name}\n  - name: scratch\n    emptyDir: {{}}\n"
         + 'nodeSelector:\n  kubernetes.io/os: linux\ntolerations:\n  - key: "workload"\n    operator: Exists\n'
