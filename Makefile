@@ -18,6 +18,8 @@ help: ## Print this list
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	@# The commands that an older pip writes load `re`, which takes as long as to judge a manifest.
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev]'
 	@touch $@
 

@@ -25,6 +25,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+# The folder of this file is on the path when it is run, and not when a test imports it.
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
 import streams
 
 ROOT = Path(__file__).resolve().parent.parent

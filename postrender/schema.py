@@ -40,8 +40,10 @@ class Problem:
 # What the extension asks of the standard library when it is loaded: a date parser for the time of its own build, and
 # two types that no values have. Each is a large import.
 _STAND_INS: dict[str, dict[str, object]] = {
-    "decimal": {"Decimal": type("Decimal", (), {})},
+    # Only the second one is used.
+    "email": {},
     "email.utils": {"parsedate_to_datetime": str},
+    "decimal": {"Decimal": type("Decimal", (), {})},
     "enum": {"Enum": type("Enum", (), {}), "EnumMeta": type("EnumMeta", (type,), {})},
 }
 
@@ -49,12 +51,14 @@ _STAND_INS: dict[str, dict[str, object]] = {
 def _load_extension() -> ModuleType:
     """Load the compiled validator without the most of its start-up that validation does not use."""
     import _imp
-    from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, ModuleSpec, PathFinder
+
+    # What `importlib.machinery` offers comes from here; that module itself takes as long to load as a schema.
+    from _frozen_importlib_external import PathFinder
 
     package = PathFinder.find_spec("jsonschema_rs")
     folders = list(package.submodule_search_locations or ()) if package else []
     found = PathFinder.find_spec(_EXTENSION, folders)
-    if found is None or found.origin is None or not found.origin.endswith(tuple(EXTENSION_SUFFIXES)):
+    if found is None or found.origin is None or not found.origin.endswith(tuple(_imp.extension_suffixes())):
         raise ImportError(_EXTENSION)
     missing = [name for name in _STAND_INS if name not in sys.modules]
     for name in missing:
@@ -62,8 +66,7 @@ def _load_extension() -> ModuleType:
         stand_in.__dict__.update(_STAND_INS[name])
         sys.modules[name] = stand_in
     try:
-        spec = ModuleSpec(_EXTENSION, ExtensionFileLoader(_EXTENSION, found.origin), origin=found.origin)
-        module = _imp.create_dynamic(spec)
+        module = _imp.create_dynamic(found)
         _imp.exec_dynamic(module)
         # The types are asked for by the first value that is judged.
         module.Draft7Validator(True).is_valid("")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import marshal
 import os
-import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +61,9 @@ def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], ob
         found.update(_brought(results))
     finally:
         if found is None:
-            # After an error nobody needs what is left.
+            # After an error nobody needs what is left. (To load this takes as long as to read a small stream.)
+            import signal
+
             os.kill(helper, signal.SIGKILL)
         os.close(queue)
         os.close(results)

@@ -72,10 +72,10 @@ def parse(text: str) -> Plain:
 
 def _is_deep(text: str) -> bool:
     """Say whether a line is indented by hundreds of levels, or may nest as many lists or keys in each other."""
-    # Most texts have no line in which so much could stand.
+    # Most texts have no line in which so much could stand, and most of the others have not so much in all their lines.
     if not yamltext.has_line_of(text, _LONG // 2):
         return False
-    return " " * _LONG in text or max(map(_marks, text.split("\n"))) > _LONG // 4
+    return " " * _LONG in text or (_marks(text) > _LONG // 4 and max(map(_marks, text.split("\n"))) > _LONG // 4)
 
 
 def _marks(text: str) -> int:

@@ -348,3 +348,20 @@ def test_our_own_layers_are_clean(accelerator: str, recipe: str, render_text: Ca
         assert len(documents) == sum(len(yamlio.load_objects(text.decode(), "x")) for text in layers.values()) > 5
         found = check(documents, Wiring(merged))
         assert [f"{mode} {each.at}: {each.what}" for each in found] == []
+
+
+def test_a_few_clean_objects_load_nothing_large(tmp_path: Path) -> None:
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text(GPU_POD)
+    code = f"import sys; from postrender.cli import main; main(['check', {str(manifest)!r}]); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}; {code}"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    loaded = {*done.stdout.split()}
+    assert "postrender.rules.pods.refused" in loaded
+    large = {"collections", "email", "enum", "functools", "importlib", "json", "math", "re", "signal", "typing", "yaml"}
+    assert not loaded & large

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from postrender.plain import Plain
     from postrender.pods import Path, Pod
     from postrender.wiring import Wiring
 
@@ -89,14 +90,18 @@ def _default(pod: Pod, there: Interfaces, wiring: Wiring | None) -> Iterator[tup
         yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, and the pod network is {wanted}"
 
 
-def _read(text: object) -> Interfaces | str:
-    """Return the interfaces, or what is wrong with the text."""
+def _parsed(text: str) -> Plain:
     import json
 
     try:
-        entries = json.loads(text) if isinstance(text, str) else None
+        return json.loads(text)
     except ValueError:
-        entries = None
+        return None
+
+
+def _read(text: object) -> Interfaces | str:
+    """Return the interfaces, or what is wrong with the text."""
+    entries = _parsed(text) if isinstance(text, str) else None
     if not isinstance(entries, list):
         return "this is no JSON list of interfaces"
     found: Interfaces = {}

@@ -6,8 +6,6 @@ when its pods are made.
 
 from __future__ import annotations
 
-import math
-
 from postrender.pods import mapping, sequence
 from postrender.rules import ERROR, Hit, Manifests, Rule, at
 from postrender.rules.podspec import Container, Judged, each_container, each_pod, objects
@@ -63,7 +61,8 @@ def _unlike(pod: Judged, container: Container) -> Found:
             yield path, f"container {container.name} requests {name}: {amount}, and limits do not have it"
         elif most is None or least is None:
             continue
-        elif least > (math.ceil(most * 1000) / 1000 if name == "cpu" else most) or (_is_device(name) and least < most):
+        # A limit is rounded up to whole millicores: -(-x // 1) does that without loading `math` for it.
+        elif least > (-(-most * 1000 // 1) / 1000 if name == "cpu" else most) or (_is_device(name) and least < most):
             yield path, f"container {container.name} requests {name}: {amount}, and its limit is {limits[name]}"
 
 
