@@ -10,6 +10,7 @@ from postrender.errors import (
     EXIT_CLEAN,
     EXIT_FINDINGS,
     EXIT_INTERRUPTED,
+    NO_MEMORY,
     GrpoError,
     InstallationError,
     UsageError,
@@ -314,6 +315,9 @@ def main(argv: list[str] | None = None) -> int:
         return EXIT_CLEAN
     except OSError as error:
         return _say_broken(error)
+    except MemoryError:
+        sys.stderr.write(f"grpo: {NO_MEMORY}\n")
+        return EXIT_CANNOT_RUN
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     return code

@@ -14,7 +14,7 @@ from postrender.tokens import SECRET_NAMES
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
+    from typing import Any, BinaryIO
 
     from postrender.pods import Path
     from postrender.spots import Spot
@@ -27,9 +27,13 @@ _STDIN = "-"
 _NAMED_STDIN = "<stdin>"
 # So many bytes are read in one go.
 _PART = 16 * 1024
+# So many are taken from a file at once.
+_STEP = 4 * 1024 * 1024
 # A value stands so many lines below its name at most.
 _NEAR = 4
 _SUFFIXES = (".yaml", ".yml", ".json")
+# To free large streams takes as long as to judge them by some rules: they stay until the process ends, which is soon.
+_kept: list[list[Document]] = []
 # kustomize reads these, and a cluster never gets them.
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
 
@@ -116,7 +120,10 @@ def read(texts: Stream, before: Callable[[], object] | None = None) -> list[Docu
     done = twofold.run(read_part, len(parts), Progress("parts"), alone=size < twofold.LARGE, before=before)
     read_parts = dict(zip(order, done, strict=True))
     trees = iter([tree for number in range(len(parts)) for tree in read_parts[number]])
-    return [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]
+    documents = [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]
+    if size >= twofold.LARGE:
+        _kept.append(documents)
+    return documents
 
 
 def _parts(pieces: Sequence[stream.Document], size: int) -> list[list[stream.Document]]:
@@ -260,6 +267,16 @@ def _folders(directory: str) -> Iterator[Stream]:
         raise InputError(f"{charts[0]} is a chart, whose templates are no manifests yet", fix=fix)
 
 
+def _whole(file: BinaryIO) -> bytes:
+    """Return all bytes, or more than MAX_BYTES; asked for as many at once, Python takes the memory for them first."""
+    parts: list[bytes] = []
+    left = stream.MAX_BYTES + 1
+    while left and (part := file.read(min(left, _STEP))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
 def _read(path: str) -> bytes:
     if path == _STDIN and sys.stdin is None:
         raise UnreadableError(
@@ -267,10 +284,10 @@ def _read(path: str) -> bytes:
         )
     try:
         if path == _STDIN:
-            data = sys.stdin.buffer.read(stream.MAX_BYTES + 1)
+            data = _whole(sys.stdin.buffer)
         else:
             with open(path, "rb") as file:
-                data = file.read(stream.MAX_BYTES + 1)
+                data = _whole(file)
     except FileNotFoundError as error:
         raise UnreadableError("there is no such file or folder", at=Location(path), fix="check the path") from error
     except (OSError, ValueError) as error:

@@ -15,6 +15,7 @@ EXIT_USAGE = 2
 EXIT_CANNOT_RUN = 3
 # What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
 EXIT_INTERRUPTED = 130
+NO_MEMORY = "the system refuses more memory\n  fix: allow this process more (ulimit -v), or give it less at once"
 
 
 class GrpoError(Exception):

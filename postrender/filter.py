@@ -18,6 +18,7 @@ from postrender.errors import (
     EXIT_FINDINGS,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
+    NO_MEMORY,
     GrpoError,
     InputError,
     OutputError,
@@ -264,6 +265,8 @@ def main(argv: list[str] | None = None) -> int:
         return _complain(lines, EXIT_USAGE if error.exit_code == EXIT_USAGE else EXIT_CANNOT_RUN)
     except OSError as error:
         return _complain([f"{_NAME}: {error}"], EXIT_CANNOT_RUN)
+    except MemoryError:
+        return _complain([f"{_NAME}: {NO_MEMORY}"], EXIT_CANNOT_RUN)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "github", "sarif", "junit")
 # What these find is told by the findings themselves; the other domains have rules with a page.
 _WITHOUT_PAGE = ("values/", "checks/")
-_lines: dict[str, list[str]] = {}
+_texts: dict[str, textio.Lines] = {}
 
 
 def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
@@ -79,13 +79,12 @@ def excerpt(at: Location) -> str:
 def _line(at: Location) -> str:
     if not at.line:
         return ""
-    if at.file not in _lines:
+    if at.file not in _texts:
         try:
-            _lines[at.file] = textio.read_bytes(at.file).decode("utf-8", "replace").splitlines()
+            _texts[at.file] = textio.Lines(textio.read_bytes(at.file))
         except GrpoError:
-            _lines[at.file] = []
-    lines = _lines[at.file]
-    return tokens.mask(lines[at.line - 1])[:200] if at.line <= len(lines) else ""
+            _texts[at.file] = textio.Lines(b"")
+    return tokens.mask(_texts[at.file].line(at.line))[:200]
 
 
 def visible(text: str) -> str:

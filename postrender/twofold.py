@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # A job's number is one byte.
 MOST: Final = 250
+# Bytes in front of a result that say how long it is, and how many bytes of results may wait.
+_SIZE: Final = 8
+_ROOM: Final = 1024 * 1024
 # A second process is worth its start for a stream of so many bytes.
 LARGE: Final = 256 * 1024
 
@@ -53,14 +56,19 @@ def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], ob
         queue, results, helper = _start(work, jobs)
     except OSError:
         return None
-    found = None
+    found: dict[int, Any] = {}
+    done = False
     try:
         if before:
             before()
-        found = {job: _told(work, job, jobs, progress) for job in _taken(queue)}
-        found.update(_brought(results))
+        for job in _taken(queue):
+            found[job] = _told(work, job, jobs, progress)
+            # To take what the other one has found is work too: done at the end, it would be done by one.
+            found.update(_brought(results, wait=False))
+        found.update(_brought(results, wait=True))
+        done = True
     finally:
-        if found is None:
+        if not done:
             # After an error nobody needs what is left. (To load this takes as long as to read a small stream.)
             import signal
 
@@ -82,6 +90,7 @@ def _start(work: Work, jobs: int) -> tuple[int, int, int]:
     os.write(numbers, bytes(range(jobs)))
     os.close(numbers)
     results, answer = os.pipe()
+    _widen(answer)
     first = os.getpid()
     try:
         helper = os.fork()
@@ -94,13 +103,37 @@ def _start(work: Work, jobs: int) -> tuple[int, int, int]:
         return queue, results, helper
     try:
         os.close(results)
-        # Without the first process there is nobody to work for.
-        data = marshal.dumps([(job, work(job)) for job in _taken(queue) if os.getppid() == first])
-        with open(answer, "wb") as pipe:
-            pipe.write(data)
+        _help(work, queue, answer, first)
     finally:
         # Whatever happened: the first process tells it, and nothing else of it must run twice.
         os._exit(0)
+
+
+def _widen(pipe: int) -> None:
+    """Make room for several results in a pipe, where the system lets us, so that nobody waits for its reader."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _ROOM)
+    except (ImportError, AttributeError, OSError):
+        # Slower, and right.
+        return
+
+
+def _help(work: Work, queue: int, answer: int, first: int) -> None:
+    """Do jobs as the second process, and write each result behind its size."""
+    kept = []
+    with open(answer, "wb") as pipe:
+        for job in _taken(queue):
+            # Without the first process there is nobody to work for.
+            if os.getppid() != first:
+                return
+            found = work(job)
+            # This process ends soon: to free a result takes longer than to keep it.
+            kept.append(found)
+            data = marshal.dumps((job, found))
+            pipe.write(len(data).to_bytes(_SIZE, "big") + data)
+            pipe.flush()
 
 
 def _taken(queue: int) -> Iterator[int]:
@@ -108,11 +141,29 @@ def _taken(queue: int) -> Iterator[int]:
         yield number[0]
 
 
-def _brought(results: int) -> list[tuple[int, Any]]:
-    with open(results, "rb", closefd=False) as pipe:
-        data = pipe.read()
-    try:
-        found: list[tuple[int, Any]] = marshal.loads(data)  # noqa: S302 (our own process wrote it)
-    except (EOFError, ValueError, TypeError):
-        return []
-    return found
+def _brought(results: int, *, wait: bool) -> Iterator[tuple[int, Any]]:
+    """Yield the results that have come, or with `wait` all that are still to come."""
+    while True:
+        os.set_blocking(results, wait)
+        try:
+            head = os.read(results, _SIZE)
+        except BlockingIOError:
+            return
+        # What has begun to come comes whole, and soon.
+        os.set_blocking(results, True)
+        head += _read(results, _SIZE - len(head)) if head else b""
+        data = _read(results, int.from_bytes(head, "big"))
+        try:
+            yield marshal.loads(data)  # noqa: S302 (our own process wrote it)
+        except (EOFError, ValueError, TypeError):
+            # The second process has come to its end, in the middle of a result or not.
+            return
+
+
+def _read(pipe: int, size: int) -> bytes:
+    """Return so many bytes, or what there is before the end."""
+    parts: list[bytes] = []
+    while size and (part := os.read(pipe, size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

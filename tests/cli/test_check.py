@@ -61,7 +61,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     # Both know files by their names, and each test has an a.yaml of its own.
-    monkeypatch.setattr(report, "_lines", {})
+    monkeypatch.setattr(report, "_texts", {})
     monkeypatch.setattr(textio, "_streams", {})
 
     def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
@@ -365,3 +365,25 @@ def test_a_few_clean_objects_load_nothing_large(tmp_path: Path) -> None:
     assert "postrender.rules.pods.refused" in loaded
     large = {"collections", "email", "enum", "functools", "importlib", "json", "math", "re", "signal", "typing", "yaml"}
     assert not loaded & large
+
+
+def test_little_memory_is_enough_for_a_few_objects(tmp_path: Path) -> None:
+    # A process may not be allowed to take what the largest stream needs.
+    manifest = tmp_path / "pod.yaml"
+    manifest.write_text(GPU_POD)
+    code = f"from postrender.cli import start; import sys; sys.argv[1:] = ['check', {str(manifest)!r}]; start()"
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (120 << 20, 120 << 20)); {code}"
+    done = subprocess.run([sys.executable, "-c", limit], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "clean: 1 manifest\n")
+
+
+def test_a_system_without_memory_is_named(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("postrender.checkmain.streams", refuse)
+    assert grpo(".") == (
+        3,
+        "",
+        "grpo: the system refuses more memory\n  fix: allow this process more (ulimit -v), or give it less at once\n",
+    )

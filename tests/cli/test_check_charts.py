@@ -64,7 +64,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     # Both know files by their names, and each test has charts of the same names.
-    monkeypatch.setattr(report, "_lines", {})
+    monkeypatch.setattr(report, "_texts", {})
     monkeypatch.setattr(textio, "_streams", {})
 
     def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:

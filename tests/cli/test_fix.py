@@ -52,7 +52,7 @@ DIFF = """\
 def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run `grpo lint` in a folder with a site file and a file with a mistake; return exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "_lines", {})
+    monkeypatch.setattr(report, "_texts", {})
     shutil.copy(SITE, "site.yaml")
     Path("my.yaml").write_text(MINE)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))

@@ -36,7 +36,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     """Run a command line in an empty folder, without a helm executable on PATH; return exit code, stdout, stderr."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "_lines", {})
+    monkeypatch.setattr(report, "_texts", {})
     monkeypatch.setattr(textio, "_streams", {})
     Path("more.yaml").write_text(MIXED)
     Path("pod.yaml").write_text(DUPLICATE)

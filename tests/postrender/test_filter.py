@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -240,6 +241,17 @@ def test_a_reader_that_has_gone_ends_it_without_a_traceback() -> None:
     done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "3\n"
     assert done.stderr == "grpo-post-render: [Errno 32] Broken pipe\n"
+
+
+def test_a_system_without_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=refuse)))
+    assert post_render.main([*VALUES]) == 3
+    out, err = capsys.readouterr()
+    assert not out
+    assert err.startswith("grpo-post-render: the system refuses more memory")
 
 
 def test_it_loads_nothing_large_while_all_is_well(tmp_path: Path) -> None:
