@@ -105,6 +105,12 @@ def _beginnings() -> dict[str, list[str]]:
     return _groups
 
 
+def starts() -> list[str]:
+    """Return texts of letters, digits, `_` and `-`: what holds none of them holds no secret."""
+    _beginnings()
+    return sorted({start for _, texts, _ in _known.values() for start in texts})
+
+
 def _may_match(pattern: str, text: str) -> bool:
     """Say whether a text holds what may match: looking for it costs far less than loading `re` and compiling."""
     boundary = pattern.startswith("\\b")

@@ -115,3 +115,12 @@ def test_text_without_secrets_loads_no_pattern_library() -> None:
     code = f"import sys; from postrender import tokens; tokens.find({text!r}); print('re' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("shape", EXAMPLES)
+def test_every_secret_has_one_of_the_words_that_are_looked_for_first(shape: str) -> None:
+    assert any(start in EXAMPLES[shape] for start in tokens.starts())
+
+
+def test_the_words_that_are_looked_for_first_mean_nothing_in_a_pattern() -> None:
+    assert all(start.replace("-", "").replace("_", "").isalnum() for start in tokens.starts())
