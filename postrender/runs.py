@@ -60,7 +60,8 @@ def _is_of_a_run(directory: str) -> bool:
 
 def _no_run(command: str, directory: str) -> UsageError:
     """Return the refusal of a directory that is none of a run; where runs lie in it, one of them is the hint."""
-    inside = sorted(entry.path for entry in os.scandir(directory) if entry.is_dir() and os.access(entry, os.R_OK))
+    below = [entry for entry in os.scandir(directory) if entry.is_dir() and not entry.name.startswith(".")]
+    inside = sorted(entry.path for entry in below if os.access(entry, os.R_OK))
     run = next((path for path in inside if _is_of_a_run(path)), "")
     return UsageError(
         f"{command}: {directory!r} is no directory of a run: no checkpoints, no logs",

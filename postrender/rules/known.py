@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from postrender.rules.chartfile import ChartRule
     from postrender.rules.values import ValuesRule
 
+# So many words are named that may be meant.
+_NEAR = 3
 VALUES, OBJECTS, CHARTS = "values", "objects", "charts"
 
 
@@ -119,14 +121,16 @@ def called(words: Sequence[str], command: str) -> list[Known]:
     listed = everything()
     for word in words:
         if not any(word in (each.id, each.domain) for each in listed):
-            raise UsageError(f"{command}: no rule or domain is called {word!r}", fix=_near(word, listed))
+            raise UsageError(f"{command}: no rule or domain is called {word!r}", fix=_nearest(word, listed))
     return [each for each in listed if each.id in words or each.domain in words]
 
 
-def _near(word: str, listed: Sequence[Known]) -> str:
+def _nearest(word: str, listed: Sequence[Known]) -> str:
     import difflib
 
     by_word = {each.id.partition("/")[2]: each.id for each in listed}
     by_word |= {name: name for each in listed for name in (each.domain, each.id)}
-    close = [by_word[name] for name in difflib.get_close_matches(word, by_word, n=3, cutoff=0.6)]
+    begun = {of for name, of in by_word.items() if word and name.startswith(word)}
+    shortest = sorted(begun, key=lambda each: (len(each), each))[:_NEAR]
+    close = shortest or [by_word[name] for name in difflib.get_close_matches(word, by_word, n=_NEAR, cutoff=0.6)]
     return f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else "grpo rules lists them"

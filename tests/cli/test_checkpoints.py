@@ -90,7 +90,7 @@ def test_a_directory_of_no_run_is_wrong_use(
     command: str, directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """For both commands; the folder above the runs is the usual mistake."""
-    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty/.git/logs").mkdir(parents=True)
     (tmp_path / "data/runs/lost+found").mkdir()
     for folder, fix in (("data/runs", f"grpo {command} {tmp_path}/data/runs/gemma3-gsm8k"), ("empty", "name the run ")):
         assert cli.main([command, str(tmp_path / folder)]) == 2

@@ -118,6 +118,7 @@ def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
     [
         ("nemo-rl/topk", "did you mean nemo-rl/top-k"),
         ("top-k", "did you mean nemo-rl/top-k"),
+        ("nemo-rl/rows", "did you mean nemo-rl/rows-"),
         ("nemorl", "did you mean nemo-rl"),
         ("zzzzz", "grpo rules lists them"),
     ],
