@@ -70,6 +70,7 @@ goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
 
 bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/lint.py
+	$(BIN)/python bench/check.py
 	$(BIN)/python bench/render.py
 	$(BIN)/python bench/dead_values.py
 	$(BIN)/python bench/post_render.py

@@ -5,7 +5,7 @@
 SIZE is small (10 documents), medium (300, 1.1 MB) or large (3000, 20 MB); 0 rounds leave a size out. kubeconform is the
 one of `make tools`; it gets the schemas of kubernetes-validate's bundle from a folder, each with the definitions that
 it needs and nothing else, so that no network is in it. kubernetes-validate takes minutes for the large stream: it is
-left out there. The commands take turns, and the ratios are medians of the rounds' ratios. All that the rivals judge is
+left out there. The ratios are medians of the rounds' ratios. All that the rivals judge is
 structure; ours runs every rule about objects on top of it. What one of these finds in the streams, no shared memory, is
 mended first: the rivals have nothing to tell either.
 """
@@ -13,14 +13,10 @@ mended first: the rivals have nothing to tell either.
 from __future__ import annotations
 
 import json
-import os
 import re
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -29,9 +25,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import streams
+import turns
 
-ROOT = Path(__file__).resolve().parent.parent
-KUBECONFORM = ROOT / ".tools/bin/kubeconform"
+KUBECONFORM = turns.ROOT / ".tools/bin/kubeconform"
 OURS, VALIDATE, CONFORM = "grpo check", "kubernetes-validate", "kubeconform"
 ROUNDS = {"small": 15, "medium": 7, "large": 5}
 TARGETS = {
@@ -41,9 +37,6 @@ TARGETS = {
     ("medium", CONFORM): 0.45,
     ("large", CONFORM): 0.40,
 }
-# An installed package has its bytecode beside it; a checkout gets it in the first, uncounted round.
-DROPPED = ("PYTHONDONTWRITEBYTECODE", "GRPO_VALUES")
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in DROPPED}
 
 
 def references(node: object) -> list[str]:
@@ -104,41 +97,23 @@ def commands(schemas: Path, stream: Path) -> dict[str, list[str]]:
     return found
 
 
-def milliseconds(command: Sequence[str]) -> float:
-    """Run a command to its end and return how long the whole process took."""
-    start = time.perf_counter()
-    done = subprocess.run(command, check=False, cwd=ROOT, env=ENVIRONMENT, capture_output=True)
-    took = (time.perf_counter() - start) * 1000
-    # kubernetes-validate has no schema for Ray's kinds, which ends it with 1 once it has judged the others.
-    if done.returncode not in (0, 1) or b"Traceback" in done.stderr:
-        raise SystemExit(f"{command} failed: {done.stderr.decode()[-2000:]}")
-    return took
-
-
 def measure(size: str, rounds: int, folder: Path) -> None:
     """Print the medians and the ratios of one stream."""
     stream = folder / f"{size}.yaml"
     data = mended(streams.stream(size))
     stream.write_bytes(data)
-    run = commands(folder, stream)
-    times: dict[str, list[float]] = {name: [] for name in run}
-    for at in range(rounds + 1):
-        for name, command in run.items():
-            took = milliseconds(command)
-            if at:  # the first round warms the file cache
-                times[name].append(took)
+    times = turns.measure(commands(folder, stream), rounds)
     print(f"{size}: {streams.SIZES[size][0]} documents, {len(data)} bytes, {rounds} interleaved rounds")
     for name, values in times.items():
-        print(f"  {name:<20} {statistics.median(values):8.1f} ms{ratio(size, name, times)}")
+        print(f"  {name:<20} {statistics.median(values):8.1f} ms{_ratio(size, name, times)}")
 
 
-def ratio(size: str, name: str, times: Mapping[str, Sequence[float]]) -> str:
+def _ratio(size: str, name: str, times: turns.Times) -> str:
     """Return what our run takes of a rival's, beside the target."""
-    target = TARGETS.get((size, name))
-    if target is None:
+    if (size, name) not in TARGETS:
         return ""
-    found = statistics.median(ours / theirs for ours, theirs in zip(times[OURS], times[name], strict=True))
-    return f"   ours takes {found:.3f} of it, target {target}: {'met' if found <= target else 'MISSED'}"
+    found = turns.ratio(times[OURS], times[name])
+    return f"   ours takes {found:.3f} of it{turns.verdict(found, TARGETS[size, name])}"
 
 
 def main() -> int:

@@ -3,22 +3,20 @@
     python bench/lint.py [ROUNDS]
 
 Twice: one stack of three files, and the same stack with its recipe and its site file 49 times more, 100 files in all.
-The commands take turns (A B C A B C ...) and the ratios are medians of the rounds' ratios, so a slow minute of the
-machine hits all of them alike. The targets are ratios of at most 0.15 and 0.06. Ours judges the merged values by all
-rules; check-jsonschema judges each file alone by the schema.
+The ratios are medians of the rounds' ratios; the targets are ratios of at most 0.15 and 0.06. Ours judges the merged
+values by all rules; check-jsonschema judges each file alone by the schema.
 """
 
 from __future__ import annotations
 
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+import turns
+
+ROOT = turns.ROOT
 PROGRAMS = Path(sys.executable).parent
 PROFILE, RECIPE, SITE = (
     ROOT / "values" / name for name in ("accelerators/b200.yaml", "recipes/gemma3-27b-gsm8k.yaml", "examples/site.yaml")
@@ -26,9 +24,6 @@ PROFILE, RECIPE, SITE = (
 SCHEMA = ROOT / "charts/grpo-job/values.schema.json"
 OURS, THEIRS = "grpo lint", "check-jsonschema"
 TARGETS = {3: 0.15, 100: 0.06}
-
-# An installed package has its bytecode beside it; a checkout gets it in the first, uncounted round.
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def commands(files: list[Path]) -> dict[str, list[str]]:
@@ -38,17 +33,6 @@ def commands(files: list[Path]) -> dict[str, list[str]]:
         THEIRS: [str(PROGRAMS / "check-jsonschema"), "--schemafile", str(SCHEMA), *map(str, files)],
         "python -c pass": [sys.executable, "-c", "pass"],
     }
-
-
-def milliseconds(command: list[str]) -> float:
-    """Run a command to its end and return how long the whole process took."""
-    start = time.perf_counter()
-    done = subprocess.run(command, check=False, cwd=ROOT, env=ENVIRONMENT, capture_output=True)
-    took = (time.perf_counter() - start) * 1000
-    # check-jsonschema judges each file alone, so it may miss what another file sets: exit code 1 is as much work.
-    if done.returncode not in (0, 1):
-        raise SystemExit(f"{command} failed: {done.stderr.decode()}")
-    return took
 
 
 def copies(folder: Path) -> list[Path]:
@@ -64,20 +48,14 @@ def copies(folder: Path) -> list[Path]:
 
 def measure(files: list[Path], rounds: int) -> None:
     """Print the medians and the ratios."""
-    run = commands(files)
-    times: dict[str, list[float]] = {name: [] for name in run}
-    for at in range(rounds + 1):
-        for name, command in run.items():
-            took = milliseconds(command)
-            if at:  # the first round warms the file cache
-                times[name].append(took)
+    times = turns.measure(commands(files), rounds)
     print(f"{len(files)} files, {rounds} interleaved rounds")
     for name, values in times.items():
-        ratio = statistics.median(value / other for value, other in zip(values, times[THEIRS], strict=True))
-        print(f"  {name:<18} {statistics.median(values):7.1f} ms   {ratio:.3f} of {THEIRS}")
-        if name == OURS:
-            target = TARGETS[len(files)]
-            print(f"  {'':<18} target {target}: {'met' if ratio <= target else 'MISSED'}")
+        found = turns.ratio(values, times[THEIRS])
+        target = TARGETS[len(files)] if name == OURS else None
+        print(
+            f"  {name:<18} {statistics.median(values):7.1f} ms   {found:.3f} of {THEIRS}{turns.verdict(found, target)}"
+        )
 
 
 def main() -> int:

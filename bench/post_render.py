@@ -10,7 +10,6 @@ both outputs are compared; a difference ends the run. kubectl is the one of `mak
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import statistics
 import subprocess
@@ -21,8 +20,9 @@ from pathlib import Path
 
 import same_patch
 import streams
+import turns
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = turns.ROOT
 KUBECTL = ROOT / ".tools/bin/kubectl"
 FILTER = Path(sys.executable).parent / "grpo-post-render"
 FILES = ["values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml"]
@@ -42,10 +42,6 @@ TARGETS = {
 # Above the size of the input, with the gate off.
 TARGET_MIB = 12.0
 
-# An installed package has its bytecode beside it; a checkout gets it in the first, uncounted round.
-DROPPED = ("PYTHONDONTWRITEBYTECODE", "GRPO_VALUES", "HELM_PLUGIN_NAME")
-ENVIRONMENT = {key: value for key, value in os.environ.items() if key not in DROPPED}
-
 Runs = dict[str, list[tuple[float, float]]]
 
 
@@ -64,7 +60,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
 def output(command: Sequence[str], stream: Path) -> str:
     """Return what a command prints."""
     with stream.open("rb") as file:
-        done = subprocess.run(command, check=False, cwd=ROOT, env=ENVIRONMENT, stdin=file, capture_output=True)
+        done = subprocess.run(command, check=False, cwd=ROOT, env=turns.ENVIRONMENT, stdin=file, capture_output=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}: {done.stderr.decode()}")
     return done.stdout.decode()
@@ -73,7 +69,7 @@ def output(command: Sequence[str], stream: Path) -> str:
 def measured(command: Sequence[str], stream: Path) -> tuple[float, float]:
     """Run a command to its end; return its milliseconds and its peak memory in MiB."""
     child = [sys.executable, "-I", "-S", str(ROOT / "bench/child.py"), str(stream), *command]
-    done = subprocess.run(child, check=True, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
+    done = subprocess.run(child, check=True, cwd=ROOT, env=turns.ENVIRONMENT, capture_output=True, text=True)
     seconds, peak, status = done.stdout.split()
     if status != "0":
         raise SystemExit(f"{' '.join(command)} failed with exit code {status}: {done.stderr}")
@@ -111,19 +107,13 @@ def show(size: str, stream: Path, times: Runs, same: int) -> None:
     rounds = len(times[THEIRS])
     print(f"\n{size}: {streams.SIZES[size][0]} documents, {mib:.3g} MiB, {same} objects get wiring; {rounds} rounds")
     for name, runs in times.items():
-        ratio = statistics.median(run[0] / other[0] for run, other in zip(runs, times[THEIRS], strict=True))
+        ours, theirs = ([run[0] for run in each] for each in (runs, times[THEIRS]))
+        ratio = turns.ratio(ours, theirs)
         milliseconds, peak = (statistics.median(column) for column in zip(*runs, strict=True))
         line = f"  {name:<15} {milliseconds:9.1f} ms   {ratio:7.4f} of kustomize   peak {peak:6.1f} MiB"
-        print(line + verdict("", ratio, TARGETS.get((size, name))))
+        print(line + turns.verdict(ratio, TARGETS.get((size, name))))
         if (size, name) == ("large", NO_GATE):
-            print(f"  {'':<15} peak - input {peak - mib:.1f} MiB" + verdict(" MiB", peak - mib, TARGET_MIB))
-
-
-def verdict(unit: str, value: float, target: float | None) -> str:
-    """Return the words on a target."""
-    if target is None:
-        return ""
-    return f"   target {target}{unit}: {'met' if value <= target else 'MISSED'}"
+            print(f"  {'':<15} peak - input {peak - mib:.1f} MiB" + turns.verdict(peak - mib, TARGET_MIB, " MiB"))
 
 
 def rounds_of(arguments: Sequence[str]) -> dict[str, int]:
