@@ -49,6 +49,19 @@ _MANY: Final = 200
 _plain_keys: set[str] = set()
 
 
+class _Seen:
+    """Hold what is to be looked at in a text: what YAML 1.1 reads differently, and texts with certain signs."""
+
+    __slots__ = ("bracketed", "hashed", "odd")
+
+    def __init__(self) -> None:
+        # Words without quotes, and numbers, which may have a zero in front.
+        self.odd: Odd = set()
+        self.bracketed: list[str] = []
+        # With a colon too: a line that looks like a comment may be one of these.
+        self.hashed: list[str] = []
+
+
 class _OddError(Exception):
     """The text is not plain."""
 
@@ -101,27 +114,31 @@ def read(text: str) -> dict[str, Any] | None:
         tree = parse(text + _END)
         if not isinstance(tree, dict) or tree.pop(_END[:-2], "") is not None or not tree:
             return None
-        # What YAML 1.1 reads differently without quotes, and numbers, which it does with a zero in front.
-        odd: Odd = set()
-        bracketed: list[str] = []
-        colons = _count(tree, odd, bracketed, 0)
-        if _is_unlike(text, tree, colons) or yamltext.has_flow_over_lines(text, bracketed) or len(odd) > _MANY:
+        seen = _Seen()
+        colons = _count(tree, seen, 0)
+        if len(seen.odd) > _MANY or yamltext.has_flow_over_lines(text, seen.bracketed):
+            return None
+        if _has_other_tabs(text, tree) or _has_other_colons(text, colons, seen):
             return None
     except (ValueError, _OddError):
         return None
-    return None if any(_is_different(each, text) for each in odd) else tree
+    return None if any(_is_different(each, text) for each in seen.odd) else tree
 
 
-def _is_unlike(text: str, tree: dict[str, Any], colons: int) -> bool:
-    """Say whether the text has colons or tabs that are in no text of the tree."""
-    if "\t" in text and ("\\t" in text or text.count("\t") != sum(each.count("\t") for each in _texts(tree))):
-        # A tab that is written as one would make good for one that stands where none may.
-        return True
+def _has_other_tabs(text: str, tree: dict[str, Any]) -> bool:
+    """Say whether the text has tabs that are in no text of the tree.
+
+    A tab that is written as one would make good for one that stands where none may.
+    """
+    return "\t" in text and ("\\t" in text or text.count("\t") != sum(each.count("\t") for each in _texts(tree)))
+
+
+def _has_other_colons(text: str, colons: int, seen: _Seen) -> bool:
+    """Say whether the text has colons that are in no text of the tree, and in no comment."""
     excess = text.count(":") - colons
     if excess == text.startswith((_SOURCE, f"---\n{_SOURCE}")):
         return False
-    # A line that looks like a comment may be one of a text.
-    return any("#" in each and ":" in each for each in _texts(tree)) or excess != yamltext.colons_in_comments(text)
+    return bool(seen.hashed) or excess != yamltext.colons_in_comments(text)
 
 
 def _texts(value: Plain) -> Iterator[str]:
@@ -146,8 +163,8 @@ def _is_different(found: str | int | tuple[str | int], text: str) -> bool:
     return yamltext.may_be_bare(found, text)
 
 
-def _count(tree: Any, odd: Odd, bracketed: list[str], depth: int) -> int:  # noqa: ANN401 (a map or a list)
-    """Count the keys and the colons in texts; collect what YAML 1.1 reads differently, and texts with brackets."""
+def _count(tree: Any, seen: _Seen, depth: int) -> int:  # noqa: ANN401 (a map or a list)
+    """Count the keys and the colons in texts; collect what is to be looked at."""
     if depth > _MAX_DEPTH:
         raise _OddError
     keys = tree if type(tree) is dict else ()
@@ -157,35 +174,39 @@ def _count(tree: Any, odd: Odd, bracketed: list[str], depth: int) -> int:  # noq
         if kind is str:
             if ":" in value:
                 found += value.count(":")
+                if "#" in value:
+                    seen.hashed.append(value)
             if "{" in value or "[" in value:
-                bracketed.append(value)
+                seen.bracketed.append(value)
             if len(value) <= _LONGEST or value[0] in _SUSPECT or "?" in value:
-                _collect(value, odd)
+                _collect(value, seen.odd)
         elif kind is dict or kind is list:
-            found += _count(value, odd, bracketed, depth + 1)
+            found += _count(value, seen, depth + 1)
         elif kind is float:
             tree[at] = _float(value)
         elif kind is not bool and value is not None:
-            _number(value, odd)
+            _number(value, seen.odd)
         elif value is None and keys:
-            odd.add((at,))
+            seen.odd.add((at,))
     for key in keys:
         if key not in _plain_keys:
-            found += _key(key, odd, bracketed)
+            found += _key(key, seen)
     return found
 
 
-def _key(key: Plain, odd: Odd, bracketed: list[str]) -> int:
+def _key(key: Plain, seen: _Seen) -> int:
     """Return the colons in a key; raise _OddError for one that is no text."""
     if type(key) is not str:
         raise _OddError
     if "{" in key or "[" in key:
-        bracketed.append(key)
+        seen.bracketed.append(key)
+    if "#" in key and ":" in key:
+        seen.hashed.append(key)
     if " " in key or key == MERGE:
         # Between brackets a key may have been put together from two lines, which Helm refuses.
-        odd.add(key)
+        seen.odd.add(key)
     if len(key) <= _LONGEST or key[0] in _SUSPECT or "?" in key:
-        _collect(key, odd)
+        _collect(key, seen.odd)
     elif _INSIDE.isdisjoint(key):
         _plain_keys.add(key)
     return key.count(":")
