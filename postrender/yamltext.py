@@ -143,13 +143,17 @@ def _open_lines(text: str) -> int:
 
 def colons_in_comments(text: str) -> int:
     """Count the colons in comments; raise ValueError where a comment sign may be in quotes."""
-    found = 0
-    for line in text.split("\n"):
-        before, sign, comment = f" {line}".partition(" #")
-        if sign:
+    found, at = 0, text.find("#")
+    while at >= 0:
+        end = at + 1
+        if at == 0 or text[at - 1] in " \n":
+            before = text[text.rfind("\n", 0, at) + 1 : at]
             if before.count("'") % 2 or before.count('"') % 2:
-                raise ValueError(line)
-            found += comment.count(":")
+                raise ValueError(before)
+            end = text.find("\n", at)
+            end = end if end >= 0 else len(text)
+            found += text.count(":", at, end)
+        at = text.find("#", end)
     return found
 
 
@@ -189,7 +193,7 @@ def may_lack_colon(key: str, text: str) -> bool:
     if "{" not in text and "[" not in text:
         return False
     at = text.find(key)
-    if at < 0 or not key or any(escape in text for escape in _LETTERS):
+    if at < 0 or not key or ("\\" in text and any(escape in text for escape in _LETTERS)):
         return True
     while at >= 0:
         end = at + len(key)
