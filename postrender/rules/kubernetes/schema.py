@@ -75,7 +75,7 @@ RULES = (
         severity=ERROR,
         title="an object has a field that its kind does not have",
         why="an install by Helm loses it without a word, and kubectl apply refuses the object",
-        fix="correct its spelling or its place; --kube-version is the version that is asked",
+        fix="correct its spelling or its place, or renew a definition that is older than the object: Helm never does",
         source=_SERVER,
         check=_fields,
     ),
