@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from postrender import crds, kinds, paths, usage, verdict
+from postrender import crds, kinds, paths, schema, usage, verdict
 from postrender.check import check
 from postrender.documents import read, streams
 from postrender.errors import EXIT_CLEAN, GrpoError, InputError, UsageError
@@ -37,9 +37,15 @@ def _kinds(options: Options) -> Kinds:
     return found
 
 
+def _prepare() -> None:
+    """Load what judges objects, so that a second process has it too."""
+    objects.rules()
+    schema.load()
+
+
 def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) -> tuple[list[Finding], int]:
     given = streams(words)
-    together = [read(each, before=objects.rules) for each in given]
+    together = [read(each, before=_prepare) for each in given]
     count = sum(map(len, together))
     if not count:
         # A command in front of the pipe has failed, or the path is not the one that is meant.

@@ -91,6 +91,11 @@ def _validator_module() -> ModuleType:
     return jsonschema_rs
 
 
+def load() -> None:
+    """Load the validator before it is needed."""
+    _validator_module()
+
+
 def compiled(schema: dict[str, Any] | str) -> Foreign:
     """Return a validator for a draft-07 schema, a tree or its JSON, with patterns as Go reads them.
 

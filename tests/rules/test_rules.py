@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from postrender import stackvalues
+from postrender import schema, stackvalues
 from postrender.check import check
 from postrender.decisions import KEEP
 from postrender.documents import read
-from postrender.finding import Finding
+from postrender.finding import ERROR, Finding
 from postrender.rewrite import Rewriter
 from postrender.rules import Rule, charts, every, gate, job
 from postrender.rules.objects import rules
+from postrender.rules.stream import placeholder
 from postrender.wire import Options
 from postrender.wiring import Wiring
 from tests.conftest import KINDS, ROOT
@@ -32,6 +33,18 @@ IN_GATE = {rule.id for rule in gate.RULES}
 # A key of W&B has no shape of its own: the name in front of it decides.
 SECRETS = {**EXAMPLES, "forty": "a1b2" * 10}
 PLACE = re.compile(rf"<(base64:|rest:|)({'|'.join(SECRETS)})>")
+# Longer than every limit from which on rules look in another way.
+LONG = (
+    b"""\
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: long
+  annotations:
+    a: |
+"""
+    + b"      some words\n" * 15_000
+)
 MARK = re.compile(r"# <- finding(?:: (.*))?$")
 
 
@@ -79,6 +92,17 @@ def test_a_rule_finds_the_marked_lines(file: Path, tmp_path: Path) -> None:
     for each, (number, words) in zip(found, marked, strict=True):
         assert words in each.what, f"{file}:{number}"
         assert each.at.col > 0
+
+
+@pytest.mark.parametrize("file", BAD, ids=str)
+def test_a_rule_finds_the_same_in_a_long_stream(file: Path, tmp_path: Path) -> None:
+    """Long streams are searched in other ways, and nothing is left unloaded for them."""
+    text = text_of(file)
+    streams = {str(file): text.encode(), "long.yaml": LONG}
+    found = check(read(streams), wiring_of(text, tmp_path), KINDS)
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
+    assert [each.at.line for each in found if each.rule == rule_of(file) and each.at.file == str(file)] == lines
+    assert [each.what for each in found if each.at.file == "long.yaml" and each.severity == ERROR] == []
 
 
 @pytest.mark.parametrize("file", [file for file in BAD if file.parent.as_posix() in IN_GATE], ids=str)
@@ -146,3 +170,9 @@ def test_a_module_holds_one_rule_of_its_name_or_the_rules_of_a_topic() -> None:
 def test_the_gate_is_a_part_of_what_is_checked() -> None:
     assert rules()[: len(gate.RULES)] == gate.RULES
     assert not any(rule.id.startswith(("ray/", "kueue/")) for rule in gate.RULES)
+
+
+def test_both_searches_for_placeholders_take_the_same_texts() -> None:
+    long = schema.finder(placeholder._ANY)
+    for sign in (*placeholder._SIGNS, *placeholder._WORDS, "ChangeMe", "YOUR-", "Your-", "$", "{", "your", "words"):
+        assert long(f"a {sign} b") == placeholder._may_hold(f"a {sign} b"), sign

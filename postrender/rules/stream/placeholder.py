@@ -7,7 +7,7 @@ from postrender.rules import ERROR, Hit, Manifests, Rule, at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Final
 
     from postrender.plain import Plain
@@ -40,13 +40,17 @@ _KINDS: Final = frozenset(
 # What every text has that the patterns find; the longer ones in small letters.
 _SIGNS: Final = ("${", "<", "YOUR", "REPLACE", "CHANGE", "INSERT")
 _WORDS: Final = ("changeme", "your-")
+_ANY: Final = (r"\$\{", *_SIGNS[1:], *(f"(?i:{word})" for word in _WORDS))
+# From here on it is worth to make a better search.
+_LONG: Final = 100_000
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
     """Search names, addresses and settings; not what shells and programs read."""
+    may_hold = _search(manifests)
     for item in manifests.of_kinds(_KINDS):
         # A document may be long for what is left out below.
-        if "data" not in item.object and not _may_hold(manifests.texts[item.document]):
+        if "data" not in item.object and not may_hold(manifests.texts[item.document]):
             continue
         for path, text in _texts(item.object):
             if not _may_hold(text):
@@ -54,6 +58,15 @@ def check(manifests: Manifests) -> Iterator[Hit]:
             found = (_IN_VARIABLES if "env" in path else _LEFT).search(text)
             if found:
                 yield at(item, path, f"{path[-1]} holds the placeholder {found[0]}")
+
+
+def _search(manifests: Manifests) -> Callable[[str], bool]:
+    """Return what says whether it is worth to look at a document."""
+    if sum(map(len, manifests.texts)) < _LONG:
+        return _may_hold
+    from postrender import schema
+
+    return schema.finder(_ANY)
 
 
 def _may_hold(text: str) -> bool:
