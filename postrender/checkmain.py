@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from postrender.finding import Finding
     from postrender.wiring import Wiring
 
+# The process ends when these are judged: to free large ones takes as long as to judge them by a fifth of the rules.
+_kept: list[list[Document]] = []
 _VALUED = ("accelerator", "crds", "helm", "kube-version", *verdict.OPTIONS)
 
 
@@ -45,7 +47,7 @@ def _prepare() -> None:
 
 def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) -> tuple[list[Finding], int]:
     given = streams(words)
-    together = [read(each, before=_prepare) for each in given]
+    together = _kept[:] = [read(each, before=_prepare) for each in given]
     count = sum(map(len, together))
     if not count:
         # A command in front of the pipe has failed, or the path is not the one that is meant.

@@ -32,8 +32,6 @@ _STEP = 4 * 1024 * 1024
 # A value stands so many lines below its name at most.
 _NEAR = 4
 _SUFFIXES = (".yaml", ".yml", ".json")
-# To free large streams takes as long as to judge them by some rules: they stay until the process ends, which is soon.
-_kept: list[list[Document]] = []
 # kustomize reads these, and a cluster never gets them.
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
 
@@ -120,10 +118,7 @@ def read(texts: Stream, before: Callable[[], object] | None = None) -> list[Docu
     done = twofold.run(read_part, len(parts), Progress("parts"), alone=size < twofold.LARGE, before=before)
     read_parts = dict(zip(order, done, strict=True))
     trees = iter([tree for number in range(len(parts)) for tree in read_parts[number]])
-    documents = [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]
-    if size >= twofold.LARGE:
-        _kept.append(documents)
-    return documents
+    return [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]
 
 
 def _parts(pieces: Sequence[stream.Document], size: int) -> list[list[stream.Document]]:
