@@ -33,13 +33,17 @@ _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "LeaderWorkerSet": ("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"),
     "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs.*.template"),
     "RayJob": ("spec.rayClusterSpec.headGroupSpec.template", "spec.rayClusterSpec.workerGroupSpecs.*.template"),
+    "RayCronJob": (
+        "spec.jobTemplate.rayClusterSpec.headGroupSpec.template",
+        "spec.jobTemplate.rayClusterSpec.workerGroupSpecs.*.template",
+    ),
     "RayService": (
         "spec.rayClusterConfig.headGroupSpec.template",
         "spec.rayClusterConfig.workerGroupSpecs.*.template",
     ),
 }
 _MANY: Final = 1000
-RAY: Final = ("RayCluster", "RayJob", "RayService")
+RAY: Final = ("RayCluster", "RayJob", "RayCronJob", "RayService")
 # Objects that hold other objects; ResourceList is what kustomize gives to a function.
 HOLDERS: Final = ("List", "ResourceList")
 

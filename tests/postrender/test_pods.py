@@ -65,6 +65,14 @@ OBJECTS: list[tuple[dict[str, Any], dict[str, int | None]]] = [
         },
     ),
     (
+        {"kind": "RayCronJob", "spec": {"jobTemplate": {"rayClusterSpec": ray(1)}}},
+        {
+            "spec.jobTemplate.rayClusterSpec.headGroupSpec.template": 1,
+            "spec.jobTemplate.rayClusterSpec.workerGroupSpecs.0.template": 3,
+            "spec.jobTemplate.rayClusterSpec.workerGroupSpecs.1.template": 1,
+        },
+    ),
+    (
         {"kind": "RayService", "spec": {"rayClusterConfig": {"headGroupSpec": {"template": TEMPLATE}}}},
         {"spec.rayClusterConfig.headGroupSpec.template": 1},
     ),
