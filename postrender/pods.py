@@ -33,13 +33,17 @@ _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "LeaderWorkerSet": ("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"),
     "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs.*.template"),
     "RayJob": ("spec.rayClusterSpec.headGroupSpec.template", "spec.rayClusterSpec.workerGroupSpecs.*.template"),
+    "RayCronJob": (
+        "spec.jobTemplate.rayClusterSpec.headGroupSpec.template",
+        "spec.jobTemplate.rayClusterSpec.workerGroupSpecs.*.template",
+    ),
     "RayService": (
         "spec.rayClusterConfig.headGroupSpec.template",
         "spec.rayClusterConfig.workerGroupSpecs.*.template",
     ),
 }
 _MANY: Final = 1000
-RAY: Final = ("RayCluster", "RayJob", "RayService")
+RAY: Final = ("RayCluster", "RayJob", "RayCronJob", "RayService")
 # Objects that hold other objects; ResourceList is what kustomize gives to a function.
 HOLDERS: Final = ("List", "ResourceList")
 
@@ -138,7 +142,10 @@ def excluded(spec: Mapping[str, Any]) -> set[str]:
 
 
 def objects(document: Plain, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the objects of a document with their paths: itself, or what a List or a RoleBindingList holds."""
+    """Yield the objects of a document with their paths: itself, or what a List or a RoleBindingList holds.
+
+    Where a List holds what is no object, an empty one stands for it.
+    """
     if not isinstance(document, dict):
         return
     kind, items = str(document.get("kind")), document.get("items")
@@ -146,7 +153,7 @@ def objects(document: Plain, path: Path = ()) -> Iterator[tuple[Path, dict[str, 
         for at, item in enumerate(items):
             # What the API server lists has the kind in the name of the list only, and nobody installs that.
             if kind in HOLDERS or "kind" in mapping(item):
-                yield from objects(item, (*path, "items", at))
+                yield from objects(mapping(item), (*path, "items", at))
     else:
         yield path, document
 

@@ -29,7 +29,7 @@ def asked(manifests: Manifests) -> Iterator[Rule]:
 
     yield from _of_any_object(named)
     # A job's entrypoint is judged as what a container starts with is.
-    if manifests.pods() or manifests.of_kinds(("RayJob",)):
+    if manifests.pods() or manifests.of_kinds(("RayJob", "RayCronJob")):
         yield from _of_pods(named)
     if any(str(item.object.get("apiVersion")).startswith("ray.io/") for item in manifests.items):
         yield from _of_ray(named)
@@ -95,11 +95,19 @@ def _of_ray(named: Named) -> Iterator[Rule]:
 
     for module in (names, fields, scaling, groups, containers):
         yield from module.RULES
-    if named("RayJob"):
+    if named("RayJob", "RayCronJob"):
         from postrender.rules.ray import deletion, rayjob, runtime_env, schedulers, shell, submission
 
         for module in (rayjob, submission, shell, deletion, runtime_env, schedulers):
             yield from module.RULES
+    if named("RayCronJob"):
+        from postrender.rules.ray import cron
+
+        yield from cron.RULES
+    if named("RayService"):
+        from postrender.rules.ray import service
+
+        yield from service.RULES
     if named("enableInTreeAutoscaling", "autoscaler", "idleTimeoutSeconds"):
         from postrender.rules.ray import autoscaler
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
-from postrender.rules import at
+from postrender.rules import Item, at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from typing import Any, Final
 
     from postrender.plain import Plain
     from postrender.pods import Path
-    from postrender.rules import Hit, Item, Manifests
+    from postrender.rules import Hit, Manifests
 
     Found = Iterator[tuple[Path, str]]
     Check = Callable[[Manifests], Iterator[Hit]]
@@ -29,6 +29,8 @@ _CLUSTERS: Final = {
     "RayJob": ("spec", "rayClusterSpec"),
     "RayService": ("spec", "rayClusterConfig"),
 }
+# Where a RayCronJob keeps the spec of the jobs that it makes.
+_TEMPLATE: Final = ("spec", "jobTemplate")
 VALIDATION: Final = "kuberay/ray-operator/controllers/ray/utils/validation.go at v1.6.2"
 # Why most of these rules exist.
 EVENT_ONLY: Final = "the operator makes no pods and says so in an event only, long after helm install has succeeded"
@@ -219,20 +221,42 @@ def _clusters(item: Item) -> Iterator[Cluster]:
         yield Cluster(item, path, spec)
 
 
-def each_object(check: Callable[[Item], Found]) -> Check:
-    """Make a check of one that looks at every object of KubeRay that holds a cluster."""
-
-    def run(manifests: Manifests) -> Iterator[Hit]:
-        for item in items(manifests, *_CLUSTERS):
+def _run(manifests: Manifests, kinds: Collection[str], check: Callable[[Item], Found]) -> Iterator[Hit]:
+    """Check objects of some kinds, and with RayJobs those that the operator makes of RayCronJobs."""
+    for item in items(manifests, *kinds, *(("RayCronJob",) if "RayJob" in kinds else ())):
+        if item.object["kind"] != "RayCronJob":
             for path, what in check(item):
                 yield at(item, path, what)
+        elif isinstance(mapping(item.object.get("spec")).get("jobTemplate"), dict):
+            for path, what in check(_made(item)):
+                yield at(item, (*_TEMPLATE, *path[1:]), what)
 
-    return run
+
+def _made(item: Item) -> Item:
+    """Return the RayJob of a RayCronJob, which has none of its labels and annotations; `spec` is its template."""
+    made = {**item.object, "kind": "RayJob", "metadata": {}, "spec": item.object["spec"]["jobTemplate"]}
+    return Item(item.document, item.path, made, ())
+
+
+def each_of(*kinds: str) -> Callable[[Callable[[Item], Found]], Check]:
+    """Make a maker of checks of ones that look at objects of these kinds of KubeRay."""
+
+    def make(check: Callable[[Item], Found]) -> Check:
+        def run(manifests: Manifests) -> Iterator[Hit]:
+            for item in items(manifests, *kinds):
+                for path, what in check(item):
+                    yield at(item, path, what)
+
+        return run
+
+    return make
 
 
 def each_cluster(check: Callable[[Cluster], Found]) -> Check:
     """Make a check of one that looks at a cluster, whatever object holds it."""
-    return each_object(lambda item: (found for cluster in _clusters(item) for found in check(cluster)))
+    return lambda manifests: _run(
+        manifests, _CLUSTERS, lambda item: (found for cluster in _clusters(item) for found in check(cluster))
+    )
 
 
 def each_group(check: Callable[[Group], Found]) -> Check:
@@ -257,10 +281,4 @@ def joined(*checks: Check) -> Check:
 
 def each_job(check: Callable[[Job], Found]) -> Check:
     """Make a check of one that looks at a RayJob."""
-
-    def run(manifests: Manifests) -> Iterator[Hit]:
-        for item in items(manifests, "RayJob"):
-            for path, what in check(Job(item)):
-                yield at(item, path, what)
-
-    return run
+    return lambda manifests: _run(manifests, ("RayJob",), lambda item: check(Job(item)))

@@ -11,6 +11,7 @@ from postrender.check import check
 from postrender.documents import read
 from postrender.finding import ERROR
 from postrender.kinds import Kinds
+from postrender.rules.stream.object_twice import NO_NAMESPACE
 
 from harness.kube import Kube, KubectlError, Manifest, dump
 
@@ -297,3 +298,19 @@ def test_what_is_not_judged_is_refused_by_the_server_alone(kind: str, place: str
     made = changed(kind, place, value)
     assert said(made, kube)
     assert not found([made])
+
+
+@pytest.mark.parametrize("items", [[None], ["text"], [[]], [{}], None, {}], ids=str)
+def test_a_list_of_what_is_no_object_is_refused(items: Any, kube: Kube) -> None:
+    made = {"apiVersion": "v1", "kind": "List", "items": items}
+    assert said(made, kube)
+    assert found([made]) == ["kubernetes/value-refused"]
+
+
+def test_the_kinds_in_no_namespace_are_those_of_the_server(kube: Kube) -> None:
+    rows = [line.split() for line in kube.run("api-resources", "--namespaced=false", "--no-headers").splitlines()]
+    there = {(row[-3].rpartition("/")[0], row[-1]) for row in rows}
+    # Questions are asked and not kept, and of the components nobody makes objects.
+    kept = {(group, kind) for group, kind in there if not kind.endswith("Review") and kind != "ComponentStatus"}
+    groups = {group for group, _ in there}
+    assert {(group, kind) for group, kind in NO_NAMESPACE if group in groups} == kept

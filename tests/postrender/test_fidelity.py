@@ -32,7 +32,7 @@ TARGETS = {
     "helm3.yaml": 1,
     "helm4.yaml": 1,
     "keys.yaml": 3,
-    "kinds.yaml": 12,
+    "kinds.yaml": 13,
     "list.yaml": 2,
     "marks.yaml": 2,
     "mixed-ends.yaml": 1,
@@ -102,7 +102,7 @@ def test_every_pod_of_every_stream_can_be_wired(profile: str, policy: str) -> No
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_stream_without_targets_keeps_every_byte(name: str) -> None:
     data = STREAMS[name].replace(b"nvidia.com/gpu", b"example.com/gpu").replace(b"ray.io", b"example.com")
-    for ray in (b"RayCluster", b"RayJob", b"RayService"):
+    for ray in (b"RayCluster", b"RayJob", b"RayCronJob", b"RayService"):
         data = data.replace(b"kind: " + ray, b"kind: My" + ray)
     outcome, _ = proof.run(data, proof.wiring(), Options(), gate=True)
     assert (outcome.error, outcome.refusals, outcome.output) == (None, [], data)

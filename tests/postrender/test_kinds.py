@@ -134,6 +134,10 @@ GOOD: dict[str, Object] = {
         "ray.io/v1/RayJob",
         {"entrypoint": "true", "submissionMode": "HTTPMode", "rayClusterSpec": cluster(), "backoffLimit": 0},
     ),
+    "ray.io/v1/RayCronJob": obj(
+        "ray.io/v1/RayCronJob",
+        {"schedule": "0 6 * * *", "suspend": True, "jobTemplate": {"entrypoint": "true", "rayClusterSpec": cluster()}},
+    ),
     "ray.io/v1/RayService": obj("ray.io/v1/RayService", {"rayClusterConfig": cluster(), "serveConfigV2": "a: b"}),
     "networking.gke.io/v1/Network": obj(
         "networking.gke.io/v1/Network",
@@ -209,6 +213,8 @@ BAD: list[tuple[str, str, Any, str, str]] = [
     ("ray.io/v1/RayJob", "spec.submissionMode", "HttpMode", "", "expected one of 'K8sJobMode', 'HTTPMode'"),
     ("ray.io/v1/RayJob", "spec.preRunningDeadlineSeconds", 0, "", "expected 1 or more"),
     ("ray.io/v1/RayJob", "spec.rayClusterSpec." + WORKER[5:] + ".template", ..., "", "'template' is missing"),
+    ("ray.io/v1/RayCronJob", "spec.schedule", ..., "spec", "'schedule' is missing"),
+    ("ray.io/v1/RayCronJob", "spec.jobTemplate.spec", {}, "", "unknown field"),
     ("ray.io/v1/RayService", "spec.serveConfigV2", {"a": SENSITIVE}, "", "expected string, got object"),
     ("networking.gke.io/v1/Network", "spec.type", "Devices", "", "expected one of 'L2', 'L3', 'Device'"),
     ("networking.gke.io/v1/Network", "spec.parametersRef.name", "Rdma_0", "", "expected lower-case letters"),
@@ -432,6 +438,7 @@ def missing(theirs: dict[str, Any], ours: dict[str, Any], path: str = "") -> Ite
     [
         ("kuberay-crds", "ray.io_rayclusters.yaml", "ray.io/v1/RayCluster"),
         ("kuberay-crds", "ray.io_rayjobs.yaml", "ray.io/v1/RayJob"),
+        ("kuberay-crds", "ray.io_raycronjobs.yaml", "ray.io/v1/RayCronJob"),
         ("kuberay-crds", "ray.io_rayservices.yaml", "ray.io/v1/RayService"),
         ("gke-crds", "networking.gke.io_networks.yaml", "networking.gke.io/v1/Network"),
         ("gke-crds", "networking.gke.io_gkenetworkparamsets.yaml", "networking.gke.io/v1/GKENetworkParamSet"),

@@ -65,6 +65,14 @@ OBJECTS: list[tuple[dict[str, Any], dict[str, int | None]]] = [
         },
     ),
     (
+        {"kind": "RayCronJob", "spec": {"jobTemplate": {"rayClusterSpec": ray(1)}}},
+        {
+            "spec.jobTemplate.rayClusterSpec.headGroupSpec.template": 1,
+            "spec.jobTemplate.rayClusterSpec.workerGroupSpecs.0.template": 3,
+            "spec.jobTemplate.rayClusterSpec.workerGroupSpecs.1.template": 1,
+        },
+    ),
+    (
         {"kind": "RayService", "spec": {"rayClusterConfig": {"headGroupSpec": {"template": TEMPLATE}}}},
         {"spec.rayClusterConfig.headGroupSpec.template": 1},
     ),
@@ -120,9 +128,10 @@ def test_gpus_of_a_container(limit: object, expected: int) -> None:
 
 def test_a_list_holds_objects_with_their_paths() -> None:
     inner = {"kind": "List", "items": [{"kind": "B"}]}
-    document = {"kind": "List", "items": [{"kind": "A"}, inner, "text"]}
-    found = [(path, item["kind"]) for path, item in pods.objects(document)]
-    assert found == [(("items", 0), "A"), (("items", 1, "items", 0), "B")]
+    document = {"kind": "List", "items": [{"kind": "A"}, inner, "text", None]}
+    found = [(path, item.get("kind")) for path, item in pods.objects(document)]
+    nothing = [(("items", at), None) for at in (2, 3)]
+    assert found == [(("items", 0), "A"), (("items", 1, "items", 0), "B"), *nothing]
 
 
 def test_accelerators_by_selector_and_by_affinity() -> None:

@@ -1,4 +1,4 @@
-"""Ray clusters and jobs, each valid but for one or two fields, to ask KubeRay and the rules about."""
+"""Ray clusters, jobs, services and cron jobs, each valid but for one or two fields, to ask KubeRay about."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from postrender import yamlio
 from tests.conftest import ROOT
 from tests.rules.kuberay_clusters import CLUSTER, GONE, Edits
 from tests.rules.kuberay_jobs import JOB
+from tests.rules.kuberay_services import CRON, SERVICE
 
 Object = dict[str, Any]
 
@@ -77,7 +78,10 @@ def _all() -> Iterator[Case]:
         yield Case(f"job, {name}", edited("RayJob", job, ("rayClusterSpec",), edits))
     for name, edits in JOB.items():
         yield Case(f"RayJob, {name}", edited("RayJob", job, (), edits))
-    for kind, spec in (("RayCluster", plain), ("RayJob", job)):
+    yield from services(plain)
+    cron = {"schedule": "0 6 * * *", "jobTemplate": job}
+    yield from cron_jobs(cron)
+    for kind, spec in (("RayCluster", plain), ("RayJob", job), ("RayService", service(plain)), ("RayCronJob", cron)):
         for label, name in names():
             yield Case(f"{kind} named {label}", edited(kind, spec, (), {"/metadata.name": name}))
     yield from pairs(plain)
@@ -85,9 +89,30 @@ def _all() -> Iterator[Case]:
         yield Case(f"golden {found['metadata']['name']} of {found['kind']}", found)
 
 
+def service(plain: Object) -> Object:
+    """Return the spec of a service."""
+    return {"serveConfigV2": "applications: [{name: app, import_path: app:app}]", "rayClusterConfig": plain}
+
+
+def services(plain: Object) -> Iterator[Case]:
+    """Yield services, each with an edit of its own or of its cluster."""
+    for name, edits in SERVICE.items():
+        yield Case(f"RayService, {name}", edited("RayService", service(plain), (), edits))
+    for name, edits in CLUSTER.items():
+        yield Case(f"service, {name}", edited("RayService", service(plain), ("rayClusterConfig",), edits))
+
+
+def cron_jobs(cron: Object) -> Iterator[Case]:
+    """Yield cron jobs, each with an edit of its own or of its job."""
+    for name, edits in CRON.items():
+        yield Case(f"RayCronJob, {name}", edited("RayCronJob", cron, (), edits))
+    for name, edits in JOB.items():
+        yield Case(f"cron job, {name}", edited("RayCronJob", cron, ("jobTemplate",), edits))
+
+
 def names() -> Iterator[tuple[str, str]]:
     """Yield names, each with what it is called."""
-    for length in (1, 46, 47, 48, 52, 53, 54, 63):
+    for length in (1, 41, 42, 46, 47, 48, 52, 53, 54, 63):
         yield f"{length} letters", "a" * length
     for name in ("Ray", "1ray", "ray.one", "ray_one", "-ray", "ray-", "r--y", "ray1"):
         yield name, name

@@ -1,4 +1,4 @@
-"""KubeRay's own validation and the rules agree on every generated cluster and job, but for what is listed here.
+"""KubeRay's own validation and the rules agree on every generated object, but for what is listed here.
 
 `kuberay_verdicts.yaml` holds what the operator of `make tools` refuses, as the rules that say the same; with the
 operator's code built the record is compared with it, and `--write-goldens` writes it anew.
@@ -28,7 +28,9 @@ from postrender.rules.ray.fields import FIELDS
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool
 from tests.rules.kuberay_cases import Case, cases, whole
+from tests.rules.kuberay_clusters import Edits
 from tests.rules.kuberay_jobs import JOB
+from tests.rules.kuberay_services import SERVICE
 
 RECORD = ROOT / "tests/rules/kuberay_verdicts.yaml"
 KINDS = Kinds()
@@ -53,6 +55,14 @@ REASONS = (
     (r"using autoscaler V2", "ray/restart-policy-with-v2"),
     (r"ft-enabled annotation", "ray/fault-tolerance-twice"),
     (r"RAY_REDIS_ADDRESS is set", "ray/redis-address-alone"),
+    (r"initializing-timeout", "ray/initializing-timeout"),
+    (r"headService.metadata.name", "ray/head-service-named"),
+    (r"UpgradeStrategy.Type value", "ray/unknown-value"),
+    (r"RayClusterDeletionDelay|rayClusterDeletionDelay|Percent must be|intervalSeconds must be", "ray/service-number"),
+    (r"required for NewClusterWithIncrementalUpgrade", "ray/incremental-upgrade"),
+    (r"port named 'serve'", "ray/serve-port-missing"),
+    (r"serveConfigV2: error", "ray/serve-config"),
+    (r"invalid cron schedule|operator panics", "ray/cron-schedule"),
     (r"redis username", "ray/redis-username"),
     (r"GcsFaultToleranceOptions is enabled", "ray/redis-beside-options"),
     (r"K8s token auth mode", "ray/kubernetes-tokens-owned"),
@@ -60,7 +70,7 @@ REASONS = (
     (r"RayVersion|minimum Ray version", "ray/token-needs-version"),
     (r"upgradeStrategy cannot be set", "ray/upgrade-strategy-owned"),
     (r"no more than \d+ characters", "ray/name-too-long"),
-    (r"valid DNS1035", "ray/name-not-a-label"),
+    (r"valid DNS1035|RFC 1123 subdomain", "ray/name-not-a-label"),
     (r"deletionRules\S* in body should have|deletionStrategy: Invalid|OnSuccess cannot be unset", "ray/deletion-shape"),
     (r"condition(\.ttlSeconds)?: Invalid", "ray/deletion-condition"),
     (r"Unsupported value|managedBy: Invalid", "ray/unknown-value"),
@@ -94,25 +104,31 @@ STRICTER = {
     "ray/entrypoint-gpus": "only Ray's scheduler would notice, by waiting",
     "ray/runtime-env-key": "the operator looks whether it is a map; Ray drops what it does not know",
     "ray/runtime-env-unpinned": "the operator does not look into packages",
+    "ray/serve-config": "the operator looks whether it is a map; Ray wants applications in it",
     "ray/entrypoint-resources": "the text is read at the submission, not before",
     "kubernetes/value-refused": "the template of a submitter without containers: ray/submitter-without-container",
 }
 # Where the schemas of kinds say what the rules do not: the operator's definition has the types of all fields.
 SCHEMAS = "kubernetes/value-refused"
 LOOSER = {
-    "cluster, text as replicas": "the type of a field of its own",
-    "job, text as replicas": "the type of a field of its own",
-    "cluster, container without a name": "a field of Kubernetes' pods",
-    "job, container without a name": "a field of Kubernetes' pods",
+    f"{holder}, {name}": why
+    for holder in ("cluster", "job", "service")
+    for name, why in (
+        ("text as replicas", "the type of a field of its own"),
+        ("container without a name", "a field of Kubernetes' pods"),
+    )
 }
 # What the operator would say next.
 BEHIND = {
     "cluster, Kubernetes tokens, token, Ray 2.54.9, secret tokens": "ray/kubernetes-tokens",
     "job, Kubernetes tokens, token, Ray 2.54.9, secret ": "ray/token-needs-version",
     "job, Kubernetes tokens, token, Ray 2.54.9, secret tokens": "ray/token-needs-version",
-    "job, upgrade RollingUpdate": "ray/upgrade-strategy-owned",
-    "RayJob, suspended, other, kept": "ray/selector-excludes",
-    "RayJob, rule without a condition": "ray/deletion-condition",
+    "service, Kubernetes tokens, token, Ray 2.54.9, secret ": "ray/token-needs-version",
+    "service, Kubernetes tokens, token, Ray 2.54.9, secret tokens": "ray/token-needs-version",
+    "service, head without dashboard port": "ray/dashboard-port-missing",
+    **{f"{holder}, upgrade RollingUpdate": "ray/upgrade-strategy-owned" for holder in ("job", "service")},
+    **{f"{kind}, suspended, other, kept": "ray/selector-excludes" for kind in ("RayJob", "cron job")},
+    **{f"{kind}, rule without a condition": "ray/deletion-condition" for kind in ("RayJob", "cron job")},
 }
 
 
@@ -210,9 +226,21 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(below, (*path, key))
 
 
-def test_no_rule_breaks_down_over_what_is_no_object_of_kuberay() -> None:
-    case = next(case for case in cases() if case.name == "RayJob, K8sJobMode with template")
-    case.object["spec"] |= JOB["rule with two conditions"] | JOB["environment 0"] | {"clusterSelector": {"a": "b"}}
+JOB_EDITS = {**JOB["rule with two conditions"], **JOB["environment 0"], "clusterSelector": {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("name", "edits"),
+    [
+        ("RayJob, K8sJobMode with template", JOB_EDITS),
+        ("RayService, incremental", SERVICE["own service"]),
+        ("RayCronJob, schedule '0 6 * * *'", {}),
+    ],
+)
+def test_no_rule_breaks_down_over_what_is_no_object_of_kuberay(name: str, edits: Edits) -> None:
+    case = next(case for case in cases() if case.name == name)
+    case.object["spec"] |= edits
+    case.object["metadata"] |= {"annotations": {"ray.io/initializing-timeout": "30m"}}
     for path in list(places(case.object))[1:]:
         for wrong in (None, True, -1, 0.5, "a", [], ["a"], [[]], {}, {"a": []}, [{"name": {}}]):
             found = copy.deepcopy(case.object)
@@ -243,6 +271,11 @@ PARTS = {
     "scaleStrategy": ("workerGroupSpecs", "[]", "scaleStrategy"),
     **{name: (name,) for name in ("autoscalerOptions", "authOptions", "upgradeStrategy", "gcsFaultToleranceOptions")},
 }
+SERVICE_PARTS = {
+    "a RayService": (),
+    "a service's upgradeStrategy": ("upgradeStrategy",),
+    "clusterUpgradeOptions": ("upgradeStrategy", "clusterUpgradeOptions"),
+}
 JOB_PARTS = {
     "a RayJob": (),
     "submitterConfig": ("submitterConfig",),
@@ -250,11 +283,17 @@ JOB_PARTS = {
     "a deletion rule": ("deletionStrategy", "deletionRules", "[]"),
     "a condition": ("deletionStrategy", "deletionRules", "[]", "condition"),
 }
+PLURALS: dict[str, dict[str, tuple[str, ...]]] = {
+    "rayclusters": PARTS,
+    "rayjobs": JOB_PARTS,
+    "rayservices": SERVICE_PARTS,
+    "raycronjobs": {"a RayCronJob": ()},
+}
 
 
 @pytest.mark.parametrize("part", FIELDS)
 def test_the_fields_are_those_of_the_definitions(part: str) -> None:
-    path, plural = (PARTS[part], "rayclusters") if part in PARTS else (JOB_PARTS[part], "rayjobs")
+    plural, path = next((plural, parts[part]) for plural, parts in PLURALS.items() if part in parts)
     assert set(FIELDS[part].split()) == properties(*path, plural=plural)
 
 

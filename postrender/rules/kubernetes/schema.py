@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from postrender.kinds import kind_of
-from postrender.rules import ERROR, INFO, Rule, at
+from postrender.rules import ERROR, INFO, Hit, Rule, at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Final
 
-    from postrender.rules import Hit, Item, Manifests
+    from postrender.rules import Item, Manifests
 
 # Files for kustomize, which no cluster gets.
 _NO_OBJECTS: Final = ("kustomize.config.k8s.io/", "config.kubernetes.io/")
@@ -24,10 +24,20 @@ def _fields(manifests: Manifests) -> Iterator[Hit]:
 
 
 def _values(manifests: Manifests) -> Iterator[Hit]:
+    yield from _lists(manifests)
     for item, violation in manifests.violations():
         if not violation.unknown:
             where = f"{_dotted(violation.path)}: " if violation.path else ""
             yield at(item, violation.path, f"{where}{violation.message}")
+
+
+def _lists(manifests: Manifests) -> Iterator[Hit]:
+    # Of a List in order only the items are there.
+    for item in manifests.of_kinds(("List", "None")):
+        if not item.object:
+            yield Hit(item.document, "this item of a List is no object", path=item.path)
+        elif item.object.get("kind") == "List" and item.object.get("apiVersion") == "v1":
+            yield Hit(item.document, "this List has no list of items", path=(*item.path, "items"))
 
 
 def _dotted(path: tuple[str | int, ...]) -> str:
@@ -42,6 +52,9 @@ def _absent(manifests: Manifests) -> Iterator[Hit]:
     kinds = manifests.kinds
     for item in manifests.unknown() if kinds else ():
         version, kind = item.object.get("apiVersion"), item.object.get("kind")
+        if not item.object or (kind == "List" and version == "v1"):
+            # _lists says so.
+            continue
         if not isinstance(kind, str) or not kind:
             yield at(item, ("kind",), "this object has no kind")
         elif not isinstance(version, str) or not version:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postrender.patterns import Pattern
+from postrender.pods import mapping
 from postrender.rules import ERROR, WARNING, Hit, Manifests, Rule, at
 from postrender.rules.podspec import Container, Judged, each_container, objects
 from postrender.rules.rayspec import joined
@@ -73,11 +74,12 @@ def _started(pod: Judged, container: Container) -> Found:
 
 
 def _submitted(manifests: Manifests) -> Iterator[Hit]:
-    for item, spec in objects(manifests, "RayJob"):
-        entrypoint = spec.get("entrypoint")
+    for item, spec in objects(manifests, "RayJob", "RayCronJob"):
+        below = ("jobTemplate",) if item.object["kind"] == "RayCronJob" else ()
+        entrypoint = (mapping(spec.get("jobTemplate")) if below else spec).get("entrypoint")
         said = fetched(entrypoint) if isinstance(entrypoint, str) else ""
         if said:
-            yield at(item, ("spec", "entrypoint"), f"the job starts with {said}")
+            yield at(item, ("spec", *below, "entrypoint"), f"the job starts with {said}")
 
 
 def _lost(pod: Judged, container: Container) -> Found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postrender.pods import mapping, sequence
-from postrender.rules import ERROR, Rule
+from postrender.rules import ERROR, INFO, Rule
 from postrender.rules.rayspec import (
     OPERATOR,
     VALIDATION,
@@ -13,6 +13,7 @@ from postrender.rules.rayspec import (
     each_cluster,
     each_group,
     each_job,
+    each_of,
     joined,
 )
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from postrender.pods import Path
+    from postrender.rules import Item
     from postrender.rules.rayspec import Found
 
 _TYPES: Final = "kuberay/ray-operator/apis/ray/v1 at v1.6.2"
@@ -46,6 +48,11 @@ FIELDS: Final = {
     "deletionStrategy": "deletionRules onFailure onSuccess",
     "a deletion rule": "condition policy",
     "a condition": "jobDeploymentStatus jobStatus ttlSeconds",
+    "a RayService": "deploymentUnhealthySecondThreshold excludeHeadPodFromServeSvc managedBy rayClusterConfig"
+    " rayClusterDeletionDelaySeconds serveConfigV2 serveService serviceUnhealthySecondThreshold upgradeStrategy",
+    "a service's upgradeStrategy": "clusterUpgradeOptions type",
+    "clusterUpgradeOptions": "gatewayClassName intervalSeconds maxSurgePercent stepSizePercent",
+    "a RayCronJob": "jobTemplate schedule suspend",
 }
 # Fields of the next version, and behind an option of the operator there.
 LATER: Final = {
@@ -54,6 +61,7 @@ LATER: Final = {
     "a worker group": "priority",
     "autoscalerOptions": "args command",
     "gcsFaultToleranceOptions": "backend storage",
+    "a RayService": "suspend",
 }
 # What the API server asks for; minReplicas and maxReplicas have defaults there.
 _REQUIRED: Final = {
@@ -62,9 +70,14 @@ _REQUIRED: Final = {
     "a worker group": "groupName template",
     "gcsFaultToleranceOptions": "redisAddress",
     "a deletion rule": "condition policy",
+    "a RayService": "rayClusterConfig",
+    "clusterUpgradeOptions": "gatewayClassName intervalSeconds stepSizePercent",
+    "a RayCronJob": "jobTemplate schedule",
 }
 _POLICIES: Final = ("DeleteCluster", "DeleteWorkers", "DeleteSelf", "DeleteNone")
 _MANAGERS: Final = ("ray.io/kuberay-operator", "kueue.x-k8s.io/multikueue")
+_GRADUAL: Final = "NewClusterWithIncrementalUpgrade"
+_EACH_OTHER: Final = each_of("RayService", "RayCronJob")
 
 
 def _parts(cluster: Cluster) -> Iterator[tuple[str, Path, dict[str, Any]]]:
@@ -88,6 +101,18 @@ def _job_parts(job: Job) -> Iterator[tuple[str, Path, dict[str, Any]]]:
         path = ("spec", "deletionStrategy", "deletionRules", at)
         yield "a deletion rule", path, rule
         yield "a condition", (*path, "condition"), mapping(rule.get("condition"))
+
+
+def _other_parts(item: Item) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+    """Yield what a RayService or a RayCronJob has beside its cluster and its job."""
+    spec, kind = mapping(item.object.get("spec")), item.object["kind"]
+    yield f"a {kind}", ("spec",), spec
+    strategy = mapping(spec.get("upgradeStrategy"))
+    if kind == "RayService":
+        yield "a service's upgradeStrategy", ("spec", "upgradeStrategy"), strategy
+        if isinstance(strategy.get("clusterUpgradeOptions"), dict):
+            path = ("spec", "upgradeStrategy", "clusterUpgradeOptions")
+            yield path[-1], path, strategy["clusterUpgradeOptions"]
 
 
 def _unknown(parts: Iterator[tuple[str, Path, dict[str, Any]]]) -> Found:
@@ -128,6 +153,22 @@ def _job_values(job: Job) -> Found:
         yield from _among((*place, "condition"), condition, "jobDeploymentStatus", ("Failed",))
 
 
+def _service_values(item: Item) -> Found:
+    spec = mapping(item.object.get("spec"))
+    kinds = ("NewCluster", _GRADUAL, "None")
+    yield from _among(("spec",), spec, "managedBy", _MANAGERS)
+    yield from _among(("spec", "upgradeStrategy"), mapping(spec.get("upgradeStrategy")), "type", kinds)
+
+
+def _gated(item: Item) -> Found:
+    strategy = mapping(mapping(item.object.get("spec")).get("upgradeStrategy"))
+    if item.object["kind"] == "RayCronJob":
+        yield ("kind",), "nothing happens unless the operator runs with the feature gate RayCronJob"
+    elif strategy.get("type") == _GRADUAL:
+        what = "no upgrade happens unless the operator runs with the feature gate RayServiceIncrementalUpgrade"
+        yield ("spec", "upgradeStrategy", "type"), what
+
+
 def _among(path: Path, spec: dict[str, Any], key: str, known: tuple[str, ...]) -> Found:
     value = spec.get(key)
     if value is not None and value not in known:
@@ -162,6 +203,7 @@ RULES = (
         check=joined(
             each_cluster(lambda cluster: _unknown(_parts(cluster))),
             each_job(lambda job: _unknown(_job_parts(job))),
+            _EACH_OTHER(lambda item: _unknown(_other_parts(item))),
         ),
     ),
     Rule(
@@ -171,7 +213,7 @@ RULES = (
         why=_REFUSED,
         fix="write one of the values that exist",
         source=_TYPES,
-        check=joined(each_cluster(_cluster_values), each_job(_job_values)),
+        check=joined(each_cluster(_cluster_values), each_job(_job_values), each_of("RayService")(_service_values)),
     ),
     Rule(
         "ray/field-missing",
@@ -183,6 +225,7 @@ RULES = (
         check=joined(
             each_cluster(lambda cluster: _missing(_parts(cluster))),
             each_job(lambda job: _missing(_job_parts(job))),
+            _EACH_OTHER(lambda item: _missing(_other_parts(item))),
         ),
     ),
     Rule(
@@ -202,5 +245,14 @@ RULES = (
         fix="remove upgradeStrategy: the operator never changes such a cluster in place",
         source=VALIDATION,
         check=each_cluster(_owned),
+    ),
+    Rule(
+        "ray/feature-gate",
+        severity=INFO,
+        title="the operator does this with a feature gate only, which is off by default",
+        why="without the gate the operator leaves it alone without a word: no job is made, no upgrade happens",
+        fix="start the operator with the feature gate (featureGates in the values of its chart)",
+        source="kuberay/ray-operator/pkg/features/features.go at v1.6.2",
+        check=_EACH_OTHER(_gated),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postrender.pods import mapping
 from postrender.rules import ERROR, Rule
-from postrender.rules.rayspec import EVENT_ONLY, VALIDATION, each_object
+from postrender.rules.rayspec import EVENT_ONLY, VALIDATION, each_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from postrender.rules import Item
     from postrender.rules.rayspec import Found
 
-_LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47}
+# Each job of a RayCronJob is called after it, with six characters more.
+_LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47, "RayCronJob": 41}
+_EACH: Final = each_of(*_LONGEST)
 _LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
 _IN_LABELS: Final = _LETTERS | frozenset("-0123456789")
 
@@ -40,9 +42,9 @@ RULES = (
         severity=ERROR,
         title="the name of an object of KubeRay is too long",
         why=EVENT_ONLY,
-        fix="write at most 53 characters for a RayCluster, 47 for a RayJob or a RayService",
+        fix="write at most 53 characters for a RayCluster, 47 for a RayJob or RayService, 41 for a RayCronJob",
         source=VALIDATION,
-        check=each_object(_long),
+        check=_EACH(_long),
     ),
     Rule(
         "ray/name-not-a-label",
@@ -51,6 +53,6 @@ RULES = (
         why=EVENT_ONLY,
         fix="write lower-case letters, digits and dashes, a letter first and no dash last",
         source=VALIDATION,
-        check=each_object(_odd),
+        check=_EACH(_odd),
     ),
 )

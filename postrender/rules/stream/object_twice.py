@@ -8,7 +8,38 @@ from postrender.rules import ERROR, Hit, Manifests, Rule
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Final
+
+# The kinds that are in no namespace, by their groups: the API server ignores the one that is written. A test asks it.
+NO_NAMESPACE: Final = frozenset(
+    (group, kind)
+    for group, kinds in (
+        ("", "Namespace Node PersistentVolume"),
+        (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration"
+            " ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration",
+        ),
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        ("apiregistration.k8s.io", "APIService"),
+        ("certificates.k8s.io", "CertificateSigningRequest"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema PriorityLevelConfiguration"),
+        ("networking.k8s.io", "IngressClass IPAddress ServiceCIDR"),
+        ("node.k8s.io", "RuntimeClass"),
+        ("rbac.authorization.k8s.io", "ClusterRole ClusterRoleBinding"),
+        ("resource.k8s.io", "DeviceClass ResourceSlice"),
+        ("scheduling.k8s.io", "PriorityClass"),
+        ("storage.k8s.io", "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass"),
+        (
+            "networking.gke.io",
+            "GCPFirewall GKENetworkParamSet Network NodeNetworkConfig NodeTopology Subnetwork TrafficSelector",
+        ),
+        ("kueue.x-k8s.io", "AdmissionCheck ClusterQueue Cohort ResourceFlavor Topology WorkloadPriorityClass"),
+        ("gateway.networking.k8s.io", "GatewayClass"),
+        ("cert-manager.io", "ClusterIssuer"),
+    )
+    for kind in kinds.split()
+)
 
 
 def check(manifests: Manifests) -> Iterator[Hit]:
@@ -19,7 +50,7 @@ def check(manifests: Manifests) -> Iterator[Hit]:
         if identity is None:
             continue
         if identity in seen:
-            what = f"{item.title} stands in {manifests.name(seen[identity])} already"
+            what = f"{item.title} stands in {manifests.name(seen[identity])} already{_ignored(item.object, identity)}"
             yield Hit(item.document, what, path=(*item.path, "metadata", "name"))
         seen.setdefault(identity, item.document)
 
@@ -31,7 +62,16 @@ def _identity(item: dict[str, Any]) -> tuple[str, ...] | None:
     group = str(item.get("apiVersion", "")).rpartition("/")[0]
     hooks = str(mapping(metadata.get("annotations")).get("helm.sh/hook", ""))
     named = ",".join(sorted(hook.strip() for hook in hooks.split(",")))
-    return group, str(item["kind"]), str(metadata.get("namespace", "")), str(metadata["name"]), named
+    kind, namespace = str(item["kind"]), metadata.get("namespace")
+    if not namespace or (group, kind) in NO_NAMESPACE:
+        namespace = ""
+    return group, kind, str(namespace), str(metadata["name"]), named
+
+
+def _ignored(item: dict[str, Any], identity: tuple[str, ...]) -> str:
+    """Say that a namespace does not tell two objects apart, where one is written."""
+    written = mapping(item.get("metadata")).get("namespace") if identity[:2] in NO_NAMESPACE else None
+    return f", which is in no namespace ({written} is ignored)" if written else ""
 
 
 RULE = Rule(

@@ -30,7 +30,15 @@ _TEXTS: Final = frozenset(
 _KINDS: Final = frozenset(
     (
         *("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob", "JobSet", "LeaderWorkerSet"),
-        *("RayCluster", "RayJob", "RayService", "PersistentVolume", "PersistentVolumeClaim", "StorageClass"),
+        *(
+            "RayCluster",
+            "RayJob",
+            "RayCronJob",
+            "RayService",
+            "PersistentVolume",
+            "PersistentVolumeClaim",
+            "StorageClass",
+        ),
         *("ServiceAccount", "Service", "ConfigMap", "Secret", "Network", "GKENetworkParamSet", "ComputeDomain"),
         *("ResourceClaimTemplate", "LocalQueue", "ClusterQueue", "ResourceFlavor", "Namespace"),
     )
