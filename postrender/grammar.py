@@ -39,15 +39,15 @@ class MalformedError(Exception):
 class Node:
     """A reference to a key: `dots` in front, and its parts; a part that is a reference itself gives its name.
 
-    `text` is what stands in the braces.
+    `text` is its name for messages, without what stands in references within: that may be a secret.
     """
 
     __slots__ = ("dots", "parts", "text")
 
-    def __init__(self, dots: int, parts: list[Piece], text: str) -> None:
+    def __init__(self, dots: int, parts: list[Piece]) -> None:
         self.dots = dots
         self.parts = parts
-        self.text = text
+        self.text = "." * dots + ".".join(part if isinstance(part, str) else "${...}" for part in parts)
 
 
 class Call:
@@ -135,7 +135,7 @@ class _Reader:
         parts, at_, is_name = self._parts(at_, depth)
         at_ = self._blank(at_)
         if self._letter(at_) == "}":
-            return Node(dots, parts, self._text[start + 2 : at_].strip()), at_ + 1
+            return Node(dots, parts), at_ + 1
         if self._letter(at_) != ":" or dots or not is_name:
             raise self._wrong(at_)
         within = [part for part in parts if not isinstance(part, str)]

@@ -188,7 +188,8 @@ def _references(run: Effective) -> Iterator[Said]:
                 if keys not in circles and (below in keys or not any(map(run.given_has, keys))):
                     circles.add(keys)
                     what = _circle(below, error)
-                    yield Said(what, keys=[below, path], fix="write the value at one of them")
+                    fix = "name a key of it" if error.section else "write the value at one of them"
+                    yield Said(what, keys=[below, path], fix=fix)
             except RefusedError as error:
                 if not _is_told(run, below, error.place):
                     yield _refused(run, below, path, error)
@@ -218,18 +219,19 @@ def _is_told(run: Effective, below: str, place: tuple[str, ...]) -> bool:
 def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Said:
     """Say why the framework refuses a reference; what stands in it may be a secret, and only names are shown."""
     keys = [below, path]
+    # verl resolves its configuration twice, and the second time it is a reference again.
+    plain = "" if run.framework == "verl" else "; \\${ is a plain text"
     if isinstance(error, AboveError):
         what = f"{below} refers to {error.name}, which is above the configuration"
-        return Said(
-            what, keys=keys, fix=f"{error.most} dots lead to its root; or write the name from there, without dots"
-        )
+        dots = f"{error.most} dot{'s lead' if error.most > 1 else ' leads'}"
+        return Said(what, keys=keys, fix=f"{dots} to its root; or write the name from there, without dots in front")
     if isinstance(error, ResolverError):
         known = f"{run.framework} {run.version}"
-        fix = "write the value; \\${ is a plain text"
+        fix = f"write the value, or ${{oc.env:NAME,default}} for a variable{plain}"
         return Said(f"{below} calls {error.name}, which {known} does not register", keys=keys, fix=fix)
     if isinstance(error, BrokenError) and error.is_open:
         return Said(f"{below} opens ${{ and does not close it", keys=keys, fix="write the }")
-    fix = "in the braces stands a key, as policy.precision, or a call, as oc.env:NAME; \\${ is a plain text"
+    fix = f"in the braces stands a key, as data.shuffle, or a call, as oc.env:NAME{plain}"
     return Said(f"{below} has a ${{...}} that nobody can read", keys=keys, fix=fix)
 
 
