@@ -8,11 +8,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Final, TypeAlias
+
+    from postrender.plain import Plain
 
     Piece: TypeAlias = "str | Node | Call"
 
 OPEN: Final = "${"
+_WORDS: Final[Mapping[str, bool | None]] = {"null": None, "true": True, "false": False}
 _BLANK: Final = " \t"
 _NO_KEY: Final = "\\{}()[]:. \t'\""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
@@ -251,3 +255,23 @@ class _Reader:
 
 def _is_name(part: str) -> bool:
     return part[0] in _LETTERS and not part.strip(_NAME)
+
+
+def primitive(text: str) -> Plain:
+    """Return the value of an argument: a word, a number or a text."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    digits = text.lstrip("+-")
+    if not digits or len(text) - len(digits) > 1 or (digits[0] == "0" and digits[1:2] not in ("", ".", "e", "E")):
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        return _number(text)
+
+
+def _number(text: str) -> float | str:
+    try:
+        return text if "infinity" in text.lower() else float(text)
+    except ValueError:
+        return text

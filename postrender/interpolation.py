@@ -31,7 +31,6 @@ BUILT_IN: Final = (
     "oc.env",
     "oc.select",
 )
-_WORDS: Final[Mapping[str, bool | None]] = {"null": None, "true": True, "false": False}
 # Beyond it Python, and OmegaConf too, would not come back: a chain of references, and a text that grows.
 _MAX_DEPTH = 40
 _MAX_LENGTH = 1_000_000
@@ -86,6 +85,10 @@ class ResolverError(RefusedError):
 
 class _NoPositionError(KeyError):
     """A name where the position in a list is needed, for which not even a default is taken."""
+
+
+class EscapedError(RefusedError):
+    """A reference that a backslash makes a plain text, and that is refused when it is resolved once more."""
 
 
 class DanglingError(Exception):
@@ -174,6 +177,14 @@ class Resolver:
             # What only the running job knows says nothing of the texts beside it.
             pass
         self._whole.add(path)
+
+    def check_again(self, path: Path) -> None:
+        """Raise EscapedError for a text that OmegaConf refuses the second time, when no backslash is left."""
+        value = self.at(path)[0]
+        try:
+            self._joined(_parsed(value), path) if isinstance(value, str) and OPEN in value else None
+        except (RefusedError, DanglingError) as error:
+            raise EscapedError(".".join(path)) from error
 
     def at(self, path: Path) -> Found:
         """Return what stands at a path; what stands above it may be a reference."""
@@ -300,7 +311,7 @@ class Resolver:
 
     def _argument(self, pieces: list[Piece], place: Path) -> Plain:
         if len(pieces) == 1 and isinstance(pieces[0], str):
-            return _primitive(pieces[0])
+            return grammar.primitive(pieces[0])
         return self._joined(pieces, place)[0] if pieces else ""
 
 
@@ -328,23 +339,3 @@ def _texts(value: Plain, place: Path) -> Iterator[Path]:
     elif isinstance(value, (dict, list)):
         for key, each in value.items() if isinstance(value, dict) else enumerate(value):
             yield from _texts(each, (*place, str(key)))
-
-
-def _primitive(text: str) -> Plain:
-    """Return the value of an argument: a word, a number or a text."""
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    digits = text.lstrip("+-")
-    if not digits or len(text) - len(digits) > 1 or (digits[0] == "0" and digits[1:2] not in ("", ".", "e", "E")):
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        return _number(text)
-
-
-def _number(text: str) -> float | str:
-    try:
-        return text if "infinity" in text.lower() else float(text)
-    except ValueError:
-        return text

@@ -12,6 +12,7 @@ from postrender.interpolation import (
     BrokenError,
     CycleError,
     DanglingError,
+    EscapedError,
     RefusedError,
     Resolver,
     ResolverError,
@@ -176,7 +177,7 @@ def _references(run: Effective) -> Iterator[Said]:
             yield Said(f"{path} is still ???", keys=[path], fix="write the value")
         for below, text in _texts(value, path):
             try:
-                resolver.check(tuple(below.split("."))) if "${" in text else None
+                _check(run, resolver, below) if "${" in text else None
             except DanglingError as error:
                 if run.is_broken(error.name.partition(".")[0]) and below != path.partition(".")[0]:
                     # That the section is no map is told by itself.
@@ -195,6 +196,14 @@ def _references(run: Effective) -> Iterator[Said]:
                     yield _refused(run, below, path, error)
             except (UnknownError, KeyError):
                 continue
+
+
+def _check(run: Effective, resolver: Resolver, below: str) -> None:
+    place = tuple(below.split("."))
+    resolver.check(place)
+    if run.framework == "verl":
+        # It resolves its configuration in place, and once more for its trackers.
+        resolver.check_again(place)
 
 
 def _resolver(run: Effective) -> Resolver:
@@ -231,6 +240,9 @@ def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Said
         return Said(f"{below} calls {error.name}, which {known} does not register", keys=keys, fix=fix)
     if isinstance(error, BrokenError) and error.is_open:
         return Said(f"{below} opens ${{ and does not close it", keys=keys, fix="write the }")
+    if isinstance(error, EscapedError):
+        what = f"{below} has a backslash before ${{, and {run.framework} resolves it all the same: it does so twice"
+        return Said(what, keys=keys, fix="write the text without ${")
     fix = f"in the braces stands a key, as data.shuffle, or a call, as oc.env:NAME{plain}"
     return Said(f"{below} has a ${{...}} that nobody can read", keys=keys, fix=fix)
 

@@ -18,6 +18,7 @@ from postrender.interpolation import (
     BrokenError,
     CycleError,
     DanglingError,
+    EscapedError,
     RefusedError,
     Resolver,
     ResolverError,
@@ -189,6 +190,22 @@ def test_backslashes_count_before_a_reference_alone(text: str, value: str) -> No
     tree = {"a": text, "b": 1, "c": "\\${b}"}
     assert resolved(tree, ("a",)) == value
     assert judged(tree)["a"] == value
+
+
+@pytest.mark.parametrize("text", ["\\${b}", "\\${nope}", "\\${b", "x\\${foo:1}", "\\\\\\${nope}", "${c}", "${d}", "y"])
+def test_what_is_resolved_in_place_is_resolved_again(text: str) -> None:
+    tree = {"a": text, "b": 1, "c": "\\${b}", "d": "\\${nope}"}
+    resolver = Resolver(tree, REGISTERED)
+    resolver.check(("a",))
+    config = OmegaConf.create({**tree, "d": None} if text != "${d}" else tree)
+    try:
+        OmegaConf.resolve(config)
+        OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException:
+        with pytest.raises(EscapedError):
+            resolver.check_again(("a",))
+    else:
+        resolver.check_again(("a",))
 
 
 @pytest.mark.parametrize(
