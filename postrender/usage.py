@@ -70,6 +70,7 @@ A chart is rendered twice, with its own values and the files behind -f; what dif
 Helm 3 gives hooks to no post-renderer; they are judged so:
   helm template … | grpo-post-render --values FILE … | grpo check -f FILE … -
 A finding that is meant stands under checks.ignore of the values, with the reason.
+No chart is given a file with nothing else in it: its schema may refuse what it does not know.
 """
 RULES_HELP = """\
 usage: grpo rules [ID|DOMAIN …] [options]

@@ -5,7 +5,19 @@ No framework that we run refuses an unknown key everywhere, so a misspelt one is
 
 from __future__ import annotations
 
-from postrender.interpolation import BrokenError, DanglingError, UnknownError, resolved
+from postrender.derived import mapping
+from postrender.interpolation import (
+    BUILT_IN,
+    AboveError,
+    BrokenError,
+    CycleError,
+    DanglingError,
+    EscapedError,
+    RefusedError,
+    Resolver,
+    ResolverError,
+    UnknownError,
+)
 from postrender.rules.values import WARNING, Said, shown
 from postrender.tokens import names_secret
 
@@ -20,6 +32,8 @@ if TYPE_CHECKING:
     from postrender.rules.values import Book
 
 _PLACEHOLDER = "???"
+# Packages of these names may bring resolvers along.
+_REGISTERING = ("hydra", "omegaconf")
 _SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
@@ -50,7 +64,7 @@ def add(book: Book, source: str, *, fact: str = "W4 W6 S2", why: str = _SILENT) 
         "dangling-reference",
         "H2 W7",
         "",
-        title="every ${...} of job.config refers to a key, and no ??? is left",
+        title="every ${...} of job.config stands for a value, and no ??? is left",
         why="the framework stops when it reads its configuration, or takes ??? for a text",
         fix="name a key that is there, or write the value",
         source=source,
@@ -156,21 +170,92 @@ def _described(path: str, value: Plain) -> str:
 
 
 def _references(run: Effective) -> Iterator[Said]:
+    resolver = _resolver(run)
+    circles: set[frozenset[str]] = set()
     for path, value in _leaves(run.given, run.catalogue):
         if value == _PLACEHOLDER:
             yield Said(f"{path} is still ???", keys=[path], fix="write the value")
         for below, text in _texts(value, path):
             try:
-                resolved(run.config, tuple(below.split("."))) if "${" in text else None
+                _check(run, resolver, below) if "${" in text else None
             except DanglingError as error:
                 if run.is_broken(error.name.partition(".")[0]) and below != path.partition(".")[0]:
                     # That the section is no map is told by itself.
                     continue
-                yield Said(f"{below} refers to {error.name}, which is not there", keys=[below, path])
-            except BrokenError:
-                yield Said(f"{below} opens ${{ and does not close it", keys=[below, path], fix="write the }")
+                if not _is_told(run, below, error.place):
+                    yield Said(f"{below} refers to {error.name}, which is not there", keys=[below, path])
+            except CycleError as error:
+                keys = frozenset(error.paths)
+                if keys not in circles and (below in keys or not any(map(run.given_has, keys))):
+                    circles.add(keys)
+                    what = _circle(below, error)
+                    fix = "name a key of it" if error.section else "write the value at one of them"
+                    yield Said(what, keys=[below, path], fix=fix)
+            except RefusedError as error:
+                if not _is_told(run, below, error.place):
+                    yield _refused(run, below, path, error)
             except (UnknownError, KeyError):
                 continue
+
+
+def _check(run: Effective, resolver: Resolver, below: str) -> None:
+    place = tuple(below.split("."))
+    resolver.check(place)
+    if run.framework == "verl":
+        # It resolves its configuration in place, and once more for its trackers.
+        resolver.check_again(place)
+
+
+def _resolver(run: Effective) -> Resolver:
+    """Return what resolves the configuration as the framework does, with the resolvers that it registers."""
+    code = mapping(run.value("job.code"))
+    if code.get("repository") or any(name.startswith(_REGISTERING) for name in mapping(code.get("packages"))):
+        # What code of one's own registers nobody knows.
+        return Resolver(run.config)
+    if run.framework == "verl":
+        more: tuple[str, ...] = ("hydra", "now", "python_version")
+    else:
+        more = ("mul", "div", "max") if run.since("v0.6.0") else ("mul",)
+    return Resolver(run.config, (*BUILT_IN, *more))
+
+
+def _is_told(run: Effective, below: str, place: tuple[str, ...]) -> bool:
+    """Say whether what is wrong stands in another text of the files, at which it is told."""
+    at_ = ".".join(place)
+    return at_ not in ("", below) and run.given_has(at_)
+
+
+def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Said:
+    """Say why the framework refuses a reference; what stands in it may be a secret, and only names are shown."""
+    keys = [below, path]
+    # verl resolves its configuration twice, and the second time it is a reference again.
+    plain = "" if run.framework == "verl" else "; \\${ is a plain text"
+    if isinstance(error, AboveError):
+        what = f"{below} refers to {error.name}, which is above the configuration"
+        dots = f"{error.most} dot{'s lead' if error.most > 1 else ' leads'}"
+        return Said(what, keys=keys, fix=f"{dots} to its root; or write the name from there, without dots in front")
+    if isinstance(error, ResolverError):
+        known = f"{run.framework} {run.version}"
+        fix = f"write the value, or ${{oc.env:NAME,default}} for a variable{plain}"
+        return Said(f"{below} calls {error.name}, which {known} does not register", keys=keys, fix=fix)
+    if isinstance(error, BrokenError) and error.is_open:
+        return Said(f"{below} opens ${{ and does not close it", keys=keys, fix="write the }")
+    if isinstance(error, EscapedError):
+        what = f"{below} has a backslash before ${{, and {run.framework} resolves it all the same: it does so twice"
+        return Said(what, keys=keys, fix="write the text without ${")
+    fix = f"in the braces stands a key, as data.shuffle, or a call, as oc.env:NAME{plain}"
+    return Said(f"{below} has a ${{...}} that nobody can read", keys=keys, fix=fix)
+
+
+def _circle(below: str, error: CycleError) -> str:
+    first = error.paths[0]
+    if below not in error.paths:
+        return f"{below} refers to {first}, which refers to {error.section or 'itself'}"
+    if error.section:
+        return f"{below} refers to {error.section}, the section that it stands in"
+    at_ = error.paths.index(below)
+    others = [*error.paths[at_ + 1 :], *error.paths[:at_]]
+    return f"{below} refers to itself{', through ' if others else ''}{' and '.join(others)}"
 
 
 def _texts(value: Plain, path: str) -> Iterator[tuple[str, str]]:
@@ -186,8 +271,8 @@ def _texts(value: Plain, path: str) -> Iterator[tuple[str, str]]:
 def _sections(run: Effective) -> Iterator[Said]:
     for key in run.unknown_sections():
         try:
-            resolved(run.config, (key,))
-        except (BrokenError, DanglingError):
+            _resolver(run).at((key,))
+        except (RefusedError, DanglingError):
             # Told as such.
             continue
         except UnknownError:

@@ -227,6 +227,23 @@ def test_an_exception_of_the_values_accepts_what_is_said_of_the_chart(grpo: Run)
     assert "chart/boolean-key finds nothing here" in out
 
 
+def test_a_file_of_exceptions_alone_is_not_given_to_a_chart_that_refuses_it(grpo: Run) -> None:
+    write("app", secret=SECRET)
+    Path("values.yaml").write_text("replicas: 2\n")
+    Path("accepted.yaml").write_text("checks: {ignore: {chart/renders-differ: made anew on purpose}}\n")
+    words = ("app", "--fail-on", "warning")
+    assert found(grpo(*words, "-f", "values.yaml", "--format", "json")[1]) != []
+    assert grpo(*words, "-f", "values.yaml", "-f", "accepted.yaml")[:2] == (0, "")
+    assert grpo(*words, "-f", "accepted.yaml")[:2] == (0, "")
+    # With anything beside them the file is one of values, and Helm judges it.
+    Path("accepted.yaml").write_text("replicas: 2\nchecks: {ignore: {chart/renders-differ: made anew on purpose}}\n")
+    code, _, err = grpo("app", "-f", "accepted.yaml")
+    assert (code, "checks" in err) == (2, True)
+    # A chart may have a section of that name.
+    Path("accepted.yaml").write_text("checks: {enabled: true}\n")
+    assert grpo("app", "-f", "accepted.yaml")[0] == 2
+
+
 def test_json_that_is_no_yaml_is_read(grpo: Run) -> None:
     write("app", map=CLEAN, schema='{"properties": {"replicas": {"description": "\\/ \\ud83d\\ude00"}}}\n')
     assert found(grpo("app", "--format", "json")[1]) == [("chart/loose-schema", "app/values.schema.json", 0)]
