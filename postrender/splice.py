@@ -126,6 +126,9 @@ class _Editor:
             self._walk_map(spot, before, after, flow or spot.flow)
         elif isinstance(before, list) and isinstance(after, list) and before and len(after) >= len(before):
             self._walk_list(spot, before, after, flow or spot.flow)
+        elif before in ({}, []) and isinstance(after, type(before)) and "#" in self._text[spot.start : spot.end]:
+            # What is empty may hold comments all the same.
+            self._put(spot.start + 1, spot.start + 1, quoted.flow(after)[1:-1])
         else:
             self._replace(spot, after, flow)
 

@@ -67,6 +67,12 @@ CASES: dict[str, tuple[str, Any, str]] = {
     "between braces": ('{"a": {"b": 1}}', {"a": {"b": 1, "new": "x"}}, '{"a": {"new": "x", "b": 1}}'),
     "between brackets": ("a: [1, 2]\n", {"a": [0, 1, 2]}, "a: [0, 1, 2]\n"),
     "empty between braces": ('{"a": {}}', {"a": {"new": 1}}, '{"a": {"new": 1}}'),
+    "between braces around a comment": (
+        'a: {\n  # "b": 1\n  }\n',
+        {"a": {"new": 1}},
+        'a: {"new": 1\n  # "b": 1\n  }\n',
+    ),
+    "between brackets around a comment": ('{"a": [ # c\n]}', {"a": ["x"]}, '{"a": ["x" # c\n]}'),
     "a scalar": ("a: 'x' # c\nb: 1\n", {"a": "y", "b": 1}, 'a: "y" # c\nb: 1\n'),
     "a map that loses a key": (
         "a:\n  - name: x\n    from: y\n  - z\n",
