@@ -92,6 +92,24 @@ SHAPES: Mapping[str, Schema] = {
             {"properties": {"terminationGracePeriodSeconds": {"enum": [None]}}},
         ]
     },
+    # What ends before the others start is not asked whether it lives.
+    "starting": {
+        "type": ["array", "null"],
+        "items": {
+            "allOf": [
+                {"$ref": "#/$defs/core.v1.Container"},
+                {
+                    "if": {"required": ["restartPolicy"], "properties": {"restartPolicy": {"const": "Always"}}},
+                    "else": {
+                        "properties": {
+                            each: {"enum": [None]}
+                            for each in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+                        }
+                    },
+                },
+            ]
+        },
+    },
     # A claim of a StatefulSet is a volume of its pods too, whose name has no dots.
     "claims": {
         "type": ["array", "null"],
@@ -231,6 +249,17 @@ TOKEN: Schema = {
         }
     },
 }
+
+_VALUES: Schema = {"required": ["values"], "properties": {"values": {"type": "array", "minItems": 1}}}
+# What is there, or is not, has no value.
+_NO_VALUES = where("operator", {"enum": ["Exists", "DoesNotExist"]}, {"properties": {"values": {"maxItems": 0}}})
+AMONG = [where("operator", {"enum": ["In", "NotIn"]}, _VALUES), _NO_VALUES]
+ONE_VALUE = where(
+    "operator",
+    {"enum": ["Gt", "Lt"]},
+    {"required": ["values"], "properties": {"values": {"type": "array", "minItems": 1, "maxItems": 1}}},
+)
+WEIGHT: Schema = {"minimum": 1, "maximum": 100}
 
 TEMPLATE = "#/$defs/core.v1.PodTemplateSpec"
 # A policy for failed pods needs them to stay as they are.

@@ -18,6 +18,17 @@ TLS = {"tls.crt": "", "tls.key": ""}
 SIZE = f"{OF_POD}.volumes.0.emptyDir.sizeLimit"
 STORAGE = "spec.resources.requests.storage"
 PORT = {"name": "b", "port": 80}
+NODES = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+PODS = "affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+FIRST = {"name": "first", "image": "registry.example.com/image:1.0"}
+
+
+def nodes(operator: str, *values: str) -> dict[str, Any]:
+    """Return what nodes are wanted."""
+    chosen = {"key": "a", "operator": operator, **({"values": [*values]} if values else {})}
+    return {"nodeSelectorTerms": [{"matchExpressions": [chosen]}]}
+
+
 # Kind, place, what is written there: for the server to take.
 TAKEN: list[tuple[str, str, Any]] = [
     *(("Pod", SIZE, each) for each in ("-0", "-0Gi", " 1Gi ", "\u00a01Gi", "1e+9", "-.0", None)),
@@ -33,6 +44,10 @@ TAKEN: list[tuple[str, str, Any]] = [
     ("Pod", f"{C}.lifecycle", {"preStop": {"sleep": {"seconds": 5}}, "postStart": None}),
     ("Pod", f"{C}.resources.limits", {"hugepages-2Mi": "4Mi", "memory": "8Gi", "cpu": 4, "nvidia.com/gpu": 8}),
     ("Pod", "metadata.finalizers", ["kubernetes", "example.com/a"]),
+    *(("Pod", f"{OF_POD}.{NODES}", each) for each in (nodes("In", "a"), nodes("Exists"), nodes("Gt", "1"))),
+    ("Pod", f"{OF_POD}.{PODS}", [{"weight": 100, "podAffinityTerm": {"topologyKey": "kubernetes.io/hostname"}}]),
+    ("Pod", f"{OF_POD}.initContainers", [{**FIRST, "restartPolicy": "Always", "livenessProbe": EXEC}]),
+    ("Pod", f"{OF_POD}.initContainers", [{**FIRST, "livenessProbe": None}]),
     ("Deployment", f"{OF_TEMPLATE}.containers.0.image", " "),
     *(("Deployment", f"{OF_TEMPLATE}.serviceAccountName", each) for each in ("", "a.b", None)),
     ("Deployment", f"{OF_TEMPLATE}.runtimeClassName", None),
@@ -94,6 +109,18 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("Pod", f"{C}.lifecycle", {"preStop": {}}),
     ("Pod", f"{C}.lifecycle", {"preStop": {**EXEC, "sleep": {"seconds": 1}}}),
     ("Pod", "metadata.finalizers", ["a b/c"]),
+    *(
+        ("Pod", f"{OF_POD}.{NODES}", each)
+        for each in (
+            *(nodes("In"), nodes("Exists", "a"), nodes("Gt", "1", "2"), nodes("in", "a")),
+            {"nodeSelectorTerms": []},
+        )
+    ),
+    *(
+        ("Pod", f"{OF_POD}.{PODS}", [{"weight": weight, "podAffinityTerm": {"topologyKey": key}}])
+        for weight, key in ((0, "a"), (101, "a"), (1, ""), (1, "a b"))
+    ),
+    *(("Pod", f"{OF_POD}.initContainers", [{**FIRST, each: EXEC}]) for each in ("livenessProbe", "readinessProbe")),
     ("Deployment", f"{OF_TEMPLATE}.containers.0.image", None),
     ("Deployment", f"{OF_TEMPLATE}.activeDeadlineSeconds", 5),
     ("Deployment", "spec.strategy", {"type": "Recreate", "rollingUpdate": {}}),

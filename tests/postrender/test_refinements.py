@@ -11,7 +11,7 @@ from postrender import kinds
 
 NEWEST, OLDEST = (kinds.Kinds(each) for each in (kinds.VERSIONS[-1], kinds.VERSIONS[0]))
 EXEC: dict[str, Any] = {"exec": {"command": ["a"]}}
-POD = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
+POD: dict[str, Any] = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
 SERVED: dict[str, Any] = {
     "selector": {"matchLabels": {"a": "b"}},
     "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": POD["containers"]}},
@@ -56,6 +56,8 @@ def judged(kind: str, place: str = "", value: Any = None, **more: Any) -> list[s
         *(("v1/Pod", "volumes", [{"name": "a", "emptyDir": {"sizeLimit": each}}]) for each in ("-0", "-.0Gi", " 1Gi")),
         *(("v1/Pod", _PROBE, each) for each in (None, {**EXEC, "tcpSocket": None}, {"tcpSocket": {"port": "a"}})),
         ("v1/Pod", "containers.0.readinessProbe", {**EXEC, "successThreshold": 3}),
+        ("v1/Pod", "initContainers", [{**POD["containers"][0], "restartPolicy": "Always", "startupProbe": EXEC}]),
+        ("policy/v1/PodDisruptionBudget", "selector", {"matchExpressions": [{"key": "a", "operator": "Exists"}]}),
         ("apps/v1/Deployment", "strategy", {"rollingUpdate": {"maxSurge": "150%", "maxUnavailable": 0}}),
         ("apps/v1/Deployment", "strategy", {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": None}}),
         ("apps/v1/DaemonSet", "updateStrategy", {"rollingUpdate": {"maxSurge": "1%", "maxUnavailable": "00%"}}),
@@ -92,6 +94,18 @@ def test_what_the_server_takes_is_right(kind: str, place: str, value: Any) -> No
             _PROBE,
             {**EXEC, "tcpSocket": {"port": 1}},
             "containers[0].livenessProbe: fits 2 of the 4 allowed forms, expected one",
+        ),
+        (
+            "v1/Pod",
+            "initContainers",
+            [{**POD["containers"][0], "startupProbe": EXEC}],
+            "initContainers[0].startupProbe: expected nothing",
+        ),
+        (
+            "policy/v1/PodDisruptionBudget",
+            "selector",
+            {"matchExpressions": [{"key": "a", "operator": "In"}]},
+            "selector.matchExpressions[0]: 'values' is missing",
         ),
         ("v1/Pod", _PROBE, {"exec": {}}, "containers[0].livenessProbe.exec: 'command' is missing"),
         (
