@@ -23,11 +23,14 @@ TYPE_NAMES: Final[Mapping[type, str]] = {
 }
 LIMITS: Final[Mapping[str, str]] = {
     "minimum": "{} or more",
+    "exclusiveMinimum": "more than {}",
     "maximum": "{} or less",
     "minLength": "{} characters or more",
     "maxLength": "{} characters or fewer",
     "minItems": "{} entries or more",
     "maxItems": "{} entries or fewer",
+    "maxProperties": "{} keys or fewer",
+    "uniqueItems": "entries of which no two are alike",
 }
 _UNKNOWN: Final = "unknown field; correct its spelling or its place"
 # Of the values that there are, these stand for the default.
@@ -112,8 +115,10 @@ def _message(kind: str, value: Plain, instance: Plain, words: Mapping[str, str])
     if kind == "not":
         return f"expected a value, got {found}"
     if kind in _FORMS and isinstance(value, list):
-        forms = (_message(form[0].kind.name, form[0].kind.value, instance, words) for form in value if form)
-        return f"fits none of the allowed forms: {'; or '.join(forms)}"
+        forms = [_message(form[0].kind.name, form[0].kind.value, instance, words) for form in value if form]
+        if len(forms) < len(value):
+            return f"fits {len(value) - len(forms)} of the {len(value)} allowed forms, expected one"
+        return f"fits none of the allowed forms: {'; or '.join(dict.fromkeys(forms))}"
     return f"does not fit the schema ({kind})"
 
 

@@ -13,7 +13,8 @@ from importlib.resources import files
 from typing import Any
 
 from postrender.docs.files import ROOT, closure, lines_json, reference_name
-from postrender.docs.refinements import REFINEMENTS, SHAPES
+from postrender.docs.refinements import REFINEMENTS
+from postrender.docs.schemaparts import SHAPES
 from postrender.kinds import VERSIONS
 
 Schema = dict[str, Any]
@@ -23,12 +24,22 @@ PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery
 
 # The shape of metadata.name where it is not a DNS subdomain.
 NAMES: Mapping[str, str] = {
+    "apps/v1/StatefulSet": "label",
     "batch/v1/CronJob": "cronJobName",
     "batch/v1/Job": "jobName",
+    "certificates.k8s.io/v1/CertificateSigningRequest": "anyName",
+    "certificates.k8s.io/v1/ClusterTrustBundle": "bundleName",
+    "certificates.k8s.io/v1alpha1/ClusterTrustBundle": "bundleName",
+    "certificates.k8s.io/v1beta1/ClusterTrustBundle": "bundleName",
+    "coordination.k8s.io/v1alpha1/LeaseCandidate": "keyName",
+    "coordination.k8s.io/v1alpha2/LeaseCandidate": "keyName",
+    "coordination.k8s.io/v1beta1/LeaseCandidate": "keyName",
+    "v1/Event": "anyName",
     "v1/Namespace": "label",
     "v1/Service": "label1035",
     "networking.k8s.io/v1/IPAddress": "anyName",
     "networking.k8s.io/v1beta1/IPAddress": "anyName",
+    "policy/v1/PodDisruptionBudget": "pathSegment",
     "rbac.authorization.k8s.io/v1/ClusterRole": "pathSegment",
     "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "pathSegment",
     "rbac.authorization.k8s.io/v1/Role": "pathSegment",

@@ -28,6 +28,8 @@ def asked(manifests: Manifests) -> Iterator[Rule]:
         return not is_short or any(word in text for word in words for text in texts)
 
     yield from _of_any_object(named)
+    if manifests.of_kinds(("Service",)):
+        yield from _of_services()
     # A job's entrypoint is judged as what a container starts with is.
     if manifests.pods() or manifests.of_kinds(("RayJob", "RayCronJob")):
         yield from _of_pods(named)
@@ -37,7 +39,7 @@ def asked(manifests: Manifests) -> Iterator[Rule]:
 
 def rules() -> tuple[Rule, ...]:
     """Return all of them."""
-    return *_of_any_object(_always), *_of_pods(_always), *_of_ray(_always)
+    return *_of_any_object(_always), *_of_services(), *_of_pods(_always), *_of_ray(_always)
 
 
 def _always(*_words: str) -> bool:
@@ -58,6 +60,12 @@ def _of_any_object(named: Named) -> Iterator[Rule]:
 
         yield profile_of_a_region.RULE
     yield from _of_storage(named)
+
+
+def _of_services() -> Iterator[Rule]:
+    from postrender.rules.kubernetes import services
+
+    yield from services.RULES
 
 
 def _of_storage(named: Named) -> Iterator[Rule]:

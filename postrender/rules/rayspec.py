@@ -190,12 +190,13 @@ def version(text: Plain) -> tuple[int, ...] | None:
 
 def quantity(value: Plain) -> float | None:
     """Return a quantity of Kubernetes as a number, None for what is none."""
-    text = "" if isinstance(value, bool) else str(value)
+    text = "" if isinstance(value, bool) else str(value).strip(" ")
     number = text.rstrip("kKMGTPEim")
     unit = text[len(number) :]
     mantissa, e, exponent = number.lower().partition("e")
     is_number = set(mantissa) <= _NUMBER and mantissa.strip(".") and mantissa.count(".") <= 1
-    if not is_number or (e and not (exponent.isascii() and exponent.isdecimal())):
+    power = exponent[1:] if exponent.startswith(("+", "-")) else exponent
+    if not is_number or (e and not (power.isascii() and power.isdecimal())):
         return None
     if unit == "m":
         return float(number) / 1000

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Final
 
+    from postrender.plain import Plain
     from postrender.rules.podspec import Found
 
 _VALIDATION: Final = "kubernetes/pkg/apis/core/validation/validation.go at v1.36.3"
@@ -52,18 +53,40 @@ def _parted(pod: Judged, container: Container) -> Found:
                 yield path, f"container {container.name} has {name}: {amount} in {part}, which is no whole number"
 
 
+def _amount(value: Plain) -> float | None:
+    # What is null is there, and none.
+    return 0.0 if value is None else quantity(value)
+
+
 def _unlike(pod: Judged, container: Container) -> Found:
     limits, requests = _resources(container)
     for name, amount in requests.items():
         path = (*container.path, "resources", "requests", name)
-        most, least = quantity(limits.get(name)), quantity(amount)
-        if _is_device(name) and name not in limits:
+        is_whole = _is_device(name) or name.startswith(_PAGES)
+        most, least = _amount(limits.get(name, "")), _amount(amount)
+        if is_whole and name not in limits:
             yield path, f"container {container.name} requests {name}: {amount}, and limits do not have it"
         elif most is None or least is None:
             continue
         # A limit is rounded up to whole millicores: -(-x // 1) does that without loading `math` for it.
-        elif least > (-(-most * 1000 // 1) / 1000 if name == "cpu" else most) or (_is_device(name) and least < most):
-            yield path, f"container {container.name} requests {name}: {amount}, and its limit is {limits[name]}"
+        elif least > (-(-most * 1000 // 1) / 1000 if name == "cpu" else most) or (is_whole and least < most):
+            asked, limit = ("null" if each is None else each for each in (amount, limits[name]))
+            yield path, f"container {container.name} requests {name}: {asked}, and its limit is {limit}"
+
+
+def _pages(pod: Judged, container: Container) -> Found:
+    named = {name for part in _resources(container) for name in part}
+    pages = sorted(name for name in named if name.startswith(_PAGES))
+    if pages and not named & {"cpu", "memory"}:
+        path = (*container.path, "resources")
+        yield path, f"container {container.name} has {pages[0]}, and neither cpu nor memory"
+
+
+def _blank(pod: Judged, container: Container) -> Found:
+    image = container.spec.get("image")
+    # In a template, a blank alone is what some platforms put an image in the place of.
+    if isinstance(image, str) and image != image.strip() and (image.strip() or pod.item.object.get("kind") == "Pod"):
+        yield (*container.path, "image"), f"the image of container {container.name} has blanks around it"
 
 
 def _sources(pod: Judged) -> Found:
@@ -124,11 +147,29 @@ RULES = (
     Rule(
         "pods/requests-above-limits",
         severity=ERROR,
-        title="a container requests more than its limit, or other devices than its limit",
+        title="a container requests more than its limit, or other devices or huge pages than its limit",
         why=_REFUSED,
-        fix="write the same number of devices in limits and requests, or in limits alone",
+        fix="write the same devices and huge pages in limits and requests, or in limits alone",
         source=_VALIDATION,
         check=each_container(_unlike),
+    ),
+    Rule(
+        "pods/pages-alone",
+        severity=ERROR,
+        title="a container has huge pages, and neither cpu nor memory",
+        why=_REFUSED,
+        fix="write its memory beside the huge pages",
+        source=_VALIDATION,
+        check=each_container(_pages),
+    ),
+    Rule(
+        "pods/blanks-around-image",
+        severity=ERROR,
+        title="an image has blanks around it",
+        why="the API server refuses the pod; of a workload or a Ray cluster, its pods when they are made",
+        fix="write it without them",
+        source=_VALIDATION,
+        check=each_container(_blank),
     ),
     Rule(
         "pods/two-sources",
