@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import base64
+import copy
 import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from postrender import schema, stackvalues
+from postrender import pods, schema, stackvalues
 from postrender.check import check
 from postrender.decisions import KEEP
 from postrender.documents import read
 from postrender.finding import ERROR, Finding
+from postrender.judge import judge
 from postrender.rewrite import Rewriter
-from postrender.rules import Rule, charts, every, gate, job
+from postrender.rules import Item, Manifests, Rule, charts, every, gate, job
 from postrender.rules.objects import rules
 from postrender.rules.stream import placeholder
 from postrender.wire import Options
 from postrender.wiring import Wiring
 from tests.conftest import KINDS, ROOT
 from tests.postrender.test_tokens import EXAMPLES
+from tests.rules.test_samples import places
 
 HERE = Path(__file__).parent
 BY_ID = {rule.id: rule for rule in rules()}
@@ -103,6 +107,26 @@ def test_a_rule_finds_the_same_in_a_long_stream(file: Path, tmp_path: Path) -> N
     lines = [number for number, line in enumerate(text.splitlines(), 1) if MARK.search(line)]
     assert [each.at.line for each in found if each.rule == rule_of(file) and each.at.file == str(file)] == lines
     assert [each.what for each in found if each.at.file == "long.yaml" and each.severity == ERROR] == []
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if not re.search(r"-[2-9]", file.name)], ids=str)
+def test_a_rule_does_not_break_down_over_what_is_odd(file: Path, tmp_path: Path) -> None:
+    """Whatever one place holds: what the API server would refuse must not hide what else is wrong."""
+    text, rule = text_of(file), BY_ID[rule_of(file)]
+    wiring = wiring_of(text, tmp_path)
+    objects = [document.plain for document in read({str(file): text.encode()})]
+    for number, whole in enumerate(objects):
+        for *above, last in places(whole):
+            for odd in ([], {}, "x", 1.5, [["a"]], {"a": []}):
+                changed = copy.deepcopy(whole)
+                inner: Any = changed
+                for part in above:
+                    inner = inner[part]
+                inner[last] = odd
+                given = [*objects[:number], changed, *objects[number + 1 :]]
+                items = [Item(at, (), each, pods.pods(each)) for at, each in enumerate(given)]
+                found = judge(Manifests(items, [""] * len(given), wiring), [rule])
+                assert not [hit.what for _, hit in found if "broke down" in hit.what], (above, last, odd)
 
 
 @pytest.mark.parametrize("file", [file for file in BAD if file.parent.as_posix() in IN_GATE], ids=str)

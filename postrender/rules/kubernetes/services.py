@@ -40,8 +40,11 @@ def _twice(ports: list[dict[str, Any]]) -> Iterator[tuple[int, str, str]]:
         opened = port.get("port"), f"two ports are {protocol} {port.get('port')}"
         outside = port.get("nodePort"), f"two ports have nodePort {port.get('nodePort')} for {protocol}"
         for key, (value, what) in {"name": named, "port": opened, "nodePort": outside}.items():
+            # What is neither text nor number is told by the schema.
+            if not value or not isinstance(value, str | int) or not isinstance(protocol, str):
+                continue
             found = (key, value, "" if key == "name" else protocol)
-            if value and found in seen:
+            if found in seen:
                 yield number, key, what
             seen.add(found)
 
