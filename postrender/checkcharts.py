@@ -7,20 +7,24 @@ import sys
 from postrender import chartcheck, helm, kinds
 from postrender.check import checked
 from postrender.documents import read
+from postrender.errors import InputError
 from postrender.yamlio import load_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
 
     from postrender.documents import Document
     from postrender.finding import Finding
     from postrender.kinds import Kinds
     from postrender.options import Options
     from postrender.wiring import Wiring
+    from postrender.yamlio import Node
 
     Take = Callable[[Kinds, Sequence[Document]], None]
+
+# As schemas/values has it.
+_SHORTEST = 3
 
 
 def judge_charts(
@@ -53,10 +57,25 @@ def judge_charts(
 
 
 def _of_helm(files: Sequence[str]) -> list[str]:
-    """Return the files that Helm is given. One with exceptions alone is ours, and a strict schema would refuse it."""
-    return [file for file in files if not _has_exceptions_alone(load_values(file).plain())]
+    """Return the files that Helm is given. One with exceptions alone is ours, and a strict schema would refuse it.
+
+    Raises InputError for exceptions that are none: no schema judges them then.
+    """
+    return [file for file in files if not _has_exceptions_alone(load_values(file))]
 
 
-def _has_exceptions_alone(tree: Mapping[str, Any]) -> bool:
-    checks = tree.get("checks")
-    return len(tree) == 1 and isinstance(checks, dict) and checks.keys() == {"ignore"}
+def _has_exceptions_alone(root: Node) -> bool:
+    checks = _map(root).get("checks") if len(_map(root)) == 1 else None
+    ignore = _map(checks).get("ignore") if checks and len(_map(checks)) == 1 else None
+    if ignore is None:
+        return False
+    for node in (ignore, *_map(ignore).values()):
+        is_reason = node is not ignore and isinstance(node.value, str) and len(node.value) >= _SHORTEST
+        if not is_reason and not (node is ignore and isinstance(node.value, dict)):
+            fix = "write the id of a rule and a reason: pods/moving-tag: our registry keeps this tag as it is"
+            raise InputError("checks.ignore: expected a reason in words for each rule", at=node.at, fix=fix)
+    return True
+
+
+def _map(node: Node) -> Mapping[str, Node]:
+    return node.value if isinstance(node.value, dict) else {}

@@ -230,10 +230,10 @@ class Resolver:
         values = [*self._each(pieces, place)]
         if any(isinstance(value, (dict, list)) for value in values):
             raise UnknownError(".".join(place))
-        text = "".join(map(str, values))
-        if len(text) > _MAX_LENGTH:
+        texts = [*map(str, values)]
+        if sum(map(len, texts)) > _MAX_LENGTH:
             raise UnknownError(".".join(place))
-        return text, None
+        return "".join(texts), None
 
     def _each(self, pieces: list[Piece], place: Path) -> Iterator[Plain]:
         """Yield the values of pieces. All are looked at before one that is not known is told of."""

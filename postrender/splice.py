@@ -126,8 +126,7 @@ class _Editor:
             self._walk_map(spot, before, after, flow or spot.flow)
         elif isinstance(before, list) and isinstance(after, list) and before and len(after) >= len(before):
             self._walk_list(spot, before, after, flow or spot.flow)
-        elif before in ({}, []) and isinstance(after, type(before)) and "#" in self._text[spot.start : spot.end]:
-            # What is empty may hold comments all the same.
+        elif isinstance(after, type(before)) and _holds_comments_alone(self._text[spot.start : spot.end]):
             self._put(spot.start + 1, spot.start + 1, quoted.flow(after)[1:-1])
         else:
             self._replace(spot, after, flow)
@@ -220,6 +219,14 @@ def _lines(new: dict[str, Any] | list[Plain]) -> list[str]:
     if key not in _written:
         _written[key] = quoted.block(new) if isinstance(new, dict) else quoted.items(new)
     return _written[key]
+
+
+def _holds_comments_alone(text: str) -> bool:
+    """Say whether a value is braces or brackets around comments, which stay when it is filled."""
+    # A comment needs a blank in front of it, for what is put there too.
+    if text[:1] not in ("{", "[") or text[1:2] not in (" ", "\t", "\n", "\r") or "#" not in text:
+        return False
+    return all(line[:1] in ("", "#") for line in map(str.strip, text[1:-1].split("\n")))
 
 
 def _open(spot: Spot, kind: str) -> None:

@@ -75,8 +75,16 @@ def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], ob
             os.kill(helper, signal.SIGKILL)
         os.close(queue)
         os.close(results)
-        os.waitpid(helper, 0)
+        _await(helper)
     return found
+
+
+def _await(helper: int) -> None:
+    """Take the second process away when it has ended; where the caller ignores children's ends, the system does."""
+    try:
+        os.waitpid(helper, 0)
+    except ChildProcessError:
+        return
 
 
 def _told(work: Work, job: int, jobs: int, progress: Progress) -> Any:  # noqa: ANN401 (what the work returns)

@@ -15,13 +15,15 @@ _UNITS: Final = {
 }
 _PART: Final = Pattern(f"{_NUMBER}({'|'.join(_UNITS)})")
 _WHOLE: Final = Pattern(f"[-+]?(?:0|(?:{_NUMBER}(?:{'|'.join(_UNITS)}))+)\\Z")
+# Python does not read numbers of any length.
+_LONGEST: Final = 1000
 # What Go counts with.
 _MOST: Final = 2**63 - 1
 
 
 def nanoseconds(text: str) -> int | None:
     """Return a duration in nanoseconds, None for what Go's time.ParseDuration does not take."""
-    if not _WHOLE.match(text):
+    if len(text) > _LONGEST or not _WHOLE.match(text):
         return None
     parts = [(match[1].partition("."), _UNITS[match[2]]) for match in _PART.finditer(text)]
     length = sum(int(whole or 0) * unit + int(float(f"0.{rest or 0}") * unit) for (whole, _, rest), unit in parts)
@@ -33,5 +35,5 @@ def nanoseconds(text: str) -> int | None:
 def number(text: str) -> int | None:
     """Return a whole number, None for what Go's strconv.Atoi does not take."""
     digits = text[1:] if text[:1] in ("-", "+") else text
-    found = int(text) if digits.isascii() and digits.isdecimal() else None
+    found = int(text) if len(text) <= _LONGEST and digits.isascii() and digits.isdecimal() else None
     return found if found is not None and -_MOST - 1 <= found <= _MOST else None

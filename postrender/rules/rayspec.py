@@ -188,6 +188,10 @@ def version(text: Plain) -> tuple[int, ...] | None:
     return tuple(map(int, found[1].split("."))) if found else None
 
 
+# Longer numbers are not worth to be exact.
+_LONGEST: Final = 40
+
+
 def quantity(value: Plain) -> float | None:
     """Return a quantity of Kubernetes as a number, None for what is none."""
     text = "" if isinstance(value, bool) else str(value).strip(" ")
@@ -198,12 +202,17 @@ def quantity(value: Plain) -> float | None:
     power = exponent[1:] if exponent.startswith(("+", "-")) else exponent
     if not is_number or (e and not (power.isascii() and power.isdecimal())):
         return None
-    if unit == "m":
-        return float(number) / 1000
-    if unit not in ("", "Ki") and (unit[0] not in _UNITS or unit[1:] not in ("", "i")):
+    if unit not in ("", "m", "Ki") and (unit[0] not in _UNITS or unit[1:] not in ("", "i")):
         return None
     base = 1024 if unit.endswith("i") else 1000
-    return float(number) * float(base ** _UNITS.index(unit[:1].replace("K", "k") or " "))
+    factor = 1 if unit == "m" else base ** _UNITS.index(unit[:1].replace("K", "k") or " ")
+    if len(text) > _LONGEST or (e and int(power) > _LONGEST):
+        return float(number) * factor
+    # Whole numbers first: 4.1 as a float is less than 4.1, and 4.1G is 4100M.
+    whole, _, part = mantissa.partition(".")
+    shift = (int(exponent) if e else 0) - len(part) - (3 if unit == "m" else 0)
+    found = int(whole + part) * factor
+    return float(found * 10**shift) if shift >= 0 else found / 10**-shift
 
 
 def items(manifests: Manifests, *kinds: str) -> Iterator[Item]:

@@ -394,3 +394,15 @@ def test_definitions_of_a_chart_judge_its_objects(grpo: Run) -> None:
                 archive.add("app")
         code, out, _ = grpo(name, "--select", "kubernetes", "--format", "json")
         assert (code, found(out)) == (1, [("kubernetes/value-refused", f"{name}/templates/thing.yaml", 4)])
+
+
+@pytest.mark.parametrize(
+    "ignore", ["[chart/renders-differ]", "{chart/renders-differ: no}", "{chart/renders-differ: 12}", "text"]
+)
+def test_exceptions_that_are_none_are_refused_where_no_schema_judges_them(grpo: Run, ignore: str) -> None:
+    write("app", schema="{}\n")
+    Path("accepted.yaml").write_text(f"checks: {{ignore: {ignore}}}\n")
+    code, out, err = grpo("app", "-f", "accepted.yaml")
+    assert (code, "accepted.yaml:1:" in err, "expected a reason in words for each rule" in err) == (2, True, True), (
+        out + err
+    )

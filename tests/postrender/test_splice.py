@@ -73,6 +73,8 @@ CASES: dict[str, tuple[str, Any, str]] = {
         'a: {"new": 1\n  # "b": 1\n  }\n',
     ),
     "between brackets around a comment": ('{"a": [ # c\n]}', {"a": ["x"]}, '{"a": ["x" # c\n]}'),
+    "between anchored braces": ("a: &x { # c\n  }\n", {"a": {"new": 1}}, 'a: {"new": 1}\n'),
+    "between braces that touch a sign": ("a: {# c\n  }\n", {"a": {"new": 1}}, 'a: {"new": 1}\n'),
     "a scalar": ("a: 'x' # c\nb: 1\n", {"a": "y", "b": 1}, 'a: "y" # c\nb: 1\n'),
     "a map that loses a key": (
         "a:\n  - name: x\n    from: y\n  - z\n",

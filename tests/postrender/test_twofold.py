@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,19 @@ def test_an_error_is_raised_and_nothing_is_left_behind(monkeypatch: pytest.Monke
     assert not before or len(os.listdir("/proc/self/fd")) == before
     with pytest.raises(ChildProcessError):
         os.waitpid(started[0], os.WNOHANG)
+
+
+@needs_two
+def test_a_caller_that_ignores_the_ends_of_children_changes_nothing() -> None:
+    code = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); from tests.postrender.test_twofold import run"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(run(lambda job: job) == [*range(40)])"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def samples() -> list[bytes]:

@@ -63,7 +63,7 @@ RULES = (
         severity=ERROR,
         title="the ports of a Service do not go together, or there are none",
         why="the API server refuses the object, after others of the same release are installed",
-        fix="give each port a name and a number of its own, and write nodePort for NodePort and LoadBalancer alone",
+        fix="write ports, each with its own name and number; nodePort is for NodePort and LoadBalancer, None is not",
         source="kubernetes/pkg/apis/core/validation/validation.go at v1.36.3",
         check=_ports,
     ),

@@ -106,8 +106,10 @@ def _wrong(text: str) -> str:
 
     try:
         roots = yamlio.parse(text.encode("utf-8"), "serveConfigV2")
-    except (InputError, UnicodeEncodeError):
-        return "serveConfigV2 is no YAML"
+    except UnicodeEncodeError:
+        return "serveConfigV2 is no text"
+    except InputError as error:
+        return f"serveConfigV2 cannot be read: {error.message}"
     config = roots[0].plain() if roots else None
     if not isinstance(config, dict | None):
         return "serveConfigV2 is no map"
