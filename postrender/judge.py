@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from postrender.errors import GrpoError
-from postrender.interpolation import UnknownError
 from postrender.rules import Hit, Manifests, Rule
 
 TYPE_CHECKING = False
@@ -42,6 +41,8 @@ def judge_run(run: Effective, rules: Iterable[ValuesRule]) -> list[tuple[ValuesR
 
 
 def _said(rule: ValuesRule, run: Effective) -> list[Said]:
+    # The post-renderer judges manifests alone, and has no time for more.
+    from postrender.interpolation import UnknownError
     from postrender.rules.values import Said
 
     try:

@@ -265,6 +265,7 @@ def test_it_loads_nothing_large_while_all_is_well(tmp_path: Path) -> None:
     loaded = {*done.stderr.split()}
     assert "postrender.rules.gate" in loaded
     assert not {"yaml", "re", "json", "argparse", "jsonschema_rs", "typing", "subprocess", "hashlib"} & loaded
+    assert not {"postrender.interpolation", "postrender.grammar"} & loaded
 
 
 @pytest.fixture
