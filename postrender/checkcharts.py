@@ -69,11 +69,11 @@ def _has_exceptions_alone(root: Node) -> bool:
     ignore = _map(checks).get("ignore") if checks and len(_map(checks)) == 1 else None
     if ignore is None:
         return False
-    for node in (ignore, *_map(ignore).values()):
-        is_reason = node is not ignore and isinstance(node.value, str) and len(node.value) >= _SHORTEST
-        if not is_reason and not (node is ignore and isinstance(node.value, dict)):
+    reasons = [*_map(ignore).values()] if isinstance(ignore.value, dict) else [ignore]
+    for reason in reasons:
+        if not isinstance(reason.value, str) or len(reason.value) < _SHORTEST or reason is ignore:
             fix = "write the id of a rule and a reason: pods/moving-tag: our registry keeps this tag as it is"
-            raise InputError("checks.ignore: expected a reason in words for each rule", at=node.at, fix=fix)
+            raise InputError("checks.ignore: expected a reason in words for each rule", at=reason.at, fix=fix)
     return True
 
 
