@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 _STDIN = "-"
 _NAMED_STDIN = "<stdin>"
-# So many bytes are read in one go.
-_PART = 16 * 1024
 # So many are taken from a file at once.
 _STEP = 4 * 1024 * 1024
 # A value stands so many lines below its name at most.
@@ -108,7 +106,7 @@ def read(texts: Stream, before: Callable[[], object] | None = None) -> list[Docu
     """
     pieces = {file: [*stream.split(data)] for file, data in texts.items()}
     size = sum(map(len, texts.values()))
-    parts = _parts([piece for each in pieces.values() for piece in each], max(_PART, 2 * size // twofold.MOST))
+    parts = stream.parts([piece for each in pieces.values() for piece in each], size, twofold.MOST)
     # The longest first, so that nobody waits for it at the end.
     order = sorted(range(len(parts)), key=lambda number: parts[number][0].start - parts[number][-1].end)
 
@@ -119,19 +117,6 @@ def read(texts: Stream, before: Callable[[], object] | None = None) -> list[Docu
     read_parts = dict(zip(order, done, strict=True))
     trees = iter([tree for number in range(len(parts)) for tree in read_parts[number]])
     return [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]
-
-
-def _parts(pieces: Sequence[stream.Document], size: int) -> list[list[stream.Document]]:
-    """Put together what is read in one go: documents until they have a size."""
-    parts: list[list[stream.Document]] = []
-    room = 0
-    for piece in pieces:
-        if room <= 0:
-            parts.append([])
-            room = size
-        parts[-1].append(piece)
-        room -= piece.end - piece.start
-    return parts
 
 
 def _plain(piece: stream.Document) -> dict[str, Any] | None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from postrender import blocks, pods, quoted, splice, stream, tokens, wire, yamlfast
+from postrender import blocks, pods, quoted, stream
+from postrender.dealing import Dealing, Dealt, parse
 from postrender.decisions import FAIL
 from postrender.errors import InputError
 from postrender.location import Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from postrender.plain import Plain
     from postrender.rules import Hit, Item
-    from postrender.spots import Spot
     from postrender.stream import Document
     from postrender.wire import Options, Wired
     from postrender.wiring import Wiring
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 # One of these is in the text of every target, or a kind that an option names; the second one begins the kinds of Ray.
 _WORDS = (pods.GPU.encode(), b"Ray")
-# Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does, a list may hold one.
-_ENCODED = "binaryData"
-_WHOLE = ("Secret", *pods.HOLDERS)
 _DOMAIN = "ComputeDomain"
+# To deal with so many bytes of targets is worth a second process; other documents take so many times less.
+_LARGE = 64 * 1024
+_EASIER = 8
 
 
 class Refusal:
@@ -58,23 +58,32 @@ class Rewriter:
         self._wiring = wiring
         self._options = options
         self._gate = gate
-        self._words = stream.Words(data, (*_WORDS, *(kind.encode() for kind in options.templates)))
+        self._dealing = Dealing(wiring, options, gate=gate)
         self._documents: list[Document] = []
-        self._texts: list[str] = []
+        self._suspects: list[int] | None = None
         self._items: list[Item] = []
         self._edits: list[tuple[int, int, bytes]] = []
         self._result = Result()
 
     def run(self) -> Result:
         """Return the wired stream; raise InputError where it is no stream of manifests."""
+        words = stream.Words(self._data, (*_WORDS, *(kind.encode() for kind in self._options.templates)))
+        documents, targets = [], set()
         for document in stream.split(self._data):
-            if self._gate:
-                self._documents.append(document)
-                self._texts.append(document.text())
-            if self._is_candidate(document):
-                self._wire(document)
-            elif self._gate:
-                self._read(document)
+            # Bytes are searched, as most documents need not be read.
+            if words.are_in(document.start, document.end):
+                targets.add(document.number)
+            elif not self._gate:
+                continue
+            documents.append(document)
+        self._documents = documents
+        for number, (document, dealt) in enumerate(zip(documents, self._deal(targets), strict=True)):
+            # A List gets what none in front of it has got: it must wait for its turn.
+            known = dealt or self._dealing.deal(
+                document, candidate=document.number in targets, holder=self._put_into_holder
+            )
+            if known:
+                self._take(number, document, known)
         self._add_objects()
         self._refuse_missing_selection()
         self._refuse_conflicts()
@@ -83,93 +92,61 @@ class Rewriter:
         self._result.parts = list(self._parts())
         return self._result
 
-    def _is_candidate(self, document: Document) -> bool:
-        """Say whether a document may hold a target; bytes are searched, as most documents need not be read."""
-        if not self._words.are_in(document.start, document.end):
-            return False
-        kind = _kind(document)
-        return kind is None or pods.is_known(kind) or kind in self._options.templates
+    def _deal(self, targets: set[int]) -> Sequence[Dealt | None]:
+        """Deal with the documents, of which some may be targets; None for one whose turn has to come."""
 
-    def _wire(self, document: Document) -> None:
-        text = self._texts[-1] if self._gate else document.text()
-        plain = blocks.is_plain(text) and _has_plain_gpus(text)
-        before, after, done = self._wired(document, text, plain=plain)
-        if plain and any(each.conflicts for each in done):
-            # What differs may be one value in two spellings: `readOnly: yes`.
-            plain = False
-            before, after, done = self._wired(document, text, plain=False)
-        self._note(document, before, done)
-        changed = any(each.changed for each in done)
-        if any(each.path for each in done):
-            changed |= self._put_into_holder(document, after, done)
-        if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
-            new = self._spliced(document, text, before, after, plain=plain)
-            self._edits.append((document.start, document.end, new.encode("utf-8")))
-        self._result.wired += [(document, each) for each in done]
-
-    def _wired(self, document: Document, text: str, *, plain: bool) -> tuple[Plain, Plain, list[Wired]]:
-        before = _parse(document, text, plain=plain)
-        try:
-            return before, *wire.wire(before, self._wiring, self._options)
-        except InputError as error:
-            raise document.moved(error) from error
-
-    def _spliced(self, document: Document, text: str, before: Plain, after: Plain, *, plain: bool) -> str:
-        def scan(text: str) -> Spot:
-            from postrender import composed
-
-            if plain:
-                # The fast reader takes a key that stands twice, and what is behind the end of a root.
-                document.parse(text, plain=False)
-            return composed.scan(text, document.name)
-
-        def parse(text: str) -> Plain:
-            return _parse(document, text, plain=plain)
-
-        try:
-            return splice.edited(text, before, after, parse, scan, plain=plain)
-        except InputError as error:
-            raise document.moved(error) from error
-
-    def _read(self, document: Document) -> None:
-        """Read a document that is no target: only which object it is, where that suffices to judge it.
-
-        The last one is read in full, as a stream that was cut off ends in it; so are objects whose data hide text.
-        """
-        from postrender import heads
-
-        text = self._texts[-1]
-        whole = document.end == len(self._data) or tokens.may_be_hidden(text)
-        value = None if whole else heads.read(text)
-        if value is None or value["kind"] in _WHOLE or (value["kind"] == "ConfigMap" and _ENCODED in text):
+        def deal(document: Document) -> Dealt | None:
             try:
-                value = yamlfast.parse(text)
-            except ValueError:
-                value = document.parse(text, plain=False)
-        self._note(document, value, [])
+                return self._dealing.deal(document, candidate=document.number in targets, holder=None)
+            except InputError:
+                # Of several that are wrong the first one is told.
+                return None
 
-    def _note(self, document: Document, value: Plain, done: list[Wired]) -> None:
-        """Keep what the gate judges: every object by its identity, and the pods of those that were wired."""
-        if value is None or not self._gate:
-            return
-        if not isinstance(value, dict):
-            found = "a list" if isinstance(value, list) else "a single value"
-            raise InputError(f"expected a Kubernetes object, found {found}", at=Location(document.name, document.line))
-        from postrender.rules import Item
+        size = sum(each.end - each.start for each in self._documents)
+        of_targets = sum(each.end - each.start for each in self._documents if each.number in targets)
+        if of_targets + (size - of_targets) // _EASIER < _LARGE:
+            return [deal(each) for each in self._documents]
+        return self._deal_by_two(deal, size)
 
-        judged = {each.path: each for each in done if each.pods or each.variables or each.elsewhere}
-        for path, item in pods.objects(value):
-            each = judged.get(path)
-            number = len(self._documents) - 1
-            self._items.append(Item(number, path, each.item if each else item, each.found if each else ()))
+    def _deal_by_two(self, deal: Callable[[Document], Dealt | None], size: int) -> Sequence[Dealt | None]:
+        """Deal with the documents in two processes, and search for secrets beside it; `size` is in bytes."""
+        from postrender import twofold
+        from postrender.progress import Progress
 
-    def _put_into_holder(self, document: Document, after: dict[str, Any], done: list[Wired]) -> bool:
+        parts = stream.parts(self._documents, size, twofold.MOST - 1)
+
+        def deal_part(number: int) -> list[Any]:
+            if number < self._gate:
+                return self._suspicious()
+            return [dealt and dealt.packed() for dealt in map(deal, parts[number - self._gate])]
+
+        done = twofold.run(deal_part, len(parts) + self._gate, Progress("parts of the stream"), alone=False)
+        if self._gate:
+            self._suspects = done.pop(0)
+        return [each and Dealt.unpacked(each, self._options) for part in done for each in part]
+
+    def _suspicious(self) -> list[int]:
+        from postrender.rules.secrets import literal_token
+
+        return literal_token.suspicious([each.text() for each in self._documents])
+
+    def _take(self, number: int, document: Document, dealt: Dealt) -> None:
+        if dealt.new is not None:
+            self._edits.append((document.start, document.end, dealt.new))
+        self._result.wired += [(document, each) for each in dealt.wired]
+        if dealt.objects:
+            from postrender.rules import Item
+
+            found = [each.found for each in dealt.wired]
+            for path, at, item in dealt.objects:
+                self._items.append(Item(number, path, item, found[at] if at >= 0 else ()))
+
+    def _put_into_holder(self, document: Document, after: dict[str, Any], beside: list[dict[str, Any]]) -> bool:
         """Put new objects into a List: a function of kustomize answers with one document."""
         new = []
-        for wired in done:
-            for each in self._lacking(wired.beside):
-                self._result.added.append((document, each))
-                new.append(each)
+        for each in self._lacking(beside):
+            self._result.added.append((document, each))
+            new.append(each)
         after["items"] = [*new, *after["items"]]
         return bool(new)
 
@@ -214,7 +191,7 @@ class Rewriter:
         for document in stream.split(self._data):
             if self._data.find(kind.encode(), document.start, document.end) >= 0:
                 text = document.text()
-                value = _parse(document, text, plain=blocks.is_plain(text))
+                value = parse(document, text, plain=blocks.is_plain(text))
                 yield from (item for _, item in pods.objects(value) if item.get("kind") == kind)
 
     def _refuse_missing_selection(self) -> None:
@@ -243,7 +220,8 @@ class Rewriter:
         from postrender.rules import Manifests
         from postrender.rules.gate import RULES
 
-        for rule, hit in judge(Manifests(self._items, self._texts, self._wiring), RULES):
+        texts = [each.text() for each in self._documents]
+        for rule, hit in judge(Manifests(self._items, texts, self._wiring, suspects=self._suspects), RULES):
             from postrender import places
 
             document = self._documents[hit.document]
@@ -265,39 +243,6 @@ class Rewriter:
             yield new
             at = max(at, end)
         yield view[at:]
-
-
-def _parse(document: Document, text: str, *, plain: bool) -> Plain:
-    try:
-        return document.parse(text, plain=plain)
-    except ValueError:
-        return document.parse(text, plain=False)
-
-
-def _has_plain_gpus(text: str) -> bool:
-    """Say whether every number of GPUs is written so that all readers see the same one: not 010, 8.0 or 0b1000."""
-    for part in text.split(pods.GPU)[1:]:
-        name, colon, value = part.partition("\n")[0].partition(":")
-        number = value.partition(" #")[0].strip(" \"'\r,}")
-        if colon and not name.strip(" \"'") and not (number.isdecimal() and (number[0] != "0" or number == "0")):
-            return False
-    return True
-
-
-def _kind(document: Document) -> str | None:
-    """Return a document's kind where it is written plainly at the left margin, or None."""
-    data = document.data
-    at = data.find(b"\nkind:", document.start, document.end)
-    if at < 0:
-        if not data.startswith(b"kind:", document.start):
-            return None
-        at = document.start - 1
-    if any(data.find(word, at + 1, document.end) >= 0 for word in (b"\nkind:", b'\n"kind"', b"\n'kind'")):
-        # Two documents without a mark between them: Kubernetes would take the last one's.
-        return None
-    end = data.find(b"\n", at + 1, document.end)
-    value = data[at + 6 : end if end >= 0 else document.end].partition(b" #")[0].strip()
-    return value.decode() if value.isalnum() and value.isascii() else None
 
 
 def _name(item: dict[str, Any]) -> tuple[str, str, str]:

@@ -7,13 +7,15 @@ from postrender.location import Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
     from postrender.plain import Plain
 
 # Helm stores a release in an object of 1 MiB at most: whatever is larger by far is no stream of manifests.
 MAX_BYTES: Final = 128 * 1024 * 1024
+# So many bytes are read in one go.
+_PART = 16 * 1024
 _SOURCE = b"# Source: "
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MARK = b"---"
@@ -134,3 +136,20 @@ def _next(data: bytes, start: int) -> int:
     while at >= 0 and data[at + 4 : at + 5] not in _AFTER_MARK:
         at = data.find(b"\n---", at + 4)
     return at + 1 if at >= 0 else len(data)
+
+
+def parts(documents: Sequence[Document], size: int, most: int) -> list[list[Document]]:
+    """Put together what is read in one go, documents until they have a size; `size` is that of all of them.
+
+    There are `most` parts at most.
+    """
+    found: list[list[Document]] = []
+    limit = max(_PART, 2 * size // most)
+    room = 0
+    for document in documents:
+        if room <= 0:
+            found.append([])
+            room = limit
+        found[-1].append(document)
+        room -= document.end - document.start
+    return found

@@ -24,6 +24,8 @@ MOST: Final = 250
 # Bytes in front of a result that say how long it is, and how many bytes of results may wait.
 _SIZE: Final = 8
 _ROOM: Final = 1024 * 1024
+# Second processes that are about to end.
+_helpers: list[int] = []
 # A second process is worth its start for a stream of so many bytes.
 LARGE: Final = 256 * 1024
 
@@ -52,6 +54,7 @@ def _can_help() -> bool:
 
 def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], object] | None) -> dict[int, Any] | None:
     """Return what was found by job; None where the system has no room for a second process."""
+    _take_away()
     try:
         queue, results, helper = _start(work, jobs)
     except OSError:
@@ -75,16 +78,22 @@ def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], ob
             os.kill(helper, signal.SIGKILL)
         os.close(queue)
         os.close(results)
-        _await(helper)
+        _helpers.append(helper)
+        if not done:
+            _take_away()
     return found
 
 
-def _await(helper: int) -> None:
-    """Take the second process away when it has ended; where the caller ignores children's ends, the system does."""
-    try:
-        os.waitpid(helper, 0)
-    except ChildProcessError:
-        return
+def _take_away() -> None:
+    """Take second processes away that have nothing more to do; where the caller ignores their ends, the system does.
+
+    To wait for the last one takes as long as to read a small stream, and it ends by itself.
+    """
+    while _helpers:
+        try:
+            os.waitpid(_helpers.pop(), 0)
+        except ChildProcessError:
+            continue
 
 
 def _told(work: Work, job: int, jobs: int, progress: Progress) -> Any:  # noqa: ANN401 (what the work returns)

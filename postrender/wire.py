@@ -22,6 +22,7 @@ SKIP: Final = "skip"
 # In a list of what was skipped: every pod of the object, as somebody asked for.
 ALL: Final = "all"
 _LABEL_OF_OWNER = "grpo-charts/owner"
+_PACKED = ("path", "item", "elsewhere", "pods", "variables", "skipped", "conflicts", "beside", "changed")
 # Labels that would make a queue of Kueue admit an object that has no pods.
 _KUEUE = "kueue.x-k8s.io/"
 _HOOK = "helm.sh/"
@@ -69,6 +70,19 @@ class Wired:
         self.conflicts: list[dict[str, Any]] = []
         self.beside: list[dict[str, Any]] = []
         self.changed = False
+
+    def packed(self) -> tuple[Any, ...]:
+        """Return all of it but what is found again as plain data, for another process."""
+        return tuple(getattr(self, name) for name in _PACKED)
+
+    @staticmethod
+    def unpacked(packed: tuple[Any, ...], options: Options) -> Wired:
+        """Return what was packed."""
+        path, item, *_ = packed
+        wired = Wired(path, item, pods.pods(item, options.templates))
+        for name, value in zip(_PACKED, packed, strict=True):
+            setattr(wired, name, value)
+        return wired
 
     @property
     def kind(self) -> str:

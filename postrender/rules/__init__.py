@@ -80,11 +80,14 @@ def _number(document: int) -> str:
 class Manifests:
     """Hold what rules judge: objects, those of them whose pods are judged too, and the wiring of the values if any.
 
-    `texts` are those of the documents, `name` says what messages call them, `kinds` the
-    schemas of objects where these are judged too.
+    `texts` are those of the documents, `name` says what messages call them, `kinds` the schemas of objects where these
+    are judged too, `suspects` the numbers of the documents whose texts may hold a secret, where that is known.
     """
 
-    __slots__ = ("_by_kind", "_made", "_pods", "_violations", "_whole", "items", "kinds", "name", "texts", "wiring")
+    __slots__ = (
+        *("_by_kind", "_made", "_pods", "_violations", "_whole"),
+        *("items", "kinds", "name", "suspects", "texts", "wiring"),
+    )
 
     def __init__(
         self,
@@ -93,8 +96,11 @@ class Manifests:
         wiring: Wiring | None,
         name: Callable[[int], str] = _number,
         kinds: Kinds | None = None,
+        *,
+        suspects: Sequence[int] | None = None,
     ) -> None:
         self.items = items
+        self.suspects = suspects
         self.texts = texts
         self.wiring = wiring
         self.name = name

@@ -122,7 +122,7 @@ def test_a_check_by_two_says_what_a_check_by_one_says(
     said = []
     for large in (10**9, 0):
         monkeypatch.setattr(twofold, "LARGE", large)
-        monkeypatch.setattr("postrender.documents._PART", 500)
+        monkeypatch.setattr("postrender.stream._PART", 500)
         code = cli.main(["check", str(folder)])
         said.append((code, *capsys.readouterr()))
     assert said[0] == said[1]

@@ -8,7 +8,7 @@ from postrender.rules import ERROR, Hit, Manifests, Rule
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from postrender.plain import Plain
@@ -28,8 +28,9 @@ def check(manifests: Manifests) -> Iterator[Hit]:
     """Search every text, what escapes hide from the text, and what Secrets and ConfigMaps hold in base64."""
     # Charts make certificates when they render, into Secrets of their own: there a private key is where it belongs.
     kept = {item.document for item in manifests.items if item.object.get("kind") == "Secret"}
-    for document, text in _suspicious(manifests):
-        for token in tokens.find(text):
+    suspects = suspicious(manifests.texts) if manifests.suspects is None else manifests.suspects
+    for document in suspects:
+        for token in tokens.find(manifests.texts[document]):
             if token.shape == _KEY and document in kept:
                 continue
             what = f"looks like a secret of the kind {token.shape}"
@@ -44,22 +45,22 @@ def check(manifests: Manifests) -> Iterator[Hit]:
             yield Hit(item.document, what, path=(*item.path, *path), secret=True)
 
 
-def _suspicious(manifests: Manifests) -> Iterator[tuple[int, str]]:
-    """Yield what may hold a secret; most texts are short, and searched as one."""
-    texts = manifests.texts
+def suspicious(texts: Sequence[str]) -> list[int]:
+    """Return the numbers of the texts that may hold a secret; most texts are short, and searched as one."""
     if sum(map(len, texts)) > _LONG:
         from postrender import schema
 
         # To look for what secrets begin with needs no more than words: these are compiled and found at once.
         may_have_secret = schema.finder(tokens.starts())
-        yield from ((document, text) for document, text in enumerate(texts) if may_have_secret(text))
-        return
+        return [number for number, text in enumerate(texts) if may_have_secret(text)]
     plain = "\n".join(text for text in texts if text.isascii())
     suspects = tokens.suspects(plain)
-    for document, text in enumerate(texts):
-        # A text of narrow characters is searched in a third of the time; no secret has other ones.
-        if suspects if text.isascii() else tokens.suspects(text.encode("ascii", "replace").decode("ascii")):
-            yield document, text
+    # A text of narrow characters is searched in a third of the time; no secret has other ones.
+    return [
+        number
+        for number, text in enumerate(texts)
+        if (suspects if text.isascii() else tokens.suspects(text.encode("ascii", "replace").decode("ascii")))
+    ]
 
 
 def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:

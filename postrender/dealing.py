@@ -1,0 +1,194 @@
+"""Deal with one document of a stream: wire what is a target, and read of the others what the gate has to know."""
+
+from __future__ import annotations
+
+from postrender import blocks, pods, splice, tokens, wire, yamlfast
+from postrender.decisions import FAIL
+from postrender.errors import InputError
+from postrender.location import Location
+from postrender.wire import Wired
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from postrender.plain import Plain
+    from postrender.pods import Path
+    from postrender.spots import Spot
+    from postrender.stream import Document
+    from postrender.wire import Options
+    from postrender.wiring import Wiring
+
+    Objects = list[dict[str, Any]]
+    # Puts the objects that must stand beside others into a List: the document after the wiring, and those objects.
+    Holder = Callable[[Document, dict[str, Any], Objects], bool]
+
+# Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does, a list may hold one.
+_ENCODED = "binaryData"
+_WHOLE = ("Secret", *pods.HOLDERS)
+
+
+class Dealt:
+    """Say what became of one document.
+
+    `new` is its text where that changed, `wired` what was done to objects with pods, `objects` every object with its
+    path and, where the gate judges its pods too, its number in `wired`, else -1.
+    """
+
+    __slots__ = ("new", "objects", "wired")
+
+    def __init__(self) -> None:
+        self.new: bytes | None = None
+        self.wired: list[Wired] = []
+        self.objects: list[tuple[Path, int, dict[str, Any]]] = []
+
+    def packed(self) -> tuple[Any, ...]:
+        """Return all of it as plain data, for another process."""
+        return self.new, [each.packed() for each in self.wired], self.objects
+
+    @staticmethod
+    def unpacked(packed: tuple[Any, ...], options: Options) -> Dealt:
+        """Return what was packed."""
+        dealt = Dealt()
+        dealt.new, wired, dealt.objects = packed
+        dealt.wired = [Wired.unpacked(each, options) for each in wired]
+        return dealt
+
+
+class Dealing:
+    """Hold what all documents are dealt with by; with `gate` those that are no targets are read too."""
+
+    __slots__ = ("_gate", "_options", "_wiring")
+
+    def __init__(self, wiring: Wiring, options: Options, *, gate: bool) -> None:
+        self._wiring = wiring
+        self._options = options
+        self._gate = gate
+
+    def deal(self, document: Document, *, candidate: bool, holder: Holder | None) -> Dealt | None:
+        """Return what became of a document of which `candidate` says whether it may hold a target.
+
+        None where its turn has to come: a List needs a holder. Raises InputError for what is no manifest.
+        """
+        if candidate and self._may_have_pods(document):
+            return self._wire(document, holder)
+        dealt = Dealt()
+        if self._gate:
+            self._note(document, _head(document), dealt)
+        return dealt
+
+    def _may_have_pods(self, document: Document) -> bool:
+        kind = _kind(document)
+        return kind is None or pods.is_known(kind) or kind in self._options.templates
+
+    def _wire(self, document: Document, holder: Holder | None) -> Dealt | None:
+        text = document.text()
+        plain = blocks.is_plain(text) and _has_plain_gpus(text)
+        before, after, done = self._wired(document, text, plain=plain)
+        if plain and any(each.conflicts for each in done):
+            # What differs may be one value in two spellings: `readOnly: yes`.
+            plain = False
+            before, after, done = self._wired(document, text, plain=False)
+        dealt = Dealt()
+        dealt.wired = done
+        if self._gate:
+            self._note(document, before, dealt)
+        changed = any(each.changed for each in done)
+        if any(each.path for each in done):
+            if holder is None:
+                return None
+            changed |= holder(document, after, [new for each in done for new in each.beside])
+        if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
+            dealt.new = _spliced(document, text, before, after, plain=plain).encode("utf-8")
+        return dealt
+
+    def _wired(self, document: Document, text: str, *, plain: bool) -> tuple[Plain, Plain, list[Wired]]:
+        before = parse(document, text, plain=plain)
+        try:
+            return before, *wire.wire(before, self._wiring, self._options)
+        except InputError as error:
+            raise document.moved(error) from error
+
+    def _note(self, document: Document, value: Plain, dealt: Dealt) -> None:
+        """Keep what the gate judges: every object by its identity, and the pods of those that were wired."""
+        if value is None:
+            return
+        if not isinstance(value, dict):
+            found = "a list" if isinstance(value, list) else "a single value"
+            raise InputError(f"expected a Kubernetes object, found {found}", at=Location(document.name, document.line))
+        wired = enumerate(dealt.wired)
+        judged = {each.path: at for at, each in wired if each.pods or each.variables or each.elsewhere}
+        for path, item in pods.objects(value):
+            at = judged.get(path, -1)
+            dealt.objects.append((path, at, item if at < 0 else dealt.wired[at].item))
+
+
+def parse(document: Document, text: str, *, plain: bool) -> Plain:
+    """Read a text that stands for a document, with the fast reader where it is plain and that one does not refuse."""
+    try:
+        return document.parse(text, plain=plain)
+    except ValueError:
+        return document.parse(text, plain=False)
+
+
+def _spliced(document: Document, text: str, before: Plain, after: Plain, *, plain: bool) -> str:
+    def scan(text: str) -> Spot:
+        from postrender import composed
+
+        if plain:
+            # The fast reader takes a key that stands twice, and what is behind the end of a root.
+            document.parse(text, plain=False)
+        return composed.scan(text, document.name)
+
+    def read(text: str) -> Plain:
+        return parse(document, text, plain=plain)
+
+    try:
+        return splice.edited(text, before, after, read, scan, plain=plain)
+    except InputError as error:
+        raise document.moved(error) from error
+
+
+def _head(document: Document) -> Plain:
+    """Read a document that is no target: only which object it is, where that suffices to judge it.
+
+    The last one is read in full, as a stream that was cut off ends in it; so are objects whose data hide text.
+    """
+    from postrender import heads
+
+    text = document.text()
+    whole = document.end == len(document.data) or tokens.may_be_hidden(text)
+    value = None if whole else heads.read(text)
+    if value is not None and value["kind"] not in _WHOLE and not (value["kind"] == "ConfigMap" and _ENCODED in text):
+        return value
+    try:
+        return yamlfast.parse(text)
+    except ValueError:
+        return document.parse(text, plain=False)
+
+
+def _has_plain_gpus(text: str) -> bool:
+    """Say whether every number of GPUs is written so that all readers see the same one: not 010, 8.0 or 0b1000."""
+    for part in text.split(pods.GPU)[1:]:
+        name, colon, value = part.partition("\n")[0].partition(":")
+        number = value.partition(" #")[0].strip(" \"'\r,}")
+        if colon and not name.strip(" \"'") and not (number.isdecimal() and (number[0] != "0" or number == "0")):
+            return False
+    return True
+
+
+def _kind(document: Document) -> str | None:
+    """Return a document's kind where it is written plainly at the left margin, or None."""
+    data = document.data
+    at = data.find(b"\nkind:", document.start, document.end)
+    if at < 0:
+        if not data.startswith(b"kind:", document.start):
+            return None
+        at = document.start - 1
+    if any(data.find(word, at + 1, document.end) >= 0 for word in (b"\nkind:", b'\n"kind"', b"\n'kind'")):
+        # Two documents without a mark between them: Kubernetes would take the last one's.
+        return None
+    end = data.find(b"\n", at + 1, document.end)
+    value = data[at + 6 : end if end >= 0 else document.end].partition(b" #")[0].strip()
+    return value.decode() if value.isalnum() and value.isascii() else None
