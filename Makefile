@@ -21,6 +21,8 @@ $(STAMP): pyproject.toml
 	@# The commands that an older pip writes load `re`, which takes as long as to judge a manifest.
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev]'
+	@# Nothing here needs it, and where it is every start of Python looks for what it replaces.
+	$(BIN)/pip uninstall --quiet --disable-pip-version-check --yes setuptools
 	@touch $@
 
 demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, and show the differences
