@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from postrender import yamlio
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
+from postrender.rules.stream.object_twice import NO_NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,8 +67,9 @@ def _is_test(item: Mapping[str, Any]) -> bool:
 def _identity(item: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what makes an object one object for the API server: its group, kind, namespace and name."""
     group = str(item["apiVersion"]).rpartition("/")[0]
-    metadata = item["metadata"]
-    return group, str(item["kind"]), str(metadata.get("namespace", "")), str(metadata["name"])
+    kind, metadata = str(item["kind"]), item["metadata"]
+    namespace = "" if (group, kind) in NO_NAMESPACE else str(metadata.get("namespace", ""))
+    return group, kind, namespace, str(metadata["name"])
 
 
 def _plain_name(identity: tuple[str, ...]) -> str:

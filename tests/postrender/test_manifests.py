@@ -76,6 +76,12 @@ def test_two_objects_with_one_identity_are_an_error() -> None:
         manifests.files(rendered(*twice))
 
 
+def test_a_namespace_tells_no_objects_apart_that_are_in_none() -> None:
+    twice = [item("PersistentVolume", "x", namespace=namespace) for namespace in ("a", "b")]
+    with pytest.raises(InputError, match="x renders PersistentVolume x twice"):
+        manifests.files(rendered(*twice))
+
+
 def test_one_name_in_two_namespaces_is_two_files() -> None:
     names = [*manifests.files(rendered(item("A", "x", namespace="a"), item("A", "x", namespace="b"), item("B", "x")))]
     assert names[2] == "b-x.yaml"
