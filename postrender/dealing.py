@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # Where a ConfigMap holds bytes in base64, which hides text from a search; a Secret always does, a list may hold one.
 _ENCODED = "binaryData"
 _WHOLE = ("Secret", *pods.HOLDERS)
+_HEAD = ("apiVersion", "kind", "metadata")
 
 
 class Dealt:
@@ -151,21 +152,34 @@ def _spliced(document: Document, text: str, before: Plain, after: Plain, *, plai
 
 
 def _head(document: Document) -> Plain:
-    """Read a document that is no target: only which object it is, where that suffices to judge it.
+    """Read of a document that is no target which object it is, and all of it where its data may hide text.
 
-    The last one is read in full, as a stream that was cut off ends in it; so are objects whose data hide text.
+    The last one is read in full, as a stream that was cut off ends in it.
     """
-    from postrender import heads
-
     text = document.text()
-    whole = document.end == len(document.data) or tokens.may_be_hidden(text)
-    value = None if whole else heads.read(text)
-    if value is not None and value["kind"] not in _WHOLE and not (value["kind"] == "ConfigMap" and _ENCODED in text):
-        return value
+    hides = tokens.may_be_hidden(text)
+    if yamlfast.is_compiled():
+        found = yamlfast.read(text)
+        if found is not None:
+            return found if hides or _is_whole(found, text) else {key: found[key] for key in _HEAD if key in found}
+    if not hides and document.end < len(document.data):
+        from postrender import heads
+
+        head = heads.read(text)
+        if head is not None and not _is_whole(head, text):
+            return head
     try:
         return yamlfast.parse(text)
     except ValueError:
         return document.parse(text, plain=False)
+
+
+def _is_whole(item: dict[str, Any], text: str) -> bool:
+    """Say whether more than the head of an object has to be known."""
+    kind = item.get("kind")
+    if kind in _WHOLE or not pods.mapping(item.get("metadata")).get("name"):
+        return True
+    return kind == "ConfigMap" and _ENCODED in text
 
 
 def _has_plain_gpus(text: str) -> bool:

@@ -113,7 +113,9 @@ def read(texts: Stream, before: Callable[[], object] | None = None) -> list[Docu
     def read_part(number: int) -> list[dict[str, Any] | None]:
         return [_plain(piece) for piece in parts[order[number]]]
 
-    done = twofold.run(read_part, len(parts), Progress("parts"), alone=size < twofold.LARGE, before=before)
+    # To read again takes no longer than to take over what another process has read.
+    alone = size < twofold.LARGE or yamlfast.is_compiled()
+    done = twofold.run(read_part, len(parts), Progress("parts"), alone=alone, before=before)
     read_parts = dict(zip(order, done, strict=True))
     trees = iter([tree for number in range(len(parts)) for tree in read_parts[number]])
     return [document for file in texts for document in _documents(file, texts[file], pieces[file], trees)]

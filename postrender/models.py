@@ -30,7 +30,7 @@ def _read(name: str) -> dict[str, Any] | None:
         return None
     first, *lines = text[start:].split("\n")
     inside = next(at for at, line in enumerate(lines) if line[:1] != " ")
-    said: dict[str, Any] = yamlfast.parse("\n".join([first, *lines[:inside]]))[name]
+    said: dict[str, Any] = yamlfast.parse("\n".join([first, *lines[:inside], ""]))[name]
     same = said.pop("like", None)
     return {**(load(same) or {}), **said} if same else said
 

@@ -1,9 +1,10 @@
-"""The fast reader gives the values that the full reader gives, or nothing."""
+"""What is read with py-yaml12 and proved is what the full reader reads, or nothing."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,14 @@ from postrender import yamlfast, yamlio
 from postrender.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _without_the_compiled_reader() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(yamlfast, "_compiled", None)
+        yield
+
 
 # Everything that YAML readers are known to disagree on, and some ordinary words.
 _ORDINARY = "a b-c key_1 1 1.0 0.5 3.0e-7 -1 -0 2.55.1 12:30 250Gi null true False ${a.b} [1,2] a:b"

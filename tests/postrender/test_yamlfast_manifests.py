@@ -1,4 +1,4 @@
-"""The fast reader of manifests reads what `yamlio` reads, or nothing."""
+"""What is read with py-yaml12 and proved is what `yamlio` reads, or nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postrender import stream, yamlfast, yamlio
+from postrender import stream, yamlio, yamlproof
 from postrender.errors import InputError
 from tests.conftest import ROOT
 
@@ -185,18 +185,18 @@ def agrees(text: str) -> bool:
 
 
 def agree(text: str) -> bool:
-    found = yamlfast.read(text)
+    found = yamlproof.read(text)
     return found is None or (typed(found) == typed(slow(text)) and list(found) == list(slow(text)))
 
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_plain_manifests_are_read_fast(text: str) -> None:
-    assert yamlfast.read(HEAD.removeprefix("---\n") + text if text[0] != "-" else text) is not None
+    assert yamlproof.read(HEAD.removeprefix("---\n") + text if text[0] != "-" else text) is not None
 
 
 @pytest.mark.parametrize("text", NOT_PLAIN)
 def test_what_is_not_plain_is_left_to_the_other_reader(text: str) -> None:
-    assert yamlfast.read(text) is None
+    assert yamlproof.read(text) is None
 
 
 def test_both_readers_agree_on_every_manifest_of_the_tests() -> None:
@@ -205,7 +205,7 @@ def test_both_readers_agree_on_every_manifest_of_the_tests() -> None:
 
 def test_most_manifests_are_plain() -> None:
     read = [text for text in SEEDS if slow(text) is not None]
-    assert sum(yamlfast.read(text) is not None for text in read) > 0.5 * len(read)
+    assert sum(yamlproof.read(text) is not None for text in read) > 0.5 * len(read)
 
 
 @settings(max_examples=1000, deadline=None)
