@@ -133,7 +133,7 @@ impl<'py> Reader<'_, 'py, '_> {
             }
         }
         self.leave();
-        Ok(self.objects.close_list(list))
+        Ok(list.into_any())
     }
 
     /// Read an item of a list, behind its sign.

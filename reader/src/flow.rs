@@ -20,7 +20,7 @@ impl<'py> Reader<'_, 'py, '_> {
             self.objects.append(&list, &item)?;
             self.end_entry(b']')?;
         }
-        Ok(self.objects.close_list(list))
+        Ok(list.into_any())
     }
 
     fn flow_map(&mut self, parent: isize) -> Read<Object<'py>> {
@@ -28,8 +28,7 @@ impl<'py> Reader<'_, 'py, '_> {
         let mut keys = 0;
         while self.has_more(b'}')? {
             let key = self.flow_key()?;
-            self.flow_space()?;
-            let value = self.flow_value(parent)?;
+            let value = self.flow_map_value(parent)?;
             self.objects.put(&map, &key, &value)?;
             keys += 1;
             self.end_entry(b'}')?;
@@ -72,6 +71,16 @@ impl<'py> Reader<'_, 'py, '_> {
                 b'#' if self.cursor.is_comment() => self.cursor.at = self.cursor.line_end(self.cursor.at),
                 _ => return Ok(()),
             }
+        }
+    }
+
+    /// Read the value behind a key's colon; where there is none, it is null if the colon has a space behind it.
+    fn flow_map_value(&mut self, parent: isize) -> Read<Object<'py>> {
+        let is_apart = self.cursor.is_blank(self.cursor.at);
+        self.flow_space()?;
+        match self.cursor.peek() {
+            b',' | b'}' if is_apart => Ok(self.objects.null()),
+            _ => self.flow_value(parent),
         }
     }
 

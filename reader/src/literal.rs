@@ -149,9 +149,9 @@ impl<'py> Reader<'_, 'py, '_> {
     /// End the text with the line breaks that the header says.
     fn chomp(&mut self, header: &Header, has_content: bool, blank_lines: usize) -> Read<()> {
         match header.chomping {
+            Chomping::Keep if has_content => self.push_breaks(blank_lines + 1),
             // Readers count the lines of a text that has no other differently.
-            Chomping::Keep if !has_content => return Err(Stop::Unsure),
-            Chomping::Keep => self.push_breaks(blank_lines + 1),
+            Chomping::Keep if blank_lines > 0 => return Err(Stop::Unsure),
             Chomping::Clip if has_content => self.push_breaks(1),
             _ => {}
         }

@@ -6,6 +6,8 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 use crate::reader::{Object, Read, Stop};
 use crate::scalars::{Scalar, resolve};
 
+/// The other reader refuses a document of more keys and values.
+const MAX_NODES: usize = 1_000_000;
 /// Texts that are longer are made anew each time.
 const LONGEST: usize = 54;
 const SLOTS: usize = 1 << 12;
@@ -55,7 +57,8 @@ fn slot_of(bytes: &[u8], kind: Kind) -> usize {
 pub struct Objects<'py, 'c> {
     py: Python<'py>,
     cache: &'c mut Cache,
-    pub count: usize,
+    /// The root counts too.
+    count: usize,
 }
 
 impl<'py, 'c> Objects<'py, 'c> {
@@ -75,23 +78,24 @@ impl<'py, 'c> Objects<'py, 'c> {
         self.py.None().into_bound(self.py)
     }
 
-    pub fn put(&self, map: &Bound<'py, PyDict>, key: &Object<'py>, value: &Object<'py>) -> Read<()> {
+    pub fn put(&mut self, map: &Bound<'py, PyDict>, key: &Object<'py>, value: &Object<'py>) -> Read<()> {
+        self.count(2)?;
         Ok(map.set_item(key, value)?)
     }
 
-    pub fn append(&self, list: &Bound<'py, PyList>, item: &Object<'py>) -> Read<()> {
+    pub fn append(&mut self, list: &Bound<'py, PyList>, item: &Object<'py>) -> Read<()> {
+        self.count(1)?;
         Ok(list.append(item)?)
     }
 
-    /// Return the map as it is to be, or stop where a key stands twice.
-    pub fn close_map(&mut self, map: Bound<'py, PyDict>, keys: usize) -> Read<Object<'py>> {
-        self.count += 2 * keys;
-        if map.len() == keys { Ok(map.into_any()) } else { Err(Stop::Unsure) }
+    fn count(&mut self, more: usize) -> Read<()> {
+        self.count += more;
+        if self.count > MAX_NODES { Err(Stop::Unsure) } else { Ok(()) }
     }
 
-    pub fn close_list(&mut self, list: Bound<'py, PyList>) -> Object<'py> {
-        self.count += list.len();
-        list.into_any()
+    /// Return the map as it is to be, or stop where a key stands twice.
+    pub fn close_map(&self, map: Bound<'py, PyDict>, keys: usize) -> Read<Object<'py>> {
+        if map.len() == keys { Ok(map.into_any()) } else { Err(Stop::Unsure) }
     }
 
     /// Return a scalar that has no quotes.

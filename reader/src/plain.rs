@@ -60,7 +60,7 @@ impl<'py> Reader<'_, 'py, '_> {
                 b'\n' => End::Line,
                 b':' if self.cursor.is_blank(stop + 1) => End::Colon,
                 b'#' if rest[..offset].ends_with(b" ") => End::Comment,
-                b'\t' => break,
+                b'\t' if !is_inside_word(rest, offset) => break,
                 _ => continue,
             };
             let spaces = rest[..offset].iter().rev().take_while(|&&byte| byte == b' ').count();
@@ -113,4 +113,10 @@ impl<'py> Reader<'_, 'py, '_> {
     pub fn push_breaks(&mut self, count: usize) {
         self.scratch.extend(std::iter::repeat_n('\n', count));
     }
+}
+
+/// Say whether a tab stands between two letters: all readers take it for a part of the text.
+fn is_inside_word(bytes: &[u8], at: usize) -> bool {
+    let is_letter = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphanumeric);
+    is_letter(at.checked_sub(1)) && is_letter(Some(at + 1))
 }

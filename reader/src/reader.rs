@@ -8,8 +8,6 @@ use crate::objects::{Cache, Objects};
 
 /// Maps and lists nested deeper are for the other reader.
 const MAX_DEPTH: usize = 60;
-/// The other reader refuses a document of more keys and values.
-const MAX_NODES: usize = 1_000_000;
 /// Libyaml takes no key that is longer than 1024 characters.
 pub const LONGEST_KEY: usize = 1000;
 
@@ -57,7 +55,7 @@ impl<'a, 'py, 'c> Reader<'a, 'py, 'c> {
             _ => return Err(Stop::Unsure),
         };
         let is_map = root.cast::<PyDict>().is_ok_and(|map| !map.is_empty());
-        if is_map && self.cursor.column < 0 && self.objects.count <= MAX_NODES { Ok(root) } else { Err(Stop::Unsure) }
+        if is_map && self.cursor.column < 0 { Ok(root) } else { Err(Stop::Unsure) }
     }
 
     /// Begin a map or a list.
