@@ -5,13 +5,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+READER := $(VENV)/.reader
 TOOLS := .tools/bin
 RECIPE := values/recipes/gemma3-27b-gsm8k.yaml
 SITE := values/examples/site.yaml
 STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
 LAYERS := network storage raycluster grpo-job
 
-.PHONY: help demo test check lowest lint verify generate goldens bench recall tools e2e dist clean
+
+.PHONY: help demo test check lowest lint verify generate goldens bench recall tools reader e2e dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +62,11 @@ lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "helm lint was not run: make tools" >&2; exit 1; \
 	else echo "SKIPPED: helm lint --strict, because there is no $(TOOLS)/helm4 (make tools)" >&2; fi
 
+	@if command -v cargo >/dev/null; then cd reader && cargo fmt --check && cargo clippy --quiet -- --deny warnings && \
+	  cargo test --quiet --no-default-features && echo "reader: clean"; \
+	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "the compiled reader was not checked: there is no cargo" >&2; exit 1; \
+	else echo "SKIPPED: the compiled reader, because there is no cargo" >&2; fi
+
 verify: $(STAMP) ## Fail when a generated file or a golden is stale
 	$(BIN)/python -m postrender.docs --check
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py
@@ -70,7 +77,7 @@ generate: $(STAMP) ## Write schemas, chart defaults, the values reference and th
 goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py --write-goldens
 
-bench: $(STAMP) ## Measure against the anchors; prints ratios
+bench: $(STAMP) $(READER) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/lint.py
 	$(BIN)/python bench/check.py
 	$(BIN)/python bench/render.py
@@ -84,6 +91,13 @@ tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTo
 	tools/build.sh
 	tools/torch.sh
 
+reader: $(READER) ## Build the compiled reader of YAML and install it into the environment (needs Rust; half a minute)
+
+$(READER): $(STAMP) $(wildcard reader/*.toml reader/*.lock reader/*.pyi reader/src/*.rs)
+	@command -v cargo >/dev/null || { echo "the compiled reader needs Rust: https://rustup.rs" >&2; exit 1; }
+	$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./reader
+	@touch $@
+
 e2e: $(STAMP) tools ## Install the stack on a real control plane with the real KubeRay operator (needs root on Linux)
 	tools/ray.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
@@ -96,4 +110,4 @@ dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
 	@ls dist
 
 clean: ## Remove what was built, but not .tools/
-	rm -rf $(VENV) $(VENV)-lowest build dist e2e-logs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest reader/target build dist e2e-logs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

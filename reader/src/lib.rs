@@ -41,9 +41,9 @@ fn read_document<'py>(py: Python<'py>, text: &str, cache: &mut Cache) -> PyResul
     }
 }
 
-/// The module `postrender._reader`.
+/// The module `grpo_reader`.
 #[pymodule]
-mod _reader {
+mod grpo_reader {
     use super::{Bound, CACHE, Cache, PyAny, PyResult, Python, pyfunction, read_document};
     use pyo3::types::{PyString, PyStringMethods};
 

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.postrender.test_yamlfast_manifests import HEAD, NOT_PLAIN, PIECES, PLAIN, SEEDS, typed
 
 try:
-    READER: Any = importlib.import_module("postrender._reader")
+    READER: Any = importlib.import_module("grpo_reader")
 except ImportError:
     READER = None
 
@@ -25,7 +25,7 @@ except ImportError:
 def _built() -> None:
     """Skip where the module was not built."""
     if READER is None:
-        message = "postrender._reader is not built: cargo build --release --manifest-path reader/Cargo.toml"
+        message = "the compiled reader is not installed: make reader"
         pytest.fail(message) if os.environ.get("GRPO_REQUIRE_TOOLS") else pytest.skip(message)
 
 
