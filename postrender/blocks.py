@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from postrender.spots import CLOSED, LIST, MAP, SCALAR, Spot
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from postrender.spots import CLOSED, LIST, MAP, SCALAR, NotPlainError, Spot
 
 # Text that other readers may cut into lines, or indent, in another way.
 _ODD = ("\t", "\r", "\u2028", "\u2029", "\ufeff", "<<:", "<< ", *map(chr, (*range(127, 160), 0xFFFE, 0xFFFF)))
@@ -25,10 +21,6 @@ _BEFORE_MARKS = frozenset(":-[{,?\n")
 _INDICATORS = frozenset("&*!%@`?,[]{}|>'\"#")
 _CLOSERS = {"{": "}", "[": "]"}
 _DASHES = ("- ", "-")
-
-
-class NotPlainError(Exception):
-    """A part of the document has something that is not read here."""
 
 
 def is_plain(text: str) -> bool:
@@ -64,22 +56,6 @@ def scan(text: str) -> Spot | None:
     if first < 0 or lines.cols[first] != 0 or lines.texts[first][:2] in _DASHES:
         return None
     return _Map(lines, first, len(lines.texts), 0)
-
-
-def offset(root: Spot, path: Sequence[str | int], *, key: bool) -> int | None:
-    """Return where the value of a path stands, or its key, or what is nearest above; None or NotPlainError: unknown."""
-    spot, at = root, root.start
-    for part in path:
-        if isinstance(spot, _Map) and spot.has(str(part)):
-            at, spot = spot.key_start(str(part)), spot.child(str(part))
-        elif isinstance(spot, _List) and isinstance(part, int) and part < spot.count():
-            at, spot = spot.item(part).start, spot.item(part)
-        elif spot.kind == CLOSED:
-            return None
-        else:
-            break
-    # Nothing stands where a value is left out.
-    return None if spot.start == spot.end else at if key else spot.start
 
 
 class _Lines:

@@ -61,6 +61,7 @@ class _Reader:
                 self._spot(event, depth + 1)
             # A key that is no text is nothing that anybody wires.
             key = _key(event) if is_text else f"\0{event.start_mark.index}"
+            spot.starts[key] = event.start_mark.index
             spot.keys[key] = value = self.spot(depth + 1)
             if value.start > spot.start:
                 spot.until(value.end)

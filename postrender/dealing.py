@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import blocks, pods, splice, tokens, wire, yamlfast
+from postrender import pods, splice, tokens, wire, yamlfast
 from postrender.decisions import FAIL
 from postrender.errors import InputError
 from postrender.location import Location
@@ -85,12 +85,17 @@ class Dealing:
 
     def _wire(self, document: Document, holder: Holder | None) -> Dealt | None:
         text = document.text()
-        plain = blocks.is_plain(text) and _has_plain_gpus(text)
-        before, after, done = self._wired(document, text, plain=plain)
+        before: Plain = yamlfast.exact(text)
+        exact = before is not None
+        plain = not exact and _is_plain(text)
+        if not exact:
+            before = parse(document, text, plain=plain)
+        after, done = self._wired(document, before)
         if plain and any(each.conflicts for each in done):
             # What differs may be one value in two spellings: `readOnly: yes`.
             plain = False
-            before, after, done = self._wired(document, text, plain=False)
+            before = parse(document, text, plain=False)
+            after, done = self._wired(document, before)
         dealt = Dealt()
         dealt.wired = done
         if self._gate:
@@ -101,13 +106,12 @@ class Dealing:
                 return None
             changed |= holder(document, after, [new for each in done for new in each.beside])
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
-            dealt.new = _spliced(document, text, before, after, plain=plain).encode("utf-8")
+            dealt.new = _spliced(document, text, before, after, exact=exact, plain=plain).encode("utf-8")
         return dealt
 
-    def _wired(self, document: Document, text: str, *, plain: bool) -> tuple[Plain, Plain, list[Wired]]:
-        before = parse(document, text, plain=plain)
+    def _wired(self, document: Document, before: Plain) -> tuple[Plain, list[Wired]]:
         try:
-            return before, *wire.wire(before, self._wiring, self._options)
+            return wire.wire(before, self._wiring, self._options)
         except InputError as error:
             raise document.moved(error) from error
 
@@ -125,6 +129,16 @@ class Dealing:
             dealt.objects.append((path, at, item if at < 0 else dealt.wired[at].item))
 
 
+def read(document: Document, text: str) -> Plain:
+    """Read a text that stands for a document, with the fastest reader that reads it."""
+    found = yamlfast.exact(text)
+    if found is not None:
+        return found
+    from postrender import blocks
+
+    return parse(document, text, plain=blocks.is_plain(text))
+
+
 def parse(document: Document, text: str, *, plain: bool) -> Plain:
     """Read a text that stands for a document, with the fast reader where it is plain and that one does not refuse."""
     try:
@@ -133,7 +147,7 @@ def parse(document: Document, text: str, *, plain: bool) -> Plain:
         return document.parse(text, plain=False)
 
 
-def _spliced(document: Document, text: str, before: Plain, after: Plain, *, plain: bool) -> str:
+def _spliced(document: Document, text: str, before: Plain, after: Plain, *, exact: bool, plain: bool) -> str:
     def scan(text: str) -> Spot:
         from postrender import composed
 
@@ -142,11 +156,12 @@ def _spliced(document: Document, text: str, before: Plain, after: Plain, *, plai
             document.parse(text, plain=False)
         return composed.scan(text, document.name)
 
-    def read(text: str) -> Plain:
-        return parse(document, text, plain=plain)
+    def reread(text: str) -> Plain:
+        found = yamlfast.exact(text) if exact else None
+        return parse(document, text, plain=plain) if found is None else found
 
     try:
-        return splice.edited(text, before, after, read, scan, plain=plain)
+        return splice.edited(text, before, after, reread, scan, plain=exact or plain)
     except InputError as error:
         raise document.moved(error) from error
 
@@ -158,10 +173,9 @@ def _head(document: Document) -> Plain:
     """
     text = document.text()
     hides = tokens.may_be_hidden(text)
-    if yamlfast.is_compiled():
-        found = yamlfast.read(text)
-        if found is not None:
-            return found if hides or _is_whole(found, text) else {key: found[key] for key in _HEAD if key in found}
+    found = yamlfast.exact(text)
+    if found is not None:
+        return found if hides or _is_whole(found, text) else {key: found[key] for key in _HEAD if key in found}
     if not hides and document.end < len(document.data):
         from postrender import heads
 
@@ -182,6 +196,13 @@ def _is_whole(item: dict[str, Any], text: str) -> bool:
     return kind == "ConfigMap" and _ENCODED in text
 
 
+def _is_plain(text: str) -> bool:
+    """Say whether the fast reader, which knows YAML 1.2 only, does for a target."""
+    from postrender import blocks
+
+    return blocks.is_plain(text) and _has_plain_gpus(text)
+
+
 def _has_plain_gpus(text: str) -> bool:
     """Say whether every number of GPUs is written so that all readers see the same one: not 010, 8.0 or 0b1000."""
     for part in text.split(pods.GPU)[1:]:
@@ -200,7 +221,8 @@ def _kind(document: Document) -> str | None:
         if not data.startswith(b"kind:", document.start):
             return None
         at = document.start - 1
-    if any(data.find(word, at + 1, document.end) >= 0 for word in (b"\nkind:", b'\n"kind"', b"\n'kind'")):
+    other = data.find(b"kind", at + 6, document.end) - 2
+    if other >= 0 and any(data.find(word, other, document.end) >= 0 for word in (b"\nkind:", b'\n"kind"', b"\n'kind'")):
         # Two documents without a mark between them: Kubernetes would take the last one's.
         return None
     end = data.find(b"\n", at + 1, document.end)

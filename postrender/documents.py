@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from postrender import paths, stream, textio, twofold, yamlfast
+from postrender import paths, spots, stream, textio, twofold, yamlfast
 from postrender.errors import InputError, UnreadableError
 from postrender.location import Location
 from postrender.progress import Progress
@@ -59,14 +59,12 @@ class Document:
 
     def _quick(self, path: Path, *, key: bool) -> tuple[int, int] | None:
         """Return line and column where the text is so plain that no library is needed to find them."""
-        from postrender import blocks
-
-        if self._root is not None or not self.text.isascii() or not blocks.is_plain(self.text):
+        if self._root is not None or not self.text.isascii():
             return None
         try:
-            self._spots = self._spots or blocks.scan(self.text)
-            offset = blocks.offset(self._spots, path, key=key) if self._spots else None
-        except blocks.NotPlainError:
+            self._spots = self._spots or yamlfast.scan(self.text)
+            offset = spots.offset(self._spots, path, key=key) if self._spots else None
+        except spots.NotPlainError:
             return None
         if offset is None:
             return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postrender import blocks, pods, quoted, stream
-from postrender.dealing import Dealing, Dealt, parse
+from postrender import pods, quoted, stream
+from postrender.dealing import Dealing, Dealt, read
 from postrender.decisions import FAIL
 from postrender.errors import InputError
 from postrender.location import Location
@@ -190,8 +190,7 @@ class Rewriter:
     def _of_kind(self, kind: str) -> Iterator[dict[str, Any]]:
         for document in stream.split(self._data):
             if self._data.find(kind.encode(), document.start, document.end) >= 0:
-                text = document.text()
-                value = parse(document, text, plain=blocks.is_plain(text))
+                value = read(document, document.text())
                 yield from (item for _, item in pods.objects(value) if item.get("kind") == kind)
 
     def _refuse_missing_selection(self) -> None:

@@ -6,9 +6,9 @@ kind, makes the value be written anew. `edited` reads the result again, and rais
 
 from __future__ import annotations
 
-from postrender import blocks, quoted
+from postrender import quoted, yamlfast
 from postrender.errors import InputError, SpliceError
-from postrender.spots import CLOSED, LIST, MAP
+from postrender.spots import CLOSED, LIST, MAP, NotPlainError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,17 +72,17 @@ def edited(
 ) -> str:
     """Return the text that reads as `after`, where `text` reads as `before`.
 
-    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one (`blocks.is_plain`) where the fast
-    scanner does not do.
+    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one (`yamlfast.exact`, `blocks.is_plain`)
+    where the fast scanner does not do.
     Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
-    root = blocks.scan(text) if plain else None
+    root = yamlfast.scan(text) if plain else None
     if root is not None:
         try:
             result = _apply(text, _edits(text, root, before, after))
             if _is(parse(result), before, after):
                 return result
-        except (_ClosedError, blocks.NotPlainError, InputError):
+        except (_ClosedError, NotPlainError, InputError):
             # The full scanner has the last word, and the better reason.
             pass
     result = _apply(text, _edits(text, scan(text), before, after))

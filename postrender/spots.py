@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Final
 
 MAP: Final = "map"
@@ -13,11 +14,15 @@ SCALAR: Final = "scalar"
 CLOSED: Final = "closed"
 
 
+class NotPlainError(Exception):
+    """A part of the document has something that the fast scanner does not read."""
+
+
 class Spot:
     """Hold the place of one value: `start` and `end` are offsets in characters, `end` before a comment or a line's end.
 
-    A map has `keys`, a list has `items`. In block style `col` is the column of its keys or dashes, and `first` the
-    offset of the first of them. `flow` says that it stands in braces or brackets.
+    A map has `keys`, which start at `starts`, and a list has `items`. In block style `col` is the column of its keys or
+    dashes, and `first` the offset of the first of them. `flow` says that it stands in braces or brackets.
     """
 
     def __init__(self, kind: str, start: int, end: int, *, flow: bool = False) -> None:
@@ -28,6 +33,7 @@ class Spot:
         self.first = start
         self._end = end
         self._keys: dict[str, Spot] = {}
+        self.starts: dict[str, int] = {}
         self._items: list[Spot] = []
 
     def until(self, end: int) -> None:
@@ -52,6 +58,10 @@ class Spot:
         """Return the value of a key that is there."""
         return self._keys[key]
 
+    def key_start(self, key: str) -> int:
+        """Return the offset of a key that is there."""
+        return self.starts[key]
+
     def names(self) -> list[str]:
         """Return the keys in their order."""
         return list(self._keys)
@@ -68,3 +78,19 @@ class Spot:
     def items(self) -> list[Spot]:
         """Return the items of a list."""
         return self._items
+
+
+def offset(root: Spot, path: Sequence[str | int], *, key: bool) -> int | None:
+    """Return where the value of a path stands, or its key, or what is nearest above; None or NotPlainError: unknown."""
+    spot, at = root, root.start
+    for part in path:
+        if spot.kind == MAP and spot.has(str(part)):
+            at, spot = spot.key_start(str(part)), spot.child(str(part))
+        elif spot.kind == LIST and isinstance(part, int) and part < spot.count():
+            at, spot = spot.item(part).start, spot.item(part)
+        elif spot.kind == CLOSED:
+            return None
+        else:
+            break
+    # Nothing stands where a value is left out.
+    return None if spot.start == spot.end else at if key else spot.start

@@ -1,5 +1,7 @@
 """Read plain YAML in a fraction of the time, or not at all; the caller then reads with `yamlio`, which knows all rules.
 
+`scan` says in the same way where the parts of a document stand; what it does not know, `composed` does.
+
 `grpo_reader`, the compiled reader that lies under reader/, is used where it is installed: it knows which YAML all
 readers take for the same, and is several times faster than to prove that of what py-yaml12 has read (`yamlproof`).
 """
@@ -10,23 +12,32 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
     from postrender.plain import Plain
+    from postrender.spots import Spot
+
+    class Compiled(Protocol):
+        """What `grpo_reader` has."""
+
+        @staticmethod
+        def read(text: str, /) -> dict[str, Any] | None: ...
+        @staticmethod
+        def scan(text: str, /) -> Spot | None: ...
 
 
-def _reader() -> Callable[[str], dict[str, Any] | None] | None:
+def _module() -> Compiled | None:
     """Return the compiled reader; it has to be built, and everything works without it."""
     try:
-        from grpo_reader import read
+        import grpo_reader
     except ImportError:
         return None
-    found: Callable[[str], dict[str, Any] | None] = read
-    return found
+    module: Any = grpo_reader
+    # An older one that is still installed does not say where things stand.
+    return module if hasattr(module, "scan") else None
 
 
-_compiled = _reader()
+_compiled = _module()
 
 
 def is_compiled() -> bool:
@@ -37,10 +48,28 @@ def is_compiled() -> bool:
 def read(text: str) -> dict[str, Any] | None:
     """Return the object of one document, or None where another reader is needed."""
     if _compiled:
-        return _compiled(text)
+        return _compiled.read(text)
     from postrender import yamlproof
 
     return yamlproof.read(text)
+
+
+def exact(text: str) -> dict[str, Any] | None:
+    """Return the object of one document if the compiled reader is certain of it: no other reader has to be asked."""
+    return _compiled.read(text) if _compiled else None
+
+
+def scan(text: str) -> Spot | None:
+    """Return where the object of a document stands, or None where `composed` has to say it.
+
+    Without the compiled scanner, a part that turns out not to be plain raises NotPlainError when it is asked for.
+    """
+    found = _compiled.scan(text) if _compiled else None
+    if found is not None:
+        return found
+    from postrender import blocks
+
+    return blocks.scan(text) if blocks.is_plain(text) else None
 
 
 def parse(text: str) -> Plain:
@@ -49,7 +78,7 @@ def parse(text: str) -> Plain:
     What the compiled reader is not certain of is read as YAML 1.2: words that YAML 1.1 reads differently stay text, and
     of two equal keys the last one counts.
     """
-    found = _compiled(text) if _compiled else None
+    found = _compiled.read(text) if _compiled else None
     if found is not None:
         return found
     from postrender import yamlproof

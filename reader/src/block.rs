@@ -2,6 +2,7 @@
 
 use crate::plain::{End, Piece};
 use crate::reader::{LONGEST_KEY, Object, Read, Reader, Stop};
+use crate::spots::Kind;
 
 impl<'py> Reader<'_, 'py, '_> {
     /// Read the node that begins here, and go on to the next content.
@@ -36,10 +37,12 @@ impl<'py> Reader<'_, 'py, '_> {
     fn quoted_node(&mut self, parent: isize, may_nest: bool) -> Read<Object<'py>> {
         let (start, line) = (self.cursor.at, self.cursor.line);
         let object = self.quoted_object(parent)?;
+        let end = self.cursor.at;
         if may_nest && self.is_colon() {
             self.end_key(start, line)?;
             return self.map(self.cursor.column, object);
         }
+        self.spots.scalar(start, end);
         self.cursor.end_line()?;
         Ok(object)
     }
@@ -55,17 +58,22 @@ impl<'py> Reader<'_, 'py, '_> {
         self.enter()?;
         let map = self.objects.map();
         let mut key = first;
+        let mut start = self.cursor.line + column.cast_unsigned();
+        self.spots.open(Kind::Map, start, column);
         let mut keys = 0;
         loop {
             keys += 1;
             let value = self.value(column)?;
             self.objects.put(&map, &key, &value)?;
+            self.spots.entry(&key, start)?;
             if self.cursor.column != column {
                 break;
             }
+            start = self.cursor.at;
             key = self.key()?;
         }
         self.leave();
+        self.spots.close(start);
         self.objects.close_map(map, keys)
     }
 
@@ -106,6 +114,7 @@ impl<'py> Reader<'_, 'py, '_> {
 
     /// Read the value behind a key's colon.
     fn value(&mut self, column: isize) -> Read<Object<'py>> {
+        let start = self.cursor.at;
         self.cursor.skip_spaces();
         if !matches!(self.cursor.peek(), b'\n' | b'#') {
             return self.node(column, false);
@@ -116,6 +125,7 @@ impl<'py> Reader<'_, 'py, '_> {
         } else if self.cursor.column == column && self.cursor.is_dash() {
             self.list(column)
         } else {
+            self.spots.scalar(start, start);
             Ok(self.objects.null())
         }
     }
@@ -124,24 +134,29 @@ impl<'py> Reader<'_, 'py, '_> {
     fn list(&mut self, column: isize) -> Read<Object<'py>> {
         self.enter()?;
         let list = self.objects.list();
+        self.spots.open(Kind::List, self.cursor.at, column);
         loop {
             self.cursor.at += 1;
             let item = self.item(column)?;
             self.objects.append(&list, &item)?;
+            self.spots.item();
             if self.cursor.column != column || !self.cursor.is_dash() {
                 break;
             }
         }
         self.leave();
+        self.spots.close(self.cursor.at);
         Ok(list.into_any())
     }
 
     /// Read an item of a list, behind its sign.
     fn item(&mut self, column: isize) -> Read<Object<'py>> {
+        let start = self.cursor.at;
         self.cursor.skip_spaces();
         if matches!(self.cursor.peek(), b'\n' | b'#') {
             self.cursor.end_line()?;
             if self.cursor.column <= column {
+                self.spots.scalar(start, start);
                 return Ok(self.objects.null());
             }
         } else {

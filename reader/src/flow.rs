@@ -1,15 +1,18 @@
 //! Maps and lists in brackets.
 
 use crate::reader::{Object, Read, Reader, Stop};
+use crate::spots::Kind;
 
 impl<'py> Reader<'_, 'py, '_> {
     /// Read a map or list in brackets; the cursor is left behind the closing one.
     pub fn flow(&mut self, parent: isize) -> Read<Object<'py>> {
         self.enter()?;
         let is_map = self.cursor.peek() == b'{';
+        self.spots.open_flow(if is_map { Kind::Map } else { Kind::List }, self.cursor.at);
         self.cursor.at += 1;
         let object = if is_map { self.flow_map(parent) } else { self.flow_list(parent) };
         self.leave();
+        self.spots.close(self.cursor.at);
         object
     }
 
@@ -18,6 +21,7 @@ impl<'py> Reader<'_, 'py, '_> {
         while self.has_more(b']')? {
             let item = self.flow_value(parent)?;
             self.objects.append(&list, &item)?;
+            self.spots.item();
             self.end_entry(b']')?;
         }
         Ok(list.into_any())
@@ -27,9 +31,11 @@ impl<'py> Reader<'_, 'py, '_> {
         let map = self.objects.map();
         let mut keys = 0;
         while self.has_more(b'}')? {
+            let start = self.cursor.at;
             let key = self.flow_key()?;
             let value = self.flow_map_value(parent)?;
             self.objects.put(&map, &key, &value)?;
+            self.spots.entry(&key, start)?;
             keys += 1;
             self.end_entry(b'}')?;
         }
@@ -79,7 +85,10 @@ impl<'py> Reader<'_, 'py, '_> {
         let is_apart = self.cursor.is_blank(self.cursor.at);
         self.flow_space()?;
         match self.cursor.peek() {
-            b',' | b'}' if is_apart => Ok(self.objects.null()),
+            b',' | b'}' if is_apart => {
+                self.spots.scalar(self.cursor.at, self.cursor.at);
+                Ok(self.objects.null())
+            }
             _ => self.flow_value(parent),
         }
     }
@@ -87,9 +96,15 @@ impl<'py> Reader<'_, 'py, '_> {
     fn flow_value(&mut self, parent: isize) -> Read<Object<'py>> {
         match self.cursor.peek() {
             b'[' | b'{' => self.flow(parent),
-            b'"' | b'\'' => self.quoted_object(parent),
+            b'"' | b'\'' => {
+                let start = self.cursor.at;
+                let object = self.quoted_object(parent)?;
+                self.spots.scalar(start, self.cursor.at);
+                Ok(object)
+            }
             _ => {
                 let (start, end) = (self.cursor.at, self.flow_plain()?);
+                self.spots.scalar(start, end);
                 if self.cursor.peek() == b':' {
                     return Err(Stop::Unsure);
                 }

@@ -16,46 +16,69 @@ mod plain;
 mod quoted;
 mod reader;
 mod scalars;
+mod spots;
 
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
 use objects::Cache;
-use reader::{Reader, Stop};
+use reader::{Object, Reader, Stop};
+use spots::Spots;
 
 /// The objects of keys and short scalars live on between the documents of a stream, which have most of them in common.
 static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 
-/// Return the object of one document, or None where another reader is needed.
+/// Read one document, and collect the places of its parts where they are wanted; None where another reader is needed.
 ///
 /// Raises MemoryError only.
-fn read_document<'py>(py: Python<'py>, text: &str, cache: &mut Cache) -> PyResult<Option<Bound<'py, PyAny>>> {
+fn read_document<'py>(
+    py: Python<'py>,
+    text: &str,
+    spots: Spots,
+    cache: &mut Cache,
+) -> PyResult<Option<(Object<'py>, Spots)>> {
     if !text.ends_with('\n') || characters::are_odd(text.as_bytes()) {
         return Ok(None);
     }
-    match Reader::new(py, text, cache).document() {
-        Ok(object) => Ok(Some(object)),
+    let mut reader = Reader::new(py, text, cache, spots);
+    match reader.document() {
+        Ok(object) => Ok(Some((object, reader.spots))),
         Err(Stop::Unsure) => Ok(None),
         Err(Stop::Failed(error)) => Err(*error),
+    }
+}
+
+/// Read one document with the objects that are at hand.
+fn read_cached<'py>(py: Python<'py>, text: &str, spots: Spots) -> PyResult<Option<(Object<'py>, Spots)>> {
+    // They are taken already where the garbage collector runs a finalizer that reads YAML, or another thread does.
+    match CACHE.try_lock() {
+        Ok(mut cache) => read_document(py, text, spots, cache.get_or_insert_with(Cache::new)),
+        Err(_) => read_document(py, text, spots, &mut Cache::new()),
     }
 }
 
 /// The module `grpo_reader`.
 #[pymodule]
 mod grpo_reader {
-    use super::{Bound, CACHE, Cache, PyAny, PyResult, Python, pyfunction, read_document};
-    use pyo3::types::{PyString, PyStringMethods};
+    #[pymodule_export]
+    use super::spots::Spot;
+    use super::{Object, PyResult, Python, Spots, pyfunction, read_cached};
+    use pyo3::prelude::*;
+    use pyo3::types::PyString;
 
     /// Return the object of one document of YAML, or None where another reader is needed.
     #[pyfunction]
-    fn read<'py>(py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    fn read<'py>(py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Option<Object<'py>>> {
         // Half a surrogate pair is no text.
         let Ok(text) = text.to_str() else { return Ok(None) };
-        // It is taken already where the garbage collector runs a finalizer that reads YAML, or another thread does.
-        match CACHE.try_lock() {
-            Ok(mut cache) => read_document(py, text, cache.get_or_insert_with(Cache::new)),
-            Err(_) => read_document(py, text, &mut Cache::new()),
-        }
+        Ok(read_cached(py, text, Spots::new(false))?.map(|(object, _)| object))
+    }
+
+    /// Return the place of the object of one document, or None where `read` does.
+    #[pyfunction]
+    fn scan(py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Option<Spot>> {
+        let Ok(text) = text.to_str() else { return Ok(None) };
+        Ok(read_cached(py, text, Spots::new(true))?.and_then(|(_, spots)| spots.root(text)))
     }
 }

@@ -29,6 +29,7 @@ enum Line {
 impl<'py> Reader<'_, 'py, '_> {
     /// Read a block text, and go on to the next content.
     pub fn block_text(&mut self, parent: isize) -> Read<Object<'py>> {
+        let start = self.cursor.at;
         let header = self.header()?;
         // The root is a map.
         let parent = usize::try_from(parent).map_err(|_| Stop::Unsure)?;
@@ -38,6 +39,7 @@ impl<'py> Reader<'_, 'py, '_> {
             more => (parent + more, 0),
         };
         self.lines(&header, indent, blank_lines)?;
+        self.spots.block_text(self.cursor.text, start, self.cursor.at);
         let at = self.cursor.at;
         self.cursor.next_content();
         let column = self.cursor.column;

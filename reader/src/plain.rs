@@ -71,8 +71,12 @@ impl<'py> Reader<'_, 'py, '_> {
 
     /// Read a plain scalar of which the part on its first line is known.
     pub fn plain(&mut self, first: Piece, parent: isize) -> Read<Object<'py>> {
-        let text = self.cursor.slice(self.cursor.at, first.end)?;
-        let Some(blank_lines) = self.continues(first, parent)? else { return self.objects.plain(text) };
+        let start = self.cursor.at;
+        let text = self.cursor.slice(start, first.end)?;
+        let Some(blank_lines) = self.continues(first, parent)? else {
+            self.spots.scalar(start, first.end);
+            return self.objects.plain(text);
+        };
         self.scratch.clear();
         self.scratch.push_str(text);
         self.push_fold(blank_lines);
@@ -81,7 +85,10 @@ impl<'py> Reader<'_, 'py, '_> {
             self.scratch.push_str(self.cursor.slice(self.cursor.at, piece.end)?);
             match self.continues(piece, parent)? {
                 Some(blank_lines) => self.push_fold(blank_lines),
-                None => return Ok(self.scratch_object()),
+                None => {
+                    self.spots.scalar(start, piece.end);
+                    return Ok(self.scratch_object());
+                }
             }
         }
     }

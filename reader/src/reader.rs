@@ -5,6 +5,7 @@ use pyo3::types::PyDict;
 
 use crate::cursor::Cursor;
 use crate::objects::{Cache, Objects};
+use crate::spots::Spots;
 
 /// Maps and lists nested deeper are for the other reader.
 const MAX_DEPTH: usize = 60;
@@ -32,14 +33,15 @@ pub type Object<'py> = Bound<'py, PyAny>;
 pub struct Reader<'a, 'py, 'c> {
     pub cursor: Cursor<'a>,
     pub objects: Objects<'py, 'c>,
+    pub spots: Spots,
     /// A scalar that the text does not have as it is.
     pub scratch: String,
     depth: usize,
 }
 
 impl<'a, 'py, 'c> Reader<'a, 'py, 'c> {
-    pub fn new(py: Python<'py>, text: &'a str, cache: &'c mut Cache) -> Self {
-        Reader { cursor: Cursor::new(text), objects: Objects::new(py, cache), scratch: String::new(), depth: 0 }
+    pub fn new(py: Python<'py>, text: &'a str, cache: &'c mut Cache, spots: Spots) -> Self {
+        Reader { cursor: Cursor::new(text), objects: Objects::new(py, cache), spots, scratch: String::new(), depth: 0 }
     }
 
     /// Read the whole text, which has to be one map that is not empty.

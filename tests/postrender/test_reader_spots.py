@@ -1,0 +1,160 @@
+"""The reader in Rust says where the parts of a document stand as the full scanner does, or nothing."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bench import streams
+from postrender import composed, stream
+from postrender.spots import MAP, SCALAR
+from tests.conftest import ROOT
+from tests.postrender.test_reader import FLOW, NOT_READ, READ, block
+from tests.postrender.test_yamlfast_manifests import PIECES, SEEDS
+
+try:
+    READER: Any = importlib.import_module("grpo_reader")
+except ImportError:
+    READER = None
+
+
+@pytest.fixture(autouse=True)
+def _built() -> None:
+    """Skip where the module was not built."""
+    if not hasattr(READER, "scan"):
+        message = "the compiled reader is not installed: make reader"
+        pytest.fail(message) if os.environ.get("GRPO_REQUIRE_TOOLS") else pytest.skip(message)
+
+
+def differences(fast: Any, full: Any, path: tuple[Any, ...] = ()) -> Iterator[str]:
+    """Yield the places of which the two scanners say different things."""
+    seen = (fast.kind, fast.start, fast.end, fast.flow, fast.count(), fast.names())
+    there = (full.kind, full.start, full.end, full.flow, full.count() or len(full.keys), full.names())
+    if seen != there:
+        yield f"{path}: {seen}, {there}"
+        return
+    # In brackets nobody asks for a column.
+    if not (full.flow or full.kind == SCALAR) and (fast.first, fast.col) != (full.first, full.col):
+        yield f"{path}: {(fast.first, fast.col)}, {(full.first, full.col)}"
+    for key in full.names():
+        if not fast.has(key) or fast.key_start(key) != full.key_start(key):
+            yield f"{path}: {key}"
+        yield from differences(fast.child(key), full.child(key), (*path, key))
+    for number in range(fast.count() if fast.kind != MAP else 0):
+        yield from differences(fast.item(number), full.item(number), (*path, number))
+
+
+def compared(text: str) -> bool:
+    """Compare the scanners, and say whether the fast one took the text, as it does where the reader reads it."""
+    found = READER.scan(text)
+    assert (found is None) == (READER.read(text) is None)
+    if found is not None:
+        assert list(differences(found, composed.scan(text, "x"))) == []
+    return found is not None
+
+
+# What tests and charts hold, whatever it is.
+FOLDERS = ("tests/corpus", "tests/rules", "tests/postrender", "tests/cli", "values")
+
+
+def test_documents_of_the_tests_have_the_same_places() -> None:
+    files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.yaml") if file.is_file()]
+    texts = [document.data[document.start : document.end] for file in files for document in _documents(file)]
+    taken = sum(compared(text.decode("utf-8", "replace")) for text in texts)
+    assert taken > len(texts) * 0.8 > 1000
+
+
+def _documents(file: Path) -> Iterator[stream.Document]:
+    return stream.split(file.read_bytes())
+
+
+@pytest.mark.parametrize("size", ["small", "medium"])
+def test_streams_of_the_measurements_have_the_same_places(size: str) -> None:
+    texts = [document.text() for document in stream.split(streams.stream(size))]
+    assert sum(map(compared, texts)) > len(texts) * 0.9
+
+
+@pytest.mark.parametrize("text", [*READ, *NOT_READ])
+def test_edges_have_the_same_places(text: str) -> None:
+    assert compared(text) == (text in READ)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: é\n'ü': [ß, {\"ö\": ä}]\n# ø\nb: 😀\nc:\n- - ñ: 1\n  - å\n",
+        "# 😀 é\na:\n  b: |\n    ü\n    ß\n\n  c: 'é\n    é'\n  d: é\n    é\n",
+    ],
+)
+def test_offsets_count_characters(text: str) -> None:
+    assert compared(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: {b: , c: 1, d: }\n",
+        "a: {b: \n  , c:  # d\n  }\n",
+        "a:\nb: # c\n\nc:\n- \n-\n- # d\n-\n",
+        "a: | # b\n\nc: >-\n\n\n  d  \n\n\n\ne: |+\n  f\n\n\n",
+        "a: b  # c\nd: 'e'  # f\ng: []  # h\ni: {}\n",
+        "---  # a\n'b': 1\n\"c\\n\": 2\nd : 3\n8: 4\n",
+        "a:\n  - - - b: 1\n        c: 2\n      - d\n    - e\n  - f\n",
+    ],
+)
+def test_values_that_are_left_out_and_comments_have_the_same_places(text: str) -> None:
+    assert compared(text)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(
+    st.sampled_from([*SEEDS, *READ]),
+    st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(PIECES), st.integers(0, 6)), max_size=4),
+)
+def test_mutated_texts_have_the_same_places(text: str, changes: list[tuple[int, str, int]]) -> None:
+    for place, piece, dropped in changes:
+        at = place % (len(text) + 1)
+        text = text[:at] + piece + text[at + dropped :]
+    compared(text)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(block(0))
+def test_texts_made_of_parts_have_the_same_places(text: str) -> None:
+    compared(text)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(FLOW)
+def test_brackets_have_the_same_places(text: str) -> None:
+    compared(f"a: {text}\n")
+    compared(f"{text}\n")
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.text(alphabet="ab1yé:-# \n[]{},'\"$.~|>\\?&\t", max_size=30))
+def test_any_text_has_the_same_places(text: str) -> None:
+    compared(f"{text}\n")
+    compared(f"a: {text}\n")
+
+
+def test_a_spot_says_what_is_not_there() -> None:
+    root = READER.scan("a:\n- 1\n")
+    for ask in (root.child, root.key_start):
+        with pytest.raises(KeyError, match="b"):
+            ask("b")
+    with pytest.raises(IndexError):
+        root.child("a").item(1)
+    assert not root.has("b")
+
+
+def test_parts_outlive_the_root() -> None:
+    spot = READER.scan("a:\n- b: 1\n").child("a").item(0).child("b")
+    assert (spot.kind, spot.start, spot.end) == ("scalar", 8, 9)
