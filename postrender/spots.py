@@ -1,4 +1,4 @@
-"""Where the parts of a document stand in its text; two modules make these, and `splice` edits by them."""
+"""Where the parts of a document stand in its text; `blocks`, `composed` and the compiled reader say it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use crate::reader::{Object, Read, Stop};
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// So many keys are looked through one by one.
+const FEW: usize = 16;
+
+#[derive(Clone, Copy)]
 pub enum Kind {
     Map,
     List,
@@ -27,7 +30,7 @@ pub struct Node {
     start: usize,
     end: usize,
     column: usize,
-    /// The keys of a map, and their numbers in the order of their names.
+    /// The keys of a map, and if they are not few their numbers in the order of their names.
     keys: Vec<Key>,
     sorted: Vec<usize>,
     /// The values of a map in the order of its keys, or the items of a list.
@@ -42,6 +45,9 @@ impl Node {
 
     /// Return the number of a key.
     fn find(&self, name: &str) -> Option<usize> {
+        if self.keys.len() <= FEW {
+            return self.keys.iter().position(|key| key.name == name);
+        }
         let found = self.sorted.binary_search_by(|&number| self.keys[number].name.as_str().cmp(name));
         found.ok().map(|at| self.sorted[at])
     }
@@ -109,8 +115,10 @@ impl Spots {
     pub fn close(&mut self, at: usize) {
         let Some(mut node) = self.open.pop() else { return };
         node.end = if node.is_flow { at } else { self.done.last().map_or(at, |last| last.end) };
-        node.sorted = (0..node.keys.len()).collect();
-        node.sorted.sort_unstable_by(|&left, &right| node.keys[left].name.cmp(&node.keys[right].name));
+        if node.keys.len() > FEW {
+            node.sorted = (0..node.keys.len()).collect();
+            node.sorted.sort_unstable_by(|&left, &right| node.keys[left].name.cmp(&node.keys[right].name));
+        }
         self.done.push(node);
     }
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import streams
-from postrender import composed, stream
+from postrender import composed, splice, stream, yamlfast
+from postrender import filter as post_render
+from postrender.errors import SpliceError
 from postrender.spots import MAP, SCALAR
+from postrender.wire import Options
 from tests.conftest import ROOT
+from tests.corpus import cases, proof
+from tests.postrender.streams import pod
 from tests.postrender.test_reader import FLOW, NOT_READ, READ, block
+from tests.postrender.test_rewrite_by_two import BAD
+from tests.postrender.test_splice import _grown as grown
+from tests.postrender.test_splice import full, parse
 from tests.postrender.test_yamlfast_manifests import PIECES, SEEDS
 
 try:
@@ -158,3 +169,88 @@ def test_a_spot_says_what_is_not_there() -> None:
 def test_parts_outlive_the_root() -> None:
     spot = READER.scan("a:\n- b: 1\n").child("a").item(0).child("b")
     assert (spot.kind, spot.start, spot.end) == ("scalar", 8, 9)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), text=st.one_of(st.sampled_from([*SEEDS, *READ]), block(0), FLOW.map("a: {}\n".format)))
+def test_edits_by_both_scanners_are_the_same(data: st.DataObject, text: str) -> None:
+    before = READER.read(text)
+    if before is None:
+        return
+    after = grown(data.draw, before)
+
+    def never(text: str) -> Any:
+        raise AssertionError(text)
+
+    def edited(scan: Callable[[str], Any], *, plain: bool) -> str:
+        try:
+            return splice.edited(text, before, after, parse, scan, plain=plain)
+        except SpliceError as error:
+            return str(error)
+
+    by_full = edited(lambda text: composed.scan(text, "x"), plain=False)
+    # The full scanner has the last word only where it would say the same.
+    assert by_full == edited(never if by_full.endswith("\n") else full, plain=True)
+
+
+def said(patch: pytest.MonkeyPatch, data: bytes, *, mode: str, gate: bool, compiled: bool) -> Any:
+    """Return all that a run of the post-renderer says, with and without the compiled reader."""
+    with patch.context() as each:
+        if not compiled:
+            each.setattr(yamlfast, "_compiled", None)
+        outcome, result = proof.run(data, proof.wiring(mode=mode), Options(), gate=gate)
+    return outcome.output, outcome.refusals, str(outcome.error or ""), result and post_render._report(result)
+
+
+TEXTS = {
+    **{name: cases.edge(name) for name in cases.EDGES},
+    **BAD,
+    "spellings": pod().replace("    - name: main\n", "    - name: main\n      stdin: yes\n"),
+    "no line end": pod().rstrip("\n"),
+    "two kinds": f"{pod()}kind: Job\n",
+    "two kinds in quotes": f"{pod()}'kind': Job\n",
+    "twice": f"{pod()}metadata: {{}}\n",
+    "GPUs": pod().replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 010"),
+}
+STREAMS = {**cases.STREAMS, **{name: text.encode(errors="surrogateescape") for name, text in TEXTS.items()}}
+
+
+@pytest.mark.parametrize("gate", [False, True], ids=["no-gate", "gate"])
+@pytest.mark.parametrize("mode", ["multinetwork", "dranet"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream_is_wired_as_without_the_compiled_reader(
+    name: str, mode: str, gate: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = (said(monkeypatch, STREAMS[name], mode=mode, gate=gate, compiled=each) for each in (True, False))
+    assert one == other
+
+
+def test_a_small_post_render_loads_no_other_reader() -> None:
+    values = [str(ROOT / "values" / name) for name in ("accelerators/b200.yaml", "examples/site.yaml")]
+    words = [word for name in values for word in ("--values", name)]
+    code = f"import sys; from postrender.filter import main; main({words!r}); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, input=streams.stream("small"), capture_output=True, cwd=ROOT
+    )
+    loaded = {*done.stderr.decode().split()}
+    assert done.stdout.count(b"NCCL_") > 1
+    assert "grpo_reader" in loaded
+    assert not {"postrender.blocks", "postrender.composed", "postrender.yamlproof", "postrender.heads"} & loaded
+    assert not {"yaml12", "yaml"} & loaded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a:\n" + "".join(f"  k{number}: [1]\n" for number in range(100_000)),
+        "a:\n" + "- - b: 1\n" * 100_000,
+        "a: [" + "{b: 1}, " * 100_000 + "]\n",
+        "a: |\n" + "  é\n" * 300_000 + "\n" * 300_000,
+    ],
+)
+def test_large_documents_take_no_more_than_linear_time(text: str) -> None:
+    begin = time.perf_counter()
+    root = READER.scan(text)
+    names = root.child("a").names()
+    assert all(root.child("a").child(name).flow for name in names)
+    assert time.perf_counter() - begin < 2
