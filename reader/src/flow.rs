@@ -91,9 +91,6 @@ impl<'py> Reader<'_, 'py, '_> {
             b'"' | b'\'' => self.quoted_object(),
             _ => {
                 let (start, end) = (self.cursor.at, self.flow_plain()?);
-                if self.cursor.peek() == b':' {
-                    return Err(Stop::Unsure);
-                }
                 self.objects.plain(self.cursor.slice(start, end)?)
             }
         }

@@ -71,7 +71,7 @@ impl<'a, 'py> Reader<'a, 'py, '_> {
 
     /// Go over a line break, without the white space around it.
     fn fold(&mut self, kept: usize) -> Read<()> {
-        let length = self.scratch.trim_end_matches(' ').len().max(kept);
+        let length = kept + self.scratch.get(kept..).unwrap_or("").trim_end_matches(' ').len();
         self.scratch.truncate(length);
         // A tab there is white space to some readers.
         if length > kept && self.scratch.ends_with('\t') {
