@@ -212,7 +212,7 @@ def _helm_plugin(argv: list[str]) -> int:
 def _version(argv: list[str]) -> int:
     if argv:
         raise UsageError(f"grpo version: no argument was expected, found {argv[0]!r}")
-    from postrender import helm
+    from postrender import helm, yamlfast
 
     try:
         with helm.choose() as engine:
@@ -220,7 +220,8 @@ def _version(argv: list[str]) -> int:
     except GrpoError as error:
         rendering = f"nothing: {error.message}"
     python = ".".join(map(str, sys.version_info[:3]))
-    print(f"grpo {__version__}\npython {python}\nrenders with {rendering}")
+    reading = "the compiled reader" if yamlfast.is_compiled() else "py-yaml12 (the compiled reader is not installed)"
+    print(f"grpo {__version__}\npython {python}\nrenders with {rendering}\nreads plain YAML with {reading}")
     return EXIT_CLEAN
 
 

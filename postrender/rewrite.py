@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _WORDS = (pods.GPU.encode(), b"Ray")
 _DOMAIN = "ComputeDomain"
 # To deal with so many bytes of targets is worth a second process; other documents take so many times less.
-_LARGE = 64 * 1024
-_EASIER = 8
+_LARGE = 256 * 1024
+_EASIER = 4
 
 
 class Refusal:

@@ -25,13 +25,14 @@ _AFTER_MARK = (b"", b" ", b"\n", b"\r", b"\t")
 class Document:
     """One document of a stream: `data` from `start` to `end`, with the `---` line in front of it if there is one."""
 
-    __slots__ = ("data", "end", "number", "start")
+    __slots__ = ("_text", "data", "end", "number", "start")
 
     def __init__(self, data: bytes, number: int, start: int, end: int) -> None:
         self.data = data
         self.number = number
         self.start = start
         self.end = end
+        self._text: str | None = None
 
     @property
     def line(self) -> int:
@@ -58,9 +59,12 @@ class Document:
 
     def text(self) -> str:
         """Return the document as text; raise InputError with the line of the first byte that is not UTF-8."""
+        if self._text is not None:
+            return self._text
         raw = self.data[self.start : self.end]
         try:
-            return raw.decode("utf-8")
+            self._text = raw.decode("utf-8")
+            return self._text
         except UnicodeDecodeError as error:
             line = self.line + raw.count(b"\n", 0, error.start)
             raise InputError(

@@ -10,9 +10,9 @@ impl<'py> Reader<'_, 'py, '_> {
     /// `parent` is the column of the map or list around it. Behind a key on its line no map and no list can begin.
     pub fn node(&mut self, parent: isize, may_nest: bool) -> Read<Object<'py>> {
         match self.cursor.peek() {
-            b'"' | b'\'' => self.quoted_node(parent, may_nest),
+            b'"' | b'\'' => self.quoted_node(may_nest),
             b'[' | b'{' => {
-                let object = self.flow(parent)?;
+                let object = self.flow()?;
                 self.cursor.end_line()?;
                 Ok(object)
             }
@@ -34,9 +34,9 @@ impl<'py> Reader<'_, 'py, '_> {
     }
 
     /// Read a text in quotes, or the map of which it is the first key.
-    fn quoted_node(&mut self, parent: isize, may_nest: bool) -> Read<Object<'py>> {
+    fn quoted_node(&mut self, may_nest: bool) -> Read<Object<'py>> {
         let (start, line) = (self.cursor.at, self.cursor.line);
-        let object = self.quoted_object(parent)?;
+        let object = self.quoted_object()?;
         let end = self.cursor.at;
         if may_nest && self.is_colon() {
             self.end_key(start, line)?;
@@ -87,7 +87,7 @@ impl<'py> Reader<'_, 'py, '_> {
             return Err(Stop::Unsure);
         }
         let (start, line) = (self.cursor.at, self.cursor.line);
-        let key = self.quoted_object(isize::MAX)?;
+        let key = self.quoted_object()?;
         if !self.is_colon() {
             return Err(Stop::Unsure);
         }

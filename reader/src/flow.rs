@@ -1,25 +1,26 @@
 //! Maps and lists in brackets.
 
+use crate::plain::is_inside_word;
 use crate::reader::{Object, Read, Reader, Stop};
 use crate::spots::Kind;
 
 impl<'py> Reader<'_, 'py, '_> {
     /// Read a map or list in brackets; the cursor is left behind the closing one.
-    pub fn flow(&mut self, parent: isize) -> Read<Object<'py>> {
+    pub fn flow(&mut self) -> Read<Object<'py>> {
         self.enter()?;
         let is_map = self.cursor.peek() == b'{';
         self.spots.open_flow(if is_map { Kind::Map } else { Kind::List }, self.cursor.at);
         self.cursor.at += 1;
-        let object = if is_map { self.flow_map(parent) } else { self.flow_list(parent) };
+        let object = if is_map { self.flow_map() } else { self.flow_list() };
         self.leave();
         self.spots.close(self.cursor.at);
         object
     }
 
-    fn flow_list(&mut self, parent: isize) -> Read<Object<'py>> {
+    fn flow_list(&mut self) -> Read<Object<'py>> {
         let list = self.objects.list();
         while self.has_more(b']')? {
-            let item = self.flow_value(parent)?;
+            let item = self.flow_value()?;
             self.objects.append(&list, &item)?;
             self.spots.item();
             self.end_entry(b']')?;
@@ -27,13 +28,13 @@ impl<'py> Reader<'_, 'py, '_> {
         Ok(list.into_any())
     }
 
-    fn flow_map(&mut self, parent: isize) -> Read<Object<'py>> {
+    fn flow_map(&mut self) -> Read<Object<'py>> {
         let map = self.objects.map();
         let mut keys = 0;
         while self.has_more(b'}')? {
             let start = self.cursor.at;
             let key = self.flow_key()?;
-            let value = self.flow_map_value(parent)?;
+            let value = self.flow_map_value()?;
             self.objects.put(&map, &key, &value)?;
             self.spots.entry(&key, start)?;
             keys += 1;
@@ -81,7 +82,7 @@ impl<'py> Reader<'_, 'py, '_> {
     }
 
     /// Read the value behind a key's colon; where there is none, it is null if the colon has a space behind it.
-    fn flow_map_value(&mut self, parent: isize) -> Read<Object<'py>> {
+    fn flow_map_value(&mut self) -> Read<Object<'py>> {
         let is_apart = self.cursor.is_blank(self.cursor.at);
         self.flow_space()?;
         match self.cursor.peek() {
@@ -89,25 +90,22 @@ impl<'py> Reader<'_, 'py, '_> {
                 self.spots.scalar(self.cursor.at, self.cursor.at);
                 Ok(self.objects.null())
             }
-            _ => self.flow_value(parent),
+            _ => self.flow_value(),
         }
     }
 
-    fn flow_value(&mut self, parent: isize) -> Read<Object<'py>> {
+    fn flow_value(&mut self) -> Read<Object<'py>> {
         match self.cursor.peek() {
-            b'[' | b'{' => self.flow(parent),
+            b'[' | b'{' => self.flow(),
             b'"' | b'\'' => {
                 let start = self.cursor.at;
-                let object = self.quoted_object(parent)?;
+                let object = self.quoted_object()?;
                 self.spots.scalar(start, self.cursor.at);
                 Ok(object)
             }
             _ => {
                 let (start, end) = (self.cursor.at, self.flow_plain()?);
                 self.spots.scalar(start, end);
-                if self.cursor.peek() == b':' {
-                    return Err(Stop::Unsure);
-                }
                 self.objects.plain(self.cursor.slice(start, end)?)
             }
         }
@@ -117,7 +115,7 @@ impl<'py> Reader<'_, 'py, '_> {
     fn flow_key(&mut self) -> Read<Object<'py>> {
         let (start, line) = (self.cursor.at, self.cursor.line);
         let key = if matches!(self.cursor.peek(), b'"' | b'\'') {
-            let key = self.quoted_object(isize::MAX)?;
+            let key = self.quoted_object()?;
             self.cursor.skip_spaces();
             key
         } else {
@@ -145,6 +143,7 @@ impl<'py> Reader<'_, 'py, '_> {
                 b':' if self.cursor.is_blank(stop + 1) => {}
                 b'#' if rest[..offset].ends_with(b" ") => {}
                 // Readers differ on these, and on a colon in front of one that ends a scalar.
+                b'\t' if is_inside_word(rest, offset) => continue,
                 b'\t' | b'?' | b'[' | b'{' => break,
                 b':' if matches!(self.cursor.byte(stop + 1), b',' | b'[' | b']' | b'{' | b'}' | b'?' | b'\t') => break,
                 _ => continue,

@@ -40,18 +40,8 @@ impl<'py> Reader<'_, 'py, '_> {
         };
         self.lines(&header, indent, blank_lines)?;
         self.spots.block_text(self.cursor.text, start, self.cursor.at);
-        let at = self.cursor.at;
         self.cursor.next_content();
-        let column = self.cursor.column;
-        // Nothing but what belongs to a parent follows; a comment there may have been meant for text.
-        if column > parent.cast_signed() || spaces(self.cursor.rest(at)) > parent && self.begins_comment(at) {
-            return Err(Stop::Unsure);
-        }
         Ok(self.scratch_object())
-    }
-
-    fn begins_comment(&self, line: usize) -> bool {
-        self.cursor.byte(line + spaces(self.cursor.rest(line))) == b'#'
     }
 
     /// Read the header, and go to the line below.

@@ -123,7 +123,7 @@ impl<'py> Reader<'_, 'py, '_> {
 }
 
 /// Say whether a tab stands between two letters: all readers take it for a part of the text.
-fn is_inside_word(bytes: &[u8], at: usize) -> bool {
+pub fn is_inside_word(bytes: &[u8], at: usize) -> bool {
     let is_letter = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_alphanumeric);
     is_letter(at.checked_sub(1)) && is_letter(Some(at + 1))
 }

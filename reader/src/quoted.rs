@@ -10,15 +10,14 @@ pub enum Quoted<'a> {
 
 impl<'a, 'py> Reader<'a, 'py, '_> {
     /// Read a text in quotes into an object; the cursor is left behind the closing one.
-    pub fn quoted_object(&mut self, parent: isize) -> Read<Object<'py>> {
-        match self.quoted(parent)? {
+    pub fn quoted_object(&mut self) -> Read<Object<'py>> {
+        match self.quoted()? {
             Quoted::Slice(text) => self.objects.text(text),
             Quoted::Scratch => Ok(self.scratch_object()),
         }
     }
 
-    /// Read a text in quotes; what it has on further lines stands behind the column of its parent.
-    fn quoted(&mut self, parent: isize) -> Read<Quoted<'a>> {
+    fn quoted(&mut self) -> Read<Quoted<'a>> {
         let quote = self.cursor.peek();
         let start = self.cursor.at + 1;
         let end = start + self.ordinary(start, quote);
@@ -30,7 +29,7 @@ impl<'a, 'py> Reader<'a, 'py, '_> {
         }
         self.scratch.clear();
         self.scratch.push_str(self.cursor.slice(start, end)?);
-        self.put_together(quote, parent)?;
+        self.put_together(quote)?;
         Ok(Quoted::Scratch)
     }
 
@@ -42,7 +41,7 @@ impl<'a, 'py> Reader<'a, 'py, '_> {
     }
 
     /// Read on from the first byte that is not ordinary.
-    fn put_together(&mut self, quote: u8, parent: isize) -> Read<()> {
+    fn put_together(&mut self, quote: u8) -> Read<()> {
         // White space up to here was written as an escape, or is followed by something, and stays at the line's end.
         let mut kept = 0;
         loop {
@@ -55,10 +54,10 @@ impl<'a, 'py> Reader<'a, 'py, '_> {
                 self.scratch.push('\'');
                 self.cursor.at += 1;
             } else if byte == b'\\' && quote == b'"' {
-                self.escape(parent)?;
+                self.escape()?;
                 kept = self.scratch.len();
             } else if byte == b'\n' {
-                self.fold(kept, parent)?;
+                self.fold(kept)?;
                 kept = self.scratch.len();
             } else {
                 // The text ends.
@@ -71,20 +70,20 @@ impl<'a, 'py> Reader<'a, 'py, '_> {
     }
 
     /// Go over a line break, without the white space around it.
-    fn fold(&mut self, kept: usize, parent: isize) -> Read<()> {
-        let length = self.scratch.trim_end_matches(' ').len().max(kept);
+    fn fold(&mut self, kept: usize) -> Read<()> {
+        let length = kept + self.scratch.get(kept..).unwrap_or("").trim_end_matches(' ').len();
         self.scratch.truncate(length);
         // A tab there is white space to some readers.
         if length > kept && self.scratch.ends_with('\t') {
             return Err(Stop::Unsure);
         }
-        let blank_lines = self.next_line_in_quotes(parent)?;
+        let blank_lines = self.next_line_in_quotes()?;
         self.push_fold(blank_lines);
         Ok(())
     }
 
-    /// Go to the next line with content, and return how many blank lines were passed.
-    fn next_line_in_quotes(&mut self, parent: isize) -> Read<usize> {
+    /// Go to the next line with content, however it is indented, and return how many blank lines were passed.
+    fn next_line_in_quotes(&mut self) -> Read<usize> {
         let mut blank_lines = 0;
         loop {
             self.cursor.at += 1;
@@ -95,16 +94,17 @@ impl<'a, 'py> Reader<'a, 'py, '_> {
             }
             blank_lines += 1;
         }
-        let column = (self.cursor.at - self.cursor.line).cast_signed();
-        if column <= parent.max(0) || self.cursor.peek() == b'\t' { Err(Stop::Unsure) } else { Ok(blank_lines) }
+        // The mark of a document ends even what is in quotes.
+        let is_mark = self.cursor.at == self.cursor.line && matches!(self.cursor.peek(), b'-' | b'.');
+        if is_mark || self.cursor.peek() == b'\t' { Err(Stop::Unsure) } else { Ok(blank_lines) }
     }
 
     /// Put the character that an escape stands for into the scratch.
-    fn escape(&mut self, parent: isize) -> Read<()> {
+    fn escape(&mut self) -> Read<()> {
         let sign = self.cursor.byte(self.cursor.at + 1);
         self.cursor.at += 1;
         if sign == b'\n' {
-            let blank_lines = self.next_line_in_quotes(parent)?;
+            let blank_lines = self.next_line_in_quotes()?;
             self.push_breaks(blank_lines);
             return Ok(());
         }

@@ -73,11 +73,19 @@ fn number_without_underscores(text: &str) -> Scalar {
         Some(b'+') => (false, &text[1..]),
         _ => (false, text),
     };
+    if has_sign_behind_base(digits.as_bytes()) {
+        return Scalar::Unsure;
+    }
     match radix(digits) {
         Some((10, digits)) => decimal(text, is_negative, digits),
         Some((base, digits)) => integer(is_negative, digits, base),
         None => float(text),
     }
+}
+
+/// Say whether a text is like `0b+1`, which Go takes for a number.
+fn has_sign_behind_base(bytes: &[u8]) -> bool {
+    matches!(bytes, [b'0', b'b' | b'B' | b'o' | b'O' | b'x' | b'X', b'+' | b'-', ..])
 }
 
 /// Return the base of an integer and its digits, or None where the text is no integer.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender import __version__, cli, progress
+from postrender import __version__, cli, progress, yamlfast
 from postrender.stack import Stack
 from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files
 from tests.postrender.test_tokens import EXAMPLES
@@ -63,6 +63,12 @@ def test_version(grpo: Run, words: list[str]) -> None:
     assert (code, err) == (0, "")
     assert out.startswith(f"grpo {__version__}\npython 3.")
     assert "\nrenders with helm v" in out
+
+
+@pytest.mark.parametrize(("reader", "said"), [(None, "py-yaml12 ("), (str, "the compiled reader\n")])
+def test_version_says_what_reads(grpo: Run, monkeypatch: pytest.MonkeyPatch, reader: object, said: str) -> None:
+    monkeypatch.setattr(yamlfast, "_compiled", reader)
+    assert f"\nreads plain YAML with {said}" in grpo("version")[1]
 
 
 @pytest.mark.parametrize("command", ["lint", "check", "render", "diff", "dead-values", "samples"])

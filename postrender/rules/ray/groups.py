@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postrender.patterns import Pattern
 from postrender.pods import mapping, sequence
-from postrender.rules import ERROR, Rule
+from postrender.rules import ERROR, WARNING, Rule
 from postrender.rules.rayspec import EVENT_ONLY, VALIDATION, Group, each_group
 
 TYPE_CHECKING = False
@@ -17,6 +17,9 @@ _IN_PARAMS: Final = ("num-cpus", "num-gpus", "memory", "resources")
 _NAME: Final = Pattern(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)\Z")
 _PREFIX: Final = Pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _LONGEST_PREFIX: Final = 253
+_RECREATE: Final = "Recreate"
+# Helm's charts write their version into it.
+_CHART: Final = "helm.sh/chart"
 
 
 def _empty(group: Group) -> Found:
@@ -44,6 +47,16 @@ def _labels(group: Group) -> Found:
             yield path, f"{group.title} has the label {key}, which is no key of a label"
         elif isinstance(value, str) and value and not _NAME.match(value):
             yield path, f"{group.title} has the label {key} with a value that is none of a label"
+
+
+def _chart(group: Group) -> Found:
+    cluster = group.cluster
+    # In a job and in a service the operator does not look at the strategy.
+    if cluster.owner == "RayCluster" and cluster.option("upgradeStrategy").get("type") == _RECREATE:
+        chart = mapping(mapping(group.template.get("metadata")).get("labels")).get(_CHART)
+        if chart is not None:
+            what = f"pods of {group.title} have the label {_CHART}: {chart}, and upgradeStrategy is {_RECREATE}"
+            yield (*group.path, "template", "metadata", "labels", _CHART), what
 
 
 def _is_key(key: str) -> bool:
@@ -88,5 +101,14 @@ RULES = (
         fix="write up to 63 letters, digits, dashes, dots and underscores, with a letter or digit at both ends",
         source=VALIDATION,
         check=each_group(_labels),
+    ),
+    Rule(
+        "ray/recreated-by-label",
+        severity=WARNING,
+        title="each version of the chart recreates the cluster",
+        why="the operator deletes all pods of the cluster when a pod template changes, and what ran there is lost",
+        fix="leave the label out of the pod templates; the RayCluster may keep it",
+        source="kuberay/ray-operator/controllers/ray/raycluster_controller.go at v1.6.2",
+        check=each_group(_chart),
     ),
 )
