@@ -216,11 +216,11 @@ def _has_plain_gpus(text: str) -> bool:
 def _kind(document: Document) -> str | None:
     """Return a document's kind where it is written plainly at the left margin, or None."""
     data = document.data
-    at = data.find(b"\nkind:", document.start, document.end)
-    if at < 0:
-        if not data.startswith(b"kind:", document.start):
+    at = document.start - 1
+    if not data.startswith(b"kind:", document.start):
+        at = data.find(b"\nkind:", document.start, document.end)
+        if at < 0:
             return None
-        at = document.start - 1
     other = data.find(b"kind", at + 6, document.end) - 2
     if other >= 0 and any(data.find(word, other, document.end) >= 0 for word in (b"\nkind:", b'\n"kind"', b"\n'kind'")):
         # Two documents without a mark between them: Kubernetes would take the last one's.

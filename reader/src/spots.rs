@@ -135,21 +135,46 @@ impl Spots {
 
 /// Turn offsets in bytes into offsets in characters. In front of a column there are spaces and signs only.
 fn count_characters(nodes: &mut [Node], text: &str) {
-    let mut before = Vec::with_capacity(text.len() + 1);
-    let mut count = 0;
-    for &byte in text.as_bytes() {
-        // Each but the first byte of a character is like 10xxxxxx.
-        before.push(count);
-        count += usize::from(byte & 0xc0 != 0x80);
-    }
-    before.push(count);
+    let steps = Steps::new(text.as_bytes());
     for node in nodes {
-        node.start = before[node.start];
-        node.end = before[node.end];
+        node.start = steps.characters(node.start);
+        node.end = steps.characters(node.end);
         for key in &mut node.keys {
-            key.start = before[key.start];
+            key.start = steps.characters(key.start);
         }
     }
+}
+
+/// So many bytes are counted anew for each offset.
+const STEP: usize = 64;
+
+/// Knows how many characters stand in front of every so many bytes.
+struct Steps<'a> {
+    bytes: &'a [u8],
+    before: Vec<usize>,
+}
+
+impl<'a> Steps<'a> {
+    fn new(bytes: &'a [u8]) -> Self {
+        let mut count = 0;
+        let mut before = vec![0];
+        for step in bytes.chunks(STEP) {
+            count += characters(step);
+            before.push(count);
+        }
+        Steps { bytes, before }
+    }
+
+    /// Return how many characters stand in front of an offset.
+    fn characters(&self, offset: usize) -> usize {
+        let step = offset / STEP;
+        self.before[step] + characters(&self.bytes[step * STEP..offset])
+    }
+}
+
+/// Count characters by their first bytes: each further one is like 10xxxxxx.
+fn characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count()
 }
 
 /// The place of one value; `postrender/spots.py` says what all this means.

@@ -254,3 +254,9 @@ def test_large_documents_take_no_more_than_linear_time(text: str) -> None:
     names = root.child("a").names()
     assert all(root.child("a").child(name).flow for name in names)
     assert time.perf_counter() - begin < 2
+
+
+@pytest.mark.parametrize("length", [1, 30, 31, 32, 33, 62, 63, 64, 65, 127, 128, 129])
+def test_offsets_behind_many_characters(length: int) -> None:
+    for sign in "éß😀":
+        assert compared(f"a: {sign * length}\nb: 'c'\n'd{sign}': {{{sign}: [{sign}]}}\n# {sign}\ne:\n- f\n")
