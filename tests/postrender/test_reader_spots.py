@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import subprocess
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import streams
-from postrender import composed, splice, stream, yamlfast
+from postrender import composed, documents, splice, stream, yamlfast, yamlio
 from postrender import filter as post_render
 from postrender.errors import SpliceError
 from postrender.spots import MAP, SCALAR
@@ -260,3 +261,26 @@ def test_large_documents_take_no_more_than_linear_time(text: str) -> None:
 def test_offsets_behind_many_characters(length: int) -> None:
     for sign in "éß😀":
         assert compared(f"a: {sign * length}\nb: 'c'\n'd{sign}': {{{sign}: [{sign}]}}\n# {sign}\ne:\n- f\n")
+
+
+def paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all that is in a value, and some of what is not."""
+    yield from (above, (*above, "none"), (*above, 99))
+    below = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for part, inner in below:
+        yield from paths(inner, (*above, part))
+
+
+@pytest.mark.parametrize("key", [False, True], ids=["value", "key"])
+def test_lines_and_columns_are_those_of_the_full_reader(key: bool) -> None:
+    for text in (*READ, *(each for each in SEEDS if READER.read(each))):
+        document = documents.Document("x", 0, text, READER.read(text))
+        for path in paths(document.plain):
+            quick = document._quick(path, key=key)
+            assert quick in (None, documents.Document("x", 0, text, {}, root(text))._exact(path, key=key))
+
+
+@functools.cache
+def root(text: str) -> Any:
+    (node,) = yamlio.parse(text.encode(), "x")
+    return node
