@@ -178,7 +178,7 @@ fn characters(bytes: &[u8]) -> usize {
 }
 
 /// The place of one value; `postrender/spots.py` says what all this means.
-#[pyclass(frozen)]
+#[pyclass(frozen, module = "grpo_reader")]
 pub struct Spot {
     nodes: Arc<Vec<Node>>,
     at: usize,
