@@ -18,6 +18,8 @@ _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _BASES = (16, 2, 8, 10)
+# Go cuts this off before it reads the rest as a number, which may have a sign.
+_BINARY = "0b"
 # Behind a leading point Go wants an underscore to stand between two digits; elsewhere it drops every one.
 _LOOSE_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _FIRST = frozenset("+-.0123456789")
@@ -26,6 +28,8 @@ _EXPONENT_FROM = 1e21
 
 
 def _integer(text: str) -> int | None:
+    if text.startswith((f"{_BINARY}+", f"{_BINARY}-")):
+        text = f"{text[2]}{_BINARY}{text[3:]}"
     match = _INT.fullmatch(text)
     if not match:
         return None

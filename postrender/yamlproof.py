@@ -109,7 +109,10 @@ def read(text: str) -> dict[str, Any] | None:
         colons = _count(tree, seen, 0)
         if len(seen.odd) > _MANY or yamltext.has_flow_over_lines(text, seen.bracketed):
             return None
-        if _has_other_tabs(text, tree) or _has_other_colons(text, colons, seen):
+        negative = any(type(each) is int and each < 0 for each in seen.odd)
+        if yamltext.has_second_sign(text, negative=negative) or _has_other_tabs(text, tree):
+            return None
+        if _has_other_colons(text, colons, seen):
             return None
     except (ValueError, _OddError):
         return None

@@ -27,6 +27,7 @@ _QUOTES: Final = "'\""
 _BEFORE: Final = frozenset(" \n\t-:,[{")
 _BEHIND: Final = frozenset(" \n\t:,]}")
 _LONGEST_NUMBER: Final = 100
+_SIGNED: Final = ("0x", "0X", "0o", "0O")
 _EMPTY: Final = (("{", "{}"), ("[", "[]"))
 # A block text begins below one of these, which how it is indented and how it ends may follow.
 _HEADS: Final = ("|", ">")
@@ -42,6 +43,29 @@ def is_odd(text: str) -> bool:
     if "\r" in text or ("\t" in text and _begins_with_tab(text)):
         return True
     return not text.isascii() and not _NOT_PLAIN.isdisjoint(_foreign(text))
+
+
+def has_second_sign(text: str, *, negative: bool) -> bool:
+    """Say whether what was read as a number may have two signs, or one behind its base, which make a text of it.
+
+    One reader takes `+-1` and `0x-F` for numbers. `negative` says that there are numbers below zero.
+    """
+    if "+" in text and (_has(text, _SIGNED, "+") or any(_is_number_behind(text, each) for each in ("++", "+-"))):
+        return True
+    return negative and _has(text, _SIGNED, "-")
+
+
+def _has(text: str, starts: tuple[str, ...], sign: str) -> bool:
+    return any(f"{start}{sign}" in text for start in starts)
+
+
+def _is_number_behind(text: str, signs: str) -> bool:
+    at = text.find(signs)
+    while at >= 0:
+        if text[at + 2 : at + 3].isdecimal() and (at == 0 or text[at - 1] in _BEFORE):
+            return True
+        at = text.find(signs, at + 1)
+    return False
 
 
 def _foreign(text: str) -> str:

@@ -25,6 +25,7 @@ PLAIN = (
 # What readers read differently, or one of them refuses.
 NOT_PLAIN = (
     *("a: yes\n", "a: [off]\n", "a: {b: n}\n", "- y\n", "y: 1\n", "a: 017\n", "a: -017\n", "a: 1_000\n", "a: 0b1\n"),
+    *("a: +-1\n", "a: ++165\n", "a: 0x+F\n", "a: 0o-7\n", "a: 0b+1\n"),
     *("a: 90071992547409930\n", "a: .inf\n", "1: a\n", "a: !!str 8\n", "a: &b 1\nc: *b\n"),
     *("a: 1\na: 2\n", "a:\n  b: 1\n  b: 2\n", "a: {b: 1, b: 2}\n", "- a: 1\n  a: 2\n", "? a\n: b\n", "a: b\n...\n"),
     *('a: "b:\\nc"\na: 2\n', 'a: "b\\x3a c"\na: 2\n', "a: {b: c: d}\n", "a: {b, c}\n", "a: [b?]\n", "<<: {a: 1}\n"),
@@ -140,6 +141,8 @@ PIECES = [
         ".5",
         "+1",
         "-0",
+        "+-1",
+        "0x+F",
         "2026-01-01",
     ),
     *(

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
     from postrender.rules.podspec import Found
 
-_TRACE: Final = Pattern(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace", "set")
-_LISTING: Final = Pattern(
-    r"(?m)(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])", "set", "env", "export -p"
-)
+_TRACE: Final = Pattern(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*x|(?:^|[\s;&|])set[ \t]+-o[ \t]+xtrace")
+_LISTING: Final = Pattern(r"(?m)(?:^|[;&|]|\bthen|\bdo)[ \t]*(set|env|printenv|export -p)[ \t]*(?:$|[;&|>])")
+_COMMANDS: Final = ("set", "env", "printenv", "export -p")
+_ENDS: Final = ("", ";", "&", "|", ">")
 _NAMES: Final = frozenset(
     (
         "HF_TOKEN",
@@ -47,7 +47,22 @@ def _expands(script: str, name: str) -> bool:
     return re.search(rf"\$\{{?{re.escape(name)}\b", script) is not None
 
 
+def _may_print(script: str) -> bool:
+    """Say whether it is worth to look closer: for the `set -e` of most scripts `re` need not be loaded."""
+    for command in _COMMANDS:
+        at = script.find(command)
+        while at >= 0:
+            end = script.find("\n", at)
+            rest = script[at + len(command) : end if end >= 0 else len(script)].lstrip(" \t")
+            if not script[max(0, at - 1) : at].isalnum() and (rest[:1] in _ENDS or (rest[0] == "-" and "x" in rest)):
+                return True
+            at = script.find(command, at + 1)
+    return False
+
+
 def _printed(names: list[str], script: str) -> str:
+    if not _may_print(script):
+        return ""
     listing = _LISTING.search(script)
     if listing:
         return f"the command {listing[1]} prints {', '.join(names)}"
