@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from postrender.plain import Plain
@@ -64,25 +64,40 @@ def flow(value: Plain) -> str:
 
 def block(entries: Mapping[str, Any]) -> list[str]:
     """Return the lines of a map in block style, from column 0."""
-    lines = []
-    for name, value in entries.items():
-        below = _below(value)
-        lines.append(f"{key(name)}: {flow(value)}" if below is None else f"{key(name)}:")
-        lines += [f"  {line}" for line in below or ()]
+    lines: list[str] = []
+    _write_map(entries, "", "", lines)
     return lines
 
 
 def items(values: list[Plain]) -> list[str]:
     """Return the lines of list items in block style, the dashes at column 0."""
-    lines = []
-    for value in values:
-        below = _below(value)
-        first, *rest = below if below is not None else [flow(value)]
-        lines += [f"- {first}", *(f"  {line}" for line in rest)]
+    lines: list[str] = []
+    _write_list(values, "", "", lines)
     return lines
 
 
-def _below(value: Plain) -> list[str] | None:
-    if isinstance(value, dict) and value:
-        return block(value)
-    return items(value) if isinstance(value, list) and value else None
+def _write_map(entries: Mapping[str, Any], first: str, indent: str, lines: list[str]) -> None:
+    """Write the entries: the first one behind a text, the others at an indentation."""
+    for name, value in entries.items():
+        if isinstance(value, (dict, list)) and value:
+            lines.append(f"{first}{key(name)}:")
+            _write(value, f"{indent}  ", f"{indent}  ", lines)
+        else:
+            lines.append(f"{first}{key(name)}: {flow(value)}")
+        first = indent
+
+
+def _write_list(values: Sequence[Plain], first: str, indent: str, lines: list[str]) -> None:
+    for value in values:
+        if isinstance(value, (dict, list)) and value:
+            _write(value, f"{first}- ", f"{indent}  ", lines)
+        else:
+            lines.append(f"{first}- {flow(value)}")
+        first = indent
+
+
+def _write(value: Plain, first: str, indent: str, lines: list[str]) -> None:
+    if isinstance(value, dict):
+        _write_map(value, first, indent, lines)
+    else:
+        _write_list(value, first, indent, lines)
