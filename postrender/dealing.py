@@ -182,10 +182,7 @@ def _head(document: Document) -> Plain:
         head = heads.read(text)
         if head is not None and not _is_whole(head, text):
             return head
-    try:
-        return yamlfast.parse(text)
-    except ValueError:
-        return document.parse(text, plain=False)
+    return parse(document, text, plain=True)
 
 
 def _is_whole(item: dict[str, Any], text: str) -> bool:

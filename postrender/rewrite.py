@@ -114,21 +114,27 @@ class Rewriter:
         from postrender.progress import Progress
 
         parts = stream.parts(self._documents, size, twofold.MOST - 1)
+        # The search takes longest, so it comes first.
+        first = 1 if self._gate else 0
 
-        def deal_part(number: int) -> list[Any]:
-            if number < self._gate:
+        def deal_part(number: int) -> Any:  # noqa: ANN401 (plain data of two kinds)
+            if number < first:
                 return self._suspicious()
-            return [dealt and dealt.packed() for dealt in map(deal, parts[number - self._gate])]
+            return [dealt and dealt.packed() for dealt in map(deal, parts[number - first])]
 
-        done = twofold.run(deal_part, len(parts) + self._gate, Progress("parts of the stream"), alone=False)
-        if self._gate:
+        done = twofold.run(deal_part, len(parts) + first, Progress("parts of the stream"), alone=False)
+        if first:
             self._suspects = done.pop(0)
         return [each and Dealt.unpacked(each, self._options) for part in done for each in part]
 
-    def _suspicious(self) -> list[int]:
+    def _suspicious(self) -> list[int] | None:
+        """Return the numbers of the documents that may hold a secret; None where one is no text: others tell that."""
         from postrender.rules.secrets import literal_token
 
-        return literal_token.suspicious([each.text() for each in self._documents])
+        try:
+            return literal_token.suspicious([each.text() for each in self._documents])
+        except InputError:
+            return None
 
     def _take(self, number: int, document: Document, dealt: Dealt) -> None:
         if dealt.new is not None:

@@ -73,15 +73,23 @@ def _together(work: Work, jobs: int, progress: Progress, before: Callable[[], ob
     finally:
         if not done:
             # After an error nobody needs what is left. (To load this takes as long as to read a small stream.)
-            import signal
-
-            os.kill(helper, signal.SIGKILL)
+            _kill(helper)
         os.close(queue)
         os.close(results)
         _helpers.append(helper)
         if not done:
             _take_away()
     return found
+
+
+def _kill(helper: int) -> None:
+    import signal
+
+    try:
+        os.kill(helper, signal.SIGKILL)
+    except ProcessLookupError:
+        # It has ended, and where the caller ignores the ends of children nothing is left of it.
+        return
 
 
 def _take_away() -> None:

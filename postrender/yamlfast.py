@@ -41,7 +41,7 @@ _compiled = _module()
 
 
 def is_compiled() -> bool:
-    """Say whether to read takes so little time that nothing is faster: no second process, no look at the head alone."""
+    """Say whether the compiled reader is installed: with it no second process is worth its start to read."""
     return _compiled is not None
 
 

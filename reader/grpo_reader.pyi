@@ -5,13 +5,13 @@ from typing import Any, Literal, final
 def read(text: str, /) -> dict[str, Any] | None:
     """Return the object of one document, or None where another reader is needed.
 
-    Raises MemoryError only.
+    Raises MemoryError where Python has no memory; the process ends where there is none for a long scalar.
     """
 
 def scan(text: str, /) -> Spot | None:
     """Return the place of the object of one document, or None where `read` does.
 
-    Raises MemoryError only.
+    Raises MemoryError where Python has no memory; the process ends where there is none for a long scalar.
     """
 
 @final

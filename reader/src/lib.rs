@@ -31,7 +31,7 @@ static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
 
 /// Read one document, and collect the places of its parts where they are wanted; None where another reader is needed.
 ///
-/// Raises MemoryError only.
+/// Raises MemoryError where Python has no memory; the process ends where there is none for a long scalar.
 fn read_document<'py>(
     py: Python<'py>,
     text: &str,

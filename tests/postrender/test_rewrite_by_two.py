@@ -26,6 +26,7 @@ BAD = {
     "an error in front of a target": "---\n".join(("y: [\n", pod())),
     "a scalar": "---\n".join((pod(), "a\n", pod("b"))),
     "no UTF-8": "---\n".join((pod(), pod("b"))) + "\udcff",
+    "an error in front of what is no UTF-8": "---\n".join((pod(), "a\n", pod("b"))) + "\udcff",
     "cut off": pod() + "---\nkind: ConfigMap\ndata: {a: 'b\n",
     "conflicts": pod().replace(
         "spec:\n", "spec:\n  nodeSelector: {cloud.google.com/gke-accelerator: nvidia-b200, a: b}\n"
