@@ -62,6 +62,7 @@ class Rewriter:
         self._documents: list[Document] = []
         self._suspects: list[int] | None = None
         self._items: list[Item] = []
+        self._kinds: dict[str, list[dict[str, Any]]] = {}
         self._edits: list[tuple[int, int, bytes]] = []
         self._result = Result()
 
@@ -193,7 +194,13 @@ class Rewriter:
                 what = f"{each['kind']} {each['metadata']['name']} is there with another spec than the wiring needs"
                 raise InputError(what, fix="remove it, or rename the object that claims it")
 
-    def _of_kind(self, kind: str) -> Iterator[dict[str, Any]]:
+    def _of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Return the objects of a kind that the stream has; it is searched once for each kind."""
+        if kind not in self._kinds:
+            self._kinds[kind] = [*self._search(kind)]
+        return self._kinds[kind]
+
+    def _search(self, kind: str) -> Iterator[dict[str, Any]]:
         for document in stream.split(self._data):
             if self._data.find(kind.encode(), document.start, document.end) >= 0:
                 value = read(document, document.text())

@@ -92,3 +92,13 @@ def test_lists_get_what_none_in_front_of_them_has(monkeypatch: pytest.MonkeyPatc
     one = said(monkeypatch, ALONE, data, Options(), gate=False, mode="dranet")
     assert one[0].count(b"ResourceClaimTemplate") > 1
     assert one == said(monkeypatch, BY_TWO, data, Options(), gate=False, mode="dranet")
+
+
+def test_what_is_there_already_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each pod needs a claim template, and the stream is not cut up again for each."""
+    calls: list[int] = []
+    split = stream.split
+    monkeypatch.setattr(stream, "split", lambda data: (calls.append(1), split(data))[1])
+    data = "---\n".join(pod(f"p{number}") for number in range(20)).encode()
+    outcome, result = proof.run(data, proof.wiring(mode="dranet"), Options())
+    assert (outcome.error, result and len(result.added), len(calls)) == (None, 20, 2)
