@@ -60,7 +60,6 @@ lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	  done; done; done; echo "helm lint --strict: clean"; \
 	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "helm lint was not run: make tools" >&2; exit 1; \
 	else echo "SKIPPED: helm lint --strict, because there is no $(TOOLS)/helm4 (make tools)" >&2; fi
-
 	@if command -v cargo >/dev/null; then cd reader && cargo fmt --check && cargo clippy --quiet -- --deny warnings && \
 	  cargo test --quiet --no-default-features && echo "reader: clean"; \
 	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "the compiled reader was not checked: there is no cargo" >&2; exit 1; \

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from postrender import stream, yamlfast, yamlio
 from postrender.errors import InputError
 from tests.conftest import ROOT
-from tests.postrender.test_yamlfast_manifests import HEAD, NOT_PLAIN, PIECES, PLAIN, SEEDS, typed
+from tests.postrender.test_yamlfast_manifests import HEAD, NOT_PLAIN, PLAIN, SEEDS, mutated, typed
 
 try:
     READER: Any = importlib.import_module("grpo_reader")
@@ -21,12 +20,7 @@ except ImportError:
     READER = None
 
 
-@pytest.fixture(autouse=True)
-def _built() -> None:
-    """Skip where the module was not built."""
-    if READER is None:
-        message = "the compiled reader is not installed: make reader"
-        pytest.fail(message) if os.environ.get("GRPO_REQUIRE_TOOLS") else pytest.skip(message)
+pytestmark = pytest.mark.usefixtures("compiled_reader")
 
 
 def read(text: str) -> Any:
@@ -121,14 +115,8 @@ def test_only_text_is_read() -> None:
 
 
 @settings(max_examples=1000, deadline=None)
-@given(
-    st.sampled_from([*SEEDS, *READ]),
-    st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(PIECES), st.integers(0, 6)), max_size=4),
-)
-def test_both_readers_agree_on_mutated_texts(text: str, changes: list[tuple[int, str, int]]) -> None:
-    for place, piece, dropped in changes:
-        at = place % (len(text) + 1)
-        text = text[:at] + piece + text[at + dropped :]
+@given(mutated([*SEEDS, *READ]))
+def test_both_readers_agree_on_mutated_texts(text: str) -> None:
     assert agrees(text)
 
 

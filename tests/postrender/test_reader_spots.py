@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import subprocess
 import sys
 import time
@@ -29,7 +28,7 @@ from tests.postrender.test_reader import FLOW, NOT_READ, READ, block
 from tests.postrender.test_rewrite_by_two import BAD
 from tests.postrender.test_splice import _grown as grown
 from tests.postrender.test_splice import full, parse
-from tests.postrender.test_yamlfast_manifests import PIECES, SEEDS
+from tests.postrender.test_yamlfast_manifests import SEEDS, mutated
 
 try:
     READER: Any = importlib.import_module("grpo_reader")
@@ -37,12 +36,7 @@ except ImportError:
     READER = None
 
 
-@pytest.fixture(autouse=True)
-def _built() -> None:
-    """Skip where the module was not built."""
-    if not hasattr(READER, "scan"):
-        message = "the compiled reader is not installed: make reader"
-        pytest.fail(message) if os.environ.get("GRPO_REQUIRE_TOOLS") else pytest.skip(message)
+pytestmark = pytest.mark.usefixtures("compiled_reader")
 
 
 def differences(fast: Any, full: Any, path: tuple[Any, ...] = ()) -> Iterator[str]:
@@ -126,14 +120,8 @@ def test_values_that_are_left_out_and_comments_have_the_same_places(text: str) -
 
 
 @settings(max_examples=1000, deadline=None)
-@given(
-    st.sampled_from([*SEEDS, *READ]),
-    st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(PIECES), st.integers(0, 6)), max_size=4),
-)
-def test_mutated_texts_have_the_same_places(text: str, changes: list[tuple[int, str, int]]) -> None:
-    for place, piece, dropped in changes:
-        at = place % (len(text) + 1)
-        text = text[:at] + piece + text[at + dropped :]
+@given(mutated([*SEEDS, *READ]))
+def test_mutated_texts_have_the_same_places(text: str) -> None:
     compared(text)
 
 
