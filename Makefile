@@ -91,7 +91,7 @@ tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTo
 
 reader: $(READER) ## Build the compiled reader of YAML and install it into the environment (needs Rust; half a minute)
 
-$(READER): $(STAMP) $(wildcard reader/*.toml reader/*.lock reader/*.pyi reader/src/*.rs)
+$(READER): $(STAMP) $(wildcard reader/*.toml reader/*.lock reader/*.pyi reader/*.rs reader/src/*.rs)
 	@command -v cargo >/dev/null || { echo "the compiled reader needs Rust: https://rustup.rs" >&2; exit 1; }
 	$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./reader
 	@touch $@

@@ -12,7 +12,6 @@ from postrender.errors import (
     EXIT_INTERRUPTED,
     NO_MEMORY,
     GrpoError,
-    InstallationError,
     UsageError,
 )
 from postrender.options import Options
@@ -266,13 +265,8 @@ def _complain(error: GrpoError) -> None:
 
     place = f"{error.at}: " if error.at else ""
     fix = f"  fix: {error.fix}\n" if error.fix else ""
-    try:
-        source = report.excerpt(error.at) if error.at and not error.secret else ""
-        text = tokens.mask(f"{place}{error.message}\n{source}{fix}")
-    except InstallationError as damage:
-        # Without the list of shapes nothing that came from a file may be shown.
-        text = f"{damage.message}\n  fix: {damage.fix}\n"
-    sys.stderr.write(report.visible(text))
+    source = report.excerpt(error.at) if error.at and not error.secret else ""
+    sys.stderr.write(report.visible(tokens.mask(f"{place}{error.message}\n{source}{fix}")))
 
 
 def _give_up(stream: TextIO) -> None:

@@ -184,11 +184,7 @@ def _complain(lines: Sequence[str], code: int) -> int:
     """Say why nothing was passed on, where the user of this Helm can see it."""
     from postrender import report, tokens
 
-    try:
-        message = report.visible(tokens.mask("\n".join(lines))) + "\n"
-    except GrpoError as damage:
-        # Without the list of shapes nothing that came from a file may be shown.
-        message = f"{_NAME}: {damage}\n"
+    message = report.visible(tokens.mask("\n".join(lines))) + "\n"
     sys.stderr.write(message)
     # Other plugins, which run Helm themselves, leave their own name here.
     if os.environ.get("HELM_PLUGIN_NAME") != _NAME:

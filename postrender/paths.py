@@ -48,11 +48,6 @@ def defaults(layer: str) -> str:
     return os.path.join(chart(layer), "values.yaml")
 
 
-def tokens() -> str:
-    """Return the path of the list of token shapes."""
-    return os.path.join(data_root(), "schemas", "tokens.yaml")
-
-
 def models() -> str:
     """Return the path of the list of models, with what their config.json says."""
     return os.path.join(data_root(), "schemas", "models.yaml")

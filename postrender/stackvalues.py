@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postrender import textio, values, yamlfast
 from postrender.errors import InputError
-from postrender.wiringschema import SCHEMA
+from postrender.precomputed import SCHEMA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

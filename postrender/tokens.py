@@ -1,29 +1,18 @@
 """Find secrets by their shape, and never show them.
 
 Little of the standard library is imported, as the post-renderer starts here: not even `re`, unless a text holds what
-may be a secret. The shapes are the lines of schemas/tokens.yaml: `name: 'pattern'`, one a line, which needs no YAML
-library to read.
+may be a secret.
 """
 
 from __future__ import annotations
 
-from postrender import paths
-from postrender.errors import InstallationError
+from postrender.precomputed import BEGINNINGS, GROUPS, TOKENS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from re import Match
 
-_WORD = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
-_SETS = {
-    "[A-Za-z0-9]": _WORD - {"_"},
-    "[A-Za-z0-9_]": _WORD,
-    "[A-Za-z0-9_-]": _WORD | {"-"},
-    "[A-Za-z0-9-]": _WORD - {"_"} | {"-"},
-    "[A-Z0-9]": frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"),
-}
-_shapes: dict[str, str] = {}
 _ESCAPED = frozenset("xuU\n\r")
 SECRET_NAMES = (
     "password",
@@ -36,9 +25,6 @@ SECRET_NAMES = (
     "access_key",
     "private_key",
 )
-# Of each pattern what `_starts` returns, and what `_beginnings` returns of all.
-_known: dict[str, tuple[str, tuple[str, ...], str]] = {}
-_groups: dict[str, list[str]] = {}
 
 
 class Token:
@@ -52,82 +38,30 @@ class Token:
         self.col = col
 
 
-def shapes() -> dict[str, str]:
-    """Return the patterns by name; raise InstallationError where the list is missing or has another form."""
-    if not _shapes:
-        file = paths.tokens()
-        try:
-            with open(file, encoding="utf-8") as stream:
-                lines = stream.read().splitlines()
-        except (OSError, ValueError) as error:
-            fix = "install grpo-charts again"
-            raise InstallationError(f"the list of token shapes cannot be read: {file}", fix=fix) from error
-        _shapes.update(_entry(file, at, line) for at, line in enumerate(lines, 1) if line and line[0] != "#")
-    return _shapes
-
-
-def _entry(file: str, at: int, line: str) -> tuple[str, str]:
-    name, colon, rest = line.rstrip(" ").partition(": ")
-    pattern = rest.lstrip(" ")
-    text = pattern[1:-1].replace("''", "\0")
-    quoted = len(pattern) > 2 and pattern[0] == pattern[-1] == "'" and "'" not in text
-    if not (colon and quoted and name.isascii() and name.isalnum() and name[0].isalpha()):
-        fix = "install grpo-charts again"
-        raise InstallationError(f"{file}:{at}: expected a line of the form name: 'pattern'", fix=fix)
-    return name, text.replace("\0", "'")
-
-
-def _starts(pattern: str) -> tuple[str, tuple[str, ...], str]:
-    """Return what all matches begin with, texts of one length of which each begins with one, and the rest."""
-    at = 0
-    while at < len(pattern) and (pattern[at] in _WORD or pattern[at] == "-"):
-        at += 1
-    shared, rest = pattern[:at], pattern[at:]
-    inner, closed, behind = rest[1:].partition("]")
-    if rest[:1] == "[" and closed and inner.isalpha() and behind[:1] not in ("{", "*", "+", "?"):
-        # One letter of a few, as in gh[pousr]_.
-        _, more, rest = _starts(behind)
-        return shared, tuple(f"{shared}{letter}{each}" for letter in inner for each in more), rest
-    if rest[:1] in ("{", "*", "+", "?", "|"):
-        return shared[:-1], (shared[:-1],), ""
-    return shared, (shared,), rest
-
-
-def _beginnings() -> dict[str, list[str]]:
-    """Return the patterns by a text that all their matches begin with, the same for as many as can have one."""
-    patterns = shapes().values()
-    if not _groups:
-        for pattern in patterns:
-            _known[pattern] = _starts(pattern.removeprefix("\\b"))
-        for pattern in sorted(_known, key=lambda each: len(_known[each][0])):
-            shared = _known[pattern][0]
-            _groups.setdefault(next(filter(shared.startswith, _groups), shared), []).append(pattern)
-    return _groups
-
-
 def starts() -> list[str]:
     """Return texts of letters, digits, `_` and `-`: what holds none of them holds no secret."""
-    _beginnings()
-    return sorted({start for _, texts, _ in _known.values() for start in texts})
+    return sorted({start for _, texts, *_ in BEGINNINGS.values() for start in texts})
 
 
-def _may_match(pattern: str, text: str) -> bool:
-    """Say whether a text holds what may match: looking for it costs far less than loading `re` and compiling."""
-    boundary = pattern.startswith("\\b")
-    shared, starts, rest = _known[pattern]
-    name, _, count = rest.rstrip("}").rpartition("{")
-    allowed, least = _SETS.get(name), count.rstrip(",")
+def _may_match(shape: str, text: str) -> bool:
+    """Say whether a text holds what may be of a shape: looking for it costs far less than loading `re`."""
+    shared, starts, begins_word, least, allowed = BEGINNINGS[shape]
     at = text.find(shared)
     while at >= 0:
-        if text.startswith(starts, at) and not (boundary and at and text[at - 1] in _WORD):
-            if allowed is None or not least.isdecimal():
+        if text.startswith(starts, at) and not (begins_word and at and _is_of_word(text[at - 1])):
+            if allowed is None:
                 return True
             end = at + len(starts[0])
-            following = text[end : end + int(least)]
-            if len(following) == int(least) and allowed.issuperset(following):
+            following = text[end : end + least]
+            if len(following) == least and not following.strip(allowed):
                 return True
         at = text.find(shared, at + 1)
     return False
+
+
+def _is_of_word(letter: str) -> bool:
+    """Say whether no word can begin behind a letter; of other alphabets' letters the patterns decide."""
+    return letter.isascii() and (letter.isalnum() or letter == "_")
 
 
 def may_be_hidden(text: str) -> bool:
@@ -142,8 +76,7 @@ def may_be_hidden(text: str) -> bool:
 
 def suspects(text: str) -> bool:
     """Say whether a text may hold a secret; False is certain, and far cheaper for a long text than for its parts."""
-    groups = _beginnings().items()
-    return any(begin in text and any(_may_match(each, text) for each in patterns) for begin, patterns in groups)
+    return any(begin in text and any(_may_match(each, text) for each in shapes) for begin, shapes in GROUPS.items())
 
 
 def _matches(text: str) -> Iterator[tuple[str, Match[str]]]:
@@ -151,8 +84,8 @@ def _matches(text: str) -> Iterator[tuple[str, Match[str]]]:
         return
     import re
 
-    for name, pattern in shapes().items():
-        if _may_match(pattern, text):
+    for name, pattern in TOKENS.items():
+        if _may_match(name, text):
             for match in re.finditer(pattern, text):
                 yield name, match
 

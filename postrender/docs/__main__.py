@@ -11,7 +11,7 @@ from pathlib import Path
 # At build time, for its RE2-like engine of patterns, which postrender.schema does not offer.
 import jsonschema_rs
 
-from postrender.docs import custom, reference, rulepages, sanity, schemas, shape, sources, tutorial
+from postrender.docs import custom, precomputed, reference, rulepages, sanity, schemas, sources, tutorial
 from postrender.docs.files import ROOT
 from postrender.docs.sources import CHARTS, Schema, SourceError
 from postrender.kinds import Kinds
@@ -41,7 +41,7 @@ def outputs(root: Path) -> dict[str, str]:
     out["schemas/plain.schema.json"] = text(schemas.plain(whole))
     out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)
     out["docs/values.md"] = reference.markdown(tree)
-    out[shape.PATH] = shape.render(tree)
+    out[precomputed.PATH] = precomputed.render(tree)
     out[tutorial.PAGE] = tutorial.render(root)
     return out | rulepages.render(root)
 

@@ -10,7 +10,9 @@ use crate::scalars::{Scalar, resolve};
 const MAX_NODES: usize = 1_000_000;
 /// Texts that are longer are made anew each time.
 const LONGEST: usize = 54;
-const SLOTS: usize = 1 << 12;
+/// The memory of many slots takes longer to get than a small document to read: they are made when there are texts.
+const FEWEST_SLOTS: usize = 1 << 9;
+const MOST_SLOTS: usize = 1 << 12;
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a text was taken for: the same letters are different objects with and without quotes.
@@ -30,18 +32,34 @@ struct Slot {
     object: Option<Py<PyAny>>,
 }
 
-/// Holds the objects of some texts; a newer one takes the place of an older one, so that it does not grow.
-pub struct Cache(Box<[Slot]>);
+/// Holds the objects of some texts; a newer one takes the place of an older one, so that it does not grow for ever.
+pub struct Cache {
+    slots: Box<[Slot]>,
+    /// Texts that were put there.
+    taken: usize,
+}
 
 impl Cache {
     pub fn new() -> Self {
+        Cache::with(FEWEST_SLOTS)
+    }
+
+    fn with(slots: usize) -> Self {
         let empty = || Slot { bytes: [0; LONGEST], length: 0, kind: Kind::Text, object: None };
-        Cache((0..SLOTS).map(|_| empty()).collect())
+        Cache { slots: (0..slots).map(|_| empty()).collect(), taken: 0 }
+    }
+
+    /// Make room for one more text; what is there is forgotten when the room becomes larger.
+    fn take(&mut self) {
+        self.taken += 1;
+        if self.taken > 2 * FEWEST_SLOTS && self.slots.len() == FEWEST_SLOTS {
+            *self = Cache::with(MOST_SLOTS);
+        }
     }
 }
 
-/// Return where in the cache a text has its place.
-fn slot_of(bytes: &[u8], kind: Kind) -> usize {
+/// Return a number that texts have to be found by.
+fn hash_of(bytes: &[u8], kind: Kind) -> usize {
     let mut hash = bytes.len() as u64 ^ ((kind as u64) << 8);
     let (words, rest) = bytes.as_chunks::<8>();
     for &word in words {
@@ -50,7 +68,7 @@ fn slot_of(bytes: &[u8], kind: Kind) -> usize {
     for &byte in rest {
         hash = hash.rotate_left(8) ^ u64::from(byte);
     }
-    (hash.wrapping_mul(FACTOR) >> 40) as usize % SLOTS
+    (hash.wrapping_mul(FACTOR) >> 40) as usize
 }
 
 /// Makes objects, and counts the keys and values.
@@ -123,8 +141,8 @@ impl<'py, 'c> Objects<'py, 'c> {
         if bytes.len() > LONGEST {
             return self.new_object(text, kind);
         }
-        let at = slot_of(bytes, kind);
-        let slot = &self.cache.0[at];
+        let hash = hash_of(bytes, kind);
+        let slot = &self.cache.slots[hash % self.cache.slots.len()];
         if let Some(object) = &slot.object
             && usize::from(slot.length) == bytes.len()
             && slot.kind == kind
@@ -133,7 +151,9 @@ impl<'py, 'c> Objects<'py, 'c> {
             return Ok(object.bind(self.py).clone());
         }
         let object = self.new_object(text, kind)?;
-        let slot = &mut self.cache.0[at];
+        self.cache.take();
+        let at = hash % self.cache.slots.len();
+        let slot = &mut self.cache.slots[at];
         slot.bytes[..bytes.len()].copy_from_slice(bytes);
         slot.length = bytes.len() as u8;
         slot.kind = kind;

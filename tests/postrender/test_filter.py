@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from postrender import filter as post_render
-from postrender import tokens
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
 from tests.postrender.test_tokens import EXAMPLES
@@ -304,18 +303,6 @@ def test_helm_3_runs_it_and_shows_the_refusal(chart: Path, tmp_path: Path) -> No
     assert (bad.returncode, bad.stdout) == (1, "")
     assert "looks like a secret of the kind huggingface" in bad.stderr
     assert SECRET not in bad.stderr
-
-
-def test_a_missing_list_of_shapes_ends_it_without_a_traceback(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(tokens, "_shapes", {})
-    monkeypatch.setattr("postrender.paths.tokens", lambda: "/none/tokens.yaml")
-    with open(os.devnull) as nothing:
-        monkeypatch.setattr("sys.stdin", nothing)
-        assert post_render.main(["--values", "none.yaml"]) == 3
-    said = capsys.readouterr().err.splitlines()
-    assert said[0] == "grpo-post-render: the list of token shapes cannot be read: /none/tokens.yaml"
 
 
 @pytest.mark.parametrize("number", ["8", '"8"', "'8'", "8.0", "8e0", "010", "0b1000", "8_", "8 # all", "0x8"])

@@ -20,7 +20,6 @@ def test_a_checkout_is_its_own_data() -> None:
         assert Path(paths.schema(layer)).is_file()
     for name in PROFILES:
         assert Path(paths.accelerator(name)).is_file()
-    assert Path(paths.tokens()).is_file()
     assert Path(paths.models()).is_file()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from postrender import paths, stackvalues, values
 from postrender.errors import InputError
-from postrender.wiringschema import SCHEMA
+from postrender.precomputed import SCHEMA
 from tests.conftest import ROOT
 
 PROFILES = sorted((ROOT / "values/accelerators").glob("*.yaml"))

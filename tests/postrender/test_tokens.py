@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender import paths, tokens, yamlio
-from postrender.errors import InstallationError
+from postrender import tokens
+from postrender.docs.beginnings import Beginning, beginnings, groups
+from postrender.precomputed import BEGINNINGS, GROUPS, TOKENS
 from tests.conftest import ROOT
 
 # One example of each shape, put together here so that no scanner mistakes this file for a leak.
@@ -34,9 +34,8 @@ EXAMPLES = {
 }
 
 
-def test_every_shape_has_an_example_and_the_list_is_read_as_yaml_reads_it() -> None:
-    assert {*EXAMPLES} == {*tokens.shapes()}
-    assert tokens.shapes() == yamlio.load_values(paths.tokens()).plain()
+def test_every_shape_has_an_example() -> None:
+    assert {*EXAMPLES} == {*TOKENS} == {*BEGINNINGS} == {name for names in GROUPS.values() for name in names}
 
 
 @pytest.mark.parametrize("shape", EXAMPLES)
@@ -76,24 +75,8 @@ def test_no_text_around_it_hides_a_secret(before: str, shape: str) -> None:
     assert EXAMPLES[shape] not in tokens.mask(text)
 
 
-@pytest.mark.parametrize("line", ["a: b", "a: 'x' # why", "a:\n  b: 'x'", "a: ''"])
-def test_a_list_of_another_form_is_refused(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tokens.yaml").write_text(f"# shapes\n\n{line}\n")
-    monkeypatch.setattr(paths, "tokens", lambda: str(tmp_path / "tokens.yaml"))
-    monkeypatch.setattr(tokens, "_shapes", {})
-    with pytest.raises(InstallationError, match=r"tokens\.yaml:3: expected a line of the form"):
-        tokens.shapes()
-
-
-def test_a_missing_list_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paths, "tokens", lambda: str(tmp_path / "none.yaml"))
-    monkeypatch.setattr(tokens, "_shapes", {})
-    with pytest.raises(InstallationError, match=r"cannot be read: .*none\.yaml"):
-        tokens.shapes()
-
-
 def _plainly(text: str) -> set[tuple[str, int]]:
-    return {(name, match.start()) for name, shape in tokens.shapes().items() for match in re.finditer(shape, text)}
+    return {(name, match.start()) for name, shape in TOKENS.items() for match in re.finditer(shape, text)}
 
 
 @given(
@@ -124,3 +107,27 @@ def test_every_secret_has_one_of_the_words_that_are_looked_for_first(shape: str)
 
 def test_the_words_that_are_looked_for_first_mean_nothing_in_a_pattern() -> None:
     assert all(start.replace("-", "").replace("_", "").isalnum() for start in tokens.starts())
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wanted"),
+    [
+        ("ab-[A-Z0-9]{3}", ("ab-", ("ab-",), False, 3, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")),
+        ("ab-[A-Z]{3}", ("ab-", ("ab-",), False, 0, None)),
+        ("ab-[A-Z0-9]{3,5}", ("ab-", ("ab-",), False, 0, None)),
+        ("a[bc]d[ef]g", ("a", ("abdeg", "abdfg", "acdeg", "acdfg"), False, 0, None)),
+        (r"\bab", ("ab", ("ab",), True, 0, None)),
+        # Here the last letter that is read may be missing, or one of two ways to begin.
+        ("abc*", ("ab", ("ab",), False, 0, None)),
+        ("ab[cd]?", ("ab", ("ab",), False, 0, None)),
+    ],
+)
+def test_what_matches_begin_with(pattern: str, wanted: Beginning) -> None:
+    assert beginnings({"it": pattern}) == {"it": wanted}
+
+
+def test_patterns_that_begin_alike_are_looked_for_at_once() -> None:
+    assert groups(beginnings({"long": "abc_d", "short": "ab[xy]", "other": "b"})) == {
+        "b": ["other"],
+        "ab": ["short", "long"],
+    }

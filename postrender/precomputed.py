@@ -1,4 +1,4 @@
-"""Schema and defaults of the sections that wiring follows from; `make generate` writes this file."""
+"""What is worked out of schemas/ before any start; `make generate` writes this file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+# Schema and defaults of the sections that wiring follows from.
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "propertyNames": {
@@ -325,4 +326,76 @@ SCHEMA: dict[str, Any] = {
             "additionalProperties": False,
         },
     },
+}
+
+# Patterns of secrets.
+TOKENS: dict[str, str] = {
+    "huggingface": "hf_[A-Za-z0-9]{16,}",
+    "nvidia": "nvapi-[A-Za-z0-9_-]{16,}",
+    "wandb": "wandb_v[0-9]+_[A-Za-z0-9_]{16,}",
+    "wandbKey": "wandb_(?:api_)?key\\W+(?:value\\W+)?[0-9a-f]{40}\\b",
+    "wandbEnvironment": "WANDB_API_KEY\\W+(?:value\\W+)?[0-9a-f]{40}\\b",
+    "github": "gh[pousr]_[A-Za-z0-9]{30,}",
+    "githubFineGrained": "github_pat_[A-Za-z0-9_]{30,}",
+    "gitlab": "glpat-[A-Za-z0-9_-]{20,}",
+    "openai": "\\bsk-[A-Za-z0-9_-]{32,}",
+    "google": "AIza[A-Za-z0-9_-]{35}",
+    "googleOauth": "ya29\\.[A-Za-z0-9_-]{20,}",
+    "aws": "AKIA[A-Z0-9]{16}",
+    "slack": "xox[abprs]-[A-Za-z0-9-]{10,}",
+    "privateKey": "-----BEGIN [A-Z ]*PRIVATE KEY-----",
+}
+
+# What all matches begin with; texts of one length of which each match begins with one; whether a word must begin there;
+# at least how many characters follow, and of which.
+BEGINNINGS: dict[str, tuple[str, tuple[str, ...], bool, int, str | None]] = {
+    "huggingface": ("hf_", ("hf_",), False, 16, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"),
+    "nvidia": ("nvapi-", ("nvapi-",), False, 16, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"),
+    "wandb": ("wandb_v", ("wandb_v",), False, 0, None),
+    "wandbKey": ("wandb_", ("wandb_",), False, 0, None),
+    "wandbEnvironment": ("WANDB_API_KEY", ("WANDB_API_KEY",), False, 0, None),
+    "github": (
+        "gh",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+        False,
+        30,
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789",
+    ),
+    "githubFineGrained": (
+        "github_pat_",
+        ("github_pat_",),
+        False,
+        30,
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_",
+    ),
+    "gitlab": ("glpat-", ("glpat-",), False, 20, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"),
+    "openai": ("sk-", ("sk-",), True, 32, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"),
+    "google": ("AIza", ("AIza",), False, 35, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"),
+    "googleOauth": ("ya29", ("ya29",), False, 0, None),
+    "aws": ("AKIA", ("AKIA",), False, 16, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"),
+    "slack": (
+        "xox",
+        ("xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-"),
+        False,
+        10,
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-",
+    ),
+    "privateKey": ("-----BEGIN", ("-----BEGIN",), False, 0, None),
+}
+
+# Names of patterns by a text that all their matches begin with.
+GROUPS: dict[str, list[str]] = {
+    "gh": ["github"],
+    "hf_": ["huggingface"],
+    "sk-": ["openai"],
+    "xox": ["slack"],
+    "AIza": ["google"],
+    "ya29": ["googleOauth"],
+    "AKIA": ["aws"],
+    "nvapi-": ["nvidia"],
+    "wandb_": ["wandbKey", "wandb"],
+    "glpat-": ["gitlab"],
+    "-----BEGIN": ["privateKey"],
+    "github_pat_": ["githubFineGrained"],
+    "WANDB_API_KEY": ["wandbEnvironment"],
 }
