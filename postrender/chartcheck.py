@@ -12,9 +12,8 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from postrender import chartfiles, stream
-from postrender.errors import InputError, RenderError, UnreadableError
+from postrender.errors import InputError, Location, RenderError, UnreadableError
 from postrender.finding import Finding
-from postrender.location import Location
 from postrender.rules import templates
 from postrender.rules.chartfile import Said
 from postrender.rules.charts import RULES

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from postrender import textio, yamlio
-from postrender.errors import InputError, UnreadableError
-from postrender.location import Location
+from postrender.errors import InputError, Location, UnreadableError
 from postrender.plain import Plain
 
 if TYPE_CHECKING:

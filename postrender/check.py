@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 
 from postrender import pods, twofold
+from postrender.errors import Location
 from postrender.finding import Finding
 from postrender.judge import judge
-from postrender.location import Location
 from postrender.progress import Progress
 from postrender.rules import Hit, Item, Manifests, secret_texts
 from postrender.rules.objects import asked

@@ -15,8 +15,8 @@ from postrender.errors import RenderError, UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from postrender.errors import Location
     from postrender.helm import Engine
-    from postrender.location import Location
     from postrender.plain import Plain
     from postrender.yamlio import Node
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from postrender import pods, splice, tokens, wire, yamlfast
-from postrender.decisions import FAIL
-from postrender.errors import InputError
-from postrender.location import Location
+from postrender.errors import InputError, Location
+from postrender.transforms import FAIL
 from postrender.wire import Wired
 
 TYPE_CHECKING = False

@@ -6,8 +6,7 @@ import os
 import sys
 
 from postrender import paths, spots, stream, textio, twofold, yamlfast
-from postrender.errors import InputError, UnreadableError
-from postrender.location import Location
+from postrender.errors import InputError, Location, UnreadableError
 from postrender.progress import Progress
 from postrender.tokens import SECRET_NAMES
 

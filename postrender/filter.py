@@ -11,7 +11,6 @@ import os
 import sys
 
 from postrender import stream
-from postrender.decisions import POLICIES
 from postrender.errors import (
     EXIT_CANNOT_RUN,
     EXIT_CLEAN,
@@ -24,6 +23,7 @@ from postrender.errors import (
     OutputError,
     UsageError,
 )
+from postrender.transforms import POLICIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

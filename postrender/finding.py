@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from postrender.location import Location
+    from postrender.errors import Location
 
     Path = tuple[str | int, ...]
 

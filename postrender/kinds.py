@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
     from typing import Any, Final
 
-    from postrender.location import Location
+    from postrender.errors import Location
     from postrender.plain import Foreign, Plain
     from postrender.violations import Violation
 

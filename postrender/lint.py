@@ -6,8 +6,8 @@ What Helm misreads, what the schemas refuse, what is a secret or covered; and th
 from __future__ import annotations
 
 from postrender import paths, textio, tokens
+from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.location import Location
 from postrender.schema import Schema
 from postrender.words import WORDS
 

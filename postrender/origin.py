@@ -14,8 +14,8 @@ from postrender.errors import RenderError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from postrender.errors import Location
     from postrender.helm import Engine
-    from postrender.location import Location
     from postrender.plain import Plain
     from postrender.stack import Stack
     from postrender.yamlio import Node

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from postrender import values
-from postrender.errors import RenderError
+from postrender.errors import Location, RenderError
 from postrender.finding import ERROR, Finding
-from postrender.location import Location
 from postrender.written import Written
 
 TYPE_CHECKING = False

@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from postrender.errors import Location
     from postrender.finding import Finding
-    from postrender.location import Location
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 # What these find is told by the findings themselves; the other domains have rules with a page.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from postrender import pods, quoted, stream
 from postrender.dealing import Dealing, Dealt, read
-from postrender.decisions import FAIL
-from postrender.errors import InputError
-from postrender.location import Location
+from postrender.errors import InputError, Location
+from postrender.transforms import FAIL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from postrender.rules import known
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from postrender.errors import Location
     from postrender.finding import Finding
-    from postrender.location import Location
     from postrender.rules.known import Known
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

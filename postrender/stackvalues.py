@@ -24,7 +24,7 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     """
     names = SCHEMA["propertyNames"]["enum"]
     others = frozenset(names) - SCHEMA["properties"].keys()
-    trees = [yamlfast.load(_without(textio.read_bytes(file), others)) for file in files]
+    trees = [_tree(textio.read_bytes(file), others) for file in files]
     profiles = {values.profile_name(tree or {}) for tree in trees} - {""}
     if None in trees or len(profiles) > 1:
         # Something that only the full reader knows, or that it can point at.
@@ -39,8 +39,8 @@ def load(files: Sequence[str]) -> dict[str, Any]:
                 at=values.load(files).at((name,)),
                 fix=f"it may be one of {', '.join(names)}",
             )
-    whole = values.without_nulls(merged)
-    sections = {name: whole[name] for name in SCHEMA["properties"] if name in whole}
+    wanted = {name: merged[name] for name in SCHEMA["properties"] if name in merged}
+    sections: dict[str, Any] = values.without_nulls(wanted)
     if not sections.get("accelerator"):
         raise InputError(
             "no accelerator profile among the values",
@@ -55,6 +55,13 @@ def load(files: Sequence[str]) -> dict[str, Any]:
             fix=f"grpo values {path[0]} says what is expected",
         )
     return sections
+
+
+def _tree(data: bytes, others: frozenset[str]) -> dict[str, Any] | None:
+    """Return the values of one file, maybe without `others`; None for the full reader."""
+    # To cut a file takes longer than to read all of it with the compiled reader.
+    whole = yamlfast.load(data) if yamlfast.is_compiled() else None
+    return yamlfast.load(_without(data, others)) if whole is None else whole
 
 
 def _without(data: bytes, sections: frozenset[str]) -> bytes:

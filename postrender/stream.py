@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.errors import InputError
-from postrender.location import Location
+from postrender.errors import InputError, Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

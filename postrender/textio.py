@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from postrender.errors import InputError, UnreadableError
-from postrender.location import Location
+from postrender.errors import InputError, Location, UnreadableError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_BYTES = 8 * 1024 * 1024

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 
 from postrender import report
-from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InstallationError, UsageError
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InstallationError, Location, UsageError
 from postrender.finding import SEVERITIES, Finding, is_at_least
-from postrender.location import Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from postrender import pods, transforms
-from postrender.decisions import FAIL, Decisions
-from postrender.transforms import Target
+from postrender.transforms import FAIL, Decisions, Target
 from postrender.wiring import FORMAT
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from postrender.location import Location
+    from postrender.errors import Location
     from postrender.values import Path, Values
 
 _CONFIG = ("job", "config")

@@ -13,8 +13,7 @@ from yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, StreamEndEve
 from yaml.reader import ReaderError
 
 from postrender import scalars
-from postrender.errors import InputError
-from postrender.location import Location
+from postrender.errors import InputError, Location
 from postrender.textio import check_text, place, read_bytes
 from postrender.words import WORDS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.location import Location
+from postrender.errors import Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

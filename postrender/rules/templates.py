@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from postrender.location import Location
+from postrender.errors import Location
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from postrender import cli, fix, paths, report
-from postrender.errors import OutputError
+from postrender.errors import Location, OutputError
 from postrender.finding import Finding
-from postrender.location import Location
 from tests.conftest import ROOT, SITE, stack_files
 from tests.postrender.test_tokens import EXAMPLES
 

@@ -30,7 +30,7 @@ if atheris:
     with atheris.instrument_imports(include=["postrender"]):
         from postrender import blocks, composed, quoted, rewrite, splice, stream, wire, yamlfast, yamlio  # noqa: F401
 
-from postrender.decisions import POLICIES  # noqa: E402 (the checkout comes first, and atheris before that)
+from postrender.transforms import POLICIES  # noqa: E402 (the checkout comes first, and atheris before that)
 from postrender.wire import Options  # noqa: E402
 from tests.corpus import mutate, proof  # noqa: E402
 

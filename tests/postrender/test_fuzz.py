@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from postrender.decisions import POLICIES
+from postrender.transforms import POLICIES
 from postrender.wire import Options
 from tests.corpus import mutate, proof
 

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import pytest
 
 from postrender import report
+from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.location import Location
 from tests.postrender.test_tokens import EXAMPLES
 
 

@@ -10,8 +10,8 @@ import jsonschema_rs
 import pytest
 
 from postrender import __version__, report
+from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.location import Location
 from postrender.rules import known
 
 # What the standard requires of a log with results, and what GitHub's code scanning requires besides, in our words.

@@ -8,7 +8,7 @@ import pytest
 
 from postrender import filter as post_render
 from postrender import rewrite, stream, twofold
-from postrender.decisions import KEEP
+from postrender.transforms import KEEP
 from postrender.wire import Options
 from tests.corpus import proof
 from tests.corpus.cases import EDGES, STREAMS, edge

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from postrender import stackvalues, wire
-from postrender.decisions import FAIL, KEEP, REPLACE
 from postrender.errors import InputError
+from postrender.transforms import FAIL, KEEP, REPLACE
 from postrender.wire import STAMP, Options, Wired
 from postrender.wiring import Wiring
 from tests.conftest import ROOT

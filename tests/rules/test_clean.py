@@ -10,11 +10,11 @@ import yaml
 
 from postrender import stackvalues
 from postrender.check import check
-from postrender.decisions import KEEP
 from postrender.documents import read
 from postrender.finding import Finding
 from postrender.helm import Engine, Rendered
 from postrender.rewrite import Rewriter
+from postrender.transforms import KEEP
 from postrender.wire import Options
 from postrender.wiring import Wiring
 from tests import options

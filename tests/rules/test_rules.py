@@ -14,7 +14,6 @@ import pytest
 
 from postrender import pods, schema, stackvalues
 from postrender.check import check
-from postrender.decisions import KEEP
 from postrender.documents import read
 from postrender.finding import ERROR, Finding
 from postrender.judge import judge
@@ -22,6 +21,7 @@ from postrender.rewrite import Rewriter
 from postrender.rules import Item, Manifests, Rule, charts, every, gate, job
 from postrender.rules.objects import rules
 from postrender.rules.stream import placeholder
+from postrender.transforms import KEEP
 from postrender.wire import Options
 from postrender.wiring import Wiring
 from tests.conftest import KINDS, ROOT

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from postrender import stream, yamlio
-from postrender.errors import InputError
-from postrender.location import Location
+from postrender.errors import InputError, Location
 from postrender.rules import WARNING, templates
 from postrender.rules.chartfile import ChartRule, Said
 

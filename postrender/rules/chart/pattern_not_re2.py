@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from postrender.chartfiles import Chart
-    from postrender.location import Location
+    from postrender.errors import Location
 
 
 def check(chart: Chart) -> Iterator[Said]:

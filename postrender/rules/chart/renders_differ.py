@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from postrender import flips, stream, yamlio
-from postrender.errors import InputError
-from postrender.location import Location
+from postrender.errors import InputError, Location
 from postrender.rules import WARNING
 from postrender.rules.chartfile import ChartRule, Said, some
 from postrender.rules.templates import Templates

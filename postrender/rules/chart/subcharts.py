@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from postrender.chartfiles import Chart
-    from postrender.location import Location
+    from postrender.errors import Location
     from postrender.plain import Plain
     from postrender.yamlio import Node
 
