@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from postrender.spots import CLOSED, LIST, MAP, SCALAR, NotPlainError, Spot
+from postrender.errors import NotPlainError
+from postrender.spots import Spot
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from postrender.spots import Kind
 
 # Text that other readers may cut into lines, or indent, in another way.
 _ODD = ("\t", "\r", "\u2028", "\u2029", "\ufeff", "<<:", "<< ", *map(chr, (*range(127, 160), 0xFFFE, 0xFFFF)))
@@ -97,7 +102,7 @@ class _Lines:
         below = self.content(at + 1, end)
         if below < 0:
             null = self.starts[at] + start
-            return Spot(SCALAR, null, null)
+            return Spot("scalar", null, null)
         deeper = self.cols[below]
         if self.bodies[below][:2] in _DASHES and deeper >= col:
             return _List(self, below, end, deeper)
@@ -114,7 +119,7 @@ class _Lines:
             # A quoted key.
             raise NotPlainError
         if kind in _CLOSERS:
-            return Spot(CLOSED, begin, self._flow_end(at, start, end), flow=True)
+            return Spot("closed", begin, self._flow_end(at, start, end), flow=True)
         if kind in _INDICATORS - frozenset("|>'\"") or self.texts[at][start : start + 2] in _DASHES:
             raise NotPlainError
         return _Scalar(self, at, begin, end)
@@ -135,7 +140,7 @@ class _Scalar(Spot):
     """A text: plain, in quotes or a block, whose end is looked for when it is asked for."""
 
     def __init__(self, lines: _Lines, at: int, start: int, limit: int) -> None:
-        super().__init__(SCALAR, start, -1)
+        super().__init__("scalar", start, -1)
         self._lines = lines
         self._at = at
         self._limit = limit
@@ -171,7 +176,7 @@ class _Scalar(Spot):
 class _Block(Spot):
     """A map or list in block style, from line `at` to before line `limit`; its parts are looked for when asked for."""
 
-    def __init__(self, kind: str, lines: _Lines, at: int, limit: int, col: int) -> None:
+    def __init__(self, kind: Kind, lines: _Lines, at: int, limit: int, col: int) -> None:
         super().__init__(kind, lines.starts[at] + col, -1)
         self.col = col
         self._lines = lines
@@ -188,7 +193,7 @@ class _Map(_Block):
     """A map in block style."""
 
     def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
-        super().__init__(MAP, lines, at, limit, col)
+        super().__init__("map", lines, at, limit, col)
         self._places: dict[str, tuple[int, int, int]] | None = None
 
     @property
@@ -246,7 +251,7 @@ class _List(_Block):
     """A list in block style."""
 
     def __init__(self, lines: _Lines, at: int, limit: int, col: int) -> None:
-        super().__init__(LIST, lines, at, limit, col)
+        super().__init__("list", lines, at, limit, col)
         self._begins: list[int] = []
         self._found: dict[int, Spot] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postrender import scalars, yamlio
 from postrender.errors import InputError
-from postrender.spots import LIST, MAP, SCALAR, Spot
+from postrender.spots import Spot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class _Reader:
         start, end = event.start_mark.index, event.end_mark.index
         if kind == "ScalarEvent":
             # A block text ends behind its empty lines, which belong to what follows as well.
-            spot = Spot(SCALAR, start, start + len(self._text[start:end].rstrip(" \t\r\n")))
+            spot = Spot("scalar", start, start + len(self._text[start:end].rstrip(" \t\r\n")))
         else:
-            spot = Spot(MAP if kind == "MappingStartEvent" else LIST, start, end, flow=bool(event.flow_style))
-            (self._map if spot.kind == MAP else self._list)(spot, depth)
+            spot = Spot("map" if kind == "MappingStartEvent" else "list", start, end, flow=bool(event.flow_style))
+            (self._map if spot.kind == "map" else self._list)(spot, depth)
         if event.anchor is not None:
             self._anchors[event.anchor] = spot
         return spot

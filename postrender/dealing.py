@@ -84,15 +84,17 @@ class Dealing:
 
     def _wire(self, document: Document, holder: Holder | None) -> Dealt | None:
         text = document.text()
-        before: Plain = yamlfast.exact(text)
+        before: Plain
+        before, root = yamlfast.located(text)
         exact = before is not None
         plain = not exact and _is_plain(text)
         if not exact:
             before = parse(document, text, plain=plain)
+            root = yamlfast.scan(text) if plain else None
         after, done = self._wired(document, before)
         if plain and any(each.conflicts for each in done):
             # What differs may be one value in two spellings: `readOnly: yes`.
-            plain = False
+            plain, root = False, None
             before = parse(document, text, plain=False)
             after, done = self._wired(document, before)
         dealt = Dealt()
@@ -105,7 +107,7 @@ class Dealing:
                 return None
             changed |= holder(document, after, [new for each in done for new in each.beside])
         if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
-            dealt.new = _spliced(document, text, before, after, exact=exact, plain=plain).encode("utf-8")
+            dealt.new = _spliced(document, text, before, after, root, exact=exact, plain=plain).encode("utf-8")
         return dealt
 
     def _wired(self, document: Document, before: Plain) -> tuple[Plain, list[Wired]]:
@@ -146,7 +148,9 @@ def parse(document: Document, text: str, *, plain: bool) -> Plain:
         return document.parse(text, plain=False)
 
 
-def _spliced(document: Document, text: str, before: Plain, after: Plain, *, exact: bool, plain: bool) -> str:
+def _spliced(
+    document: Document, text: str, before: Plain, after: Plain, root: Spot | None, *, exact: bool, plain: bool
+) -> str:
     def scan(text: str) -> Spot:
         from postrender import composed
 
@@ -160,7 +164,7 @@ def _spliced(document: Document, text: str, before: Plain, after: Plain, *, exac
         return parse(document, text, plain=plain) if found is None else found
 
     try:
-        return splice.edited(text, before, after, reread, scan, plain=exact or plain)
+        return splice.edited(text, before, after, reread, scan, root=root)
     except InputError as error:
         raise document.moved(error) from error
 

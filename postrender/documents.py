@@ -6,7 +6,7 @@ import os
 import sys
 
 from postrender import paths, spots, stream, textio, twofold, yamlfast
-from postrender.errors import InputError, Location, UnreadableError
+from postrender.errors import InputError, Location, NotPlainError, UnreadableError
 from postrender.progress import Progress
 from postrender.tokens import SECRET_NAMES
 
@@ -63,7 +63,7 @@ class Document:
         try:
             self._spots = self._spots or yamlfast.scan(self.text)
             offset = spots.offset(self._spots, path, key=key) if self._spots else None
-        except spots.NotPlainError:
+        except NotPlainError:
             return None
         if offset is None:
             return None

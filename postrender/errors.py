@@ -110,6 +110,10 @@ class SpliceError(InputError):
     """A document cannot be edited so that nothing but the wanted change is read from it."""
 
 
+class NotPlainError(Exception):
+    """A part of a document has something that the fast scanner does not read: the full one has to be asked."""
+
+
 class OutputRefusedError(InputError):
     """A folder for output holds what this program did not write."""
 

@@ -23,7 +23,6 @@ from postrender.errors import (
     OutputError,
     UsageError,
 )
-from postrender.transforms import POLICIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +44,8 @@ class Settings:
     def __init__(self) -> None:
         self.values: list[str] = []
         self.report = ""
-        self.policy = POLICIES[0]
+        # Without one a conflict is an error.
+        self.policy = ""
         self.select: set[tuple[str, str]] = set()
         self.templates: dict[str, tuple[str, ...]] = {}
         self.gate = True
@@ -58,6 +58,8 @@ class Settings:
         elif option == "report":
             self.report = value
         elif option == "on-conflict":
+            from postrender.transforms import POLICIES
+
             if value not in POLICIES:
                 raise UsageError(f"--on-conflict is {value!r}, expected one of {', '.join(POLICIES)}", fix=_FIX)
             self.policy = value
@@ -123,6 +125,7 @@ def _configure(settings: Settings, data: bytes) -> None:
 def _rewrite(settings: Settings, data: bytes) -> Result:
     from postrender import stackvalues
     from postrender.rewrite import Rewriter
+    from postrender.transforms import FAIL
     from postrender.wire import Options
     from postrender.wiring import Wiring
 
@@ -134,7 +137,7 @@ def _rewrite(settings: Settings, data: bytes) -> Result:
             fix="give --values values/accelerators/b200.yaml --values site.yaml, or the paths in GRPO_VALUES",
         )
     options = Options(
-        policy=settings.policy,
+        policy=settings.policy or FAIL,
         select=frozenset(settings.select),
         templates=settings.templates,
         init_containers=settings.init_containers,

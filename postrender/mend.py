@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from postrender import composed, quoted, splice, yamlio
 from postrender.errors import InputError, SpliceError
-from postrender.spots import MAP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,9 +64,9 @@ def _laid(tree: Plain, keys: list[str], value: Plain) -> dict[str, Any]:
 def _added(text: str, root: Spot, keys: list[str], value: Plain) -> str | None:
     """Return the text with a new key behind the last entry of the nearest map; None where that is no map of lines."""
     spot = root
-    while keys and spot.kind == MAP and spot.has(keys[0]):
+    while keys and spot.kind == "map" and spot.has(keys[0]):
         spot, keys = spot.child(keys[0]), keys[1:]
-    if not keys or spot.kind != MAP or spot.flow or not spot.names():
+    if not keys or spot.kind != "map" or spot.flow or not spot.names():
         return None
     for key in reversed(keys[1:]):
         value = {key: value}

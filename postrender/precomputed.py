@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "propertyNames": {
-        "enum": [
+        "enum": (
             "stack",
             "platform",
             "accelerator",
@@ -26,7 +26,7 @@ SCHEMA: dict[str, Any] = {
             "common",
             "enabled",
             "tags",
-        ],
+        ),
     },
     "default": {
         "stack": {"labels": {}, "names": {"cluster": "", "serviceAccount": ""}, "wiring": {"enabled": True}},
@@ -68,23 +68,23 @@ SCHEMA: dict[str, Any] = {
         },
         "images": {"training": {"digest": "", "libraryPath": "", "minimumDriver": 0, "arm64": False}},
     },
-    "required": ["stack", "platform", "accelerator", "network", "huggingface", "tracking", "images"],
+    "required": ("stack", "platform", "accelerator", "network", "huggingface", "tracking", "images"),
     "properties": {
         "stack": {
             "type": "object",
-            "required": ["labels", "names", "wiring"],
+            "required": ("labels", "names", "wiring"),
             "properties": {
                 "name": {"type": "string"},
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
                 "names": {
                     "type": "object",
-                    "required": ["cluster", "serviceAccount"],
+                    "required": ("cluster", "serviceAccount"),
                     "properties": {"cluster": {"type": "string"}, "serviceAccount": {"type": "string"}},
                     "additionalProperties": False,
                 },
                 "wiring": {
                     "type": "object",
-                    "required": ["enabled"],
+                    "required": ("enabled",),
                     "properties": {"enabled": {"type": "boolean"}},
                     "additionalProperties": False,
                 },
@@ -93,18 +93,18 @@ SCHEMA: dict[str, Any] = {
         },
         "platform": {
             "type": "object",
-            "required": ["kind", "projectId", "projectNumber", "capacity"],
+            "required": ("kind", "projectId", "projectNumber", "capacity"),
             "properties": {
-                "kind": {"type": "string", "enum": ["gke-standard", "gke-autopilot", "kubernetes"]},
+                "kind": {"type": "string", "enum": ("gke-standard", "gke-autopilot", "kubernetes")},
                 "projectId": {"type": "string"},
                 "projectNumber": {"type": "string"},
                 "capacity": {
                     "type": "object",
-                    "required": ["kind", "reservation", "maxRunDurationSeconds", "placementPolicy"],
+                    "required": ("kind", "reservation", "maxRunDurationSeconds", "placementPolicy"),
                     "properties": {
                         "kind": {
                             "type": "string",
-                            "enum": ["on-demand", "spot", "flex-start", "queued", "reservation"],
+                            "enum": ("on-demand", "spot", "flex-start", "queued", "reservation"),
                         },
                         "reservation": {"type": "string"},
                         "maxRunDurationSeconds": {"type": "integer"},
@@ -117,7 +117,7 @@ SCHEMA: dict[str, Any] = {
         },
         "accelerator": {
             "type": "object",
-            "required": [
+            "required": (
                 "name",
                 "label",
                 "machineType",
@@ -128,23 +128,23 @@ SCHEMA: dict[str, Any] = {
                 "libraryPath",
                 "sharedMemory",
                 "worker",
-            ],
+            ),
             "properties": {
                 "name": {"type": "string"},
                 "label": {"type": "string"},
                 "machineType": {"type": "string"},
                 "gpusPerNode": {"type": "integer"},
-                "architecture": {"type": "string", "enum": ["amd64", "arm64"]},
+                "architecture": {"type": "string", "enum": ("amd64", "arm64")},
                 "nvlinkDomainNodes": {"type": "integer"},
                 "refuses": {"type": "object", "additionalProperties": {"type": "string"}},
                 "interfaces": {
                     "type": "object",
                     "additionalProperties": {
                         "type": "object",
-                        "required": ["network", "deviceMode"],
+                        "required": ("network", "deviceMode"),
                         "properties": {
                             "network": {"type": "string"},
-                            "deviceMode": {"type": "string", "enum": ["NetDevice", "RDMA"]},
+                            "deviceMode": {"type": "string", "enum": ("NetDevice", "RDMA")},
                         },
                         "additionalProperties": False,
                     },
@@ -153,7 +153,7 @@ SCHEMA: dict[str, Any] = {
                     "type": "object",
                     "additionalProperties": {
                         "type": "object",
-                        "required": ["hostPath", "mountPath"],
+                        "required": ("hostPath", "mountPath"),
                         "properties": {"hostPath": {"type": "string"}, "mountPath": {"type": "string"}},
                         "additionalProperties": False,
                     },
@@ -161,7 +161,7 @@ SCHEMA: dict[str, Any] = {
                 "installerImage": {"type": "string"},
                 "nccl": {
                     "type": "object",
-                    "required": ["socketInterface"],
+                    "required": ("socketInterface",),
                     "properties": {
                         "net": {"type": "string"},
                         "environmentScript": {"type": "string"},
@@ -175,7 +175,7 @@ SCHEMA: dict[str, Any] = {
                 "sharedMemory": {"type": "string"},
                 "worker": {
                     "type": "object",
-                    "required": ["cpu", "memory", "ephemeralStorage"],
+                    "required": ("cpu", "memory", "ephemeralStorage"),
                     "properties": {
                         "cpu": {"type": "string"},
                         "memory": {"type": "string"},
@@ -188,24 +188,24 @@ SCHEMA: dict[str, Any] = {
         },
         "network": {
             "type": "object",
-            "required": ["mode", "rdmaInstaller", "names", "gvnic", "rdma"],
+            "required": ("mode", "rdmaInstaller", "names", "gvnic", "rdma"),
             "properties": {
-                "mode": {"type": "string", "enum": ["multiNetwork", "dranet", "none"]},
+                "mode": {"type": "string", "enum": ("multiNetwork", "dranet", "none")},
                 "rdmaInstaller": {
                     "type": "object",
-                    "required": ["enabled"],
+                    "required": ("enabled",),
                     "properties": {"enabled": {"type": "boolean"}},
                     "additionalProperties": False,
                 },
                 "names": {
                     "type": "object",
-                    "required": ["prefix"],
+                    "required": ("prefix",),
                     "properties": {"prefix": {"type": "string"}},
                     "additionalProperties": False,
                 },
                 "gvnic": {
                     "type": "object",
-                    "required": ["prefix", "vpc", "subnet"],
+                    "required": ("prefix", "vpc", "subnet"),
                     "properties": {
                         "prefix": {"type": "string"},
                         "vpc": {"type": "string"},
@@ -215,7 +215,7 @@ SCHEMA: dict[str, Any] = {
                 },
                 "rdma": {
                     "type": "object",
-                    "required": ["prefix", "vpc", "subnets"],
+                    "required": ("prefix", "vpc", "subnets"),
                     "properties": {
                         "prefix": {"type": "string"},
                         "vpc": {"type": "string"},
@@ -228,23 +228,23 @@ SCHEMA: dict[str, Any] = {
         },
         "huggingface": {
             "type": "object",
-            "required": ["secret", "offline", "cache"],
+            "required": ("secret", "offline", "cache"),
             "properties": {
                 "secret": {
                     "type": "object",
-                    "required": ["name", "key"],
+                    "required": ("name", "key"),
                     "properties": {"name": {"type": "string"}, "key": {"type": "string"}},
                     "additionalProperties": False,
                 },
                 "offline": {
                     "type": "object",
-                    "required": ["enabled"],
+                    "required": ("enabled",),
                     "properties": {"enabled": {"type": "boolean"}},
                     "additionalProperties": False,
                 },
                 "cache": {
                     "type": "object",
-                    "required": ["volume", "path"],
+                    "required": ("volume", "path"),
                     "properties": {"volume": {"type": "string"}, "path": {"type": "string"}},
                     "additionalProperties": False,
                 },
@@ -253,16 +253,16 @@ SCHEMA: dict[str, Any] = {
         },
         "tracking": {
             "type": "object",
-            "required": ["tensorboard", "wandb", "mlflow"],
+            "required": ("tensorboard", "wandb", "mlflow"),
             "properties": {
                 "tensorboard": {
                     "type": "object",
-                    "required": ["enabled", "server"],
+                    "required": ("enabled", "server"),
                     "properties": {
                         "enabled": {"type": "boolean"},
                         "server": {
                             "type": "object",
-                            "required": ["enabled", "volume", "cpu", "memory"],
+                            "required": ("enabled", "volume", "cpu", "memory"),
                             "properties": {
                                 "enabled": {"type": "boolean"},
                                 "volume": {"type": "string"},
@@ -276,14 +276,14 @@ SCHEMA: dict[str, Any] = {
                 },
                 "wandb": {
                     "type": "object",
-                    "required": ["enabled", "project", "name", "secret"],
+                    "required": ("enabled", "project", "name", "secret"),
                     "properties": {
                         "enabled": {"type": "boolean"},
                         "project": {"type": "string"},
                         "name": {"type": "string"},
                         "secret": {
                             "type": "object",
-                            "required": ["name", "key"],
+                            "required": ("name", "key"),
                             "properties": {"name": {"type": "string"}, "key": {"type": "string"}},
                             "additionalProperties": False,
                         },
@@ -292,7 +292,7 @@ SCHEMA: dict[str, Any] = {
                 },
                 "mlflow": {
                     "type": "object",
-                    "required": ["enabled", "trackingUri", "experiment", "name"],
+                    "required": ("enabled", "trackingUri", "experiment", "name"),
                     "properties": {
                         "enabled": {"type": "boolean"},
                         "trackingUri": {"type": "string"},
@@ -306,11 +306,11 @@ SCHEMA: dict[str, Any] = {
         },
         "images": {
             "type": "object",
-            "required": ["training"],
+            "required": ("training",),
             "properties": {
                 "training": {
                     "type": "object",
-                    "required": ["digest", "libraryPath", "minimumDriver", "arm64"],
+                    "required": ("digest", "libraryPath", "minimumDriver", "arm64"),
                     "properties": {
                         "repository": {"type": "string"},
                         "tag": {"type": "string"},
@@ -384,18 +384,18 @@ BEGINNINGS: dict[str, tuple[str, tuple[str, ...], bool, int, str | None]] = {
 }
 
 # Names of patterns by a text that all their matches begin with.
-GROUPS: dict[str, list[str]] = {
-    "gh": ["github"],
-    "hf_": ["huggingface"],
-    "sk-": ["openai"],
-    "xox": ["slack"],
-    "AIza": ["google"],
-    "ya29": ["googleOauth"],
-    "AKIA": ["aws"],
-    "nvapi-": ["nvidia"],
-    "wandb_": ["wandbKey", "wandb"],
-    "glpat-": ["gitlab"],
-    "-----BEGIN": ["privateKey"],
-    "github_pat_": ["githubFineGrained"],
-    "WANDB_API_KEY": ["wandbEnvironment"],
+GROUPS: dict[str, tuple[str, ...]] = {
+    "gh": ("github",),
+    "hf_": ("huggingface",),
+    "sk-": ("openai",),
+    "xox": ("slack",),
+    "AIza": ("google",),
+    "ya29": ("googleOauth",),
+    "AKIA": ("aws",),
+    "nvapi-": ("nvidia",),
+    "wandb_": ("wandbKey", "wandb"),
+    "glpat-": ("gitlab",),
+    "-----BEGIN": ("privateKey",),
+    "github_pat_": ("githubFineGrained",),
+    "WANDB_API_KEY": ("wandbEnvironment",),
 }

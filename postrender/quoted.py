@@ -16,6 +16,8 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _IN_KEYS = _LETTERS | frozenset("0123456789./_-")
 # Keys that YAML 1.1 reads as booleans or null.
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+# As they are written: most stand many times.
+_keys: dict[str, str] = {}
 
 
 def text(value: str) -> str:
@@ -36,25 +38,29 @@ def _visible(each: str) -> str:
 
 def scalar(value: Plain) -> str:
     """Return a string, boolean, integer or null; floats have no canonical form, and nothing here is one."""
+    if isinstance(value, str):
+        return text(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
         return str(value)
-    if isinstance(value, str):
-        return text(value)
     raise TypeError(f"expected text, a boolean, an integer or null, found {type(value).__name__}")
 
 
 def key(name: str) -> str:
     """Return a key, quoted where a reader could take it for something else than text."""
-    plain = name and name[0] in _LETTERS and _IN_KEYS.issuperset(name) and name.lower() not in _WORDS
-    return name if plain else text(name)
+    if name not in _keys:
+        plain = name and name[0] in _LETTERS and _IN_KEYS.issuperset(name) and name.lower() not in _WORDS
+        _keys[name] = name if plain else text(name)
+    return _keys[name]
 
 
 def flow(value: Plain) -> str:
     """Return any value on one line, as JSON."""
+    if isinstance(value, str):
+        return text(value)
     if isinstance(value, dict):
         return "{" + ", ".join(f"{text(name)}: {flow(item)}" for name, item in value.items()) + "}"
     if isinstance(value, list):

@@ -6,9 +6,8 @@ kind, makes the value be written anew. `edited` reads the result again, and rais
 
 from __future__ import annotations
 
-from postrender import quoted, yamlfast
-from postrender.errors import InputError, SpliceError
-from postrender.spots import CLOSED, LIST, MAP, NotPlainError
+from postrender import quoted
+from postrender.errors import InputError, NotPlainError, SpliceError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,15 +67,13 @@ def edited(
     parse: Callable[[str], Plain],
     scan: Callable[[str], Spot],
     *,
-    plain: bool = False,
+    root: Spot | None = None,
 ) -> str:
     """Return the text that reads as `after`, where `text` reads as `before`.
 
-    `parse` reads a text; `scan` finds the spots of any text, and of a `plain` one (`yamlfast.exact`, `blocks.is_plain`)
-    where the fast scanner does not do.
+    `parse` reads a text; `scan` finds the spots of any text, where `root`, what a fast scanner has found, does not do.
     Raises SpliceError where no edit has the wanted effect and no other, and InputError for a text that is no YAML.
     """
-    root = yamlfast.scan(text) if plain else None
     if root is not None:
         try:
             result = _apply(text, _edits(text, root, before, after))
@@ -132,7 +129,7 @@ class _Editor:
             self._replace(spot, after, flow)
 
     def _walk_map(self, spot: Spot, before: dict[str, Any], after: dict[str, Any], flow: bool) -> None:
-        _open(spot, MAP)
+        _open(spot, "map")
         new = {key: value for key, value in after.items() if key not in before}
         if spot.has("<<") and (new or not all(map(spot.has, before))):
             raise SpliceError("a map that must be edited is merged from another one by <<", fix="write its entries out")
@@ -148,7 +145,7 @@ class _Editor:
             self._insert_entries(spot, _lines(new))
 
     def _walk_list(self, spot: Spot, before: list[Plain], after: list[Plain], flow: bool) -> None:
-        _open(spot, LIST)
+        _open(spot, "list")
         if spot.count() != len(before):
             raise SpliceError("a list has not as many items as it reads to have")
         new = after[: len(after) - len(before)]
@@ -162,7 +159,7 @@ class _Editor:
 
     def _insert_entries(self, spot: Spot, lines: list[str]) -> None:
         first = spot.child(spot.names()[0])
-        is_nested = first.kind in (MAP, LIST) and not first.flow
+        is_nested = first.kind in ("map", "list") and not first.flow
         if is_nested or first.start < spot.first or "\n" in self._text[first.start : first.end]:
             self._insert_before(spot, lines)
             return
@@ -230,7 +227,7 @@ def _holds_comments_alone(text: str) -> bool:
 
 
 def _open(spot: Spot, kind: str) -> None:
-    if spot.kind == CLOSED:
+    if spot.kind == "closed":
         raise _ClosedError
     if spot.kind != kind:
         raise SpliceError(f"expected a {kind} in the text")

@@ -5,17 +5,10 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Final
+    from typing import Literal
 
-MAP: Final = "map"
-LIST: Final = "list"
-SCALAR: Final = "scalar"
-# A value in braces or brackets of which only the ends are known.
-CLOSED: Final = "closed"
-
-
-class NotPlainError(Exception):
-    """A part of the document has something that the fast scanner does not read."""
+    # Of a closed value, which stands in braces or brackets, only the ends are known.
+    Kind = Literal["map", "list", "scalar", "closed"]
 
 
 class Spot:
@@ -25,8 +18,8 @@ class Spot:
     dashes, and `first` the offset of the first of them. `flow` says that it stands in braces or brackets.
     """
 
-    def __init__(self, kind: str, start: int, end: int, *, flow: bool = False) -> None:
-        self.kind = kind
+    def __init__(self, kind: Kind, start: int, end: int, *, flow: bool = False) -> None:
+        self.kind: Kind = kind
         self.start = start
         self.flow = flow
         self.col = 0
@@ -84,11 +77,11 @@ def offset(root: Spot, path: Sequence[str | int], *, key: bool) -> int | None:
     """Return where the value of a path stands, or its key, or what is nearest above; None or NotPlainError: unknown."""
     spot, at = root, root.start
     for part in path:
-        if spot.kind == MAP and spot.has(str(part)):
+        if spot.kind == "map" and spot.has(str(part)):
             at, spot = spot.key_start(str(part)), spot.child(str(part))
-        elif spot.kind == LIST and isinstance(part, int) and part < spot.count():
+        elif spot.kind == "list" and isinstance(part, int) and part < spot.count():
             at, spot = spot.item(part).start, spot.item(part)
-        elif spot.kind == CLOSED:
+        elif spot.kind == "closed":
             return None
         else:
             break

@@ -22,8 +22,12 @@ def read_bytes(path: str) -> bytes:
         return _streams[path]
     try:
         with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
-            is_regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+            status = os.fstat(file.fileno())
+            # To make room for as much as may come takes longer than to read a small file.
+            data = file.read(min(status.st_size, MAX_BYTES) + 1)
+            if len(data) > status.st_size:
+                # A pipe does not know how much will come.
+                data += file.read(MAX_BYTES + 1 - len(data))
     except FileNotFoundError as error:
         fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
         raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
@@ -38,7 +42,7 @@ def read_bytes(path: str) -> bytes:
         raise InputError(
             f"larger than {limit} MiB, expected a values file", at=Location(path), fix="check the path after -f"
         )
-    if not is_regular:
+    if not stat.S_ISREG(status.st_mode):
         _streams[path] = data
     return data
 

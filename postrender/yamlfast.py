@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         @staticmethod
         def read(text: str, /) -> dict[str, Any] | None: ...
         @staticmethod
-        def scan(text: str, /) -> Spot | None: ...
+        def locate(text: str, /) -> tuple[dict[str, Any], Spot] | None: ...
 
 
 def _module() -> Compiled | None:
@@ -34,7 +34,7 @@ def _module() -> Compiled | None:
         return None
     module: Any = grpo_reader
     # An older one that is still installed does not say where things stand.
-    return module if hasattr(module, "scan") else None
+    return module if hasattr(module, "locate") else None
 
 
 _compiled = _module()
@@ -59,14 +59,19 @@ def exact(text: str) -> dict[str, Any] | None:
     return _compiled.read(text) if _compiled else None
 
 
+def located(text: str) -> tuple[dict[str, Any] | None, Spot | None]:
+    """Return what `exact` does, and where the object stands."""
+    return (_compiled.locate(text) if _compiled else None) or (None, None)
+
+
 def scan(text: str) -> Spot | None:
     """Return where the object of a document stands, or None where `composed` has to say it.
 
     Without the compiled scanner, a part that turns out not to be plain raises NotPlainError when it is asked for.
     """
-    found = _compiled.scan(text) if _compiled else None
-    if found is not None:
-        return found
+    _, root = located(text)
+    if root is not None:
+        return root
     from postrender import blocks
 
     return blocks.scan(text) if blocks.is_plain(text) else None

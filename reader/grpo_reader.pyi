@@ -8,8 +8,8 @@ def read(text: str, /) -> dict[str, Any] | None:
     Raises MemoryError where Python has no memory; the process ends where there is none for a long scalar.
     """
 
-def scan(text: str, /) -> Spot | None:
-    """Return the place of the object of one document, or None where `read` does.
+def locate(text: str, /) -> tuple[dict[str, Any], Spot] | None:
+    """Return the object of one document and its place, or None where `read` does.
 
     Raises MemoryError where Python has no memory; the process ends where there is none for a long scalar.
     """

@@ -24,12 +24,13 @@ def beginnings(tokens: Mapping[str, str]) -> dict[str, Beginning]:
     return {name: _beginning(pattern) for name, pattern in tokens.items()}
 
 
-def groups(known: Mapping[str, Beginning]) -> dict[str, list[str]]:
+def groups(known: Mapping[str, Beginning]) -> dict[str, tuple[str, ...]]:
     """Return the shapes by a text that all their matches begin with, the same for as many as can have one."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     for name in sorted(known, key=lambda each: len(known[each][0])):
         shared = known[name][0]
-        found.setdefault(next(filter(shared.startswith, found), shared), []).append(name)
+        begin = next(filter(shared.startswith, found), shared)
+        found[begin] = (*found.get(begin, ()), name)
     return found
 
 

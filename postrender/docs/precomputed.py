@@ -28,7 +28,7 @@ _BEGINNINGS = """
 BEGINNINGS: dict[str, tuple[str, tuple[str, ...], bool, int, str | None]] = """
 _GROUPS = """
 # Names of patterns by a text that all their matches begin with.
-GROUPS: dict[str, list[str]] = """
+GROUPS: dict[str, tuple[str, ...]] = """
 _WIDTH = 120
 _BRACKETS = {dict: ("{", "}"), list: ("[", "]"), tuple: ("(", ")")}
 

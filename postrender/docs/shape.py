@@ -22,23 +22,25 @@ def schema(sources: Sources) -> Schema:
     """Return the schema; every object in it is strict."""
     sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in SECTIONS}
     defaults = {name: reference.defaults(sources, _CHART).get(name, {}) for name in SECTIONS if name != _WHOLE}
-    names = [*sources.sections, *PASSED_THROUGH]
+    names = (*sources.sections, *PASSED_THROUGH)
     schema = {"type": "object", "propertyNames": {"enum": names}, "default": defaults}
-    return schema | {"required": [*SECTIONS], "properties": sections}
+    return schema | {"required": SECTIONS, "properties": sections}
 
 
 def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:
     node = sources.resolve(raw)
-    kept: Schema = {key: node[key] for key in ("type", "enum") if key in node}
+    # Tuples are there when Python has read them; lists are made at every start.
+    kept: Schema = {"type": node["type"]} if "type" in node else {}
+    kept |= {"enum": tuple(node["enum"])} if "enum" in node else {}
     if node.get("type") != "object":
         return kept
     properties = node.get("properties", {})
     # A key with a default is there, unless somebody has taken it away with null.
-    required = [
+    required = tuple(
         key
         for key, inner in properties.items()
         if (whole and key in node.get("required", ())) or has_default(sources, inner)
-    ]
+    )
     more = node.get("additionalProperties")
     shape = {
         **kept,

@@ -75,10 +75,10 @@ mod grpo_reader {
         Ok(read_cached(py, text, Spots::new(false))?.map(|(object, _)| object))
     }
 
-    /// Return the place of the object of one document, or None where `read` does.
+    /// Return the object of one document and its place, or None where `read` does.
     #[pyfunction]
-    fn scan(py: Python<'_>, text: &Bound<'_, PyString>) -> PyResult<Option<Spot>> {
+    fn locate<'py>(py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Option<(Object<'py>, Spot)>> {
         let Ok(text) = text.to_str() else { return Ok(None) };
-        Ok(read_cached(py, text, Spots::new(true))?.and_then(|(_, spots)| spots.root(text)))
+        Ok(read_cached(py, text, Spots::new(true))?.and_then(|(object, spots)| Some((object, spots.root(text)?))))
     }
 }

@@ -17,9 +17,9 @@ from typing import Any
 from unittest import mock
 
 from postrender import blocks, composed, pods, rewrite, splice, stackvalues, wire, yamlfast, yamlio
-from postrender.errors import GrpoError
+from postrender.errors import GrpoError, NotPlainError
 from postrender.rewrite import Result, Rewriter
-from postrender.spots import CLOSED, SCALAR, Spot
+from postrender.spots import Spot
 from postrender.wire import Options
 from postrender.wiring import Wiring
 
@@ -253,7 +253,7 @@ def disagreements(text: str) -> list[str]:
         return []
     try:
         fast = blocks.scan(text)
-    except blocks.NotPlainError:
+    except NotPlainError:
         fast = None
     if fast is None:
         return []
@@ -264,14 +264,14 @@ def _differences(fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[
     """Yield what differs below a place: beginnings, columns, numbers; the ends show in what is edited by them."""
     try:
         keys, items = list(fast.keys), list(fast.items)
-    except blocks.NotPlainError:
+    except NotPlainError:
         # What the fast one does not read is no difference.
         return
     where = ".".join(map(str, path)) or "the document"
-    if fast.kind == SCALAR != full.kind:
+    if fast.kind == "scalar" != full.kind:
         # A map that the fast one takes for a text (`key :`) cannot be edited as one, so the full one is asked.
         return
-    if fast.kind == CLOSED:
+    if fast.kind == "closed":
         if (fast.start, fast.end, True) != (full.start, full.end, full.flow):
             yield f"{where}: closed {fast.start}-{fast.end}, {full.kind} {full.start}-{full.end}"
         return

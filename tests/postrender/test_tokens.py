@@ -128,6 +128,6 @@ def test_what_matches_begin_with(pattern: str, wanted: Beginning) -> None:
 
 def test_patterns_that_begin_alike_are_looked_for_at_once() -> None:
     assert groups(beginnings({"long": "abc_d", "short": "ab[xy]", "other": "b"})) == {
-        "b": ["other"],
-        "ab": ["short", "long"],
+        "b": ("other",),
+        "ab": ("short", "long"),
     }
