@@ -185,7 +185,8 @@ class _Editor:
         self._put(begin, begin, self._lines(lines, spot.col))
 
     def _lines(self, lines: list[str], col: int) -> str:
-        return "".join(f"{' ' * col}{line}{self._end}" for line in lines)
+        indent = " " * col
+        return f"{indent}{f'{self._end}{indent}'.join(lines)}{self._end}"
 
     def _replace(self, spot: Spot, after: Plain, flow: bool) -> None:
         """Write a value anew: in block style in place of nothing or an empty value, and else on one line."""
