@@ -90,11 +90,10 @@ class Dealing:
         plain = not exact and _is_plain(text)
         if not exact:
             before = parse(document, text, plain=plain)
-            root = yamlfast.scan(text) if plain else None
         after, done = self._wired(document, before)
         if plain and any(each.conflicts for each in done):
             # What differs may be one value in two spellings: `readOnly: yes`.
-            plain, root = False, None
+            plain = False
             before = parse(document, text, plain=False)
             after, done = self._wired(document, before)
         dealt = Dealt()
@@ -163,6 +162,7 @@ def _spliced(
         found = yamlfast.exact(text) if exact else None
         return parse(document, text, plain=plain) if found is None else found
 
+    root = yamlfast.scan(text) if plain else root
     try:
         return splice.edited(text, before, after, reread, scan, root=root)
     except InputError as error:
