@@ -18,6 +18,7 @@ fn main() {
     }
     let folder = env::var("OUT_DIR").expect("cargo sets OUT_DIR");
     // The standard library asks for libgcc_s.so, and the linker takes this text in its place.
-    fs::write(Path::new(&folder).join("libgcc_s.so"), format!("INPUT(\"{archive}\")\n")).expect("OUT_DIR can be written");
+    fs::write(Path::new(&folder).join("libgcc_s.so"), format!("INPUT(\"{archive}\")\n"))
+        .expect("OUT_DIR can be written");
     println!("cargo::rustc-link-search=native={folder}");
 }
