@@ -162,7 +162,10 @@ def _spliced(
         found = yamlfast.exact(text) if exact else None
         return parse(document, text, plain=plain) if found is None else found
 
-    root = yamlfast.scan(text) if plain else root
+    if plain:
+        from postrender import blocks
+
+        root = blocks.scan(text)
     try:
         return splice.edited(text, before, after, reread, scan, root=root)
     except InputError as error:

@@ -17,14 +17,13 @@ _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "obje
 
 
 def load(files: Sequence[str]) -> dict[str, Any]:
-    """Merge values files over the charts' defaults, as Helm does; only the sections of wiring are looked at.
+    """Merge values files over the charts' defaults, as Helm does; only the sections of wiring are judged.
 
     Raises UnreadableError and InputError as `values.load` does, and InputError where a key is misspelt, missing or of
     the wrong type.
     """
     names = SCHEMA["propertyNames"]["enum"]
-    others = frozenset(names) - SCHEMA["properties"].keys()
-    trees = [_tree(textio.read_bytes(file), others) for file in files]
+    trees = [yamlfast.load(textio.read_bytes(file)) for file in files]
     profiles = {values.profile_name(tree or {}) for tree in trees} - {""}
     if None in trees or len(profiles) > 1:
         # Something that only the full reader knows, or that it can point at.
@@ -55,30 +54,6 @@ def load(files: Sequence[str]) -> dict[str, Any]:
             fix=f"grpo values {path[0]} says what is expected",
         )
     return sections
-
-
-def _tree(data: bytes, others: frozenset[str]) -> dict[str, Any] | None:
-    """Return the values of one file, maybe without `others`; None for the full reader."""
-    # To cut a file takes longer than to read all of it with the compiled reader.
-    whole = yamlfast.load(data) if yamlfast.is_compiled() else None
-    return yamlfast.load(_without(data, others)) if whole is None else whole
-
-
-def _without(data: bytes, sections: frozenset[str]) -> bytes:
-    """Return a values file without the sections that are named, where each surely ends.
-
-    A quote that is open at the end of a line could make what follows at the margin a text, and no section.
-    """
-    kept, keep = [], True
-    for line in data.split(b"\n"):
-        if line[:1] not in (b" ", b"", b"#", b"\r"):
-            name, colon, _ = line.partition(b":")
-            keep = not colon or not name.isalnum() or name.decode() not in sections
-        if keep:
-            kept.append(line)
-        elif (body := line.partition(b" #")[0]).lstrip()[:1] != b"#" and (body.count(b'"') % 2 or body.count(b"'") % 2):
-            return data
-    return b"\n".join(kept)
 
 
 def misfit(value: Plain, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str] | None:

@@ -33,7 +33,7 @@ def _module() -> Compiled | None:
     except ImportError:
         return None
     module: Any = grpo_reader
-    # An older one that is still installed does not say where things stand.
+    # One of an older version may still be installed.
     return module if hasattr(module, "locate") else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 
@@ -32,6 +33,14 @@ def groups(known: Mapping[str, Beginning]) -> dict[str, tuple[str, ...]]:
         begin = next(filter(shared.startswith, found), shared)
         found[begin] = (*found.get(begin, ()), name)
     return found
+
+
+def has_alternatives(pattern: str) -> bool:
+    """Say whether a pattern is several, with bars between them."""
+    bare, count = re.sub(r"\\.|\[\^?\]?(\\.|[^]\\])*\]", "", pattern), 1
+    while count:
+        bare, count = re.subn(r"\([^()]*\)", "", bare)
+    return "|" in bare
 
 
 def _beginning(pattern: str) -> Beginning:

@@ -68,4 +68,13 @@ def _flat(value: object) -> str:
         return "[" + ", ".join(map(_flat, value)) + "]"
     if isinstance(value, tuple):
         return "(" + ", ".join(map(_flat, value)) + ("," if len(value) == 1 else "") + ")"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    return _text(value) if isinstance(value, str) else repr(value)
+
+
+def _text(value: str) -> str:
+    """Return a text in double quotes, or in single ones where fewer of them stand in it."""
+    body = json.dumps(value, ensure_ascii=False)[1:-1]
+    if value.count('"') <= value.count("'"):
+        return f'"{body}"'
+    single = body.replace('\\"', '"').replace("'", "\\'")
+    return f"'{single}'"

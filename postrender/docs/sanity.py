@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from postrender.docs import beginnings
 from postrender.docs.files import reference_name
 from postrender.docs.sources import CHARTS, LEFT_TO_TEMPLATE, Schema, Sources, all_required
 
@@ -29,14 +30,21 @@ KEYWORDS = frozenset(
 )
 # Go's RE2 has neither look-around nor back-references; Helm would refuse the whole schema.
 NOT_RE2 = re.compile(r"\(\?(=|!|<=|<!|>|P=)|\\[1-9]")
+# Texts are searched for it before any pattern is tried.
+BEGINNING = re.compile(r"[A-Za-z0-9_-]{2,}")
 RE2_PROBLEM = "the pattern uses look-around or a back-reference, which RE2 does not know"
 
 
 def check(sources: Sources) -> Iterator[str]:
     """Yield one line for each mistake in the sources, with the path of the key."""
-    for name, pattern in sources.tokens.items():
+    for name, (_, starts, begins_word, *_) in beginnings.beginnings(sources.tokens).items():
+        pattern = sources.tokens[name]
         if NOT_RE2.search(pattern):
             yield f"tokens.{name}: {RE2_PROBLEM}"
+        if beginnings.has_alternatives(pattern):
+            yield f"tokens.{name}: what matches may begin in several ways: write each as a shape of its own"
+        elif not all(map(BEGINNING.fullmatch, starts)) or (begins_word and starts[0].startswith("-")):
+            yield f"tokens.{name}: expected two letters, digits, _ or - in front, or \\b and a letter"
     for name, node in sources.defs.items():
         yield from _keywords(node, f"_defs.{name}")
     for name, node in sources.sections.items():

@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import runpy
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender.docs import kinds as kubernetes
-from postrender.docs import reference, sanity, schemas, sources, tutorial
+from postrender.docs import precomputed, reference, sanity, schemas, sources, tutorial
 from postrender.docs.__main__ import main
 from postrender.docs.files import ROOT
 from postrender.docs.sources import CHARTS, SECTIONS, Schema, SourceError, Sources
@@ -351,3 +354,39 @@ def test_an_editor_misses_nothing_in_a_single_file() -> None:
         assert validator.is_valid(yaml.safe_load(text)), file
     assert not validator.is_valid({"ray": {"workers": {"replicsa": 3}}})
     assert not validator.is_valid({"storage": {"data": {"mountPath": "data"}}})
+
+
+def of_tokens(pattern: str) -> list[str]:
+    return list(sanity.check(Sources(TREE.sections, TREE.defs, {**TREE.tokens, "acme": pattern})))
+
+
+@pytest.mark.parametrize("pattern", ["acme_[a-z]{8}|zz9[0-9]{8}", "ab|c", "acme_(a|b)|c", "[|]a|b"])
+def test_alternatives_are_shapes_of_their_own(pattern: str) -> None:
+    assert of_tokens(pattern) == [
+        "tokens.acme: what matches may begin in several ways: write each as a shape of its own"
+    ]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[a-z]{8}", "a[a-z]{8}", "(?i)acme_", r"\b-acme", "(?:acme|other)_", "a?b", "^acme"]
+)
+def test_a_shape_needs_a_text_that_it_begins_with(pattern: str) -> None:
+    (problem,) = of_tokens(pattern)
+    assert problem.startswith("tokens.acme: expected two letters")
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\bacme_[a-z]+", "ac[me]_x", r"acme\|[|](?:a|b)", "acme_(a|(b|c))*", r"acme[\]|]"]
+)
+def test_shapes_with_a_beginning_are_fine(pattern: str) -> None:
+    assert of_tokens(pattern) == []
+
+
+@pytest.mark.parametrize("pattern", ['acme"[a-z]{8}', "acme'[a-z]{8}", "acme['\"\\\\]é{8}", 'acme"\'"' + "x" * 120])
+def test_the_module_of_every_start_is_written_as_the_formatter_writes_it(pattern: str, tmp_path: Path) -> None:
+    text = precomputed.render(Sources(TREE.sections, TREE.defs, {**TREE.tokens, "acme": pattern}))
+    file = tmp_path / "precomputed.py"
+    file.write_text(text, "utf-8")
+    command = [sys.executable, "-m", "ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), str(file)]
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    assert runpy.run_path(str(file))["TOKENS"]["acme"] == pattern

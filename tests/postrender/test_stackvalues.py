@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
@@ -59,3 +60,42 @@ def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) ->
 def test_two_profiles_are_refused() -> None:
     with pytest.raises(InputError, match="a second accelerator profile"):
         stackvalues.load([str(PROFILES[0]), str(PROFILES[1])])
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        # Not only a newline ends a line, and braces go on at the margin.
+        (b"job: {}\raccelerator: {sharedMemory: 9Gi}\nnetwork: {}\n", "accelerator.sharedMemory", "9Gi"),
+        (b"job: {}\xc2\x85accelerator: {sharedMemory: 9Gi}\n", "accelerator.sharedMemory", "9Gi"),
+        (b"job:\n  a: &x 1\nstack: {name: s, labels: {\njob: x\n}}\n", "stack.labels", {"job": "x"}),
+        (b"job: 1.0e+3\nstack: {labels: {a: b}}\n", "stack.labels", {"a": "b"}),
+    ],
+)
+def test_no_section_is_lost_behind_one_that_wiring_does_not_need(
+    text: bytes, path: str, value: Any, is_compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_compiled:
+        monkeypatch.setattr("postrender.yamlfast._compiled", None)
+    file = tmp_path / "more.yaml"
+    file.write_bytes(text)
+    found: Any = stackvalues.load([str(PROFILES[0]), SITE, str(file)])
+    for key in path.split("."):
+        found = found[key]
+    assert found == value
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+@pytest.mark.parametrize("text", [b"job:\n  a: 1\njob:\n  b: 1\n", b"job: {\n", b"job: \xff\n", b"job: 'a\0b'\n"])
+def test_a_section_that_wiring_does_not_need_has_to_be_right_too(
+    text: bytes, is_compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_compiled:
+        monkeypatch.setattr("postrender.yamlfast._compiled", None)
+    file = tmp_path / "more.yaml"
+    file.write_bytes(text)
+    with pytest.raises(InputError) as error:
+        stackvalues.load([str(PROFILES[0]), SITE, str(file)])
+    assert error.value.at is not None
+    assert error.value.at.file == str(file)
