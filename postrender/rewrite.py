@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import pods, quoted, stream
+from postrender import pods, quoted, stream, yamlfast
 from postrender.dealing import Dealing, Dealt, read
 from postrender.errors import InputError, Location
 from postrender.transforms import FAIL
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 # One of these is in the text of every target, or a kind that an option names; the second one begins the kinds of Ray.
 _WORDS = (pods.GPU.encode(), b"Ray")
 _DOMAIN = "ComputeDomain"
-# To deal with so many bytes of targets is worth a second process; other documents take so many times less.
+# To deal with so many bytes of targets is worth a second process; other documents take so many times less, and so does
+# a target that the compiled reader reads and nobody judges.
 _LARGE = 256 * 1024
 _EASIER = 4
 
@@ -104,7 +105,8 @@ class Rewriter:
 
         size = sum(each.end - each.start for each in self._documents)
         of_targets = sum(each.end - each.start for each in self._documents if each.number in targets)
-        if of_targets + (size - of_targets) // _EASIER < _LARGE:
+        easier = size - of_targets if self._gate or not yamlfast.is_compiled() else size
+        if size - easier + easier // _EASIER < _LARGE:
             return [deal(each) for each in self._documents]
         return self._deal_by_two(deal, size)
 

@@ -32,7 +32,9 @@ def read_bytes(path: str) -> bytes:
         fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
         raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
     except IsADirectoryError as error:
-        raise UnreadableError("this is a directory", at=Location(path), fix="name one file after each -f") from error
+        raise UnreadableError(
+            "this is a directory", at=Location(path), fix="name the files in it, each by itself"
+        ) from error
     except PermissionError as error:
         raise UnreadableError("no permission to read it", at=Location(path), fix=f"chmod u+r {path}") from error
     except (OSError, ValueError) as error:

@@ -179,7 +179,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_3(grpo: Run, tmp_path: Path) ->
     assert grpo("lint", "-f", str(tmp_path)) == (
         3,
         "",
-        f"{tmp_path}: this is a directory\n  fix: name one file after each -f\n",
+        f"{tmp_path}: this is a directory\n  fix: name the files in it, each by itself\n",
     )
     assert grpo("lint", "-f", "none.yaml") == (
         3,
