@@ -1,7 +1,8 @@
 //! Maps and lists that are written by indentation.
 
+use crate::outcome::{Object, Read, Stop};
 use crate::plain::{End, Piece};
-use crate::reader::{LONGEST_KEY, Object, Read, Reader, Stop};
+use crate::reader::{LONGEST_KEY, Reader};
 use crate::spots::Kind;
 
 impl<'py> Reader<'_, 'py, '_> {

@@ -1,6 +1,6 @@
 //! Where the reader is in the text: lines, columns, spaces and comments.
 
-use crate::reader::{Read, Stop};
+use crate::outcome::{Read, Stop};
 
 /// A place in the text. Between nodes it is at the first character of a line that has more than a comment.
 pub struct Cursor<'a> {

@@ -1,7 +1,8 @@
 //! Maps and lists in brackets.
 
+use crate::outcome::{Object, Read, Stop};
 use crate::plain::is_inside_word;
-use crate::reader::{Object, Read, Reader, Stop};
+use crate::reader::Reader;
 use crate::spots::Kind;
 
 impl<'py> Reader<'_, 'py, '_> {

@@ -12,6 +12,7 @@ mod cursor;
 mod flow;
 mod literal;
 mod objects;
+mod outcome;
 mod plain;
 mod quoted;
 mod reader;
@@ -23,7 +24,8 @@ use std::sync::Mutex;
 use pyo3::prelude::*;
 
 use objects::Cache;
-use reader::{Object, Reader, Stop};
+use outcome::{Object, Stop};
+use reader::Reader;
 use spots::Spots;
 
 /// The objects of keys and short scalars live on between the documents of a stream, which have most of them in common.

@@ -1,7 +1,8 @@
 //! Block texts, below `|` and `>`.
 
 use crate::cursor::spaces;
-use crate::reader::{Object, Read, Reader, Stop};
+use crate::outcome::{Object, Read, Stop};
+use crate::reader::Reader;
 
 /// What becomes of the line breaks at the end.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
 
-use crate::reader::{Object, Read, Stop};
+use crate::outcome::{Object, Read, Stop};
 use crate::scalars::{Scalar, resolve};
 
 /// The other reader refuses a document of more keys and values.

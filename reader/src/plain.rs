@@ -1,7 +1,8 @@
 //! Scalars without quotes, outside brackets.
 
 use crate::cursor::Passed;
-use crate::reader::{Object, Read, Reader, Stop};
+use crate::outcome::{Object, Read, Stop};
+use crate::reader::Reader;
 
 /// What ends a plain scalar on its line.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Scalars in single or double quotes.
 
-use crate::reader::{Object, Read, Reader, Stop};
+use crate::outcome::{Object, Read, Stop};
+use crate::reader::Reader;
 
 /// A text in quotes: a part of the document, or what was put together in the scratch.
 pub enum Quoted<'a> {

@@ -5,29 +5,13 @@ use pyo3::types::PyDict;
 
 use crate::cursor::Cursor;
 use crate::objects::{Cache, Objects};
+use crate::outcome::{Object, Read, Stop};
 use crate::spots::Spots;
 
 /// Maps and lists nested deeper are for the other reader.
 const MAX_DEPTH: usize = 60;
 /// Libyaml takes no key that is longer than 1024 characters.
 pub const LONGEST_KEY: usize = 1000;
-
-/// Why the reader stopped.
-pub enum Stop {
-    /// The text is not plain.
-    Unsure,
-    /// Python has no memory.
-    Failed(Box<PyErr>),
-}
-
-impl From<PyErr> for Stop {
-    fn from(error: PyErr) -> Self {
-        Stop::Failed(Box::new(error))
-    }
-}
-
-pub type Read<T> = Result<T, Stop>;
-pub type Object<'py> = Bound<'py, PyAny>;
 
 /// Reads one document.
 pub struct Reader<'a, 'py, 'c> {

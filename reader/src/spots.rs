@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use std::sync::Arc;
 
-use crate::reader::{Object, Read, Stop};
+use crate::outcome::{Object, Read, Stop};
 
 /// So many keys are looked through one by one.
 const FEW: usize = 16;
