@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def problems(tag: str, dist: Path, root: Path) -> list[str]:
     if not re.fullmatch(r"v\d+\.\d+\.\d+", tag):
         return [f"the tag is {tag!r}, expected vX.Y.Z"]
     version = tag[1:]
-    versions = {"postrender/__init__.py": __version__, **_chart_versions(root)}
+    reader = tomllib.loads((root / "reader/Cargo.toml").read_text(encoding="utf-8"))["package"]["version"]
+    versions = {"postrender/__init__.py": __version__, "reader/Cargo.toml": reader, **_chart_versions(root)}
     found = [f"{place} says {each}, the tag says {version}" for place, each in versions.items() if each != version]
     expected = {f"{layer}-{version}.tgz" for layer in paths.LAYERS} | {f"grpo_charts-{version}-py3-none-any.whl"}
     present = {path.name for path in dist.iterdir()} if dist.is_dir() else set()

@@ -25,6 +25,8 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / "charts" / chart).mkdir(parents=True)
         shutil.copy(ROOT / "charts" / chart / "Chart.yaml", tmp_path / "charts" / chart)
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {__version__} – 2026-12-01\n", encoding="utf-8")
+    (tmp_path / "reader").mkdir()
+    shutil.copy(ROOT / "reader/Cargo.toml", tmp_path / "reader")
     (tmp_path / "dist").mkdir()
     for name in [f"{layer}-{__version__}.tgz" for layer in LAYERS] + [f"grpo_charts-{__version__}-py3-none-any.whl"]:
         (tmp_path / "dist" / name).touch()
@@ -38,7 +40,12 @@ def test_a_tag_that_fits_has_no_problem(root: Path) -> None:
 def test_whatever_contradicts_the_tag_is_named(root: Path) -> None:
     assert problems("v1", root, root) == ["the tag is 'v1', expected vX.Y.Z"]
     found = "\n".join(problems("v99.0.0", root / "dist", root))
-    for place in ("postrender/__init__.py", "charts/common/Chart.yaml", "charts/storage/Chart.yaml, dependency common"):
+    for place in (
+        "postrender/__init__.py",
+        "reader/Cargo.toml",
+        "charts/common/Chart.yaml",
+        "charts/storage/Chart.yaml, dependency common",
+    ):
         assert f"{place} says {__version__}, the tag says 99.0.0" in found
     assert "lacks network-99.0.0.tgz" in found
     assert f"holds network-{__version__}.tgz, which is not of this version" in found
