@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrender import yamlfast
 from postrender.errors import InputError, Location
 
 TYPE_CHECKING = False
@@ -78,8 +79,6 @@ class Document:
         Raises InputError with the line in the stream.
         """
         if plain:
-            from postrender import yamlfast
-
             return yamlfast.parse(text)
         from postrender import yamlio
 
@@ -116,7 +115,7 @@ class Words:
         return False
 
     def _find(self, word: bytes, start: int) -> int:
-        at = self._data.find(word, start)
+        at = yamlfast.find(self._data, word, start)
         return at if at >= 0 else len(self._data)
 
 
@@ -135,9 +134,9 @@ def split(data: bytes) -> Iterator[Document]:
 
 def _next(data: bytes, start: int) -> int:
     """Return the offset of the first `---` line behind a document's start, or the end of the stream."""
-    at = data.find(b"\n---", start)
+    at = yamlfast.find(data, b"\n---", start)
     while at >= 0 and data[at + 4 : at + 5] not in _AFTER_MARK:
-        at = data.find(b"\n---", at + 4)
+        at = yamlfast.find(data, b"\n---", at + 4)
     return at + 1 if at >= 0 else len(data)
 
 

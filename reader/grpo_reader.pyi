@@ -8,6 +8,9 @@ def read(text: str, /) -> dict[str, Any] | None:
     Raises MemoryError where Python has no memory; the process ends where there is none for a long scalar.
     """
 
+def find(data: bytes, word: bytes, start: int, /) -> int:
+    """Return where a word first stands in a stream, from an offset on, or -1."""
+
 def locate(text: str, /) -> tuple[dict[str, Any], Spot] | None:
     """Return the object of one document and its place, or None where `read` does.
 

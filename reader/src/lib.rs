@@ -66,6 +66,7 @@ mod grpo_reader {
     #[pymodule_export]
     use super::spots::Spot;
     use super::{Object, PyResult, Python, Spots, pyfunction, read_cached};
+    use memchr::memmem;
     use pyo3::prelude::*;
     use pyo3::types::PyString;
 
@@ -75,6 +76,13 @@ mod grpo_reader {
         // Half a surrogate pair is no text.
         let Ok(text) = text.to_str() else { return Ok(None) };
         Ok(read_cached(py, text, Spots::new(false))?.map(|(object, _)| object))
+    }
+
+    /// Return where a word first stands in a stream, from an offset on, or -1: `bytes.find`, several times as fast.
+    #[pyfunction]
+    fn find(data: &[u8], word: &[u8], start: usize) -> isize {
+        let found = data.get(start..).and_then(|rest| memmem::find(rest, word));
+        found.and_then(|at| isize::try_from(start + at).ok()).unwrap_or(-1)
     }
 
     /// Return the object of one document and its place, or None where `read` does.

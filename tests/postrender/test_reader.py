@@ -221,3 +221,9 @@ def test_both_readers_agree_on_any_text(text: str) -> None:
 def test_both_readers_agree_on_numbers(text: str) -> None:
     assert agrees(f"a: {text}\n")
     assert agrees(f"{text}: a\n")
+
+
+@given(data=st.binary(max_size=60), word=st.binary(min_size=1, max_size=4), start=st.integers(0, 60))
+def test_a_word_is_found_where_python_finds_it(data: bytes, word: bytes, start: int) -> None:
+    for each in (data, data.replace(b"\0", b"\n---"), data + word, data + word * 3):
+        assert READER.find(each, word, min(start, len(each))) == each.find(word, min(start, len(each)))
