@@ -3,7 +3,8 @@
 `scan` says in the same way where the parts of a document stand; what it does not know, `composed` does.
 
 `grpo_reader`, the compiled reader that lies under reader/, is used where it is installed: it knows which YAML all
-readers take for the same, and is several times faster than to prove that of what py-yaml12 has read (`yamlproof`).
+readers take for the same, and is several times faster than to prove that of what py-yaml12 has read (`yamlproof`). It
+searches streams too.
 """
 
 # ruff: noqa: TID251 - this is the one module that may import grpo_reader
