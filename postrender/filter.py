@@ -6,7 +6,6 @@ needed, and neither `re` nor `json` nor a YAML library with positions is, while 
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 
@@ -27,7 +26,7 @@ from postrender.errors import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any, NoReturn
+    from typing import Any
 
     from postrender.rewrite import Refusal, Result
 
@@ -254,8 +253,6 @@ def main(argv: list[str] | None = None) -> int:
     # Python has no stream where the shell has closed one (>&-).
     if sys.stdout is None or sys.stderr is None:
         return EXIT_CANNOT_RUN
-    # This program ends soon, and makes nothing that only the collector could free.
-    gc.disable()
     try:
         return _run(arguments)
     except GrpoError as error:
@@ -268,19 +265,3 @@ def main(argv: list[str] | None = None) -> int:
         return _complain([f"{_NAME}: {NO_MEMORY}"], EXIT_CANNOT_RUN)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-
-
-def start() -> NoReturn:
-    """Run as a program of its own, and end at once: what Python does at its end takes longer than a small stream."""
-    try:
-        code = main()
-        for each in (sys.stdout, sys.stderr):
-            if each is not None:
-                each.flush()
-    except OSError:
-        code = EXIT_CANNOT_RUN
-    os._exit(code)
-
-
-if __name__ == "__main__":
-    start()

@@ -63,11 +63,11 @@ root = {root}
 if root not in sys.path:
     sys.path.insert(0, root)
 try:
-    from postrender.filter import start
+    from postrender.start import post_render
 except ImportError as error:
     print("|\\n  {name}: cannot be loaded by", sys.executable + ":", str(error).replace("\\n", " "))
     sys.exit(0)
-start()
+post_render()
 """
 
 

@@ -230,8 +230,8 @@ def test_arguments_arrive_one_by_one_and_as_they_are(chart: Path, tmp_path: Path
     package = tmp_path / "in its 'stead'/postrender"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "filter.py").write_text(
-        "import os, sys\n\ndef start():\n"
+    (package / "start.py").write_text(
+        "import os, sys\n\ndef post_render():\n"
         "    sys.stdin.read()\n    print('kind: Seen')\n    for word in [*sys.argv[1:], os.getcwd()]:\n"
         "        print('---\\nkind: Word\\nword:', repr(word))\n    return 0\n"
     )

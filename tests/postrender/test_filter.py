@@ -399,7 +399,7 @@ def test_a_claim_template_of_another_spec_is_refused(tmp_path: Path) -> None:
 
 def test_nowhere_to_write_is_no_traceback() -> None:
     for name in ("", "grpo-post-render"):
-        code = "from postrender.filter import start; start()"
+        code = "from postrender.start import post_render; post_render()"
         words = f"HELM_PLUGIN_NAME={name} {sys.executable} -c '{code}' --values none.yaml"
         done = subprocess.run(
             ["bash", "-c", f"{words} >/dev/full"], check=False, capture_output=True, text=True, cwd=ROOT
