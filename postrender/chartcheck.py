@@ -12,7 +12,8 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from postrender import chartfiles, stream
-from postrender.errors import InputError, Location, RenderError, UnreadableError
+from postrender.errors import InputError, Location, UnreadableError
+from postrender.failures import RenderError
 from postrender.finding import Finding
 from postrender.rules import templates
 from postrender.rules.chartfile import Said

@@ -7,7 +7,7 @@ import sys
 from postrender import helm, refusals
 from postrender.check import checked
 from postrender.documents import read
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.origin import Origins, identity
 from postrender.progress import Progress
 

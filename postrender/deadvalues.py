@@ -9,8 +9,9 @@ import tarfile
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from postrender import flips, tokens, values, yamlio
-from postrender.errors import RenderError, UnreadableError
+from postrender import flips, overlays, tokens, values, yamlio
+from postrender.errors import UnreadableError
+from postrender.failures import RenderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,7 @@ class _Chart:
 
     def render(self, change: Mapping[str, Any]) -> tuple[str, str | None]:
         """Render with one more change."""
-        rendered = self.engine.render(self.chart, self.files, values=values.overlay(self.change, change))
+        rendered = self.engine.render(self.chart, self.files, values=overlays.overlay(self.change, change))
         return rendered.manifest, rendered.notes
 
     def switched(self, path: Path) -> _Chart | None:
@@ -75,7 +76,7 @@ class _Chart:
             before = self.render(change)
         except RenderError:
             return None
-        tree, change = values.overlay(self.tree, change), values.overlay(self.change, change)
+        tree, change = overlays.overlay(self.tree, change), overlays.overlay(self.change, change)
         return replace(self, tree=tree, change=change, before=before)
 
     def verdict(self, path: Path) -> str:

@@ -7,7 +7,7 @@ own loaders.
 
 from __future__ import annotations
 
-from postrender import catalogue, values
+from postrender import catalogue, overlays
 from postrender.derived import Derived, mapping
 from postrender.interpolation import DanglingError, UnknownError, resolved, value_at
 
@@ -79,7 +79,7 @@ class Effective:
         derived = Derived(tree, self.release, self.nodes, self.gpus)
         self.derived = derived.verl(self.given) if self.framework == "verl" else derived.nemo_rl(self.given)
         self.given = derived.decided(self.framework, self.given)
-        self.config = overlaid(base, values.overlay(self.given, self.derived))
+        self.config = overlaid(base, overlays.overlay(self.given, self.derived))
 
     def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the base file without the sections that job.config replaces as a whole."""

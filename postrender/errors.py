@@ -1,5 +1,7 @@
 """The exception tree: one class for each way a command can end badly, with its exit code and the place in a file.
 
+Those of Helm, clusters and installations are in `failures`: every class takes its time at each start.
+
 Exit codes of every `grpo` command: 0 clean, 1 findings, 2 usage or bad input, 3 could not run.
 """
 
@@ -97,15 +99,6 @@ class UnreadableError(GrpoError):
     """A file cannot be opened or read."""
 
 
-class RenderError(InputError):
-    """Helm refused the chart or the values; the message is Helm's own, without its log lines."""
-
-    @property
-    def is_of_schema(self) -> bool:
-        """Say whether a schema refused, and not the chart itself; both Helms use these words."""
-        return "meet the specifications of the schema" in self.message
-
-
 class SpliceError(InputError):
     """A document cannot be edited so that nothing but the wanted change is read from it."""
 
@@ -114,21 +107,5 @@ class NotPlainError(Exception):
     """A part of a document has something that the fast scanner does not read: the full one has to be asked."""
 
 
-class OutputRefusedError(InputError):
-    """A folder for output holds what this program did not write."""
-
-
 class OutputError(GrpoError):
     """A folder for output cannot be written."""
-
-
-class EngineError(GrpoError):
-    """No Helm engine could be started, or it broke down."""
-
-
-class ClusterError(GrpoError):
-    """The cluster cannot be asked: no kubectl, no permission, no such pod."""
-
-
-class InstallationError(GrpoError):
-    """Files that belong to this package are missing or damaged."""

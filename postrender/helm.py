@@ -20,7 +20,7 @@ from functools import cached_property
 from typing import IO, Any, Protocol, Self
 
 from postrender import textio
-from postrender.errors import EngineError, RenderError
+from postrender.failures import EngineError, RenderError
 
 # What Helm logs on stderr or puts around a message, and no reader needs: the library chart is a link in a checkout.
 _NOISE = re.compile(r"found symbolic link in path|^level=INFO|^Use --debug flag|^\s*$")

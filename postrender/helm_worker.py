@@ -15,7 +15,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, TextIO
 
-from postrender.values import overlay
+from postrender.overlays import overlay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

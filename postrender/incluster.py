@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postrender import paths
-from postrender.errors import ClusterError, InputError
+from postrender.errors import InputError
+from postrender.failures import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 from postrender import paths, quoted, violations
-from postrender.errors import GrpoError, InputError, InstallationError
+from postrender.errors import GrpoError, InputError
+from postrender.failures import InstallationError
 from postrender.schema import compiled
 
 TYPE_CHECKING = False

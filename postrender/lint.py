@@ -79,7 +79,7 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
 
     Half of the chart's schema is Kubernetes' own fields, which few files use: the plain one refuses them.
     """
-    from postrender import values, yamlfast
+    from postrender import overlays, yamlfast
 
     merged = defaults()
     profiles, trees = set(), []
@@ -87,12 +87,12 @@ def _is_clean_at_first_sight(texts: Sequence[bytes]) -> bool:
         tree = yamlfast.load(data)
         if tree is None or tokens.find(data.decode("utf-8")):
             return False
-        profiles.add(values.profile_name(tree))
-        merged = values.overlay(merged, tree)
+        profiles.add(overlays.profile_name(tree))
+        merged = overlays.overlay(merged, tree)
         trees.append(tree)
     if len(profiles - {""}) != 1 or _may_be_covered(trees, merged) or not _has_catalogue(merged):
         return False
-    if not Schema(paths.plain_schema()).is_valid(merged) or _judged(values.without_nulls(merged)):
+    if not Schema(paths.plain_schema()).is_valid(merged) or _judged(overlays.without_nulls(merged)):
         return False
     # What is accepted and not found is a finding.
     return not merged["checks"]["ignore"]
@@ -253,9 +253,9 @@ def _covered(merged: Values) -> Iterator[Finding]:
 
 
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
-    from postrender import values
+    from postrender import overlays
 
-    tree = values.overlay(defaults(), merged.as_helm_merges())
+    tree = overlays.overlay(defaults(), merged.as_helm_merges())
     if schema.is_valid(tree):
         return
     from postrender.explain import Explainer
@@ -268,10 +268,10 @@ def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
 
 def _run(merged: Values) -> Iterator[Finding]:
     """Judge the run, where the values say enough of one. What is ignored and not found is a finding itself."""
-    from postrender import ignores, values
+    from postrender import ignores, overlays
     from postrender.written import Written
 
-    tree = values.without_nulls(values.overlay(defaults(), merged.as_helm_merges()))
+    tree = overlays.without_nulls(overlays.overlay(defaults(), merged.as_helm_merges()))
     if not (_has_accelerator(merged) and merged.get("job.version") is not None):
         return
     accepted, written = ignores.Ignores(merged), Written.of(merged)

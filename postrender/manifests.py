@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from postrender import yamlio
-from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
+from postrender.errors import InputError, OutputError
+from postrender.failures import OutputRefusedError, RenderError
 from postrender.rules.stream.object_twice import NO_NAMESPACE
 
 if TYPE_CHECKING:

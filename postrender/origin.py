@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postrender import flips, stream, yamlfast, yamlio
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from postrender.errors import InstallationError, UsageError
+from postrender.errors import UsageError
+from postrender.failures import InstallationError
 
 # The order of installation; each layer is one chart and one Helm release with its own lifetime.
 LAYERS = ("network", "storage", "raycluster", "grpo-job")

@@ -10,14 +10,8 @@ import shlex
 import sys
 
 from postrender import __version__, usage
-from postrender.errors import (
-    EXIT_CLEAN,
-    EngineError,
-    InstallationError,
-    OutputError,
-    OutputRefusedError,
-    UsageError,
-)
+from postrender.errors import EXIT_CLEAN, OutputError, UsageError
+from postrender.failures import EngineError, InstallationError, OutputRefusedError
 from postrender.options import Options
 
 TYPE_CHECKING = False

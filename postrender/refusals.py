@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from postrender import values
-from postrender.errors import Location, RenderError
+from postrender.errors import Location
+from postrender.failures import RenderError
 from postrender.finding import ERROR, Finding
 from postrender.written import Written
 

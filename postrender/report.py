@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import textio, tokens
+from postrender import lines, textio, tokens
 from postrender.errors import GrpoError
 from postrender.finding import ERROR, INFO, SEVERITIES, WARNING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "github", "sarif", "junit")
 # What these find is told by the findings themselves; the other domains have rules with a page.
 _WITHOUT_PAGE = ("values/", "checks/")
-_texts: dict[str, textio.Lines] = {}
+_texts: dict[str, lines.Lines] = {}
 
 
 def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
@@ -81,9 +81,9 @@ def _line(at: Location) -> str:
         return ""
     if at.file not in _texts:
         try:
-            _texts[at.file] = textio.Lines(textio.read_bytes(at.file))
+            _texts[at.file] = lines.Lines(textio.read_bytes(at.file))
         except GrpoError:
-            _texts[at.file] = textio.Lines(b"")
+            _texts[at.file] = lines.Lines(b"")
     return tokens.mask(_texts[at.file].line(at.line))[:200]
 
 

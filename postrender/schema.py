@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from postrender.errors import InstallationError
+from postrender.failures import InstallationError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from postrender import paths, values
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender import textio, values, yamlfast
+from postrender import overlays, textio, yamlfast
 from postrender.errors import InputError
 from postrender.precomputed import SCHEMA
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from postrender.plain import Plain
+    from postrender.values import Values
 
 _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict}
 
@@ -24,22 +25,22 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     """
     names = SCHEMA["propertyNames"]["enum"]
     trees = [yamlfast.load(textio.read_bytes(file)) for file in files]
-    profiles = {values.profile_name(tree or {}) for tree in trees} - {""}
+    profiles = {overlays.profile_name(tree or {}) for tree in trees} - {""}
     if None in trees or len(profiles) > 1:
         # Something that only the full reader knows, or that it can point at.
-        trees = [values.load(files).as_helm_merges()]
+        trees = [_with_places(files).as_helm_merges()]
     merged = SCHEMA["default"]
     for tree in trees:
-        merged = values.overlay(merged, tree or {})
+        merged = overlays.overlay(merged, tree or {})
     for name in merged:
         if name not in names:
             raise InputError(
                 f"there is no section {name}",
-                at=values.load(files).at((name,)),
+                at=_with_places(files).at((name,)),
                 fix=f"it may be one of {', '.join(names)}",
             )
     wanted = {name: merged[name] for name in SCHEMA["properties"] if name in merged}
-    sections: dict[str, Any] = values.without_nulls(wanted)
+    sections: dict[str, Any] = overlays.without_nulls(wanted)
     if not sections.get("accelerator"):
         raise InputError(
             "no accelerator profile among the values",
@@ -50,29 +51,36 @@ def load(files: Sequence[str]) -> dict[str, Any]:
         path, reason = wrong
         raise InputError(
             f"{'.'.join(path)}: {reason}",
-            at=values.load(files).at(path),
+            at=_with_places(files).at(path),
             fix=f"grpo values {path[0]} says what is expected",
         )
     return sections
 
 
-def misfit(value: Plain, schema: Mapping[str, Any], path: tuple[str, ...] = ()) -> tuple[tuple[str, ...], str] | None:
+def _with_places(files: Sequence[str]) -> Values:
+    from postrender import values
+
+    return values.load(files)
+
+
+def misfit(value: Plain, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
     """Return the path of the first value that a schema like SCHEMA does not allow, and why; None if all fits."""
-    kind = schema.get("type", "")
-    if type(value) is not _TYPES.get(kind, type(value)):
-        return path, f"expected {'a map' if kind == 'object' else f'a value of type {kind}'}"
-    if "enum" in schema and value not in schema["enum"]:
-        return path, f"expected one of {', '.join(schema['enum'])}"
+    kind = schema["type"]
+    if type(value) is not _TYPES[kind]:
+        return (), f"expected {'a map' if kind == 'object' else f'a value of type {kind}'}"
     if not isinstance(value, dict):
-        return None
-    properties, more = schema.get("properties", {}), schema.get("additionalProperties")
+        if "enum" not in schema or value in schema["enum"]:
+            return None
+        return (), f"expected one of {', '.join(schema['enum'])}"
     for key in schema.get("required", ()):
         if key not in value:
-            return (*path, key), "a value is needed here"
+            return (key,), "a value is needed here"
+    properties, more = schema.get("properties", {}), schema.get("additionalProperties")
     for key, item in value.items():
-        if key not in properties and not more:
-            return (*path, key), "there is no key of this name"
-        found = misfit(item, properties.get(key, more), (*path, key))
+        inner = properties.get(key, more)
+        if not inner:
+            return (key,), "there is no key of this name"
+        found = misfit(item, inner)
         if found is not None:
-            return found
+            return (key, *found[0]), found[1]
     return None

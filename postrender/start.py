@@ -25,7 +25,7 @@ MODULES = (
     "yamlfast",
     "stream",
     "textio",
-    "values",
+    "overlays",
     "stackvalues",
     "pods",
     "quoted",
@@ -57,14 +57,15 @@ def _head() -> bytes:
 
 
 def _kept() -> list[CodeType]:
-    """Return the code of MODULES; nothing where it is not kept, or for other sources."""
+    """Return the code of MODULES; nothing where none is kept, or for other sources, or the file is damaged."""
     try:
         head = _head()
         with open(path(), "rb", buffering=0) as file:
-            data = file.readall()
-        return marshal.loads(data[len(head) :]) if data.startswith(head) else []  # noqa: S302 (as Python's own files)
+            fits = file.read(len(head)) == head
+            codes: list[CodeType] = marshal.loads(file.readall()) if fits else []  # noqa: S302 (as Python's own files)
     except (OSError, MemoryError, EOFError, TypeError, ValueError):
         return []
+    return codes
 
 
 def _load(codes: Sequence[CodeType]) -> None:
@@ -74,7 +75,7 @@ def _load(codes: Sequence[CodeType]) -> None:
     spec: Any = __spec__
     for name, code in zip(MODULES, codes, strict=True):
         whole, source = f"{_PACKAGE}.{name}", f"{_FOLDER}/{name}.py"
-        module = sys.modules[whole] = type(sys)(whole)
+        module = sys.modules[whole] = type(package)(whole)
         loader = type(spec.loader)(whole, source)
         module.__spec__ = type(spec)(whole, loader, origin=source)
         module.__file__, module.__loader__, module.__package__ = source, loader, _PACKAGE
@@ -84,7 +85,8 @@ def _load(codes: Sequence[CodeType]) -> None:
 
 def _keep() -> None:
     """Put the code of MODULES together; as with Python's own files it is no error where that cannot be."""
-    if not path() or sys.dont_write_bytecode:
+    # To put it together takes time, of no use where it cannot be written.
+    if not path() or sys.dont_write_bytecode or not os.access(os.path.dirname(path()), os.W_OK):
         return
     from importlib.machinery import SourceFileLoader
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from postrender.overlays import profile_name, without_nulls
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     from postrender.errors import Location
@@ -12,18 +14,6 @@ if TYPE_CHECKING:
     from postrender.yamlio import Node
 
     Path = tuple[str | int, ...]
-
-# Below these a null is a value of the framework and is kept; everywhere else it deletes the entry.
-_VERBATIM = (("job", "config"), ("job", "configFor"))
-
-
-def overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two values trees as Helm merges `-f` files: maps go deep, everything else replaces, null is kept."""
-    merged = dict(under)
-    for key, value in over.items():
-        below = merged.get(key)
-        merged[key] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
-    return merged
 
 
 def _overlay_nodes(under: Node, over: Node) -> Node:
@@ -36,13 +26,6 @@ def _overlay_nodes(under: Node, over: Node) -> Node:
     for key, node in over.value.items():
         entries[key] = _overlay_nodes(entries[key], node) if key in entries else node
     return Node(entries, over.at, over.key_at, over.spelled)
-
-
-def without_nulls(value: Plain, path: tuple[str, ...] = ()) -> Plain:
-    """Return values without the entries that a null deletes; below job.config a null is a value."""
-    if path in _VERBATIM or not isinstance(value, dict):
-        return value
-    return {key: without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
 
 
 class Values:
@@ -107,12 +90,6 @@ def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
         merged = _overlay_nodes(merged, root)
     _refuse_two_profiles([Values(root, [file]) for root, file in zip(roots, files, strict=True)])
     return Values(merged, files)
-
-
-def profile_name(tree: Mapping[str, Any]) -> str:
-    """Return accelerator.name of a tree, or an empty text."""
-    accelerator = tree.get("accelerator")
-    return str(accelerator.get("name") or "") if isinstance(accelerator, dict) else ""
 
 
 def _refuse_two_profiles(each: Sequence[Values]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from postrender import report
-from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InstallationError, Location, UsageError
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, Location, UsageError
+from postrender.failures import InstallationError
 from postrender.finding import SEVERITIES, Finding, is_at_least
 
 TYPE_CHECKING = False

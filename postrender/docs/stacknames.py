@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from postrender import overlays
 from postrender import values as merging
 from postrender.docs import reference, sources
 from postrender.docs.sources import SourceError
@@ -276,7 +277,7 @@ INSTALLER = (
 
 def names(root: Path, files: Sequence[str]) -> Names:
     """Return every placeholder of the template with its text."""
-    tree = merging.overlay(
+    tree = overlays.overlay(
         reference.defaults(sources.load(root), "grpo-job"),
         merging.load([str(root / name) for name in files]).effective(),
     )

@@ -14,7 +14,7 @@ import jsonschema_rs
 import pytest
 import yaml
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from tests.charts import shapes
 from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, Render, by_kind, stack_files

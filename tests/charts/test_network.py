@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from tests.conftest import ACCELERATORS, Object, Render
 

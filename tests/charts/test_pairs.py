@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from tests import options
 from tests.conftest import Render

@@ -11,7 +11,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from tests.conftest import ACCELERATORS, Object, Render, by_kind
 

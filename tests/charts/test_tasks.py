@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, ROOT, Render, stack_files

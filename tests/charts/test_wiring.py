@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from tests import options
 from tests.conftest import PROFILES, ROOT, Object, Render, by_kind

@@ -15,7 +15,7 @@ import yaml
 
 from postrender import cli, lint
 from postrender.docs import tutorial
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Engine
 from tests.conftest import LAYERS, ROOT, SITE, stack_files
 from tests.docs import pages

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from postrender import deadvalues
-from postrender.errors import InputError, RenderError, UnreadableError
+from postrender.errors import InputError, UnreadableError
+from postrender.failures import RenderError
 from postrender.helm import Embedded
 
 VALUES = """\

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from postrender import catalogue, values
+from postrender import catalogue, overlays, values
 from postrender.effective import OVERRIDE, Effective, overlaid
 from postrender.helm import Engine
 from postrender.interpolation import DanglingError, UnknownError, resolved
@@ -24,8 +24,8 @@ VERL = ("qwen2.5-32b-gsm8k-verl", "qwen2.5-32b-gsm8k-verl-reference")
 def effective(files: list[Path], more: dict[str, Any] | None = None) -> Effective:
     """Return what the files come to, as `grpo lint` sees it."""
     merged = values.load([*map(str, files), str(SITE)])
-    tree = values.overlay(defaults(), merged.as_helm_merges())
-    return Effective(values.without_nulls(values.overlay(tree, more or {})))
+    tree = overlays.overlay(defaults(), merged.as_helm_merges())
+    return Effective(overlays.without_nulls(overlays.overlay(tree, more or {})))
 
 
 def assert_same(rendered: dict[str, Any], run: Effective) -> None:

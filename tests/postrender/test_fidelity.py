@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from postrender import stackvalues, wire, yamlio
-from postrender.errors import GrpoError, RenderError
+from postrender.errors import GrpoError
+from postrender.failures import RenderError
 from postrender.helm import Embedded
 from postrender.wire import Options
 from postrender.wiring import Wiring

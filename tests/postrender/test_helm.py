@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from postrender import helm as engines
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, EngineError, RenderError, UnreadableError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, UnreadableError
+from postrender.failures import EngineError, RenderError
 from postrender.helm import Binary, Embedded, Engine
 from tests.conftest import LAYERS, ROOT, require_tool, stack_files
 

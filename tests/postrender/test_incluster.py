@@ -11,7 +11,8 @@ import pytest
 import yaml
 
 from postrender import incluster, paths, values
-from postrender.errors import ClusterError, InputError
+from postrender.errors import InputError
+from postrender.failures import ClusterError
 from tests.conftest import Render, stack_files
 
 HELLO = """\

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from postrender import paths
-from postrender.errors import InstallationError, UsageError
+from postrender.errors import UsageError
+from postrender.failures import InstallationError
 from tests.conftest import LAYERS, PROFILES, ROOT
 
 

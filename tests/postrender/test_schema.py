@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender import paths
-from postrender.errors import InstallationError
+from postrender.failures import InstallationError
 from postrender.schema import Schema
 from tests.conftest import LAYERS, ROOT
 

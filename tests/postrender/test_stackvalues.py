@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from postrender import paths, stackvalues, values
+from postrender import overlays, paths, stackvalues, values
 from postrender.errors import InputError
 from postrender.precomputed import SCHEMA
 from tests.conftest import ROOT
@@ -26,7 +26,7 @@ SITE = str(ROOT / "values/examples/site.yaml")
 def test_every_stack_is_read_as_the_full_reader_reads_it(profile: Any, recipe: Any) -> None:
     files = [str(profile), str(recipe), SITE]
     defaults = values.load([paths.defaults("raycluster")]).as_helm_merges()
-    whole = values.without_nulls(values.overlay(defaults, values.load(files).as_helm_merges()))
+    whole = overlays.without_nulls(overlays.overlay(defaults, values.load(files).as_helm_merges()))
     assert stackvalues.load(files) == {name: whole[name] for name in SCHEMA["properties"]}
 
 

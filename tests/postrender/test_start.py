@@ -171,6 +171,9 @@ def test_where_nothing_can_be_written_it_runs_as_well(root: Path) -> None:
     one = run(root)
     for file in kept(root):
         file.unlink()
+    no_access = run(root, before="os.access = lambda *_: False")
+    assert (no_access.stdout, kept(root)) == (one.stdout, [])
+    assert b"importlib.machinery" not in no_access.stderr
     # A folder of its name refuses to be replaced, whoever runs this.
     (root / "postrender/__pycache__" / f"{Path(start.path()).name}").mkdir()
     done = run(root)

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from postrender import values
-from postrender.errors import InputError, RenderError
+from postrender.errors import InputError
+from postrender.failures import RenderError
 from postrender.helm import Binary, Embedded
 from tests.conftest import require_tool
 

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postrender import scalars, yamlio
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError, RenderError, UnreadableError
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError, UnreadableError
+from postrender.failures import RenderError
 from postrender.helm import Embedded
 from postrender.textio import MAX_BYTES
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Embedded, Engine
 from tests.conftest import ROOT
 from tests.recall import floor, reasons, verdicts

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, SITE, Render

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from postrender import chartfiles
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Binary, Embedded, Engine
 from postrender.rules import re2
 from postrender.rules.chart import drafts, values_file

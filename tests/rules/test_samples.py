@@ -14,7 +14,8 @@ import yaml
 from postrender import lint, pods
 from postrender.check import check
 from postrender.documents import read
-from postrender.errors import InputError, RenderError
+from postrender.errors import InputError
+from postrender.failures import RenderError
 from postrender.helm import Rendered
 from postrender.judge import judge
 from postrender.plain import Plain

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.errors import RenderError
+from postrender.failures import RenderError
 from postrender.helm import Engine
 from postrender.rules.job import REFUSED
 from tests.conftest import ROOT

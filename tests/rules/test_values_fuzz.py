@@ -14,7 +14,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from postrender import catalogue, values
+from postrender import catalogue, overlays, values
 from postrender.effective import Effective
 from postrender.errors import GrpoError
 from postrender.judge import judge_run
@@ -84,7 +84,7 @@ def nested(path: str, value: Plain) -> dict[str, Any]:
 
 def tree_of(recipe: str, version: str) -> dict[str, Any]:
     merged = values.load([*map(str, stack(recipe, version)), str(SITE)])
-    return values.overlay(defaults(), merged.as_helm_merges())
+    return overlays.overlay(defaults(), merged.as_helm_merges())
 
 
 TREES = {(recipe, version): tree_of(recipe, version) for recipe in STACKS for version in VERSIONS}
@@ -92,7 +92,7 @@ TREES = {(recipe, version): tree_of(recipe, version) for recipe in STACKS for ve
 
 def with_switches(tree: dict[str, Any], switches: dict[str, Plain]) -> dict[str, Any]:
     for path, value in switches.items():
-        tree = values.overlay(tree, nested(f"job.config.{path}", value))
+        tree = overlays.overlay(tree, nested(f"job.config.{path}", value))
     return tree
 
 
@@ -145,7 +145,7 @@ def test_a_file_of_odd_values_gives_findings_or_an_error_of_ours(
 ) -> None:
     more: dict[str, Any] = {}
     for path, value in odd:
-        more = values.overlay(more, nested(path, value))
+        more = overlays.overlay(more, nested(path, value))
     last = tmp_path / "odd.yaml"
     last.write_text(yaml.safe_dump(more), encoding="utf-8")
     try:

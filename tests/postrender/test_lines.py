@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender import textio
+from postrender import lines
 
 TEXTS = st.text(st.sampled_from("ab \n\r\u2028é"), max_size=40)
 
@@ -15,17 +15,17 @@ TEXTS = st.text(st.sampled_from("ab \n\r\u2028é"), max_size=40)
 def test_a_line_is_the_one_that_cutting_the_text_gives(text: str, numbers: list[int], step: int) -> None:
     cut = text.splitlines()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(textio, "_STEP", step)
-        lines = textio.Lines(text.encode())
-        assert [lines.line(number) for number in numbers] == [
+        patch.setattr(lines, "_STEP", step)
+        found = lines.Lines(text.encode())
+        assert [found.line(number) for number in numbers] == [
             cut[number - 1] if number <= len(cut) else "" for number in numbers
         ]
 
 
 def test_a_form_feed_ends_no_line_of_plain_text() -> None:
     # The readers of YAML do not count it.
-    assert textio.Lines(b"a\x0cb\nc\n").line(2) == "c"
+    assert lines.Lines(b"a\x0cb\nc\n").line(2) == "c"
 
 
 def test_bytes_that_are_no_text_are_shown_as_far_as_they_can_be() -> None:
-    assert textio.Lines(b"a\n\xffb\n").line(2) == "\ufffdb"
+    assert lines.Lines(b"a\n\xffb\n").line(2) == "\ufffdb"
