@@ -121,7 +121,11 @@ class Dealing:
             return
         if not isinstance(value, dict):
             found = "a list" if isinstance(value, list) else "a single value"
-            raise InputError(f"expected a Kubernetes object, found {found}", at=Location(document.name, document.line))
+            raise InputError(
+                f"expected a Kubernetes object, found {found}",
+                at=Location(document.name, document.line),
+                fix="pass on the manifests that Helm renders, and nothing else",
+            )
         wired = enumerate(dealt.wired)
         judged = {each.path: at for at, each in wired if each.pods or each.variables or each.elsewhere}
         for path, item in pods.objects(value):

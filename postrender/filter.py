@@ -83,7 +83,9 @@ def _settings(argv: Sequence[str]) -> Settings:
             settings.gate &= word != "--no-gate"
             settings.init_containers |= word == "--init-containers"
         elif not word.startswith("--") or option not in _VALUED:
-            raise UsageError(f"{word!r} was not expected", fix=_FIX)
+            raise UsageError(
+                f"{word!r} was not expected", fix=_FIX if word != "-f" else "give files with --values FILE"
+            )
         elif has_value:
             settings.take(option, value)
         elif words:
@@ -245,14 +247,14 @@ def main(argv: list[str] | None = None) -> int:
     Returns 0, 1 for a refused stream, 2 for a wrong argument or a stream that is none, 3 where it could not run.
     """
     arguments = sys.argv[1:] if argv is None else argv
+    # Python has no stream where the shell has closed one (>&-).
+    if sys.stdout is None or sys.stderr is None:
+        return EXIT_CANNOT_RUN
     if arguments and arguments[0] in ("-h", "--help"):
         from postrender.usage import POST_RENDER_HELP
 
         sys.stdout.write(POST_RENDER_HELP)
         return EXIT_CLEAN
-    # Python has no stream where the shell has closed one (>&-).
-    if sys.stdout is None or sys.stderr is None:
-        return EXIT_CANNOT_RUN
     try:
         return _run(arguments)
     except GrpoError as error:
@@ -265,3 +267,7 @@ def main(argv: list[str] | None = None) -> int:
         return _complain([f"{_NAME}: {NO_MEMORY}"], EXIT_CANNOT_RUN)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -58,10 +58,11 @@ if root not in sys.path:
     sys.path.insert(0, root)
 try:
     from postrender.start import post_render
+
+    post_render()
 except ImportError as error:
     print("|\\n  {name}: cannot be loaded by", sys.executable + ":", str(error).replace("\\n", " "))
-    sys.exit(0)
-post_render()
+    print("    fix: install grpo-charts there again, then: grpo helm-plugin dir, or install")
 """
 
 

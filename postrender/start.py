@@ -57,13 +57,16 @@ def _head() -> bytes:
 
 
 def _kept() -> list[CodeType]:
-    """Return the code of MODULES; nothing where none is kept, or for other sources, or the file is damaged."""
+    """Return the code of MODULES; nothing where none is kept, or for other sources, or the file was cut off.
+
+    What else could have happened to it is not looked for, as little as Python does for its own files.
+    """
     try:
         head = _head()
         with open(path(), "rb", buffering=0) as file:
             fits = file.read(len(head)) == head
             codes: list[CodeType] = marshal.loads(file.readall()) if fits else []  # noqa: S302 (as Python's own files)
-    except (OSError, MemoryError, EOFError, TypeError, ValueError):
+    except (OSError, MemoryError, EOFError, SystemError, TypeError, ValueError):
         return []
     return codes
 
@@ -84,26 +87,29 @@ def _load(codes: Sequence[CodeType]) -> None:
 
 
 def _keep() -> None:
-    """Put the code of MODULES together; as with Python's own files it is no error where that cannot be."""
+    """Put the code of MODULES together, if Python keeps any; raise OSError and others where that cannot be."""
     # To put it together takes time, of no use where it cannot be written.
     if not path() or sys.dont_write_bytecode or not os.access(os.path.dirname(path()), os.W_OK):
         return
     from importlib.machinery import SourceFileLoader
 
     loaders = [SourceFileLoader(f"{_PACKAGE}.{name}", f"{_FOLDER}/{name}.py") for name in MODULES]
+    data = _head() + marshal.dumps([each.get_code(each.name) for each in loaders])
     own = f"{path()}.{os.getpid()}"
     try:
-        data = _head() + marshal.dumps([each.get_code(each.name) for each in loaders])
         with open(own, "xb") as file:
             file.write(data)
         os.replace(own, path())
-    except (OSError, MemoryError):
+    finally:
         if os.path.exists(own):
             os.remove(own)
 
 
 def post_render() -> NoReturn:
-    """Run `grpo-post-render`, and end at once: what Python does at its end takes longer than a small stream."""
+    """Run `grpo-post-render`, and end at once: what Python does at its end takes longer than a small stream.
+
+    Raises ImportError where a module is missing.
+    """
     # This program ends soon, and makes nothing that only the collector could free.
     gc.disable()
     codes = _kept()
@@ -119,6 +125,13 @@ def post_render() -> NoReturn:
                 each.flush()
     except OSError:
         code = EXIT_CANNOT_RUN
-    if not codes:
-        _keep()
-    os._exit(code)
+    try:
+        if not codes:
+            _keep()
+    finally:
+        # The stream is passed on, and whatever happens now must not fail an install.
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    post_render()

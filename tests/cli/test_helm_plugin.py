@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -201,17 +202,24 @@ def test_an_environment_that_is_gone_says_so(chart: Path, tmp_path: Path) -> Non
     assert "fix: make it anew with the grpo that is there now: grpo helm-plugin dir, or install" in done.stderr
 
 
-def test_a_package_that_is_gone_says_so(chart: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("half", [False, True])
+def test_a_package_that_is_gone_says_so(chart: Path, tmp_path: Path, half: bool) -> None:
     folder = tmp_path / "plugins" / NAME
     folder.mkdir(parents=True)
     python = environment(tmp_path / "environment")
     (file,) = (tmp_path / "environment").glob("lib/*/site-packages/grpo.pth")
     file.unlink()
+    if half:
+        # As an upgrade that was interrupted leaves it.
+        shutil.copytree(ROOT / "postrender", tmp_path / "postrender", ignore=shutil.ignore_patterns("__pycache__"))
+        (tmp_path / "postrender/stream.py").unlink()
     for name, text in plugin.files(str(python), str(tmp_path)).items():
         (folder / name).write_text(text)
     done = helm_4(chart, str(folder.parent), "fine")
     assert (done.returncode, done.stdout) == (1, "")
-    assert f"grpo-post-render: cannot be loaded by {python}: No module named 'postrender'" in done.stderr
+    assert f"grpo-post-render: cannot be loaded by {python}: " in done.stderr
+    assert ("stream" if half else "No module named 'postrender'") in done.stderr
+    assert "fix: install grpo-charts there again" in done.stderr
 
 
 def test_nothing_is_loaded_from_where_helm_runs(grpo: Run, chart: Path, tmp_path: Path) -> None:

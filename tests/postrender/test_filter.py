@@ -166,6 +166,7 @@ def test_help() -> None:
     [
         (("x",), "'x' was not expected"),
         (("--value", "x"), "'--value' was not expected"),
+        (("-f", "x"), "'-f' was not expected\n  fix: give files with --values FILE"),
         (("--values",), "--values needs a value"),
         (("--on-conflict", "ask"), "--on-conflict is 'ask', expected one of fail, keep, replace"),
         (("--select", "my-cluster"), "--select is 'my-cluster', expected KIND/NAME"),
@@ -405,6 +406,15 @@ def test_nowhere_to_write_is_no_traceback() -> None:
             ["bash", "-c", f"{words} >/dev/full"], check=False, capture_output=True, text=True, cwd=ROOT
         )
         assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
+
+
+@pytest.mark.parametrize("words", ["--help", "--values none.yaml"])
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_stream_is_no_traceback(words: str, closed: str) -> None:
+    code = "from postrender.start import post_render; post_render()"
+    line = f"{sys.executable} -c '{code}' {words} </dev/null {closed}"
+    done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
 
 
 def test_a_closed_stdin_is_told() -> None:

@@ -182,6 +182,32 @@ def test_where_nothing_can_be_written_it_runs_as_well(root: Path) -> None:
     assert len(kept(root)) == 1
 
 
+# A disk may be full, a source may be edited meanwhile, a user may press Ctrl-C.
+@pytest.mark.parametrize("error", ["EOFError", "SyntaxError", "KeyboardInterrupt", "FileNotFoundError"])
+def test_what_fails_behind_the_stream_fails_no_install(root: Path, error: str) -> None:
+    one, done = run(root, before=f"def fails(*_): raise {error}\nos.replace = os.remove = fails"), run(root)
+    assert (one.returncode, one.stdout) == (0, done.stdout)
+    assert b"Traceback" not in one.stderr
+
+
+def test_nothing_stays_of_a_file_that_cannot_be_put_there(root: Path) -> None:
+    assert run(root, before="def fails(*_): raise OSError\nos.replace = fails").returncode == 0
+    assert kept(root) == []
+
+
+@pytest.mark.parametrize("module", ["start", "filter"])
+def test_a_module_of_it_is_a_program_too(root: Path, module: str) -> None:
+    whole = run(root)
+    done = subprocess.run(
+        [sys.executable, "-m", f"postrender.{module}", *WORDS, "--no-gate"],
+        check=True,
+        input=STREAM,
+        capture_output=True,
+        cwd=root,
+    )
+    assert done.stdout == whole.stdout
+
+
 def test_a_python_that_optimizes_keeps_its_own(root: Path) -> None:
     assert run(root).stdout == run(root, "-O").stdout == run(root, "-O").stdout
     assert len(kept(root)) == 2
