@@ -234,11 +234,19 @@ def _run(argv: Sequence[str]) -> int:
     if result.refusals:
         return _refuse(result.refusals)
     _tell_skipped(result)
-    # A stream of our own: under PYTHONUNBUFFERED sys.stdout may write a part only and say nothing.
-    with open(sys.stdout.fileno(), "wb", closefd=False) as out:
-        for part in result.parts:
-            out.write(part)
+    _pass_on(result.parts)
     return EXIT_CLEAN
+
+
+def _pass_on(parts: Sequence[bytes | memoryview]) -> None:
+    try:
+        # A stream of our own: under PYTHONUNBUFFERED sys.stdout may write a part only and say nothing.
+        with open(sys.stdout.fileno(), "wb", closefd=False) as out:
+            for part in parts:
+                out.write(part)
+    except OSError as error:
+        what = f"the stream cannot be passed on whole: {error.strerror}"
+        raise OutputError(what, fix="make room, or see why what reads it has ended") from error
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -249,6 +257,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
     # Python has no stream where the shell has closed one (>&-).
     if sys.stdout is None or sys.stderr is None:
+        if sys.stderr is not None:
+            sys.stderr.write(f"{_NAME}: there is nowhere to write: stdout is closed\n")
         return EXIT_CANNOT_RUN
     if arguments and arguments[0] in ("-h", "--help"):
         from postrender.usage import POST_RENDER_HELP

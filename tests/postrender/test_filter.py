@@ -240,7 +240,10 @@ def test_a_reader_that_has_gone_ends_it_without_a_traceback() -> None:
     )
     done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "3\n"
-    assert done.stderr == "grpo-post-render: [Errno 32] Broken pipe\n"
+    assert done.stderr == (
+        "grpo-post-render: the stream cannot be passed on whole: Broken pipe\n"
+        "  fix: make room, or see why what reads it has ended\n"
+    )
 
 
 def test_a_system_without_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,13 +411,24 @@ def test_nowhere_to_write_is_no_traceback() -> None:
         assert (done.returncode, "Traceback" in done.stderr) == (3, False), done.stderr
 
 
+def test_a_full_disk_is_told() -> None:
+    words = f"{sys.executable} -c '{START}' --values {B200} --no-gate"
+    done = subprocess.run(
+        ["bash", "-c", f"{words} >/dev/full"], check=False, input=PLAIN, stderr=subprocess.PIPE, cwd=ROOT
+    )
+    assert done.returncode == 3
+    said = b"grpo-post-render: the stream cannot be passed on whole: No space left on device\n  fix: make room"
+    assert done.stderr.startswith(said)
+
+
 @pytest.mark.parametrize("words", ["--help", "--values none.yaml"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_closed_stream_is_no_traceback(words: str, closed: str) -> None:
     code = "from postrender.start import post_render; post_render()"
     line = f"{sys.executable} -c '{code}' {words} </dev/null {closed}"
     done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, cwd=ROOT)
-    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    said = "grpo-post-render: there is nowhere to write: stdout is closed\n" if closed == ">&-" else ""
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
 
 
 def test_a_closed_stdin_is_told() -> None:
