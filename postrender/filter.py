@@ -256,9 +256,10 @@ def main(argv: list[str] | None = None) -> int:
     """
     arguments = sys.argv[1:] if argv is None else argv
     # Python has no stream where the shell has closed one (>&-).
-    if sys.stdout is None or sys.stderr is None:
-        if sys.stderr is not None:
-            sys.stderr.write(f"{_NAME}: there is nowhere to write: stdout is closed\n")
+    if sys.stderr is None:
+        return EXIT_CANNOT_RUN
+    if sys.stdout is None:
+        sys.stderr.write(f"{_NAME}: there is nowhere to write: stdout is closed\n")
         return EXIT_CANNOT_RUN
     if arguments and arguments[0] in ("-h", "--help"):
         from postrender.usage import POST_RENDER_HELP

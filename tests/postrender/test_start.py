@@ -111,15 +111,10 @@ print(start.sys.modules["postrender.rewrite"].Rewriter.run.__code__.co_filename)
     assert said[0].count("\n") == 3 * len(start.MODULES) + 1
 
 
-def edit_source(root: Path) -> None:
-    """Change a source in a way that shows."""
-    source = root / "postrender/filter.py"
-    source.write_text(source.read_text() + '\nsys.stderr.write("another text\\n")\n')
-
-
 def test_an_edited_source_counts_at_once(root: Path) -> None:
     assert b"another text" not in run(root).stderr
-    edit_source(root)
+    source = root / "postrender/filter.py"
+    source.write_text(source.read_text() + '\nsys.stderr.write("another text\\n")\n')
     for looks in ({"start", "filter"}, {"start"}):
         done = run(root, before=SEEN)
         assert (done.returncode, b"another text" in done.stderr) == (0, True)
