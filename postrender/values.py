@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def _overlay_nodes(under: Node, over: Node) -> Node:
-    """Merge as `overlays.overlay` does; a merged map has the place of the later file, which is the one that a user edits."""
+    """Merge as `overlays.overlay` does; a merged map has the place of the later file, the one that a user edits."""
     from postrender.yamlio import Node
 
     if not isinstance(under.value, dict) or not isinstance(over.value, dict):
