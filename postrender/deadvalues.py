@@ -137,7 +137,10 @@ def find(
     """
     names = [*files]
     merged = values.merge([_defaults(chart), *map(yamlio.load_values, files)], [f"{chart}/values.yaml", *names])
-    rendered = engine.render(chart, files)
+    try:
+        rendered = engine.render(chart, files)
+    except RenderError as error:
+        raise RenderError(error.message, fix="give values files with which the chart renders, each with -f") from error
     probe = _Chart(engine, chart, files, merged.as_helm_merges(), {}, (rendered.manifest, rendered.notes))
     leaves = list(flips.leaves(merged.root))
     switches = _Switches(probe, leaves)
