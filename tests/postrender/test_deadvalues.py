@@ -204,7 +204,7 @@ def test_what_is_no_chart_or_does_not_render_is_said(chart: Path, helm: Embedded
         deadvalues.find(helm, str(tmp_path / "x.tgz"), [])
     file = tmp_path / "bad.yaml"
     file.write_text("mode: odd\n")
-    with pytest.raises(RenderError, match="(?s)mode.*fix: give values files with which the chart renders"):
+    with pytest.raises(RenderError, match=r"(?s)mode.*fix: give values files with which the chart renders"):
         deadvalues.find(helm, str(chart), [str(file)])
     file.write_text("- a\n")
     with pytest.raises(InputError, match="found a list"):
