@@ -5,25 +5,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-READER := $(VENV)/.reader
 TOOLS := .tools/bin
 RECIPE := values/recipes/gemma3-27b-gsm8k.yaml
 SITE := values/examples/site.yaml
 STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
 LAYERS := network storage raycluster grpo-job
 
-.PHONY: help demo test check lowest lint verify generate goldens bench recall tools reader e2e dist clean
+.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall tools e2e dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	@# The commands that an older pip writes load `re`, which takes as long as to judge a manifest.
 	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade pip
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev]'
-	@# Nothing here needs it, and where it is every start of Python looks for what it replaces.
-	$(BIN)/pip uninstall --quiet --disable-pip-version-check --yes setuptools
 	@touch $@
 
 demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, and show the differences
@@ -35,15 +31,18 @@ demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, a
 	done
 	@$(BIN)/grpo diff --accelerator b200 --accelerator h200 -f $(RECIPE) -f $(SITE)
 
-test: $(STAMP) ## Run the test suite: offline, no cluster, no Docker, no helm binary
-	$(BIN)/python -m pytest -n 2
+test: $(STAMP) ## Run the telling part of the tests in minutes: offline, no cluster, no Docker, no helm binary
+	$(BIN)/python -m pytest -n 2 -m "not full and not recall"
 
-check: lint verify test lowest ## Everything that CI asks of a commit, but e2e
+test-full: $(STAMP) ## Run the exhaustive rest of the tests: every pair of options, every recipe on every machine
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=full -m "full and not recall"
 
-lowest: ## Run the toolkit's tests with the lowest versions that pyproject.toml allows, and without the compiled reader
+check: lint verify docs test test-full lowest ## Everything that CI asks of a commit, but e2e
+
+lowest: ## Run the toolkit's tests with the lowest versions that pyproject.toml allows
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[render,dev]'
-	$(VENV)-lowest/bin/python -m pytest -q -n 2 tests/postrender tests/cli --ignore-glob '*/test_reader*.py'
+	$(VENV)-lowest/bin/python -m pytest -q -n 2 -m "not full and not recall" tests/postrender tests/cli
 
 lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	$(BIN)/ruff format --check .
@@ -60,22 +59,24 @@ lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	  done; done; done; echo "helm lint --strict: clean"; \
 	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "helm lint was not run: make tools" >&2; exit 1; \
 	else echo "SKIPPED: helm lint --strict, because there is no $(TOOLS)/helm4 (make tools)" >&2; fi
-	@if command -v cargo >/dev/null; then cd reader && cargo fmt --check && cargo clippy --quiet -- --deny warnings && \
-	  cargo test --quiet --no-default-features && echo "reader: clean"; \
-	elif [ -n "$$GRPO_REQUIRE_TOOLS" ]; then echo "the compiled reader was not checked: there is no cargo" >&2; exit 1; \
-	else echo "SKIPPED: the compiled reader, because there is no cargo" >&2; fi
 
 verify: $(STAMP) ## Fail when a generated file or a golden is stale
-	$(BIN)/python -m postrender.docs --check
+	$(BIN)/python -m postrender.generate --check
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py
 
-generate: $(STAMP) ## Write schemas, chart defaults, the values reference and the pages of rules
-	$(BIN)/python -m postrender.docs
+docs: $(STAMP) ## Build the documentation site in build/site; a broken link is an error
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m postrender.generate.site build/pages
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d build/doctrees -c docs build/pages build/site
+	@echo "built: build/site/index.html"
+
+generate: $(STAMP) ## Write schemas, chart defaults and the tutorial
+	$(BIN)/python -m postrender.generate
 
 goldens: $(STAMP) ## Rewrite the goldens; review them as a diff
 	$(BIN)/python -m pytest -q tests/charts/test_goldens.py --write-goldens
 
-bench: $(STAMP) $(READER) ## Measure against the anchors; prints ratios
+bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/lint.py
 	$(BIN)/python bench/check.py
 	$(BIN)/python bench/render.py
@@ -89,13 +90,6 @@ tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTo
 	tools/build.sh
 	tools/torch.sh
 
-reader: $(READER) ## Build the compiled reader of YAML and install it into the environment (needs Rust; half a minute)
-
-$(READER): $(STAMP) $(wildcard reader/*.toml reader/*.lock reader/*.pyi reader/*.rs reader/src/*.rs)
-	@command -v cargo >/dev/null || { echo "the compiled reader needs Rust: https://rustup.rs" >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./reader
-	@touch $@
-
 e2e: $(STAMP) tools ## Install the stack on a real control plane with the real KubeRay operator (needs root on Linux)
 	tools/ray.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
@@ -104,8 +98,8 @@ e2e: $(STAMP) tools ## Install the stack on a real control plane with the real K
 dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
 	rm -rf dist
 	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	$(BIN)/python -m postrender.docs.package dist
+	$(BIN)/python -m postrender.generate.release package dist
 	@ls dist
 
 clean: ## Remove what was built, but not .tools/
-	rm -rf $(VENV) $(VENV)-lowest reader/target build dist e2e-logs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VENV)-lowest build dist e2e-logs .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -16,8 +16,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from postrender import deadvalues
-from postrender.helm import Embedded
+from postrender.check import dead_values
+from postrender.helm.engines import Embedded
 
 MODULE = "github.com/ray-project/kuberay@v1.6.2"
 TARGET_SECONDS = 0.5
@@ -51,7 +51,7 @@ def main() -> int:
         for _ in range(rounds + 1):
             engine.renders = 0
             start = time.perf_counter()
-            result = deadvalues.find(engine, chart, [])
+            result = dead_values.find(engine, chart, [])
             times.append(time.perf_counter() - start)
     # The first round warms the worker.
     median, best = statistics.median(times[1:]), min(times[1:])

@@ -30,17 +30,9 @@ FILES = ["values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml"
 ROUNDS = {"small": 15, "medium": 11, "large": 3, "large_all": 3}
 
 GATE, NO_GATE, THEIRS = "gate on", "gate off", "kustomize"
-TARGETS = {
-    ("small", GATE): 0.35,
-    ("medium", GATE): 0.10,
-    ("large", GATE): 0.05,
-    ("small", NO_GATE): 0.25,
-    ("medium", NO_GATE): 0.06,
-    ("large", NO_GATE): 0.003,
-    ("large_all", NO_GATE): 0.012,
-}
-# Above the size of the input, with the gate off.
-TARGET_MIB = 12.0
+TARGETS = {("small", GATE): 0.65, ("small", NO_GATE): 0.65, ("medium", GATE): 0.30, ("medium", NO_GATE): 0.30}
+# Of kustomize's peak memory on the same stream.
+MEMORY_TARGET = 0.25
 
 Runs = dict[str, list[tuple[float, float]]]
 
@@ -112,8 +104,9 @@ def show(size: str, stream: Path, times: Runs, same: int) -> None:
         milliseconds, peak = (statistics.median(column) for column in zip(*runs, strict=True))
         line = f"  {name:<15} {milliseconds:9.1f} ms   {ratio:7.4f} of kustomize   peak {peak:6.1f} MiB"
         print(line + turns.verdict(ratio, TARGETS.get((size, name))))
-        if (size, name) == ("large", NO_GATE):
-            print(f"  {'':<15} peak - input {peak - mib:.1f} MiB" + turns.verdict(peak - mib, TARGET_MIB, " MiB"))
+        if name in (GATE, NO_GATE):
+            memory = peak / statistics.median(peak for _, peak in times[THEIRS])
+            print(f"  {'':<15} memory {memory:.3f} of kustomize" + turns.verdict(memory, MEMORY_TARGET))
 
 
 def rounds_of(arguments: Sequence[str]) -> dict[str, int]:

@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from postrender.helm import Embedded
+from postrender.helm.engines import Embedded
+from postrender.helm.stack import Stack
 from postrender.paths import LAYERS
-from postrender.stack import Stack
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = ["values/recipes/gemma3-27b-gsm8k.yaml", "values/examples/site.yaml"]

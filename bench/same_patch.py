@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from postrender.helm import Embedded
+from postrender.helm.engines import Embedded
 
 KINDS = ("RayCluster", "RayJob", "Job", "JobSet")
 STAMP = "grpo-charts/wiring"

@@ -1,11 +1,11 @@
 """The exception tree: one class for each way a command can end badly, with its exit code and the place in a file.
 
-Those of Helm, clusters and installations are in `failures`: every class takes its time at each start.
-
 Exit codes of every `grpo` command: 0 clean, 1 findings, 2 usage or bad input, 3 could not run.
 """
 
 from __future__ import annotations
+
+import os
 
 EXIT_CLEAN = 0
 EXIT_FINDINGS = 1
@@ -34,8 +34,6 @@ class Location:
 
         GITHUB_WORKSPACE says where that is, and without it the current folder is taken for it.
         """
-        import os
-
         if self.file.startswith("<"):
             # It is a pipe, or what a chart renders.
             return self.file
@@ -103,9 +101,30 @@ class SpliceError(InputError):
     """A document cannot be edited so that nothing but the wanted change is read from it."""
 
 
-class NotPlainError(Exception):
-    """A part of a document has something that the fast scanner does not read: the full one has to be asked."""
-
-
 class OutputError(GrpoError):
     """A folder for output cannot be written."""
+
+
+class RenderError(InputError):
+    """Helm refused the chart or the values; the message is Helm's own, without its log lines."""
+
+    @property
+    def is_of_schema(self) -> bool:
+        """Say whether a schema refused, and not the chart itself; both Helms use these words."""
+        return "meet the specifications of the schema" in self.message
+
+
+class OutputRefusedError(InputError):
+    """A folder for output holds what this program did not write."""
+
+
+class EngineError(GrpoError):
+    """No Helm engine could be started, or it broke down."""
+
+
+class ClusterError(GrpoError):
+    """The cluster cannot be asked: no kubectl, no permission, no such pod."""
+
+
+class InstallationError(GrpoError):
+    """Files that belong to this package are missing or damaged."""

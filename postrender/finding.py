@@ -1,52 +1,63 @@
-"""A finding: one thing to say about the values, with the line to edit."""
+"""A finding: one thing that is wrong, and where."""
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
-    from postrender.errors import Location
+from postrender.errors import Location
 
-    Path = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 # Worst first.
 SEVERITIES = ("error", "warning", "info")
 ERROR, WARNING, INFO = SEVERITIES
+NOWHERE = Location("")
 
 
-class Finding:
-    """Hold what is wrong (with the numbers), why it matters and what to do; `at` is the place that a user edits.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a stream of documents: the number of a document, and the path of a value below its root.
 
-    `also` are other places that take part, with their keys; `proposed` are values that mend it, by their paths.
-    `secret` keeps the source line out of every report.
+    `of_key` means the last key of the path, not its value. Where no path leads to the place, `line` and `col` say where
+    it is in the document's text, both counted from 1.
     """
 
-    __slots__ = ("also", "at", "fix", "proposed", "rule", "secret", "severity", "what", "why")
+    document: int = 0
+    path: Path = ()
+    line: int = 0
+    col: int = 0
+    of_key: bool = False
 
-    def __init__(
-        self,
-        rule: str,
-        at: Location,
-        what: str,
-        why: str,
-        fix: str,
-        *,
-        severity: str = ERROR,
-        also: Sequence[tuple[Location, str]] = (),
-        proposed: Mapping[Path, Any] | None = None,
-        secret: bool = False,
-    ) -> None:
-        self.rule = rule
-        self.at = at
-        self.what = what
-        self.why = why
-        self.fix = fix
-        self.severity = severity
-        self.also = also
-        self.proposed = proposed or {}
-        self.secret = secret
+
+@dataclass(slots=True)
+class Finding:
+    """Say what is wrong (with the numbers), where, why it matters and what to do.
+
+    The check of a rule gives `what` and the place in the terms of its target: `keys` for values, the one to edit first;
+    `place` for objects; `at` for a chart. Whoever runs the rule fills in the rest (postrender/rules/judge.py, and the
+    command that knows the files).
+    """
+
+    what: str
+    # The place that a user edits.
+    at: Location = NOWHERE
+    _: KW_ONLY
+    # Keys as rules over values write them; without any, those of the rule.
+    keys: Sequence[str] = ()
+    place: Place = Place()
+    rule: str = ""
+    severity: str = ERROR
+    why: str = ""
+    fix: str = ""
+    # Other places that take part, each with a word about it.
+    also: Sequence[tuple[Location, str]] = ()
+    # Values that repair it: by keys as a rule writes them, and by their paths in the values files.
+    proposed: Mapping[str, Any] = field(default_factory=dict)
+    edits: Mapping[Path, Any] = field(default_factory=dict)
+    # Keeps the source line out of every report.
+    secret: bool = False
 
     def key(self) -> tuple[Location, str, str]:
         """Return what makes two findings the same, in the order of reports."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 
-from postrender.errors import UsageError
-from postrender.failures import InstallationError
+from postrender.errors import InstallationError, UsageError
 
 # The order of installation; each layer is one chart and one Helm release with its own lifetime.
 LAYERS = ("network", "storage", "raycluster", "grpo-job")
@@ -39,19 +38,9 @@ def schema(layer: str) -> str:
     return os.path.join(chart(layer), "values.schema.json")
 
 
-def plain_schema() -> str:
-    """Return the path of the strictest chart's schema without Kubernetes' own fields."""
-    return os.path.join(data_root(), "schemas", "plain.schema.json")
-
-
 def defaults(layer: str) -> str:
     """Return the path of the values.yaml of one layer's chart."""
     return os.path.join(chart(layer), "values.yaml")
-
-
-def models() -> str:
-    """Return the path of the list of models, with what their config.json says."""
-    return os.path.join(data_root(), "schemas", "models.yaml")
 
 
 def accelerators() -> list[str]:
@@ -80,24 +69,6 @@ def accelerator(name: str) -> str:
             fix="choose one of them, or give your own file with -f instead",
         )
     return os.path.join(data_root(), "values", "accelerators", f"{name}.yaml")
-
-
-def catalogue(framework: str, name: str) -> str:
-    """Return the path of a file that says what a framework knows: one version of it, or what moved between them."""
-    return os.path.join(data_root(), "schemas", "catalogues", framework, f"{name}.yaml")
-
-
-def is_catalogue(framework: str, name: str) -> bool:
-    """Say whether there is such a file."""
-    return os.path.isfile(catalogue(framework, name))
-
-
-def catalogues(framework: str) -> list[str]:
-    """Return the versions of a framework whose keys are known, oldest first."""
-    folder = os.path.dirname(catalogue(framework, ""))
-    found = os.listdir(folder) if os.path.isdir(folder) else []
-    versions = (name.removesuffix(".yaml") for name in found if name.strip("v")[:1].isdigit())
-    return sorted(versions, key=lambda version: [int(part) for part in version.strip("v").split(".")])
 
 
 def example(rule: str, name: str) -> str | None:

@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
+from typing import Self
 
-_WIDTH = 30
-# What is done sooner needs no bar, and none between its steps either.
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from postrender import terminal
+
+# What is done sooner needs no bar.
 _AFTER_SECONDS = 2.0
 _BETWEEN_SECONDS = 0.1
 
 
 class Progress:
-    """A bar on stderr, from two seconds on, that goes when all is done; `what` says what is counted."""
+    """A bar on stderr, from two seconds on, that goes when all is done; `what` says what is counted.
 
-    __slots__ = ("_next", "_shown", "_what")
+    Use it in a `with` statement: the bar hides the cursor, and its end shows it again.
+    """
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._shown = False
-        seen = sys.stderr is not None and sys.stderr.isatty() and "CI" not in os.environ
-        self._next = time.monotonic() + _AFTER_SECONDS if seen else float("inf")
+        self._bars: Bars | None = None
+        self._next = time.monotonic() + _AFTER_SECONDS if terminal.is_watched(sys.stderr) else float("inf")
+
+    def __enter__(self) -> Self:
+        """Return the bar."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the bar, whatever happened."""
+        self.end()
 
     def step(self, done: int, of: int) -> None:
-        """Tell that a part is done."""
-        if done < of and time.monotonic() >= self._next:
-            self._next = time.monotonic() + _BETWEEN_SECONDS
-            self._shown = True
-            bar = "#" * (_WIDTH * done // of)
-            self._write(f"\r[{bar:<{_WIDTH}}] {100 * done // of:3} % of {of} {self._what}")
-        elif done >= of:
+        """Show that `done` of so many parts are done."""
+        if done >= of:
             self.end()
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + _BETWEEN_SECONDS
+            if self._bars is None:
+                self._bars = _bars(self._what)
+                self._bars.add_task(self._what, completed=done, total=of)
+                self._bars.start()
+            self._bars.update(self._bars.task_ids[0], completed=done, refresh=True)
 
     def end(self) -> None:
-        """Take the bar away, if there is one."""
-        if self._shown:
-            self._shown = False
-            self._write("\r\033[K")
+        """Remove the bar, if there is one."""
+        if self._bars is not None:
+            self._bars.stop()
+            self._bars = None
 
-    @staticmethod
-    def _write(text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+
+def _bars(what: str) -> Bars:
+    return Bars(
+        BarColumn(),
+        TextColumn("{task.percentage:3.0f} % of {task.total} " + what),
+        console=terminal.console(sys.stderr),
+        transient=True,
+        auto_refresh=False,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

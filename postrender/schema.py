@@ -4,21 +4,19 @@
 
 from __future__ import annotations
 
-import sys
+import json
+from typing import TYPE_CHECKING, Any
 
-from postrender.failures import InstallationError
+from jsonschema_rs import Draft7Validator, RegexOptions
 
-TYPE_CHECKING = False
+from postrender.errors import InstallationError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from types import ModuleType
-    from typing import Any
+    from jsonschema_rs import ValidationError
 
-    from postrender.plain import Foreign, Plain
+    from postrender.types import Json
 
-    Path = tuple[str | int, ...]
-
-_EXTENSION = "jsonschema_rs.jsonschema_rs"
+Path = tuple[str | int, ...]
 
 
 class Problem:
@@ -30,89 +28,16 @@ class Problem:
 
     __slots__ = ("expected", "keyword", "path", "rule")
 
-    def __init__(self, keyword: str, expected: Plain, path: Path, rule: Path) -> None:
+    def __init__(self, keyword: str, expected: Json, path: Path, rule: Path) -> None:
         self.keyword = keyword
         self.expected = expected
         self.path = path
         self.rule = rule
 
 
-# What the extension asks of the standard library when it is loaded: a date parser for the time of its own build, and
-# two types that no values have. Each is a large import.
-_STAND_INS: dict[str, dict[str, object]] = {
-    # Only the second one is used.
-    "email": {},
-    "email.utils": {"parsedate_to_datetime": str},
-    "decimal": {"Decimal": type("Decimal", (), {})},
-    "enum": {"Enum": type("Enum", (), {}), "EnumMeta": type("EnumMeta", (type,), {})},
-}
-
-
-def _load_extension() -> ModuleType:
-    """Load the compiled validator without the most of its start-up that validation does not use."""
-    import _imp
-
-    # What `importlib.machinery` offers comes from here; that module itself takes as long to load as a schema.
-    from _frozen_importlib_external import PathFinder
-
-    package = PathFinder.find_spec("jsonschema_rs")
-    folders = list(package.submodule_search_locations or ()) if package else []
-    found = PathFinder.find_spec(_EXTENSION, folders)
-    if found is None or found.origin is None or not found.origin.endswith(tuple(_imp.extension_suffixes())):
-        raise ImportError(_EXTENSION)
-    missing = [name for name in _STAND_INS if name not in sys.modules]
-    for name in missing:
-        stand_in = type(sys)(name)
-        stand_in.__dict__.update(_STAND_INS[name])
-        sys.modules[name] = stand_in
-    try:
-        module = _imp.create_dynamic(found)
-        _imp.exec_dynamic(module)
-        # The types are asked for by the first value that is judged.
-        module.Draft7Validator(True).is_valid("")
-    finally:
-        for name in missing:
-            del sys.modules[name]
-    sys.modules[_EXTENSION] = module
-    return module
-
-
-def _validator_module() -> ModuleType:
-    loaded = sys.modules.get("jsonschema_rs") or sys.modules.get(_EXTENSION)
-    if loaded:
-        return loaded
-    try:
-        return _load_extension()
-    except (ImportError, AttributeError, TypeError):
-        # Another version may be built differently: then the ordinary, slower way is the right one.
-        sys.modules.pop(_EXTENSION, None)
-    import jsonschema_rs
-
-    return jsonschema_rs
-
-
-def load() -> None:
-    """Load the validator before it is needed."""
-    _validator_module()
-
-
-def compiled(schema: dict[str, Any] | str) -> Foreign:
-    """Return a validator for a draft-07 schema, a tree or its JSON, with patterns as Go reads them.
-
-    Raises ValueError where it is none.
-    """
-    module = _validator_module()
-    return module.Draft7Validator(schema, pattern_options=module.RegexOptions())
-
-
-def finder(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a search that says whether a text has a match of one of the patterns, in one pass over it.
-
-    It is that of the validator, which looks for many words together: ten times faster than one word after the other.
-    """
-    validator = compiled({"pattern": "|".join(f"(?:{each})" for each in patterns)})
-    found: Callable[[str], bool] = validator.is_valid
-    return found
+def compiled(schema: dict[str, Any]) -> Draft7Validator:
+    """Return a validator for a draft-07 schema, with patterns as Go reads them; raise ValueError where it is none."""
+    return Draft7Validator(schema, pattern_options=RegexOptions())
 
 
 class Schema:
@@ -125,30 +50,27 @@ class Schema:
         except (OSError, UnicodeDecodeError) as error:
             raise InstallationError(f"a schema cannot be read: {file}", fix="install grpo-charts again") from error
         try:
-            self._validator = _validator_module().Draft7Validator(self._text)
+            self._validator = Draft7Validator(self._text)
         except ValueError as error:
             raise InstallationError(f"{file} is no schema: {error}", fix="run: make generate") from error
 
-    def is_valid(self, tree: Plain) -> bool:
+    def is_valid(self, tree: Json) -> bool:
         """Say whether the tree fits the schema."""
-        valid: bool = self._validator.is_valid(tree)
-        return valid
+        return self._validator.is_valid(tree)
 
-    def problems(self, tree: Plain) -> list[Problem]:
+    def problems(self, tree: Json) -> list[Problem]:
         """Return everything that is wrong with the tree; empty where it fits."""
         return [_problem(error) for error in self._validator.iter_errors(tree)]
 
     def source(self) -> dict[str, Any]:
         """Return the schema itself."""
-        import json
-
         document: dict[str, Any] = json.loads(self._text)
         return document
 
     def _parts(self, rule: Path) -> list[dict[str, Any]]:
         """Return the parts of the schema on the way to a keyword, outermost first, references followed."""
         root = self.source()
-        part: Plain = root
+        part: Json = root
         parts = [root]
         for step in rule[:-1]:
             part = _resolve(root, part["$ref"]) if step == "$ref" else part[step]
@@ -166,13 +88,13 @@ class Schema:
         return texts[-1] if texts else ""
 
 
-def _resolve(root: Plain, pointer: str) -> Plain:
+def _resolve(root: Json, pointer: str) -> Json:
     for step in pointer.removeprefix("#/").split("/"):
         root = root[step]
     return root
 
 
-def _problem(error: Foreign) -> Problem:
+def _problem(error: ValidationError) -> Problem:
     kind = error.kind
     expected = kind.value
     if kind.name == "propertyNames":

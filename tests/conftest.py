@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
-from postrender.docs.package import package
-from postrender.helm import Embedded, Engine, Rendered
-from postrender.kinds import Kinds
+from postrender.generate.release import package
+from postrender.helm.engines import Embedded, Rendered
+from postrender.manifests.schemas import Kinds
+from tests.rendering import SharedHelm
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("network", "storage", "raycluster", "grpo-job")
@@ -21,6 +23,11 @@ PROFILES = tuple(sorted(path.stem for path in (ROOT / "values/accelerators").glo
 ACCELERATORS = ("b200", "h200")
 RECIPES = tuple(sorted(path.stem for path in (ROOT / "values/recipes").glob("*.yaml")))
 SITE = ROOT / "values/examples/site.yaml"
+
+# `make test` must be quick and the same each time; `make check` tries more, and other examples each time.
+settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)
+settings.register_profile("full", max_examples=100, deadline=None)
+settings.load_profile("quick")
 
 Object = dict[str, Any]
 Render = Callable[..., list[Object]]
@@ -34,6 +41,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def write_goldens(request: pytest.FixtureRequest) -> bool:
     """Say whether the goldens are to be rewritten."""
     return bool(request.config.getoption("--write-goldens"))
+
+
+def examples(full: int) -> int:
+    """Return how many examples a property is tried with, where `make check` tries so many."""
+    return full * settings.default.max_examples // 100
+
+
+def thin(cases: Sequence[Any], step: int) -> list[Any]:
+    """Return the cases of a test as parameters: `make test` runs one of so many, and `make check` runs all."""
+    every = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [pytest.param(*case, marks=[pytest.mark.full] if at % step else []) for at, case in enumerate(every)]
 
 
 def require_tool(name: str) -> Path:
@@ -79,15 +97,31 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "charts"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_helm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedHelm]:
+    """Let all tests ask one embedded Helm, which renders the same chart with the same values once."""
+    folder = tmp_path_factory.getbasetemp()
+    # Workers of pytest-xdist have folders of their own below the one of the run.
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    shared = SharedHelm((folder.parent if is_worker else folder) / "renders")
+    with shared.patched():
+        yield shared
+
+
 @pytest.fixture(scope="session")
-def helm() -> Iterator[Engine]:
-    """Start one embedded Helm for the whole run; each render loads its chart afresh."""
-    with Embedded() as engine:
-        yield engine
+def helm(shared_helm: SharedHelm) -> Embedded:
+    """Return the embedded Helm of the run."""
+    return shared_helm.engine
 
 
 @pytest.fixture
-def render_text(helm: Engine) -> Callable[..., Rendered]:
+def unshared_helm(shared_helm: SharedHelm, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let this test start embedded Helms of its own, and render everything anew."""
+    monkeypatch.setattr(shared_helm, "is_bypassed", True)
+
+
+@pytest.fixture
+def render_text(helm: Embedded) -> Callable[..., Rendered]:
     """Render one layer of a stack: render_text("raycluster", {"ray": …}, accelerator="h200")."""
 
     def render(

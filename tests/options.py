@@ -6,14 +6,30 @@ pods of the same rows to an API server.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 Values = dict[str, Any]
 Row = dict[str, str]
+
+
+@functools.cache
+def machines() -> dict[str, Values]:
+    """Return the section `accelerator` of each profile by the profile's name."""
+    folder = Path(__file__).resolve().parent.parent / "values/accelerators"
+    return {path.stem: yaml.safe_load(path.read_text("utf-8"))["accelerator"] for path in sorted(folder.glob("*.yaml"))}
+
+
+def needs(machine: Values) -> Values:
+    """Return what a machine needs beside its profile to render: an image for its processor."""
+    return {"images": {"training": {"arm64": True}}} if machine.get("architecture") == "arm64" else {}
 
 
 def bucket(**fields: Any) -> Values:
@@ -47,14 +63,7 @@ OVERLAY: Values = {
 }
 
 FACTORS: dict[str, dict[str, Values]] = {
-    "accelerator": {
-        "b200": {},
-        "h200": {},
-        "gb200": {"images": {"training": {"arm64": True}}},
-        "h100-mega": {},
-        "rtx-pro-6000": {},
-        "cpu": {},
-    },
+    "accelerator": {name: needs(machine) for name, machine in machines().items()},
     "platform": {
         "gke-standard": {},
         "gke-autopilot": {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "4Gi"}}},
@@ -134,29 +143,31 @@ class Refused:
 
 def refused() -> Iterator[Refused]:
     """Yield each pair that cannot work."""
-    for name in ("h100-mega", "rtx-pro-6000", "cpu"):
-        for mode in ("multiNetwork", "dranet"):
-            yield Refused(("accelerator", name), ("network", mode), "network", f"network.mode {mode} does not work on")
-    for kind in ("spot", "flex-start", "queued"):
-        yield Refused(("accelerator", "gb200"), ("capacity", kind), "raycluster", "sold by reservation only")
+    for name, machine in machines().items():
+        for asked, reason in machine.get("refuses", {}).items():
+            factor = next(factor for factor in ("network", "capacity", "platform") if asked in FACTORS[factor])
+            layer = "raycluster" if factor == "capacity" else "network"
+            yield Refused(("accelerator", name), (factor, asked), layer, f"on {name}, because {re.escape(reason)}")
+        if not machine["gpusPerNode"]:
+            yield Refused(
+                ("accelerator", name), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs"
+            )
     for kind in ("spot", "flex-start", "queued", "reservation"):
-        yield Refused(("platform", "kubernetes"), ("capacity", kind), "network", "says how GKE's nodes are bought")
+        yield Refused(("platform", "kubernetes"), ("capacity", kind), "network", "says how to buy GKE's nodes")
     for mode in ("multiNetwork", "dranet"):
         yield Refused(("platform", "kubernetes"), ("network", mode), "network", f"network.mode {mode} exists on GKE")
     for source in ("checkpoints", "cached", "theirs", "lustre"):
-        yield Refused(("platform", "kubernetes"), ("data", source), "storage", "needs a driver of GKE")
+        yield Refused(("platform", "kubernetes"), ("data", source), "storage", "needs a GKE driver")
     yield Refused(("platform", "gke-autopilot"), ("installer", "on"), "network", "Google's own manifest")
     yield Refused(
         ("platform", "kubernetes"), ("installer", "on"), "network", "nothing would use the plugin|exists on GKE"
     )
     yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
     yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
-    yield Refused(("platform", "gke-autopilot"), ("accelerator", "gb200"), "network", "documents A4X for GKE Standard")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
     yield Refused(
         ("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL reads it from the web"
     )
-    yield Refused(("accelerator", "cpu"), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs")
 
 
 REFUSED = tuple(refused())
@@ -165,16 +176,15 @@ LAYERS = ("network", "storage", "raycluster", "grpo-job")
 
 def layers(row: Row) -> list[str]:
     """Return the charts that a row uses: where there are no GPUs, nothing trains and nothing is evaluated."""
-    return [layer for layer in LAYERS if layer != "grpo-job" or row["accelerator"] != "cpu" or row["task"] == "fetch"]
-
-
-# A machine without RDMA has nothing to install either: the mode is refused first.
-NEEDS_RDMA = {("accelerator", name) for name in ("h100-mega", "rtx-pro-6000", "cpu")}
+    trains = machines()[row["accelerator"]]["gpusPerNode"] or row["task"] == "fetch"
+    return [layer for layer in LAYERS if layer != "grpo-job" or trains]
 
 
 def possible(row: Row) -> bool:
     """Say whether a row, perhaps not yet whole, holds no pair that is refused."""
-    without = any(row.get(factor) == level for factor, level in NEEDS_RDMA)
+    # A machine without RDMA has nothing to install either: the mode is refused first.
+    machine = machines().get(row.get("accelerator", ""))
+    without = machine is not None and "installerImage" not in machine
     return not any(pair.holds(row) for pair in REFUSED) and not (without and row.get("installer") == "on")
 
 

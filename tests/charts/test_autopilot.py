@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests import options
 from tests.charts import shapes
 from tests.conftest import Object, Render, by_kind
@@ -118,7 +118,7 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
         (
             "network",
             {"network": {"rdmaInstaller": {"enabled": True}}},
-            r"refuses privileged pods, but for Google's own",
+            r"refuses privileged pods, except those of Google's own",
         ),
         (
             "raycluster",
@@ -144,7 +144,7 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
         (
             "raycluster",
             {"ray": {"head": {"volumes": {"x": {"hostPath": {"path": "/var"}}}}}},
-            r"ray\.head\.volumes\.x: Autopilot allows no folder of the node",
+            r"ray\.head\.volumes\.x: Autopilot allows only the node's GPU driver folders",
         ),
     ],
 )

@@ -79,7 +79,7 @@ def test_the_programs_are_the_files_of_jobs(render: Render) -> None:
     assert "annotations" not in programs["metadata"]
     assert set(programs["data"]) == {"check_cluster.py", "probe.py"}
     for name, text in programs["data"].items():
-        assert text == (ROOT / "jobs" / name).read_text(encoding="utf-8")
+        assert text == (ROOT / "jobs/checks" / name).read_text(encoding="utf-8")
     for pod in hooks(objects).values():
         assert pod["spec"]["volumes"][0]["configMap"] == {"name": programs["metadata"]["name"]}
         assert pod["spec"]["containers"][0]["command"] == ["python3", "-I", "/programs/check_cluster.py"]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests.conftest import ACCELERATORS, Object, Render
 
 NETWORKS = ["gvnic-1", *(f"rdma-{i}" for i in range(8))]
@@ -69,7 +69,7 @@ def test_a_missing_prefix_is_named(render_text: Callable[..., Rendered]) -> None
         ),
         (
             {"accelerator": {"interfaces": {"eth3": {"network": "fast", "deviceMode": "RDMA"}}}},
-            r"network fast of eth3 has no number at its end",
+            r"network fast of eth3 does not end with a number",
         ),
     ],
 )

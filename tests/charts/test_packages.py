@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.docs.package import package
-from postrender.helm import Engine
+from postrender.generate.release import package
+from postrender.helm.engines import Engine
 from tests.conftest import LAYERS, PROFILES, ROOT, stack_files
 
 
@@ -21,6 +21,8 @@ def test_a_package_holds_real_files_and_what_it_needs(layer: str, packages: Path
     assert (chart / "charts/common/templates/_names.tpl").is_file()
     assert {path.name for path in (chart / "values/accelerators").iterdir()} == {f"{name}.yaml" for name in PROFILES}
     assert (chart / "values/recipes/gemma3-27b-gsm8k.yaml").is_file()
+    # What `helm show readme` and Artifact Hub show.
+    assert (chart / "README.md").read_text(encoding="utf-8") == (ROOT / f"charts/{layer}/README.md").read_text("utf-8")
     # Tests that import the programs leave byte code beside them.
     assert not list(chart.rglob("*.pyc"))
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests import options
-from tests.conftest import Render
+from tests.conftest import Render, thin
 
 RenderText = Callable[..., Rendered]
 ROWS = options.rows()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=options.label)
+@pytest.mark.parametrize("row", thin(ROWS, 8), ids=options.label)
 def test_a_row_of_pairs_renders(row: options.Row, render: Render) -> None:
     """Each object is valid by the schema of its kind, and no two have one identity."""
     values = options.values(row)

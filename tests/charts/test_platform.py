@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests.charts import shapes
 from tests.conftest import LAYERS, Render, by_kind
 
@@ -26,7 +26,7 @@ def test_nothing_of_googles_is_rendered(layer: str, render: Render, render_text:
     """No label, annotation, folder or object that only GKE knows; nor a command of gcloud."""
     text = json.dumps([{**item, "data": {}} for item in render(layer, ELSEWHERE)])
     text = text.replace("google/gemma-3-27b-it", "")
-    assert not [word for word in ("google", "gke", "/home/kubernetes", "gib") if word in text.lower()]
+    assert not [word for word in ("google", "gke", "/home/kubernetes", "/gib") if word in text.lower()]
     assert "gcloud" not in (render_text(layer, ELSEWHERE).notes or "")
 
 
@@ -47,7 +47,7 @@ def test_the_driver_comes_from_the_container_toolkit(render: Render) -> None:
         ({"network": {"mode": "dranet"}}, r"network\.mode dranet exists on GKE only"),
         (
             {"storage": {"data": {"gcsfuse": {"bucket": "abc"}, "existingClaim": None}}},
-            r"storage\.data\.gcsfuse needs a driver of GKE",
+            r"storage\.data\.gcsfuse needs a GKE driver",
         ),
     ],
 )

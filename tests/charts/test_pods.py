@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests.conftest import Object, Render, by_kind
 
 RenderText = Callable[..., Rendered]
@@ -86,7 +86,7 @@ def test_the_users_security_context_is_laid_over_and_privileged_replaces(render:
         ({"initContainers": {"a": {"image": "a:1"}}, "sidecars": {"a": {"image": "a:1"}}}, r"has a container of that"),
         (
             {"sidecars": {"a": {"image": "a:1", "volumeMounts": [{"name": "nothing", "mountPath": "/n"}]}}},
-            r"ray\.head\.sidecars\.a mounts volume nothing, which the pod has not",
+            r"ray\.head\.sidecars\.a mounts volume nothing, which the pod does not have",
         ),
         ({"volumes": {"a": {"emptyDir": {}, "nfs": {"server": "s", "path": "/"}}}}, r"has 2 sources \(emptyDir, nfs\)"),
         ({"volumes": {"a": {"emptyDir": None}}}, r"ray\.head\.volumes\.a has 0 sources"),
@@ -263,7 +263,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         (
             "raycluster",
             {"platform": {"kind": "kubernetes", "capacity": {"kind": "spot"}}, "network": {"mode": "none"}},
-            r"platform\.capacity says how GKE's nodes are bought",
+            r"platform\.capacity says how to buy GKE's nodes",
         ),
         (
             "raycluster",
@@ -301,7 +301,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         (
             "grpo-job",
             {"stack": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}},
-            r"a RayJob that runs on an existing cluster too, which Kueue refuses",
+            r"a RayJob that runs on an existing cluster, which Kueue refuses",
         ),
         (
             "raycluster",
@@ -339,7 +339,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
                 "huggingface": {"offline": {"enabled": True}, "cache": {"volume": "local"}},
                 "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
             },
-            r"needs a cache that holds something",
+            r"needs a filled cache",
         ),
         (
             "raycluster",

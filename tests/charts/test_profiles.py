@@ -7,15 +7,26 @@ from typing import Any
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
+from tests import options
 from tests.conftest import PROFILES, Object, Render, by_kind
 
 RenderText = Callable[..., Rendered]
+MACHINES = options.machines()
 ARM: dict[str, Any] = {"images": {"training": {"arm64": True}}}
-TCP: dict[str, Any] = {"network": {"mode": "none"}}
-# What each profile needs beside itself to render.
-NEEDS: dict[str, dict[str, Any]] = {"gb200": ARM, "h100-mega": TCP}
+
+
+def needs(profile: str) -> dict[str, Any]:
+    """Return what a profile needs beside itself to render: an image, and a network mode that works on it."""
+    refuses = MACHINES[profile].get("refuses", {})
+    mode = next(mode for mode in options.FACTORS["network"] if mode not in refuses)
+    return {**options.needs(MACHINES[profile]), "network": {"mode": mode}}
+
+
+def quantity(text: str) -> int:
+    """Return a quantity of memory in MiB."""
+    return int(text[:-2]) * {"Mi": 1, "Gi": 1024, "Ti": 1024**2}[text[-2:]]
 
 
 def parts(objects: list[Object]) -> tuple[Object, Object]:
@@ -31,19 +42,49 @@ def variables(template: Object) -> dict[str, Any]:
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_profile_renders_whole_pods(profile: str, render: Render) -> None:
     """The worker takes the GPUs of its machine, and tells Ray as many."""
-    objects = render("raycluster", NEEDS.get(profile, {}), accelerator=profile)
+    objects = render("raycluster", needs(profile), accelerator=profile)
     _, worker = parts(objects)
     limits = worker["spec"]["containers"][0]["resources"]["limits"]
-    gpus = {"cpu": None, "gb200": "4"}.get(profile, "8")
-    assert limits.get("nvidia.com/gpu") == gpus
+    gpus = MACHINES[profile]["gpusPerNode"]
+    assert limits.get("nvidia.com/gpu") == (str(gpus) if gpus else None)
     group = by_kind(objects, "RayCluster")["spec"]["workerGroupSpecs"][0]
-    assert group["rayStartParams"] == {"num-gpus": gpus or "0"}
+    assert group["rayStartParams"] == {"num-gpus": str(gpus)}
 
 
-@pytest.mark.parametrize("profile", sorted(set(PROFILES) - {"cpu"}))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_file_is_called_like_its_machine(profile: str) -> None:
+    """--accelerator takes the file's name, and job.configFor the machine's."""
+    assert MACHINES[profile]["name"] == profile
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_worker_fits_its_node(profile: str) -> None:
+    """A pod that asks for more than its node has stays Pending."""
+    machine = MACHINES[profile]
+    node, worker = machine.get("node"), machine["worker"]
+    if node is None:
+        pytest.skip("the profile does not say what its node has")
+    assert int(worker["cpu"]) <= int(node["cpu"])
+    assert quantity(worker["memory"]) <= quantity(node["memory"])
+    assert quantity(machine["sharedMemory"]) <= quantity(worker["memory"])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_notes_say_what_a_node_has(profile: str, render_text: RenderText) -> None:
+    """Machine type, GPUs, and what a pod takes of the node."""
+    machine = MACHINES[profile]
+    notes = render_text("raycluster", needs(profile), accelerator=profile).notes
+    assert f"machine type {machine['machineType']}" in notes
+    assert f"a pod takes {machine['worker']['cpu']} cores and {machine['worker']['memory']}" in notes
+    if "gpuMemoryGigabytes" in machine:
+        gpus = f"{machine['gpusPerNode']} {machine['gpuArchitecture'].title()} GPUs"
+        assert f"{gpus} of {machine['gpuMemoryGigabytes']} GB" in notes
+
+
+@pytest.mark.parametrize("profile", [name for name in PROFILES if MACHINES[name]["gpusPerNode"]])
 def test_a_profile_carries_a_training(profile: str, render: Render) -> None:
     """The same recipe renders on each machine with GPUs."""
-    jobs = render("grpo-job", NEEDS.get(profile, {}), accelerator=profile)
+    jobs = render("grpo-job", needs(profile), accelerator=profile)
     assert [item["kind"] for item in jobs] == ["ConfigMap", "RayJob"]
 
 

@@ -11,8 +11,8 @@ from unittest.mock import ANY
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests.conftest import ACCELERATORS, Object, Render, by_kind
 
 TUNERS = {"b200": "tuner_config_a4.txtpb", "h200": "tuner_config_a3u.txtpb"}
@@ -434,7 +434,7 @@ def test_kueue_admits_the_object_that_owns_the_pods(render: Render) -> None:
 @pytest.mark.parametrize(
     ("kueue", "message"),
     [
-        ({"priorityClass": "high"}, r"mean nothing without a queue\. Set ray\.kueue\.queue"),
+        ({"priorityClass": "high"}, r"have no effect without a queue\. Set ray\.kueue\.queue"),
         ({"queue": "a", "topology": {"required": "a/b", "preferred": "a/b"}}, "give required or preferred, not both"),
     ],
 )

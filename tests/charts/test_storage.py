@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests.conftest import Object, Render, by_kind
 
 PVC: dict[str, Any] = {
@@ -195,7 +195,7 @@ def test_a_class_of_lustre_outlives_its_claims(render: Render) -> None:
     [
         ("20000Gi", {}, r"sizes in steps of 18000Gi; the next one is 36000Gi"),
         ("9000Gi", {"perUnitStorageThroughput": "125"}, r"steps of 72000Gi; the next one is 72000Gi"),
-        ("18Ti", {}, r"measured in GiB, write it so \(for instance 18000Gi\)"),
+        ("18Ti", {}, r"sizes of Managed Lustre are written in Gi \(for instance 18000Gi\)"),
         ("18000Gi", {"network": "my-vpc"}, "network"),
         ("18000Gi", {"perUnitStorageThroughput": "300"}, "perUnitStorageThroughput"),
     ],

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, ROOT, Render, stack_files
+from tests.programs import PROGRAMS
 
 RenderText = Callable[..., Rendered]
-JOBS = ROOT / "jobs"
 TASKS = ("fetch", "prepare-data", "convert", "evaluate", "clean")
 NEEDED: dict[str, Any] = {
     "prepareData": {"gsm8k": {"repository": "openai/gsm8k"}},
@@ -30,16 +30,16 @@ def job(task: str, **more: Any) -> dict[str, Any]:
     return {"job": {"name": "probe", "task": task, **NEEDED, **more}}
 
 
-def imported(name: str, framework: str = "nemo") -> set[str]:
+def imported(name: str, framework: str = "nemo_rl") -> set[str]:
     """Return the modules of jobs/ that a program imports, itself and theirs included; evaluate chooses one of two."""
     found, todo = {name}, [name]
     while todo:
-        tree = ast.parse((JOBS / f"{todo.pop()}.py").read_text(encoding="utf-8"))
+        tree = ast.parse(PROGRAMS[todo.pop()].read_text(encoding="utf-8"))
         names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
         names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         if name == "evaluate":
-            names.add(f"{framework}_eval")
-        new = {each for each in names if (JOBS / f"{each}.py").exists()} - found
+            names.add(f"{framework}_evaluation")
+        new = names & PROGRAMS.keys() - found
         found |= new
         todo += new
     return found
@@ -71,7 +71,7 @@ def test_a_task_is_a_job_of_its_own(task: str, render: Render) -> None:
 def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: Render) -> None:
     entrypoint = rayjob(render("grpo-job", job(task)))["spec"]["entrypoint"]
     own = set() if task == "train" else imported(task.replace("-", "_"))
-    launcher = imported("launch") - imported("codetree") | imported("base")
+    launcher = imported("launch") - {"code_digest"}
     wanted = {f"{name}.py" for name in {*launcher, "ray_nodes", *own}} - {"launch.py"} | {"__main__.py"}
     assert travelling(entrypoint) == wanted
     assert len(entrypoint.encode()) <= 96 * 1024
@@ -115,7 +115,7 @@ def test_code_has_a_folder_for_each_version_and_is_needed_by_what_runs_it(render
         if task == "train":
             assert found["code"] == folder
     entrypoint = rayjob(render("grpo-job", job("train", code=CODE), files=VERL))["spec"]["entrypoint"]
-    assert {"codetree.py", "tasklib.py"} <= travelling(entrypoint)
+    assert "code_digest.py" in travelling(entrypoint)
 
 
 def test_code_from_a_commit(render: Render) -> None:
@@ -214,7 +214,7 @@ def test_verl_finds_the_rewards_where_its_version_looks(version: str, section: s
     [
         ({"both": {"builtin": "length", "file": LENGTH}}, "exactly one of builtin and file"),
         ({"none": {"weight": 1}}, "exactly one of builtin and file"),
-        ({"end": {"file": "x = 1\nGRPO_FILE\ny = 2\n"}}, "a line of it is GRPO_FILE"),
+        ({"end": {"file": "x = 1\nGRPO_FILE\ny = 2\n"}}, "one of its lines is GRPO_FILE"),
         ({"bell": {"file": "x = '\x07'\n"}}, "control character"),
         ({"minus": {"builtin": "length", "weight": -1}}, "weight"),
         ({"typo": {"builtin": "exact_anser"}}, "builtin"),
@@ -250,17 +250,17 @@ def test_every_program_is_used_by_some_job() -> None:
     """A file of jobs/ that no chart and no command reads would be dead."""
     starts = {"launch", "ray_nodes", "check_cluster", "probe", "samples", "nemo_rl_environment", "nemo_rl_rewards"}
     starts |= {"verl_reward", *(task.replace("-", "_") for task in TASKS)}
-    used = set().union(*(imported(name, framework) for name in starts for framework in ("nemo", "verl")))
-    assert {path.stem for path in Path(JOBS).glob("*.py")} == used
+    used = set().union(*(imported(name, framework) for name in starts for framework in ("nemo_rl", "verl")))
+    assert set(PROGRAMS) == used
 
 
 @pytest.mark.parametrize(
     ("evaluate", "files", "text"),
     [
-        ({"benchmarks": {"gsm8k": None, "math500": {}}}, VERL, "validation knows gsm8k alone"),
+        ({"benchmarks": {"gsm8k": None, "math500": {}}}, VERL, "validation knows only gsm8k"),
         ({"benchmarks": {"gsm8k": None}}, VERL, "such as gsm8k"),
         ({"tensorParallelSize": 2}, VERL, "leave out tensorParallelSize"),
-        ({"tensorParallelSize": 3}, stack_files(), "8 GPUs of a node cannot be cut into engines of 3"),
+        ({"tensorParallelSize": 3}, stack_files(), "8 GPUs of a node cannot be divided into engines of 3"),
         (
             {"benchmarks": {"aime2026": {}}},
             [*stack_files(), ROOT / "values/frameworks/nemo-rl-v0.6.0.yaml"],

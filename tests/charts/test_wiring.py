@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests import options
-from tests.conftest import PROFILES, ROOT, Object, Render, by_kind
+from tests.conftest import PROFILES, ROOT, Object, Render, by_kind, thin
 
 RenderText = Callable[..., Rendered]
 Wired = Callable[[Object], bool]
@@ -101,7 +101,7 @@ def strip(item: Object) -> Object:
     return item
 
 
-@pytest.mark.parametrize("row", ROWS, ids=options.label)
+@pytest.mark.parametrize("row", thin(ROWS, 8), ids=options.label)
 def test_all_but_the_wiring_is_the_same(row: options.Row, render: Render) -> None:
     """Take the wiring out of what the charts render, and it is what they render without; every object is valid."""
     for layer in options.layers(row):

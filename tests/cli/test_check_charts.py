@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from postrender import chartcheck, cli, report, textio
-from postrender.docs.package import package
-from postrender.helm import Embedded
+from postrender import textfile
+from postrender.check import helm_chart
+from postrender.cli import main as cli
+from postrender.generate.release import package
+from postrender.helm.engines import Embedded
+from postrender.report import text as report_text
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool, stack_files
 
 Run = Callable[..., tuple[int, str, str]]
@@ -59,13 +62,15 @@ def write(folder: str, **files: str) -> Path:
 
 
 @pytest.fixture
-def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+def grpo(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, unshared_helm: None
+) -> Run:
     """Run `grpo check` in an empty folder, without a helm executable on PATH; return exit code, stdout, stderr."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     # Both know files by their names, and each test has charts of the same names.
-    monkeypatch.setattr(report, "_texts", {})
-    monkeypatch.setattr(textio, "_streams", {})
+    monkeypatch.setattr(report_text, "_lines", {})
+    monkeypatch.setattr(textfile, "_streams", {})
 
     def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
@@ -263,7 +268,7 @@ ODD_SCHEMAS = (
 @pytest.mark.parametrize("schema", ODD_SCHEMAS)
 def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN, schema=schema)
-    assert "broke down" not in "".join(each.what for each in chartcheck.check(helm, str(chart), []).findings)
+    assert "broke down" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +283,7 @@ def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm
 def test_no_rule_breaks_down_for_an_odd_file(tmp_path: Path, name: str, text: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN)
     (chart / name).write_text(text)
-    assert "broke down" not in "".join(each.what for each in chartcheck.check(helm, str(chart), []).findings)
+    assert "broke down" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
 
 
 def test_a_template_that_is_no_text_is_told(grpo: Run) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender import cli
+from postrender.cli import main as cli
 from tests.conftest import ROOT, stack_files
 from tests.jobs import checkpoint_files
 from tests.postrender.test_incluster import KUBECTL
@@ -117,7 +117,7 @@ def test_a_program_that_breaks_down_could_not_run(
     """Python ends with 1 too when a program has a mistake; and a pod may end it with any code."""
     for text, code in (("raise RuntimeError", 3), ("raise SystemExit(137)", 3)):
         (tmp_path / "broken.py").write_text(text)
-        monkeypatch.setattr("postrender.incluster.program", lambda name: str(tmp_path / "broken.py"))
+        monkeypatch.setattr("postrender.helm.kubectl.program", lambda name: str(tmp_path / "broken.py"))
         assert grpo(str(directory))[0] == code
 
 
@@ -128,7 +128,7 @@ def test_the_command_is_shown_instead(grpo: Run, tmp_path: Path, options: list[s
     assert not (tmp_path / "calls").exists()
     cluster = "other" if options else "gemma-ray"
     assert f"ray.io/cluster={cluster}," in out
-    assert out.endswith(f"-- python3 -I - /data/runs/gemma3-gsm8k < {ROOT}/jobs/checkpoints.py\n")
+    assert out.endswith(f"-- python3 -I - /data/runs/gemma3-gsm8k < {ROOT}/jobs/inspection/checkpoints.py\n")
 
 
 def test_the_command_that_is_shown_for_a_directory_prints_the_same(grpo: Run, directory: Path) -> None:
@@ -145,8 +145,8 @@ def test_the_command_that_is_shown_for_a_directory_prints_the_same(grpo: Run, di
         (["a", "b"], "one run is needed"),
         (["nowhere"], "'nowhere' is no directory here"),
         (["../x", *FILES], "the run is '../x', expected lower-case letters"),
-        (["x", *FILES, "--namespace", "A"], "the namespace is 'A', expected lower-case letters"),
-        (["x", *FILES, "--cluster", "a,b=c"], "the cluster is 'a,b=c', expected lower-case letters"),
+        (["x", *FILES, "--namespace", "A"], "--namespace is 'A', expected lower-case letters"),
+        (["x", *FILES, "--cluster", "a,b=c"], "--cluster is 'a,b=c', expected lower-case letters"),
         (["x", "--framework", "trl"], "--framework is 'trl', expected one of nemo-rl, verl"),
         (["x", "--format", "xml"], "--format is 'xml', expected one of text, json"),
         (["x", "--json"], "no option is called --json"),
@@ -162,4 +162,4 @@ def test_a_wrong_command_line_is_told(grpo: Run, words: list[str], message: str)
 def test_help(grpo: Run) -> None:
     code, out, err = grpo("--help")
     assert (code, err) == (0, "")
-    assert out.startswith("usage: grpo checkpoints RUN -f FILE")
+    assert out.startswith("Usage: grpo checkpoints RUN -f FILE")

@@ -14,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from postrender import cli, fix, paths, report
+from postrender import paths
+from postrender.cli import main as cli
 from postrender.errors import Location, OutputError
 from postrender.finding import Finding
+from postrender.lint import fix
+from postrender.report import text as report_text
 from tests.conftest import ROOT, SITE, stack_files
-from tests.postrender.test_tokens import EXAMPLES
+from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
 PROFILE, RECIPE, _ = map(str, stack_files())
@@ -51,7 +54,7 @@ DIFF = """\
 def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run `grpo lint` in a folder with a site file and a file with a mistake; return exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "_texts", {})
+    monkeypatch.setattr(report_text, "_lines", {})
     shutil.copy(SITE, "site.yaml")
     Path("my.yaml").write_text(MINE)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
@@ -144,7 +147,7 @@ def test_packaged_files_stay_and_the_last_own_file_gets_the_value(grpo: Run) -> 
 
 
 def finding(path: tuple[str, ...], value: object, rule: str = "nemo-rl/x", file: str = "my.yaml") -> Finding:
-    return Finding(rule, Location(file, 1, 1), "what", "why", "fix", proposed={path: value})
+    return Finding("what", Location(file, 1, 1), rule=rule, why="why", fix="fix", edits={path: value})
 
 
 def test_a_value_that_a_later_packaged_file_sets_needs_a_file_behind_it(

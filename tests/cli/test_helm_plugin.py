@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from postrender import __version__, cli, plugin
+from postrender import __version__
+from postrender.cli import main as cli
+from postrender.cli import plugin
 from tests.conftest import ROOT, require_tool
-from tests.postrender.test_tokens import EXAMPLES
+from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
 Process = subprocess.CompletedProcess[str]
@@ -212,13 +214,13 @@ def test_a_package_that_is_gone_says_so(chart: Path, tmp_path: Path, half: bool)
     if half:
         # As an upgrade that was interrupted leaves it.
         shutil.copytree(ROOT / "postrender", tmp_path / "postrender", ignore=shutil.ignore_patterns("__pycache__"))
-        (tmp_path / "postrender/stream.py").unlink()
+        (tmp_path / "postrender/cli/post_render.py").unlink()
     for name, text in plugin.files(str(python), str(tmp_path)).items():
         (folder / name).write_text(text)
     done = helm_4(chart, str(folder.parent), "fine")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"grpo-post-render: cannot be loaded by {python}: " in done.stderr
-    assert ("stream" if half else "No module named 'postrender'") in done.stderr
+    assert ("No module named 'postrender.cli" if half else "No module named 'postrender'") in done.stderr
     assert "fix: install grpo-charts there again" in done.stderr
 
 
@@ -238,8 +240,10 @@ def test_arguments_arrive_one_by_one_and_as_they_are(chart: Path, tmp_path: Path
     package = tmp_path / "in its 'stead'/postrender"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
-    (package / "start.py").write_text(
-        "import os, sys\n\ndef post_render():\n"
+    (package / "cli").mkdir()
+    (package / "cli/__init__.py").touch()
+    (package / "cli/post_render.py").write_text(
+        "import os, sys\n\ndef main():\n"
         "    sys.stdin.read()\n    print('kind: Seen')\n    for word in [*sys.argv[1:], os.getcwd()]:\n"
         "        print('---\\nkind: Word\\nword:', repr(word))\n    return 0\n"
     )
@@ -379,26 +383,27 @@ def test_the_first_folder_wins(grpo: Run, chart: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "dir or install is needed"),
-        (["remove"], "'remove' was not expected"),
-        (["dir", "a", "b"], "'b' was not expected"),
-        (["install", "a"], "'a' was not expected"),
-        (["dir", "--helm", "helm"], "--helm belongs to install"),
-        (["dir", ""], "the folder has no name"),
-        (["dir", "-f", "site.yaml"], "takes no values files"),
+        ([], ": missing command"),
+        (["remove"], ": no command is called 'remove'\n  fix: the commands are dir, install"),
+        (["dri"], ": no command is called 'dri'\n  fix: did you mean grpo helm-plugin dir?"),
+        (["dir", "a", "b"], " dir: 'b' was not expected"),
+        (["install", "a"], " install: 'a' was not expected"),
+        (["dir", "--helm", "helm"], " dir: no option is called --helm"),
+        (["dir", ""], " dir: the folder has no name"),
+        (["dir", "-f", "site.yaml"], " dir: -f is no option"),
     ],
 )
 def test_a_wrong_line_says_what_was_expected(grpo: Run, words: list[str], said: str) -> None:
     code, out, err = grpo(*words)
     assert (code, out) == (2, "")
-    assert f"grpo helm-plugin: {said}" in err
+    assert f"grpo helm-plugin{said}" in err
 
 
 def test_the_line_of_the_help_works_and_keeps_other_plugins(grpo: Run, chart: Path, tmp_path: Path) -> None:
     code, out, err = grpo("--help")
     assert (code, err) == (0, "")
     setting = 'HELM_PLUGINS="$(grpo helm-plugin dir):$(helm env HELM_PLUGINS)"'
-    assert f"\n  {setting} helm install RELEASE CHART " in out
+    assert f"\n    {setting} helm install RELEASE CHART " in out
     other = tmp_path / "home/.local/share/helm/plugins/legacy"
     other.mkdir(parents=True)
     (other / "plugin.yaml").write_text(LEGACY)

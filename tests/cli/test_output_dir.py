@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender import cli, yamlio
+from postrender.cli import main as cli
+from postrender.yaml import reader
 from tests.conftest import LAYERS, require_tool, stack_files
 
 WORDS = ["--namespace", "rl", *(word for file in stack_files() for word in ("-f", str(file)))]
@@ -66,10 +67,10 @@ def test_one_object_a_file_in_the_order_of_installation(
     for layer in LAYERS:
         assert {path.name for path in (out / layer).iterdir()} == {"kustomization.yaml", *listed(out / layer)}
         cli.main(["render", layer, *WORDS])
-        printed = yamlio.load_objects(capsys.readouterr().out, layer)
+        printed = reader.load_objects(capsys.readouterr().out, layer)
         objects = [item for item in printed if "helm.sh/hook" not in item["metadata"].get("annotations", {})]
         texts = [(out / layer / name).read_text(encoding="utf-8") for name in listed(out / layer)]
-        assert [item for text in texts for item in yamlio.load_objects(text, layer)] == objects
+        assert [item for text in texts for item in reader.load_objects(text, layer)] == objects
         assert all(item["metadata"].get("namespace", "rl") == "rl" for item in objects)
 
 
@@ -203,7 +204,7 @@ def test_kustomize_reads_the_folder(render_to: Run, out: Path, capsys: pytest.Ca
     for layer in LAYERS:
         built = subprocess.run([kubectl, "kustomize", out / layer], check=True, capture_output=True, text=True).stdout
         texts = [(out / layer / name).read_text(encoding="utf-8") for name in listed(out / layer)]
-        assert [*yamlio.load_objects(built, layer)] == [o for t in texts for o in yamlio.load_objects(t, layer)]
+        assert [*reader.load_objects(built, layer)] == [o for t in texts for o in reader.load_objects(t, layer)]
 
 
 def test_the_folder_of_another_stack_is_refused(render_to: Run, out: Path) -> None:

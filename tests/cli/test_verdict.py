@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from postrender import cli, report, textio
+from postrender import textfile
+from postrender.cli import main as cli
+from postrender.report import formats
+from postrender.report import text as report_text
 from tests.conftest import SITE, stack_files
 
 Run = Callable[..., tuple[int, str, str]]
@@ -36,8 +39,8 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     """Run a command line in an empty folder, without a helm executable on PATH; return exit code, stdout, stderr."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report, "_texts", {})
-    monkeypatch.setattr(textio, "_streams", {})
+    monkeypatch.setattr(report_text, "_lines", {})
+    monkeypatch.setattr(textfile, "_streams", {})
     Path("more.yaml").write_text(MIXED)
     Path("pod.yaml").write_text(DUPLICATE)
 
@@ -237,7 +240,7 @@ def reported(form: str, out: str) -> tuple[str, int, str]:
     return named["file"], int(named.get("line", 0)), message
 
 
-@pytest.mark.parametrize("form", [form for form in report.FORMATS if form != "text"])
+@pytest.mark.parametrize("form", [form for form in formats.FORMATS if form != "text"])
 @pytest.mark.parametrize("command", ["lint", "check"])
 def test_a_file_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, command: str, form: str) -> None:
     """CI shows the report alone; the exit code and stderr are as without one."""
@@ -256,7 +259,7 @@ def test_a_file_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, command
     assert (file, "there is no such file" in what) == ("none.yaml", True)
 
 
-@pytest.mark.parametrize("form", [form for form in report.FORMATS if form != "text"])
+@pytest.mark.parametrize("form", [form for form in formats.FORMATS if form != "text"])
 def test_a_manifest_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, form: str) -> None:
     Path("pod.yaml").write_text("a: 1\n")
     code, out, err = grpo("check", "pod.yaml", "--format", form)
@@ -270,6 +273,7 @@ def test_what_lint_has_told_is_not_told_again_by_a_chart(grpo: Run) -> None:
         "job:\n  volume: zork\n": "job/volume-absent",
         "job: {config: {data: {train: [{_override_: true}]}}}\n": "job/override-misplaced",
         "job: {configFor: {b200: {cluster: {num_nodes: 64}}}}\n": "job/derived-key-differs",
+        "job: {configFor: {h20: {grpo: {seed: 1}}}}\n": "job/unknown-profile",
         "job: {configFor: {v0.7.0: {policy: {optimizer: {_override_: 1}}}}}\n": "job/override-misplaced",
         "storage: {data: null, other: {mountPath: /other, existingClaim: {name: a}}}\n": "job/volume-absent",
     }

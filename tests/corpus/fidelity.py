@@ -18,9 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from postrender import blocks  # noqa: E402 (the checkout comes first)
-from postrender.errors import GrpoError  # noqa: E402
-from postrender.wire import Options  # noqa: E402
+from postrender.wiring.apply import Options  # noqa: E402
 from tests.corpus import proof  # noqa: E402
 
 _RENDER = """
@@ -29,7 +27,7 @@ from postrender.helm import Embedded
 with Embedded() as helm:
     sys.stdout.buffer.write(helm.render(sys.argv[1], notes=False).manifest.encode())
 """
-_START = "import sys; from postrender.filter import main; sys.exit(main())"
+_START = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
 _ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 _VALUES = [
     str(ROOT / f"values/{name}.yaml") for name in ("accelerators/b200", "recipes/gemma3-27b-gsm8k", "examples/site")
@@ -97,7 +95,6 @@ class Proofs:
         """Prove one stream in every way."""
         self.counts["streams"] += 1
         self.counts["bytes"] += len(data)
-        self._scanners(name, data)
         plain = self._prove("as it is", name, data, "replace", gate=False)
         with proof.every_pod_a_target():
             for policy in ("keep", "replace"):
@@ -120,7 +117,6 @@ class Proofs:
             self.refused.append(f"{name} ({way}): {outcome.error}".replace("\n", " "))
         self.counts[f"{way}: documents"] += outcome.documents
         self.counts[f"{way}: targets"] += outcome.targets
-        self.counts[f"{way}: targets edited by the fast scanner"] += outcome.fast
         return outcome
 
     def _gate(self, name: str, data: bytes) -> None:
@@ -128,21 +124,6 @@ class Proofs:
         if outcome and outcome.refusals:
             self.counts["with the gate: streams refused"] += 1
             self.refused += [f"{name}: {each}" for each in outcome.refusals[:3]]
-
-    def _scanners(self, name: str, data: bytes) -> None:
-        for number, piece in enumerate(proof.cut(data), 1):
-            try:
-                text = piece.decode("utf-8")
-                if not isinstance(proof.read(text), dict):
-                    continue
-                found = proof.disagreements(text)
-            except (GrpoError, UnicodeDecodeError):
-                self.counts["documents that are no YAML of one object"] += 1
-                continue
-            self.counts["objects"] += 1
-            self.counts["objects that the fast scanner reads"] += blocks.is_plain(text)
-            if found:
-                self.failures.append(f"{name}, document {number}: the scanners disagree: {found[:3]}")
 
 
 def main() -> int:

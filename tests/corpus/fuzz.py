@@ -28,10 +28,10 @@ with contextlib.suppress(ImportError):
 
 if atheris:
     with atheris.instrument_imports(include=["postrender"]):
-        from postrender import blocks, composed, quoted, rewrite, splice, stream, wire, yamlfast, yamlio  # noqa: F401
+        from postrender.wiring import apply  # noqa: F401
 
-from postrender.transforms import POLICIES  # noqa: E402 (the checkout comes first, and atheris before that)
-from postrender.wire import Options  # noqa: E402
+from postrender.wiring.apply import Options  # noqa: E402
+from postrender.wiring.transforms import POLICIES  # noqa: E402 (the checkout comes first, and atheris before that)
 from tests.corpus import mutate, proof  # noqa: E402
 
 _PROFILES = ("b200", "h200", "h100-mega", "cpu")

@@ -10,18 +10,20 @@ import contextlib
 import copy
 import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from postrender import blocks, composed, pods, rewrite, splice, stackvalues, wire, yamlfast, yamlio
-from postrender.errors import GrpoError, NotPlainError
-from postrender.rewrite import Result, Rewriter
-from postrender.spots import Spot
-from postrender.wire import Options
-from postrender.wiring import Wiring
+from postrender import pipeline
+from postrender.errors import GrpoError
+from postrender.manifests import pods
+from postrender.pipeline import Result, Rewriter
+from postrender.wiring import apply, inputs
+from postrender.wiring.apply import Options
+from postrender.wiring.plan import Wiring
+from postrender.yaml import reader as yaml_reader
 
 ROOT = Path(__file__).resolve().parents[2]
 Reader = Callable[[str], Any]
@@ -43,9 +45,6 @@ class Outcome:
     refusals: list[str] = field(default_factory=list)
     documents: int = 0
     targets: int = 0
-    doubtful: int = 0
-    fast: int = 0
-    full: int = 0
 
     @property
     def passed(self) -> bool:
@@ -57,7 +56,7 @@ class Outcome:
 def wiring(profile: str = "b200", mode: str = "") -> Wiring:
     """Return the wiring of a profile with the example site, in the profile's mode of networks or another one."""
     files = (f"accelerators/{profile}", "recipes/gemma3-27b-gsm8k", "examples/site")
-    values = copy.deepcopy(stackvalues.load([str(ROOT / f"values/{name}.yaml") for name in files]))
+    values = copy.deepcopy(inputs.load([str(ROOT / f"values/{name}.yaml") for name in files]))
     values["network"]["mode"] = mode or values["network"]["mode"]
     return Wiring(values)
 
@@ -70,7 +69,7 @@ def every_pod_a_target() -> Iterator[None]:
         return (0, 8) if pod.containers() else (0, 0)
 
     found = mock.patch.object(pods.Pod, "gpu_container", first)
-    with found, mock.patch.object(rewrite, "_WORDS", (b"containers",)):
+    with found, mock.patch.object(pipeline, "_WORDS", (b"containers",)):
         yield
 
 
@@ -92,21 +91,10 @@ def cut(data: bytes) -> list[bytes]:
 
 def read(text: str) -> Any:
     """Read one document as Kubernetes does; raise GrpoError where it is none, or more than one."""
-    found = yamlio.load_objects(text, "document")
+    found = yaml_reader.load_objects(text, "document")
     if len(found) > 1:
         raise GrpoError("two documents")
     return found[0] if found else None
-
-
-def lenient(text: str) -> Any:
-    """Read one document, and where the full reader refuses it as the fast one does, which takes a key twice."""
-    try:
-        return read(text)
-    except GrpoError as error:
-        try:
-            return yamlfast.parse(text)
-        except ValueError:
-            raise error from None
 
 
 def canonical(value: Any) -> str:
@@ -130,7 +118,7 @@ def run(data: bytes, using: Wiring, options: Options, *, gate: bool = False) -> 
 
 
 def prove(
-    data: bytes, using: Wiring, options: Options | None = None, *, gate: bool = False, reader: Reader = lenient
+    data: bytes, using: Wiring, options: Options | None = None, *, gate: bool = False, reader: Reader = read
 ) -> Outcome:
     """Post-render a stream and prove the output; raise FidelityError where it is not as it must be."""
     options = options or Options()
@@ -142,9 +130,6 @@ def prove(
         return outcome
     _walk(outcome, result, using, options, reader)
     again, _ = run(outcome.output, using, options, gate=gate)
-    if again.error and outcome.doubtful:
-        # Whoever looks closer refuses what only the fast reader took.
-        return outcome
     if not again.passed:
         raise FidelityError(f"what was passed on is refused: {again.error or again.refusals}")
     if again.output != outcome.output:
@@ -165,14 +150,12 @@ def _walk(outcome: Outcome, result: Result, using: Wiring, options: Options, rea
         wanted = _wanted(piece, using, options, reader)
         while pieces[at] != piece and wanted is not None and _is_new(pieces[at], result, reader):
             at += 1
-        if wanted is None or (pieces[at] == piece and _is_doubtful(piece)):
+        if wanted is None:
             if pieces[at] != piece:
                 raise FidelityError(f"document {number} is no target and was changed:\n{pieces[at]!r}")
         else:
             outcome.targets += 1
-            outcome.doubtful += _is_doubtful(piece)
             _compare(number, piece, pieces[at], wanted, reader)
-            _count_scans(outcome, piece.decode(), pieces[at].decode(), reader)
         at += 1
     if at != len(pieces):
         raise FidelityError("documents are left over at the end")
@@ -185,7 +168,7 @@ def _wanted(piece: bytes, using: Wiring, options: Options, reader: Reader) -> An
     except (GrpoError, UnicodeDecodeError):
         # Not even a document: it must have been copied.
         return None
-    after, done = wire.wire(before, using, options)
+    after, done = apply.wire(before, using, options)
     return after if any(each.changed for each in done) else None
 
 
@@ -217,71 +200,3 @@ def _lost_lines(before: bytes, after: bytes) -> list[bytes]:
     rest = iter(after.splitlines())
     comments = [line for line in before.splitlines() if line.strip().startswith(b"#")]
     return [line for line in comments if line not in rest]
-
-
-def _is_doubtful(piece: bytes) -> bool:
-    try:
-        read(piece.decode("utf-8"))
-    except GrpoError:
-        return True
-    return False
-
-
-def _count_scans(outcome: Outcome, before: str, after: str, reader: Reader) -> None:
-    """Compare the edited text with what the full scanner alone makes, wherever the fast one answers."""
-    if not blocks.is_plain(before):
-        outcome.full += 1
-        return
-    outcome.fast += 1
-    if _is_doubtful(before.encode()):
-        return
-    if not _CUT.match(before.encode()):
-        # The mark that parts it from a new object in front.
-        after = after.removeprefix("---\n")
-
-    def full(text: str) -> Spot:
-        return composed.scan(text, "document")
-
-    made = splice.edited(before, reader(before), reader(after), reader, full)
-    if made != after:
-        raise FidelityError(f"the two scanners make different texts:\n{after}\n--- the full one\n{made}")
-
-
-def disagreements(text: str) -> list[str]:
-    """Return where the two scanners see a document differently; nothing where the fast one is silent."""
-    if not blocks.is_plain(text):
-        return []
-    try:
-        fast = blocks.scan(text)
-    except NotPlainError:
-        fast = None
-    if fast is None:
-        return []
-    return list(_differences(fast, composed.scan(text, "document"), ()))
-
-
-def _differences(fast: Spot, full: Spot, path: Sequence[str | int]) -> Iterator[str]:
-    """Yield what differs below a place: beginnings, columns, numbers; the ends show in what is edited by them."""
-    try:
-        keys, items = list(fast.keys), list(fast.items)
-    except NotPlainError:
-        # What the fast one does not read is no difference.
-        return
-    where = ".".join(map(str, path)) or "the document"
-    if fast.kind == "scalar" != full.kind:
-        # A map that the fast one takes for a text (`key :`) cannot be edited as one, so the full one is asked.
-        return
-    if fast.kind == "closed":
-        if (fast.start, fast.end, True) != (full.start, full.end, full.flow):
-            yield f"{where}: closed {fast.start}-{fast.end}, {full.kind} {full.start}-{full.end}"
-        return
-    # The full one calls an unquoted key as Kubernetes does, the fast one as its reader does, so they are counted.
-    seen = (fast.kind, fast.start, fast.col, fast.first, len(keys), len(items), False)
-    there = (full.kind, full.start, full.col, full.first, len(full.keys), len(full.items), full.flow)
-    if seen != there:
-        yield f"{where}: {seen}, {there}"
-        return
-    for key, right in zip(keys, full.keys.values(), strict=True):
-        yield from _differences(fast.keys[key], right, (*path, key))
-    for number, (left, right) in enumerate(zip(items, full.items, strict=True)):
-        yield from _differences(left, right, (*path, number))

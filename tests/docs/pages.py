@@ -13,7 +13,7 @@ import yaml
 
 from tests.conftest import LAYERS, ROOT, SITE
 
-# values.md is a reference without blocks; the pages of the root have tests of their own, but for their links.
+# The README has tests of its own.
 PAGES = tuple(sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs/howto").glob("*.md")]))
 STACK = re.compile(r"<!-- stack: (\S+) (\S+) -->")
 LIST = '"${F[@]}"'

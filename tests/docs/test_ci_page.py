@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "deploy/pod.yaml").write_text(POD)
     program = tmp_path / "bin/grpo"
     program.parent.mkdir()
-    code = "import sys; from postrender.cli import main; sys.exit(main())"
+    code = "import sys; from postrender.cli.main import main; sys.exit(main())"
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{code}" "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.helm import Engine
-from postrender.stack import Stack
+from postrender.helm.engines import Engine
+from postrender.helm.stack import Stack
 from tests.conftest import LAYERS, ROOT, SITE, by_kind, require_tool, stack_files
 
 EXAMPLES = ROOT / "examples"

@@ -5,10 +5,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
-import runpy
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +16,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.docs import kinds as kubernetes
-from postrender.docs import precomputed, reference, sanity, schemas, sources, tutorial
-from postrender.docs.__main__ import main
-from postrender.docs.files import ROOT
-from postrender.docs.sources import CHARTS, SECTIONS, Schema, SourceError, Sources
+from postrender.generate import chart_readme, facts, reference, schemas, sources, tutorial
+from postrender.generate.__main__ import main
+from postrender.generate.markdown import prose
+from postrender.generate.sources import CHARTS, ROOT, SECTIONS, Schema, SourceError, Sources
 
 # Assembled here, so that no scanner takes this file for a leak.
 TOKEN = "hf_" + "NotARealToken0123456789"
@@ -85,11 +81,6 @@ def test_the_committed_files_are_fresh(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["--check"]) == 0, capsys.readouterr().err
 
 
-def test_the_kubernetes_schemas_are_fresh() -> None:
-    pytest.importorskip("kubernetes_validate", reason="NOT CHECKED: schemas/kinds/kubernetes.json against its source")
-    assert kubernetes.TARGET.read_text("utf-8") == kubernetes.render(), "run `python -m postrender.docs.kinds`"
-
-
 def copy_sources(folder: Path) -> None:
     """Copy what files are generated from."""
     for name in ("schemas", "values"):
@@ -105,12 +96,30 @@ def test_a_stale_file_is_named_with_the_command_that_mends_it(
     assert main([], root=tmp_path) == 0
     assert main(["--check"], root=tmp_path) == 0
     (tmp_path / "charts/storage/values.yaml").write_text("stack: {}\n", "utf-8")
-    (tmp_path / "docs/values.md").unlink()
+    (tmp_path / "docs/tutorial.md").unlink()
     assert main(["--check"], root=tmp_path) == 1
     said = capsys.readouterr().err
-    assert "charts/storage/values.yaml, docs/values.md" in said
-    assert "python -m postrender.docs" in said
+    assert "charts/storage/values.yaml, docs/tutorial.md" in said
+    assert "python -m postrender.generate" in said
     assert "network" not in said
+
+
+def test_a_generated_file_without_a_source_is_named_and_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_sources(tmp_path)
+    (tmp_path / "schemas/catalogues/verl/0.6.1.yaml").unlink()
+    assert main(["--check"], root=tmp_path) == 1
+    assert "schemas/generated/catalogues/verl/0.6.1.json" in capsys.readouterr().err
+    assert main([], root=tmp_path) == 0
+    assert not (tmp_path / "schemas/generated/catalogues/verl/0.6.1.json").exists()
+    assert main(["--check"], root=tmp_path) == 0
+
+
+def test_a_model_is_like_one_that_stands_above_it() -> None:
+    assert facts.models({"a": {"x": 1, "y": 2}, "b": {"like": "a", "y": 3}})["b"] == {"x": 1, "y": 3}
+    with pytest.raises(SourceError, match="a is like b, expected a model that stands above it"):
+        facts.models({"a": {"like": "b"}, "b": {"x": 1}})
 
 
 @pytest.mark.parametrize("chart", CHARTS)
@@ -195,7 +204,7 @@ def test_a_token_is_refused_at_every_string_and_never_echoed(chart: str, path: t
 def test_each_shape_of_token_is_in_the_one_pattern(name: str) -> None:
     assert TREE.tokens[name] in TREE.token_pattern.split("|")
     template = (ROOT / "charts/common/templates/_tokens.tpl").read_text("utf-8")
-    assert TREE.token_pattern in template
+    assert f"`{TREE.tokens[name]}`" in template
 
 
 @pytest.mark.parametrize("chart", CHARTS)
@@ -236,10 +245,40 @@ def test_a_pod_spec_overlay_is_strict_and_owns_no_containers(chart: str) -> None
     }
 
 
+@pytest.mark.parametrize("chart", CHARTS)
+def test_the_readme_of_a_chart_names_each_key_that_it_reads(chart: str) -> None:
+    """And says what the chart makes, needs, and what comes next."""
+    page = (ROOT / chart_readme.path(chart)).read_text("utf-8")
+    for heading in (f"# {chart}", "## What it makes", "## What it needs", "## Install", "## Next", "## Values"):
+        assert f"\n{heading}\n" in page
+    for section in SECTIONS:
+        keys = [row.key for row in reference.rows(TREE, section)]
+        assert all((f"| {key} |" in page) == (section in CHARTS[chart]) for key in keys)
+
+
+def test_a_chart_without_a_head_for_its_readme_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"schemas/readme/network\.md: expected a head"):
+        chart_readme.render(TREE, "network", tmp_path)
+
+
 def test_the_values_reference_names_every_leaf() -> None:
-    page = (ROOT / "docs/values.md").read_text("utf-8")
+    pages = reference.pages(TREE)
+    assert [*pages] == [f"docs/values/{section}.md" for section in SECTIONS]
     for path, node in LEAVES:
-        assert str(node["description"]).replace("<", "&lt;").replace("|", "\\|") in page, path
+        assert prose(str(node["description"])) in pages[f"docs/values/{path[0]}.md"], path
+
+
+def test_a_key_has_a_heading_with_its_facts() -> None:
+    pages = reference.pages(TREE)
+    assert (
+        "## `ray.test.timeoutSeconds`\n\ninteger; default `240`; unit: seconds\n\nTime limit of one test"
+        in pages["docs/values/ray.md"]
+    )
+    assert "## `storage.NAME.gcsfuse.bucket`\n\nstring; **required**\n" in pages["docs/values/storage.md"]
+    assert (
+        "Charts that read this section: `network`, `storage`, `raycluster`, `grpo-job`."
+        in pages["docs/values/stack.md"]
+    )
 
 
 @given(
@@ -314,7 +353,7 @@ def problems(properties: Schema, required: list[str] | None = None) -> list[str]
     if required:
         section["required"] = required
     changed = {**copy.deepcopy(dict(TREE.sections)), "platform": section}
-    return list(sanity.check(Sources(changed, TREE.defs, TREE.tokens)))
+    return list(sources.check(Sources(changed, TREE.defs, TREE.tokens)))
 
 
 def test_an_entry_with_an_enum_may_still_be_deleted() -> None:
@@ -357,7 +396,7 @@ def test_an_editor_misses_nothing_in_a_single_file() -> None:
 
 
 def of_tokens(pattern: str) -> list[str]:
-    return list(sanity.check(Sources(TREE.sections, TREE.defs, {**TREE.tokens, "acme": pattern})))
+    return list(sources.check(Sources(TREE.sections, TREE.defs, {**TREE.tokens, "acme": pattern})))
 
 
 @pytest.mark.parametrize("pattern", ["acme_[a-z]{8}|zz9[0-9]{8}", "ab|c", "acme_(a|b)|c", "[|]a|b"])
@@ -367,9 +406,7 @@ def test_alternatives_are_shapes_of_their_own(pattern: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "pattern", ["[a-z]{8}", "a[a-z]{8}", "(?i)acme_", r"\b-acme", "(?:acme|other)_", "a?b", "^acme"]
-)
+@pytest.mark.parametrize("pattern", ["[a-z]{8}", "a[a-z]{8}", "(?i)acme_", "(?:acme|other)_", "a?b", "^acme"])
 def test_a_shape_needs_a_text_that_it_begins_with(pattern: str) -> None:
     (problem,) = of_tokens(pattern)
     assert problem.startswith("tokens.acme: expected two letters")
@@ -380,13 +417,3 @@ def test_a_shape_needs_a_text_that_it_begins_with(pattern: str) -> None:
 )
 def test_shapes_with_a_beginning_are_fine(pattern: str) -> None:
     assert of_tokens(pattern) == []
-
-
-@pytest.mark.parametrize("pattern", ['acme"[a-z]{8}', "acme'[a-z]{8}", "acme['\"\\\\]é{8}", 'acme"\'"' + "x" * 120])
-def test_the_module_of_every_start_is_written_as_the_formatter_writes_it(pattern: str, tmp_path: Path) -> None:
-    text = precomputed.render(Sources(TREE.sections, TREE.defs, {**TREE.tokens, "acme": pattern}))
-    file = tmp_path / "precomputed.py"
-    file.write_text(text, "utf-8")
-    command = [sys.executable, "-m", "ruff", "format", "--check", "--config", str(ROOT / "pyproject.toml"), str(file)]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
-    assert runpy.run_path(str(file))["TOKENS"]["acme"] == pattern

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from postrender import __version__
-from postrender.docs.release import CHARTS, problems
+from postrender.generate.release import CHARTS, problems
 from tests.conftest import LAYERS, ROOT
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
@@ -25,8 +25,6 @@ def root(tmp_path: Path) -> Path:
         (tmp_path / "charts" / chart).mkdir(parents=True)
         shutil.copy(ROOT / "charts" / chart / "Chart.yaml", tmp_path / "charts" / chart)
     (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## {__version__} – 2026-12-01\n", encoding="utf-8")
-    (tmp_path / "reader").mkdir()
-    shutil.copy(ROOT / "reader/Cargo.toml", tmp_path / "reader")
     (tmp_path / "dist").mkdir()
     for name in [f"{layer}-{__version__}.tgz" for layer in LAYERS] + [f"grpo_charts-{__version__}-py3-none-any.whl"]:
         (tmp_path / "dist" / name).touch()
@@ -42,7 +40,6 @@ def test_whatever_contradicts_the_tag_is_named(root: Path) -> None:
     found = "\n".join(problems("v99.0.0", root / "dist", root))
     for place in (
         "postrender/__init__.py",
-        "reader/Cargo.toml",
         "charts/common/Chart.yaml",
         "charts/storage/Chart.yaml, dependency common",
     ):

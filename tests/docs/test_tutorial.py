@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from postrender.docs import stacknames, tutorial
-from postrender.docs.sources import SourceError
 from postrender.errors import UnreadableError
-from postrender.helm import Engine, Rendered
+from postrender.generate import stacknames, tutorial
+from postrender.generate.sources import SourceError
+from postrender.helm.engines import Engine, Rendered
 from tests.conftest import LAYERS, ROOT, SITE, by_kind
 from tests.docs import pages
 
@@ -229,14 +229,20 @@ def prose(tmp_path: Path, recipe: str, extra: str = "") -> str:
 def test_one_is_no_plural(tmp_path: Path) -> None:
     text = prose(tmp_path, "gemma3-1b-openmath", "job: {config: {checkpointing: {save_period: 1}}}")
     assert not re.search(r"\b1 (nodes|steps|answers|GPU nodes|checkpoints)\b", text)
-    for said in ("on 1 node `", "the GPU node, by the hour", "1 node is `Ready`", "1 answer to each", "every step."):
+    for said in (
+        "on 1 node `",
+        "The GPU node is most of the cost",
+        "1 node is `Ready`",
+        "1 answer to each",
+        "every step.",
+    ):
         assert said in text
     two = prose(tmp_path, "gemma3-27b-gsm8k")
     for said in (
         "on 2 nodes `",
-        "the 2 GPU nodes, by the hour",
+        "The 2 GPU nodes are most of the cost",
         "2 nodes are `Ready`",
-        "It takes one of the GPU nodes",
+        "The task takes one of the GPU nodes",
     ):
         assert said in two
 
@@ -245,9 +251,9 @@ def test_sizes_are_rounded_up_and_few_steps_are_called_so(tmp_path: Path) -> Non
     """11 GiB of which a third is weights do not fit into 3."""
     text = prose(tmp_path, "gemma3-1b-openmath")
     assert "hold the weights, about 4 GiB in float32" in text
-    assert "test of the plumbing" not in text
+    assert "only show that the chain works" not in text
     few = prose(tmp_path, "gemma3-1b-openmath", "job: {config: {grpo: {max_num_steps: 10}}}")
-    assert "says nothing; 10 steps are a test of the plumbing. Results" in few
+    assert "is not significant; 10 steps only show that the chain works. The results" in few
 
 
 @pytest.mark.parametrize(
@@ -306,4 +312,4 @@ def test_the_page_is_short_and_says_what_was_not_run() -> None:
     text = (ROOT / tutorial.PAGE).read_text(encoding="utf-8")
     prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
     assert len(prose.split()) < 1500
-    assert "Nothing here was run on GKE or on GPUs by us" in prose.replace("\n", " ")
+    assert "Nothing here was run on GKE or on GPUs" in prose.replace("\n", " ")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
-from postrender.helm import Embedded
+from postrender.helm.engines import Embedded
 from pytest_helm_charts.clusters import Cluster  # type: ignore[import-untyped]
 
 from harness import leftovers, pods

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from postrender.helm import Embedded
+from postrender.helm.engines import Embedded
 from tests import options
 
 from conftest import NewStack

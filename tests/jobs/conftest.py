@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from .harness import ROOT, Site
+from tests.programs import JOBS
+
+from .harness import Site
 
 
 @pytest.fixture
@@ -17,12 +19,10 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.fixture
-def jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def jobs() -> Iterator[Any]:
     """Import modules of jobs/ by their plain names, as the programs do; nothing of them stays."""
-    folder = str(ROOT / "jobs")
-    monkeypatch.syspath_prepend(folder)
     before = set(sys.modules)
     yield importlib.import_module
     for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(folder):
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(f"{JOBS}/"):
             del sys.modules[name]

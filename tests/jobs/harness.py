@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.programs import PROGRAMS
+
 ROOT = Path(__file__).parents[2]
-JOBS = ROOT / "jobs"
-PROGRAM = JOBS / "launch.py"
-MODULES = ("base", "configuration", "facts", "owner", "supervise", "workers", "ray_nodes")
+MODULES = ("runtime", "files", "configuration", "cluster_facts", "owner", "trainer", "workers", "ray_nodes")
 TRAINER = Path(__file__).with_name("trainer.py")
 BEAT, LAPSE, WAIT = 0.1, 1.2, 20.0
 
 
 def entrypoint(plan: dict[str, Any]) -> str:
     """Return the entrypoint that the grpo-job chart renders for this plan."""
-    files = {"__main__.py": PROGRAM, **{f"{name}.py": JOBS / f"{name}.py" for name in MODULES}}
+    files = {"__main__.py": PROGRAMS["launch"], **{f"{name}.py": PROGRAMS[name] for name in MODULES}}
     writes = "".join(
         f"cat >\"$programs/{name}\" <<'GRPO_FILE'\n{path.read_text(encoding='utf-8')}GRPO_FILE\n"
         for name, path in files.items()
@@ -38,7 +38,7 @@ def entrypoint(plan: dict[str, Any]) -> str:
 
 def load_program(name: str) -> Any:
     """Return a program as a module of its own, for what one process can show."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "jobs" / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, PROGRAMS[name])
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

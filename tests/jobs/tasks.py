@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-JOBS = Path(__file__).parents[2] / "jobs"
+from tests.programs import flat_folder
 
 
 @dataclass
@@ -40,7 +40,7 @@ def run_task(program: str, task: dict[str, Any], folder: Path, **environment: st
     names = ("HF_TOKEN", "HF_HOME", "HF_HUB_CACHE", "HF_ENDPOINT", "HF_HUB_OFFLINE", "GIT_DIR", "GIT_INDEX_FILE")
     inherited = {key: value for key, value in os.environ.items() if key not in names}
     done = subprocess.run(
-        [sys.executable, str(JOBS / f"{program}.py"), str(path)],
+        [sys.executable, str(flat_folder() / f"{program}.py"), str(path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -52,12 +52,8 @@ def run_task(program: str, task: dict[str, Any], folder: Path, **environment: st
 
 
 def load_task(name: str) -> Any:
-    """Return a program of jobs/ as a module, its siblings beside it."""
-    sys.path.insert(0, str(JOBS))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(JOBS))
+    """Return a program of jobs/ as a module."""
+    return importlib.import_module(name)
 
 
 # Rows of our own in the form of GSM8K, each with what its answer is as a number alone.

@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
-from .harness import ROOT, load_program, until
+from tests.programs import PROGRAMS
+
+from .harness import load_program, until
 
 Job = dict[str, Any]
 TOKEN = "not-a-real-one"
@@ -246,8 +248,8 @@ def test_the_token_is_sent_and_never_printed(client: Client, monkeypatch: pytest
 
 def test_sigterm_stops_the_job_first(head: FakeHead, tmp_path: Path) -> None:
     head.ends, head.outputs = None, [""]
-    for name in ("check_cluster.py", "probe.py"):
-        shutil.copy(ROOT / "jobs" / name, tmp_path)
+    for name in ("check_cluster", "probe"):
+        shutil.copy(PROGRAMS[name], tmp_path)
     plan = {"address": f"127.0.0.1:{head.port}", "timeoutSeconds": 60, "probe": {"check": "nccl"}}
     command = [sys.executable, "-I", str(tmp_path / "check_cluster.py"), json.dumps(plan)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

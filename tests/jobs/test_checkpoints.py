@@ -10,13 +10,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import checkpoints
 import pytest
 
-from . import checkpoint_files as files
-from .harness import ROOT
+import checkpoints
+from tests.programs import PROGRAMS
 
-PROGRAM = ROOT / "jobs/checkpoints.py"
+from . import checkpoint_files as files
+
+PROGRAM = PROGRAMS["checkpoints"]
 FORMATS = ("dcp", "dcp-v2", "safetensors", "consolidated", "megatron", "lora")
 
 
@@ -179,14 +180,14 @@ def test_what_cannot_be_chosen_is_told(tmp_path: Path, step: str, message: str) 
     for number in (10, 20, 30):
         files.nemo_rl(tmp_path, number)
     remove("config.yaml")(tmp_path / "checkpoints/step_30")
-    with pytest.raises(checkpoints.Missing) as error:
+    with pytest.raises(checkpoints.CheckpointError) as error:
         checkpoints.choose(checkpoints.list_checkpoints(tmp_path), step)
     assert str(error.value) == message
 
 
 def test_a_run_without_a_metric_has_no_best(tmp_path: Path) -> None:
     files.nemo_rl(tmp_path, 10, metric="null")
-    with pytest.raises(checkpoints.Missing, match="the run names no metric"):
+    with pytest.raises(checkpoints.CheckpointError, match="the run names no metric"):
         checkpoints.choose(checkpoints.list_checkpoints(tmp_path), "best")
 
 
@@ -194,9 +195,11 @@ def test_a_run_with_nothing_whole_says_what_is_wrong_with_the_last(tmp_path: Pat
     files.nemo_rl(tmp_path, 10, state="tmp_")
     found = checkpoints.list_checkpoints(tmp_path)
     for step in ("best", "latest"):
-        with pytest.raises(checkpoints.Missing, match=r"no checkpoint is complete: .*tmp_step_10: being written"):
+        with pytest.raises(
+            checkpoints.CheckpointError, match=r"no checkpoint is complete: .*tmp_step_10: being written"
+        ):
             checkpoints.choose(found, step)
-    with pytest.raises(checkpoints.Missing, match=r"no checkpoint is complete$"):
+    with pytest.raises(checkpoints.CheckpointError, match=r"no checkpoint is complete$"):
         checkpoints.choose([], "latest")
 
 

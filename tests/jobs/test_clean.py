@@ -247,7 +247,7 @@ def test_deleting_stops_when_the_run_is_lost(directory: Path, short: Any, monkey
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(short.os, "rename", refuse)
-    with pytest.raises(short.Refused, match="the run was taken over"):
+    with pytest.raises(short.JobError, match="the run was taken over"):
         short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
     assert (directory / "checkpoints/step_10/policy/data").exists()
 

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import convert
 import pytest
+
+import convert
 import tensors
-from base import Refused
+from runtime import JobError
+from tests.programs import flat_folder
 
 from . import checkpoint_files as files
-from .harness import ROOT, until
+from .harness import until
 
-PROGRAM = ROOT / "jobs/convert.py"
 WEIGHTS = {"model.w": ("F32", [2], b"12345678"), "model.v": ("F32", [1], b"1234")}
 # Does what a converter does: refuses a folder that exists, and fills it.
 SCRIPT = """\
@@ -86,7 +87,7 @@ class Run:
 
     def start(self, python: str = sys.executable, environment: dict[str, str] | None = None, **changes: Any) -> Any:
         return subprocess.Popen(
-            [python, str(PROGRAM), str(self.task(**changes))],
+            [python, str(flat_folder() / "convert.py"), str(self.task(**changes))],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -349,9 +350,9 @@ def test_shards_that_leave_a_gap_or_overlap_are_refused(tmp_path: Path) -> None:
     assert pieces(([0, 0], [2, 3]), ([2, 0], [1, 3])).shapes == {"w": [3, 3]}
     assert pieces(([0, 0], [2, 3]), ([0, 3], [2, 1]), ([2, 0], [0, 4])).shapes == {"w": [2, 4]}
     for parts in ((([0, 0], [2, 3]), ([3, 0], [1, 3])), (([0, 0], [1, 1]), ([1, 1], [1, 1]))):
-        with pytest.raises(Refused, match="the shards of w do not fill it: a file of a rank is missing"):
+        with pytest.raises(JobError, match="the shards of w do not fill it: a file of a rank is missing"):
             pieces(*parts)
-    with pytest.raises(Refused, match="the shards of w overlap: files of two saves lie in one folder"):
+    with pytest.raises(JobError, match="the shards of w overlap: files of two saves lie in one folder"):
         pieces(([0, 0], [2, 3]), ([1, 0], [2, 3]))
 
 
@@ -361,7 +362,7 @@ def test_names_of_two_versions_of_a_model_are_compared(tmp_path: Path, capsys: A
     files.safetensors(tmp_path / "ours/a.safetensors", ours, {})
     files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
     compare = tensors.compare_with_base
-    with pytest.raises(Refused, match=r"layers\.0\.w has the shape \[2\], in the base model \[3\]"):
+    with pytest.raises(JobError, match=r"layers\.0\.w has the shape \[2\], in the base model \[3\]"):
         compare(tmp_path / "ours", tmp_path / "theirs")
     theirs["language_model.model.layers.0.w"] = ("U8", [2], b"12")
     files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
@@ -378,7 +379,7 @@ def test_files_are_filled_in_order_up_to_their_limit(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("name", ["checkpoints", "tensors", "convert"])
 def test_the_program_needs_no_library_to_start(name: str) -> None:
-    code = f"import sys; sys.path.insert(0, {str(ROOT / 'jobs')!r}); import {name}"
+    code = f"import sys; sys.path.insert(0, {str(flat_folder())!r}); import {name}"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from .harness import ROOT
+from tests.programs import flat_folder
 
 HERE = Path(__file__).parent
-JOBS = ROOT / "jobs"
 VERSIONS = ["v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0"]
 MATH = {"temperature": 0.0, "topP": 1.0, "maxNewTokens": 8192, "samples": 1, "seed": 42}
 
@@ -81,7 +80,7 @@ class Evaluation:
     def words(self, **changes: Any) -> list[str]:
         path = self.tmp / "task.json"
         path.write_text(json.dumps(self.task(**changes)))
-        return [sys.executable, str(JOBS / "evaluate.py"), str(path)]
+        return [sys.executable, str(flat_folder() / "evaluate.py"), str(path)]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -316,7 +315,7 @@ def test_being_stopped_ends_the_framework(nemo: Evaluation) -> None:
 
 
 def reader(jobs: Any, version: str) -> Any:
-    module = jobs("nemo_eval")
+    module = jobs("nemo_rl_evaluation")
     task = {"version": version, "tensorParallelSize": 1, "nodes": 1, "gpusPerNode": 8}
     return module.Reader(module.overrides(task, "math500", MATH, "/hf/step_30"))
 
@@ -350,7 +349,7 @@ score=0.4640 (232.0/500)
 def test_the_block_is_read_among_noise(jobs: Any, text: str, correct: float) -> None:
     read = reader(jobs, "v0.5.0")
     # Chunks end anywhere, in the middle of a line or of a character.
-    lines, data = jobs("children").Lines(), text.encode()
+    lines, data = jobs("child_process").Lines(), text.encode()
     for start in range(0, len(data), 7):
         for line in lines.feed(data[start : start + 7]):
             read.read_result(line)
@@ -374,9 +373,9 @@ def test_half_a_block_is_none(jobs: Any, lost: str) -> None:
 
 
 def test_later_benchmarks_need_their_version(jobs: Any) -> None:
-    nemo_eval = jobs("nemo_eval")
+    nemo_eval = jobs("nemo_rl_evaluation")
     assert nemo_eval.data_of("aime2026", "v0.7.0") == ("math_eval", {"data.dataset_name": "aime2026"})
-    with pytest.raises(jobs("base").Refused, match="no benchmark of NeMo RL v0"):
+    with pytest.raises(jobs("runtime").JobError, match="no benchmark of NeMo RL v0"):
         nemo_eval.data_of("aime2026", "v0.6.0")
 
 
@@ -385,7 +384,7 @@ def test_later_benchmarks_need_their_version(jobs: Any) -> None:
     [("a/b", "k=a/b"), ("/x/1", "k=/x/1"), ("1e5", 'k="1e5"'), ("null", 'k="null"'), ("a/b c", 'k="a/b c"')],
 )
 def test_texts_stay_texts(jobs: Any, value: str, word: str) -> None:
-    assert jobs("nemo_eval").word("k", value) == word
+    assert jobs("nemo_rl_evaluation").word("k", value) == word
 
 
 def test_verl_validates_both_models(verl: Evaluation) -> None:

@@ -225,7 +225,7 @@ def test_a_full_volume_is_noticed_before_the_download(
     module = load_task("fetch")
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 12 << 30}))
-    with pytest.raises(module.Refused) as caught:
+    with pytest.raises(module.JobError) as caught:
         module.download(module.Wanted("model", MODEL, "main"), "0" * 40, {"model.safetensors": 55 << 30})
     assert f"{MODEL} needs 55.0 GiB more and {tmp_path}/hub has 12.0 GiB free: make room" in str(caught.value)
 
@@ -303,7 +303,7 @@ def fetch_code(tmp_path: Path, **code: Any) -> Done:
 
 
 def code_digest(tmp_path: Path) -> str:
-    digest: str = load_task("codetree").verify_code(str(tmp_path / "code/verl"))
+    digest: str = load_task("code_digest").verify_code(str(tmp_path / "code/verl"))
     return digest
 
 
@@ -340,7 +340,7 @@ def test_code_that_somebody_changed_is_refused(tmp_path: Path, upstream: tuple[s
     said = fetch_code(tmp_path, repository=repository, revision=first).fails()
     assert "is not what was fetched" in said
     assert "delete the directory, and run the fetch task again" in said
-    refused = load_task("base").Refused
+    refused = load_task("runtime").JobError
     with pytest.raises(refused, match="is not what was fetched"):
         code_digest(tmp_path)
 
@@ -355,7 +355,7 @@ def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, upstream: tuple
 
 @pytest.mark.parametrize("change", ["content", "name", "added", "removed", "link"])
 def test_the_digest_sees_every_change(tmp_path: Path, change: str) -> None:
-    digest = load_task("codetree").tree_digest
+    digest = load_task("code_digest").tree_digest
     (tmp_path / "a").mkdir()
     (tmp_path / "a/one.py").write_text("1")
     (tmp_path / "a/link").symlink_to("one.py")
@@ -403,7 +403,7 @@ def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch
     # The same packages make the same digest wherever they are installed.
     code = {"directory": str(tmp_path / "other/verl"), "packages": {"verl": "0.7.1"}}
     run_task("fetch", {"code": code}, tmp_path).succeeds()
-    assert load_task("codetree").verify_code(code["directory"]) == first
+    assert load_task("code_digest").verify_code(code["directory"]) == first
 
 
 def test_a_repository_and_packages_share_the_directory(
@@ -442,7 +442,7 @@ def test_without_git_the_archive_is_read(
     module.download("https://github.com/verl-project/verl.git", commit, str(tmp_path / "out"))
     assert (tmp_path / "out/verl/__init__.py").read_text() == "number = 1\n"
     assert asked == [f"https://github.com/verl-project/verl/archive/{commit}.tar.gz"]
-    with pytest.raises(module.Refused, match=f"holds commit {commit[:12]}, expected {'1' * 12}"):
+    with pytest.raises(module.JobError, match=f"holds commit {commit[:12]}, expected {'1' * 12}"):
         module.download("https://github.com/verl-project/verl", "1" * 40, str(tmp_path / "out"))
 
 

@@ -64,7 +64,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def failure(probe: Any, check: str, cluster: Any, **plan: Any) -> str:
-    with pytest.raises(probe.Failed) as caught:
+    with pytest.raises(probe.ProbeError) as caught:
         probe.CHECKS[check](cluster, plan)
     return str(caught.value)
 

@@ -18,9 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from .harness import JOBS, MODULES, PROGRAM, Site, load_program
+from tests.programs import PROGRAMS, flat_folder
 
-SOURCES = {name: (JOBS / f"{name}.py").read_text(encoding="utf-8") for name in ("launch", *MODULES)}
+from .harness import MODULES, Site, load_program
+
+SOURCES = {name: PROGRAMS[name].read_text(encoding="utf-8") for name in ("launch", *MODULES)}
 HOSTILE = {
     "n": 8,
     "no": "yes",
@@ -136,7 +138,7 @@ def test_an_ascii_locale_is_enough(site: Site) -> None:
 
 @pytest.mark.parametrize("redirection", ["3<&-", "3</dev/null"])
 def test_a_missing_plan_is_one_line(redirection: str) -> None:
-    command = ["sh", "-c", f'exec "$0" "$1" {redirection}', sys.executable, str(PROGRAM)]
+    command = ["sh", "-c", f'exec "$0" "$1" {redirection}', sys.executable, str(flat_folder() / "launch.py")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout.startswith("grpo: no plan on file descriptor 3")

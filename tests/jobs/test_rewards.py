@@ -17,9 +17,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.programs import PROGRAMS
+
 from .harness import ROOT
 
-sys.path.insert(0, str(ROOT / "jobs"))
 answers, builtins, rewards = (importlib.import_module(f"reward{name}") for name in ("_answers", "_builtins", "s"))
 
 EXAMPLE = ROOT / "values/examples/rewards.yaml"
@@ -424,23 +425,23 @@ WRONG: list[tuple[Any, str, str]] = [
 
 @pytest.mark.parametrize(("entries", "text", "said"), WRONG)
 def test_a_mistake_is_one_sentence_and_no_traceback(entries: Any, text: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(rewards.Refused) as refused:
+    with pytest.raises(rewards.RewardError) as refused:
         rewards.load(write(tmp_path, entries, mine=text))
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_directory_without_rewards_is_said(tmp_path: Path) -> None:
-    with pytest.raises(rewards.Refused, match="cannot be read"):
+    with pytest.raises(rewards.RewardError, match="cannot be read"):
         rewards.load(tmp_path)
     (tmp_path / "rewards.json").write_text("{")
-    with pytest.raises(rewards.Refused, match="cannot be read"):
+    with pytest.raises(rewards.RewardError, match="cannot be read"):
         rewards.load(tmp_path)
 
 
 def test_the_program_checks_its_own_directory(tmp_path: Path) -> None:
     for name in ("rewards", "reward_builtins", "reward_answers"):
-        (tmp_path / f"{name}.py").write_bytes((ROOT / f"jobs/{name}.py").read_bytes())
+        (tmp_path / f"{name}.py").write_bytes(PROGRAMS[name].read_bytes())
 
     def check() -> Any:
         return subprocess.run(

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from .harness import ROOT
+from tests import programs
 
 STUBS = Path(__file__).with_name("stubs")
 PROGRAMS = ("rewards", "reward_builtins", "reward_answers", "nemo_rl_rewards", "nemo_rl_environment", "verl_reward")
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "attempt"
     made.mkdir()
     for name in PROGRAMS:
-        shutil.copy(ROOT / "jobs" / f"{name}.py", made)
+        shutil.copy(programs.PROGRAMS[name], made)
     entries = {"format": {"weight": 0.2, "builtin": "format"}, "answer": {"weight": 0.8, "builtin": "exact_answer"}}
     (made / "rewards.json").write_text(json.dumps(entries))
     (made / "tags.txt").write_text("Answer in <answer></answer>, {{}} are braces: {}")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from .harness import ROOT
+from tests.programs import PROGRAMS
 
-PROGRAM = ROOT / "jobs" / "samples.py"
+PROGRAM = PROGRAMS["samples"]
 REWARDS = [1.0, 0.0, 0.0, 1.0, 0.5, 0.0]
 
 

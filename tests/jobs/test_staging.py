@@ -26,7 +26,7 @@ overlay /shadowed fuse rw 0 0
 
 @pytest.fixture
 def staging() -> Any:
-    return load_program("staging")
+    return load_program("model_staging")
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_the_copy_is_what_the_engines_read(
     target = evaluate.staged(task, str(model))
     assert started == [[str(model), target]]
     assert target.startswith(f"{tmp_path}/disk/grpo-staged/gemma/")
-    with pytest.raises(evaluate.Refused, match="was not copied"):
+    with pytest.raises(evaluate.JobError, match="was not copied"):
         evaluate.staged(task, str(model))
     # What is in no cache yet cannot be copied, and what lies on a disk need not be.
     assert evaluate.staged(task, "google/nowhere") == "google/nowhere"

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-from .harness import PROGRAM, Launch, Site, load_program
+from tests.programs import PROGRAMS
+
+from .harness import Launch, Site, load_program
 
 Change = Callable[[Site], dict[str, Any]]
 
@@ -162,7 +164,7 @@ def test_no_environment_value_is_printed(site: Site) -> None:
 
 
 def test_a_full_disk_does_not_use_up_the_attempt(site: Site) -> None:
-    module = load_program("base")
+    module = load_program("files")
     directory = site.tmp / "full"
     directory.mkdir()
     real = os.fsync
@@ -173,11 +175,11 @@ def test_a_full_disk_does_not_use_up_the_attempt(site: Site) -> None:
     module.os.fsync = full
     try:
         with pytest.raises(OSError, match="No space left"):
-            module.create_once(directory / "spec.sha256", "abc")
+            module.create_exclusively(directory / "spec.sha256", "abc")
     finally:
         module.os.fsync = real
     assert list(directory.iterdir()) == []
-    assert module.create_once(directory / "spec.sha256", "abc")
+    assert module.create_exclusively(directory / "spec.sha256", "abc")
 
 
 @pytest.mark.parametrize("change", [{"term": None}, {"term": "x"}, {"lapse": "60"}, {"lapse": None}, {"term": True}])
@@ -291,13 +293,13 @@ def test_data_that_nobody_prepared_is_refused(site: Site) -> None:
 def test_a_task_gets_its_file_and_its_program(site: Site) -> None:
     script = "import json, sys; print(json.load(open(sys.argv[2]))['prompt'], open(sys.argv[1]).read()[:13])"
     folder = site.directory / "attempts/1"
-    command = ["python3", "-c", script, "{programs}/base.py", str(folder / "task.json")]
+    command = ["python3", "-c", script, "{programs}/files.py", str(folder / "task.json")]
     launch = site.start_plan(site.plan(command=command, task={"prompt": "é \U0001f600"}, folders=[]))
     assert launch.wait() == 0, launch.output
-    assert 'é \U0001f600 """What every' in launch.output
+    assert 'é \U0001f600 """Read and w' in launch.output
     assert sorted(path.name for path in site.directory.iterdir()) == ["attempts", "owner.json", "owners"]
 
 
 def test_code_for_the_workers_lies_on_the_volume(site: Site) -> None:
-    assert site.start(shared=["base.py"]).wait() == 0
-    assert (site.directory / "attempts/1/code/base.py").read_text() == PROGRAM.with_name("base.py").read_text()
+    assert site.start(shared=["files.py"]).wait() == 0
+    assert (site.directory / "attempts/1/code/files.py").read_text() == PROGRAMS["files"].read_text()

@@ -8,14 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from .tasks import JOBS, run_task
+from tests.programs import PROGRAMS
 
-OURS = ("base", "owner", "tasklib", "hubcache", "codetree", "fetch_code", "fetch_tables")
+from .tasks import run_task
+
+OURS = ("runtime", "files", "owner", "task", "hub_cache", "code_digest", "fetch_code", "fetch_tables")
 TASKS = ("fetch", "prepare_data", "clean")
 
 
 def source(name: str) -> str:
-    return (JOBS / f"{name}.py").read_text(encoding="utf-8")
+    return PROGRAMS[name].read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", [*OURS, *TASKS])

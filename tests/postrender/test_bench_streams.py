@@ -12,9 +12,9 @@ import yaml
 
 from bench import check as bench_check
 from bench import streams
-from postrender import documents, kinds
-from postrender.check import check
+from postrender.check.objects import check
 from postrender.finding import is_at_least
+from postrender.manifests import loader, schemas
 
 TARGETS = {"RayCluster", "RayJob", "Job", "JobSet"}
 # Documents, bytes, and how many objects of each kind get wiring.
@@ -62,8 +62,8 @@ def test_every_document_is_one_object_with_a_name_of_its_own(size: str) -> None:
 
 
 def test_every_document_is_valid_where_its_kind_is_known() -> None:
-    judge = kinds.Kinds()
-    known = [item for size in ("small", "medium") for item in parsed(size) if judge.entry(kinds.kind_of(item))]
+    judge = schemas.Kinds()
+    known = [item for size in ("small", "medium") for item in parsed(size) if judge.entry(schemas.kind_of(item))]
     assert {item["kind"] for item in known} >= {"RayCluster", "RayJob", "Job", "Deployment"}
     assert [found for found in judge.judge(known) if found] == []
 
@@ -72,7 +72,7 @@ def test_every_document_is_valid_where_its_kind_is_known() -> None:
 def test_there_is_nothing_to_find_in_a_stream_for_check(size: str) -> None:
     # To tell what is wrong takes longer than to judge it, and those that it is compared with find nothing.
     stream = bench_check.mended(streams.stream(size))
-    findings = check(documents.read({"stream": stream}), None, kinds.Kinds())
+    findings = check(loader.read({"stream": stream}), None, schemas.Kinds())
     assert not is_at_least(findings, "warning"), findings[0].what
 
 

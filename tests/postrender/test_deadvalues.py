@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from postrender import deadvalues
-from postrender.errors import InputError, UnreadableError
-from postrender.failures import RenderError
-from postrender.helm import Embedded
+from postrender.check import dead_values
+from postrender.errors import InputError, RenderError, UnreadableError
+from postrender.helm.engines import Embedded
 
 VALUES = """\
 replicas: 2
@@ -67,11 +66,11 @@ def chart(tmp_path: Path) -> Path:
 
 
 def test_what_moves_nothing_is_listed_with_its_line(chart: Path, helm: Embedded) -> None:
-    result = deadvalues.find(helm, str(chart), [])
+    result = dead_values.find(helm, str(chart), [])
     found = {leaf.path: leaf.at.line for leaf in result.nothing}
     assert found == {"args[1].unused": 4, "onlyWhenEnabled": 8, "nothing": 10}
     assert result.tried == 13
-    text = deadvalues.as_text(result)
+    text = dead_values.as_text(result)
     assert f"{chart}/values.yaml:4:25: args[1].unused = 3\n" in text
     assert f"{chart}/values.yaml:7:1: enabled = false: 1 value moves nothing because of it: onlyWhenEnabled\n" in text
     assert text.endswith("3 of 13 values move nothing with these files\n")
@@ -111,7 +110,7 @@ def switched(tmp_path: Path) -> Path:
 
 def test_what_waits_for_a_switch_is_listed_with_it(switched: Path, helm: Embedded) -> None:
     """Only what was seen to move with it turned over: a guess by the name would blame it for unused keys too."""
-    result = deadvalues.find(helm, str(switched), [])
+    result = dead_values.find(helm, str(switched), [])
     found = {leaf.path: leaf.switch.path if leaf.switch else None for leaf in result.nothing}
     assert found == {
         "group.name": "group.disabled",
@@ -132,14 +131,14 @@ def test_what_waits_for_a_switch_is_listed_with_it(switched: Path, helm: Embedde
 def test_a_switch_is_one_line(switched: Path, helm: Embedded, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("group:\n  disabled: true\n  size: 2\n")
-    result = deadvalues.find(helm, str(switched), [str(file)])
-    text = deadvalues.as_text(result)
+    result = dead_values.find(helm, str(switched), [str(file)])
+    text = dead_values.as_text(result)
     waiting = "3 values move nothing because of it: group.name, group.size, group.deep.text"
     assert f"{file}:2:3: group.disabled = true: {waiting}\n" in text
     assert "group.size =" not in text
     assert ":2:9: other.enabled = false: 1 value moves nothing because of it: other.text\n" in text
     assert text.endswith("11 of 14 values move nothing with these files\n")
-    entries = {entry["path"]: entry["switch"] for entry in json.loads(deadvalues.as_json(result))["nothing"]}
+    entries = {entry["path"]: entry["switch"] for entry in json.loads(dead_values.as_json(result))["nothing"]}
     assert (entries["group.name"], entries["group.unused"]) == ("group.disabled", None)
 
 
@@ -147,7 +146,7 @@ def test_many_behind_one_switch_are_counted(helm: Embedded, switched: Path) -> N
     (switched / "values.yaml").write_text(SWITCHES.replace("deep: {text: ''}", "deep: {text: '', more: 1}"))
     template = SWITCHED.replace(".Values.group.deep.text |", "(toJson .Values.group.deep) |")
     (switched / "templates/map.yaml").write_text(template)
-    text = deadvalues.as_text(deadvalues.find(helm, str(switched), []))
+    text = dead_values.as_text(dead_values.find(helm, str(switched), []))
     assert "4 values move nothing because of it: group.name, group.size, group.deep.text and 1 more\n" in text
 
 
@@ -157,40 +156,40 @@ def test_a_switch_that_cannot_be_turned_explains_nothing(helm: Embedded, switche
         "{{- if not .Values.group.disabled }}", '{{- if not .Values.group.disabled }}{{ fail "no" }}'
     )
     (switched / "templates/map.yaml").write_text(template)
-    found = {leaf.path: leaf.switch for leaf in deadvalues.find(helm, str(switched), []).nothing}
+    found = {leaf.path: leaf.switch for leaf in dead_values.find(helm, str(switched), []).nothing}
     assert found["group.name"] is None
 
 
 def test_a_value_of_which_no_other_is_accepted_is_not_judged(chart: Path, helm: Embedded) -> None:
     """A text of another form than the tool can guess is no proof that the key is dead."""
-    (leaf,) = deadvalues.find(helm, str(chart), []).undecided
+    (leaf,) = dead_values.find(helm, str(chart), []).undecided
     assert (leaf.path, leaf.why) == ("unused.deep.key", "no other value was accepted")
 
 
 def test_a_misspelt_key_of_a_file_is_found_in_that_file(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("enabled: true\nimages: {tag: v1}\n")
-    found = {leaf.path: str(leaf.at) for leaf in deadvalues.find(helm, str(chart), [str(file)]).nothing}
+    found = {leaf.path: str(leaf.at) for leaf in dead_values.find(helm, str(chart), [str(file)]).nothing}
     assert found["images.tag"] == f"{file}:2:10"
     assert "onlyWhenEnabled" not in found
 
 
 def test_progress_is_told(chart: Path, helm: Embedded) -> None:
     seen: list[tuple[int, int]] = []
-    deadvalues.find(helm, str(chart), [], progress=lambda done, of: seen.append((done, of)))
+    dead_values.find(helm, str(chart), [], progress=lambda done, of: seen.append((done, of)))
     assert seen == [(number, 13) for number in range(1, 14)]
 
 
 def test_a_package_is_read_as_its_folder_is(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     archive = helm.package(str(chart), str(tmp_path))
-    paths = [leaf.path for leaf in deadvalues.find(helm, archive, []).nothing]
-    assert paths == [leaf.path for leaf in deadvalues.find(helm, str(chart), []).nothing]
+    paths = [leaf.path for leaf in dead_values.find(helm, archive, []).nothing]
+    assert paths == [leaf.path for leaf in dead_values.find(helm, str(chart), []).nothing]
 
 
 def test_json_has_every_part_and_no_secret(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("odd: hf" + "_" + "a1B2" * 8 + "\n")
-    document = json.loads(deadvalues.as_json(deadvalues.find(helm, str(chart), [str(file)])))
+    document = json.loads(dead_values.as_json(dead_values.find(helm, str(chart), [str(file)])))
     odd = next(entry for entry in document["nothing"] if entry["path"] == "odd")
     assert (odd["line"], odd["file"], odd["value"]) == (1, str(file), "<huggingface token>")
     assert document["tried"] == 14
@@ -198,14 +197,14 @@ def test_json_has_every_part_and_no_secret(chart: Path, helm: Embedded, tmp_path
 
 def test_what_is_no_chart_or_does_not_render_is_said(chart: Path, helm: Embedded, tmp_path: Path) -> None:
     with pytest.raises(UnreadableError, match="there is no such file"):
-        deadvalues.find(helm, str(tmp_path), [])
+        dead_values.find(helm, str(tmp_path), [])
     (tmp_path / "x.tgz").write_text("no archive")
     with pytest.raises(UnreadableError, match=r"no chart with a values\.yaml"):
-        deadvalues.find(helm, str(tmp_path / "x.tgz"), [])
+        dead_values.find(helm, str(tmp_path / "x.tgz"), [])
     file = tmp_path / "bad.yaml"
     file.write_text("mode: odd\n")
     with pytest.raises(RenderError, match=r"(?s)mode.*fix: give values files with which the chart renders"):
-        deadvalues.find(helm, str(chart), [str(file)])
+        dead_values.find(helm, str(chart), [str(file)])
     file.write_text("- a\n")
     with pytest.raises(InputError, match="found a list"):
-        deadvalues.find(helm, str(chart), [str(file)])
+        dead_values.find(helm, str(chart), [str(file)])

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender import diff
+from postrender.manifests import diff
 
 
 def pod(**spec: Any) -> dict[str, Any]:

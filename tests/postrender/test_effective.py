@@ -9,11 +9,11 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from postrender import catalogue, overlays, values
-from postrender.effective import OVERRIDE, Effective, overlaid
-from postrender.helm import Engine
-from postrender.interpolation import DanglingError, UnknownError, resolved
-from postrender.lint import defaults
+from postrender.helm.engines import Engine
+from postrender.lint.linter import defaults
+from postrender.values import catalogue, merge
+from postrender.values.config import OVERRIDE, Effective, overlaid
+from postrender.values.references import DanglingError, UnknownError, resolve
 from tests.conftest import ROOT, SITE
 from tests.recipes.contract import VERSIONS
 from tests.recipes.rendered import every_configuration, leaves, render_plan, stack
@@ -23,9 +23,9 @@ VERL = ("qwen2.5-32b-gsm8k-verl", "qwen2.5-32b-gsm8k-verl-reference")
 
 def effective(files: list[Path], more: dict[str, Any] | None = None) -> Effective:
     """Return what the files come to, as `grpo lint` sees it."""
-    merged = values.load([*map(str, files), str(SITE)])
-    tree = overlays.overlay(defaults(), merged.as_helm_merges())
-    return Effective(overlays.without_nulls(overlays.overlay(tree, more or {})))
+    merged = merge.load([*map(str, files), str(SITE)])
+    tree = merge.overlay(defaults(), merged.as_helm_merges())
+    return Effective(merge.without_nulls(merge.overlay(tree, more or {})))
 
 
 def assert_same(rendered: dict[str, Any], run: Effective) -> None:
@@ -160,7 +160,7 @@ def test_references_are_resolved_as_omegaconf_does(version: str) -> None:
             wanted = wanted[key]
         if isinstance(value, str):
             seen += "${" in value
-            assert resolved(tree, path) == wanted, path
+            assert resolve(tree, path) == wanted, path
     assert seen >= 4
 
 
@@ -187,7 +187,7 @@ def test_every_form_of_a_reference(text: str, wanted: object) -> None:
     OmegaConf.register_new_resolver("div", lambda a, b: a / b, replace=True)
     OmegaConf.register_new_resolver("max", max, replace=True)
     tree = {"a": {"b": 3, "c": "he", "list": [10, 20]}, "s": {"b": "here", "t": text}}
-    assert resolved(tree, ("s", "t")) == wanted
+    assert resolve(tree, ("s", "t")) == wanted
     assert OmegaConf.to_container(OmegaConf.create(tree), resolve=True)["s"]["t"] == wanted  # type: ignore[index,call-overload]
 
 
@@ -206,7 +206,7 @@ def test_every_form_of_a_reference(text: str, wanted: object) -> None:
 )
 def test_what_cannot_be_known_is_said_to_be_so(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        resolved({"a": {"b": 1}, "s": {"t": text}}, ("s", "t"))
+        resolve({"a": {"b": 1}, "s": {"t": text}}, ("s", "t"))
 
 
 def test_a_map_with_the_marker_replaces_and_the_marker_goes() -> None:

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from postrender import filter as post_render
+from postrender.cli import post_render
 from tests.conftest import ROOT, require_tool
 from tests.postrender.streams import RAYCLUSTER, documents, pod
-from tests.postrender.test_tokens import EXAMPLES
+from tests.postrender.test_secrets import EXAMPLES
 
-START = "import sys; from postrender.filter import main; sys.exit(main())"
+START = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
 SECRET = EXAMPLES["huggingface"]
 B200 = str(ROOT / "values/accelerators/b200.yaml")
 VALUES = ("--values", B200)
@@ -98,7 +98,7 @@ def test_what_is_no_stream_of_manifests_is_refused_with_its_line(data: bytes, li
 
 
 def test_a_stream_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = f"from postrender import stream; stream.MAX_BYTES = 2**20; {START}"
+    code = f"from postrender.yaml import stream; stream.MAX_BYTES = 2**20; {START}"
     done = subprocess.run(
         [sys.executable, "-c", code, *VALUES], check=False, input=b"#" * 2**20 + b"\n", capture_output=True, cwd=ROOT
     )
@@ -227,6 +227,19 @@ def test_the_report_says_what_was_wired_skipped_and_refused(tmp_path: Path) -> N
     assert SECRET not in report.read_text()
 
 
+@pytest.mark.parametrize("policy", ["fail", "keep"])
+def test_a_report_masks_a_secret_that_stands_where_no_secret_is_expected(tmp_path: Path, policy: str) -> None:
+    """A conflict shows what is there, and somebody has put a token into a plain variable."""
+    report = tmp_path / "report.json"
+    env = f"      env: [{{name: NCCL_NET, value: {SECRET}}}]\n      resources:"
+    stream = pod().replace("      resources:", env)
+    done = run(stream.encode(), *VALUES, "--report", str(report), "--on-conflict", policy)
+    assert (done.returncode, done.stdout) == (1, b"")
+    (conflict,) = json.loads(report.read_text())["objects"][0]["conflicts"]
+    assert conflict["there"] == {"name": "NCCL_NET", "value": "<huggingface token>"}
+    assert SECRET not in report.read_text() + done.stderr.decode()
+
+
 def test_a_report_that_cannot_be_written_lets_nothing_pass(tmp_path: Path) -> None:
     done = run(PLAIN, *VALUES, "--report", str(tmp_path / "none/report.json"))
     assert (done.returncode, done.stdout) == (3, b"")
@@ -257,18 +270,16 @@ def test_a_system_without_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsy
     assert err.startswith("grpo-post-render: the system refuses more memory")
 
 
-def test_it_loads_nothing_large_while_all_is_well(tmp_path: Path) -> None:
-    stream = tmp_path / "stream.yaml"
-    stream.write_text(RAYCLUSTER)
-    code = f"import sys; from postrender.filter import main; main({[*VALUES]!r}); print(*sys.modules, file=sys.stderr)"
-    with stream.open() as data:
-        done = subprocess.run(
-            [sys.executable, "-c", code], check=True, stdin=data, capture_output=True, text=True, cwd=ROOT
-        )
-    loaded = {*done.stderr.split()}
-    assert "postrender.rules.gate" in loaded
-    assert not {"yaml", "re", "json", "argparse", "jsonschema_rs", "typing", "subprocess", "hashlib"} & loaded
-    assert not {"postrender.interpolation", "postrender.grammar"} & loaded
+def test_it_needs_no_library_of_the_command_line() -> None:
+    """Neither to wire and to judge a stream, nor to refuse one."""
+    code = f"import sys; from postrender.cli.post_render import main; main({[*VALUES]!r}); sys.exit(repr(sys.modules))"
+    for data in (RAYCLUSTER.encode(), STREAM.encode()):
+        done = subprocess.run([sys.executable, "-c", code], check=False, input=data, capture_output=True, cwd=ROOT)
+        loaded = done.stderr.decode()
+        assert "'postrender.rules.objects.gate.literal_token'" in loaded
+        assert not [
+            name for name in ("click", "rich", "jsonschema_rs", "jsonschema", "omegaconf") if f"'{name}'" in loaded
+        ]
 
 
 @pytest.fixture
@@ -403,7 +414,7 @@ def test_a_claim_template_of_another_spec_is_refused(tmp_path: Path) -> None:
 
 def test_nowhere_to_write_is_no_traceback() -> None:
     for name in ("", "grpo-post-render"):
-        code = "from postrender.start import post_render; post_render()"
+        code = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
         words = f"HELM_PLUGIN_NAME={name} {sys.executable} -c '{code}' --values none.yaml"
         done = subprocess.run(
             ["bash", "-c", f"{words} >/dev/full"], check=False, capture_output=True, text=True, cwd=ROOT
@@ -424,7 +435,7 @@ def test_a_full_disk_is_told() -> None:
 @pytest.mark.parametrize("words", ["--help", "--values none.yaml"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_closed_stream_is_no_traceback(words: str, closed: str) -> None:
-    code = "from postrender.start import post_render; post_render()"
+    code = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
     line = f"{sys.executable} -c '{code}' {words} </dev/null {closed}"
     done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, cwd=ROOT)
     said = "grpo-post-render: there is nowhere to write: stdout is closed\n" if closed == ">&-" else ""

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from postrender.transforms import POLICIES
-from postrender.wire import Options
+from postrender.wiring.apply import Options
+from postrender.wiring.transforms import POLICIES
+from tests.conftest import examples
 from tests.corpus import mutate, proof
 
-EXAMPLES = int(os.environ.get("GRPO_FUZZ", "60"))
+EXAMPLES = int(os.environ.get("GRPO_FUZZ", "0")) or examples(60)
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
 

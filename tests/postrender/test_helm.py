@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from postrender import helm as engines
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, UnreadableError
-from postrender.failures import EngineError, RenderError
-from postrender.helm import Binary, Embedded, Engine
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, EngineError, RenderError, UnreadableError
+from postrender.helm import engines
+from postrender.helm.engines import Binary, Embedded, Engine
 from tests.conftest import LAYERS, ROOT, require_tool, stack_files
+
+# What is tested here is the engine itself.
+pytestmark = pytest.mark.usefixtures("unshared_helm")
 
 CHART = {
     "lib/Chart.yaml": "apiVersion: v2\nname: lib\ntype: library\nversion: 0.1.0\n",

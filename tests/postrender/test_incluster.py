@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender import incluster, paths, values
-from postrender.errors import InputError
-from postrender.failures import ClusterError
+from postrender import paths
+from postrender.errors import ClusterError, InputError
+from postrender.helm import kubectl as helm_kubectl
+from postrender.values import merge
 from tests.conftest import Render, stack_files
 
 HELLO = """\
@@ -35,15 +36,15 @@ case $1 in
 esac
 """
 LABELS = "ray.io/cluster=gemma-ray,ray.io/node-type=head"
-Values = Callable[..., values.Values]
+Values = Callable[..., merge.Values]
 
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put the stand-ins first on PATH and a program among the data; return the file with kubectl's command lines."""
     (tmp_path / "charts").mkdir()
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs/hello.py").write_text(HELLO)
+    (tmp_path / "jobs/inspection").mkdir(parents=True)
+    (tmp_path / "jobs/inspection/hello.py").write_text(HELLO)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/kubectl").write_text(KUBECTL)
     (tmp_path / "bin/kubectl").chmod(0o755)
@@ -57,22 +58,22 @@ def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def load(tmp_path: Path) -> Values:
-    def load(**more: object) -> values.Values:
+    def load(**more: object) -> merge.Values:
         (tmp_path / "more.yaml").write_text(yaml.safe_dump(more))
-        return values.load([*map(str, stack_files()), str(tmp_path / "more.yaml")])
+        return merge.load([*map(str, stack_files()), str(tmp_path / "more.yaml")])
 
     return load
 
 
 def test_it_runs_here(kubectl: Path) -> None:
-    done = incluster.run("hello", ["0", "two words"])
+    done = helm_kubectl.run("hello", ["0", "two words"])
     assert (done.code, done.output, done.errors) == (0, "hello ['0', 'two words'] None\n", "looked\n")
-    assert incluster.run("hello", ["4"]).code == 4
+    assert helm_kubectl.run("hello", ["4"]).code == 4
     assert not kubectl.exists()
 
 
 def test_it_runs_in_the_head_pod(kubectl: Path) -> None:
-    done = incluster.run("hello", ["0", "two words"], incluster.Head(LABELS, "team-a"))
+    done = helm_kubectl.run("hello", ["0", "two words"], helm_kubectl.Head(LABELS, "team-a"))
     assert (done.code, done.output) == (0, "hello ['0', 'two words'] pod/gemma-ray-head\n")
     found, executed = kubectl.read_text().splitlines()
     assert f"get pods --namespace team-a --selector {LABELS}" in found
@@ -82,15 +83,15 @@ def test_it_runs_in_the_head_pod(kubectl: Path) -> None:
 
 
 def test_the_exit_code_of_the_program_comes_back_without_kubectls_remark(kubectl: Path) -> None:
-    done = incluster.run("hello", ["1"], incluster.Head(LABELS))
+    done = helm_kubectl.run("hello", ["1"], helm_kubectl.Head(LABELS))
     assert (done.code, done.errors) == (1, "looked\n")
     assert "--namespace" not in kubectl.read_text()
 
 
 def test_the_command_that_is_shown_does_the_same(kubectl: Path) -> None:
-    for pod in (None, incluster.Head(LABELS, "team-a")):
-        done = incluster.run("hello", ["0", "it's"], pod)
-        line = incluster.shell("hello", ["0", "it's"], pod)
+    for pod in (None, helm_kubectl.Head(LABELS, "team-a")):
+        done = helm_kubectl.run("hello", ["0", "it's"], pod)
+        line = helm_kubectl.shell("hello", ["0", "it's"], pod)
         pasted = subprocess.run(["sh", "-c", line], check=True, capture_output=True, text=True)
         assert pasted.stdout == done.output
 
@@ -110,22 +111,22 @@ def test_what_is_wrong_is_told(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(ClusterError, match=message) as error:
-        incluster.run("hello", ["0"], incluster.Head(LABELS))
+        helm_kubectl.run("hello", ["0"], helm_kubectl.Head(LABELS))
     assert error.value.fix
     assert error.value.exit_code == 3
 
 
 def test_a_program_that_is_not_there_is_told(kubectl: Path) -> None:
     with pytest.raises(ClusterError, match=r"goodbye\.py is missing"):
-        incluster.run("goodbye", [])
+        helm_kubectl.run("goodbye", [])
 
 
 def test_names_and_directory_are_those_of_the_charts(render: Render, load: Values) -> None:
     job = next(item for item in render("grpo-job") if item["kind"] == "RayJob")
-    where = incluster.head(load(), "gemma3-gsm8k", namespace="team-a")
+    where = helm_kubectl.head(load(), "gemma3-gsm8k", namespace="team-a")
     cluster = job["spec"]["clusterSelector"]["ray.io/cluster"]
-    assert where == incluster.Head(f"ray.io/cluster={cluster},ray.io/node-type=head", "team-a")
-    assert f'"runDirectory": "{incluster.run_directory(load(), "gemma3-gsm8k")}"' in job["spec"]["entrypoint"]
+    assert where == helm_kubectl.Head(f"ray.io/cluster={cluster},ray.io/node-type=head", "team-a")
+    assert f'"runDirectory": "{helm_kubectl.run_directory(load(), "gemma3-gsm8k")}"' in job["spec"]["entrypoint"]
     pod = next(item for item in render("raycluster") if item["kind"] == "RayCluster")["spec"]["headGroupSpec"][
         "template"
     ]
@@ -136,23 +137,23 @@ def test_the_head_of_a_run_with_a_cluster_of_its_own_is_found_by_the_run(render:
     ephemeral = {"job": {"cluster": {"mode": "ephemeral"}}}
     job = next(item for item in render("grpo-job", ephemeral) if item["kind"] == "RayJob")
     labels = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["metadata"]["labels"]
-    where = incluster.head(load(**ephemeral), "gemma3-gsm8k")
+    where = helm_kubectl.head(load(**ephemeral), "gemma3-gsm8k")
     own, _, _ = where.labels.partition(",")
     assert own == f"grpo-charts/owner={labels['grpo-charts/owner']}"
-    assert incluster.head(load(**ephemeral), "gemma3-gsm8k", cluster="other").labels == LABELS.replace(
+    assert helm_kubectl.head(load(**ephemeral), "gemma3-gsm8k", cluster="other").labels == LABELS.replace(
         "gemma-ray", "other"
     )
 
 
 def test_names_of_ones_own_are_taken(load: Values) -> None:
     mine = load(stack={"names": {"cluster": "mine"}}, job={"volume": "disk"}, storage={"disk": {"mountPath": "/disk"}})
-    assert incluster.head(mine, "run").labels == LABELS.replace("gemma-ray", "mine")
-    assert incluster.run_directory(mine, "run") == "/disk/runs/run"
+    assert helm_kubectl.head(mine, "run").labels == LABELS.replace("gemma-ray", "mine")
+    assert helm_kubectl.run_directory(mine, "run") == "/disk/runs/run"
 
 
 def test_values_without_a_site_file_are_answered_with_what_is_missing() -> None:
-    bare = values.load([str(path) for path in stack_files()[:2]])
+    bare = merge.load([str(path) for path in stack_files()[:2]])
     with pytest.raises(InputError, match="name no stack"):
-        incluster.head(bare, "run")
+        helm_kubectl.head(bare, "run")
     with pytest.raises(InputError, match="storage has no volume of that name"):
-        incluster.run_directory(bare, "run")
+        helm_kubectl.run_directory(bare, "run")

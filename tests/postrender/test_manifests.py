@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from postrender import manifests, yamlio
 from postrender.errors import InputError
-from postrender.helm import Rendered
+from postrender.helm.engines import Rendered
+from postrender.manifests import export
+from postrender.yaml import reader
+from tests.conftest import examples
 
 Object = dict[str, Any]
 
@@ -38,32 +40,31 @@ OBJECTS = st.builds(
     group=st.sampled_from(["v1", "ray.io/v1", "b.io/v1"]),
     namespace=st.sampled_from(["", "a", "b"]),
 )
-SETS = st.lists(OBJECTS, max_size=6, unique_by=manifests._identity)
+SETS = st.lists(OBJECTS, max_size=6, unique_by=export._identity)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(first=SETS, second=SETS)
 def test_a_folder_follows_what_is_rendered(first: list[Object], second: list[Object]) -> None:
     """Whatever was there before, it holds exactly the objects of the last run, and a repetition writes nothing."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "layer")
         for objects in (first, second, second):
-            (report,) = manifests.write(name, {"layer": rendered(*objects)})
+            (report,) = export.write(name, {"layer": rendered(*objects)})
         assert (report.written, report.removed) == (0, 0)
-        index = yamlio.load_objects((folder / manifests.INDEX).read_text(encoding="utf-8"), "index")[0]["resources"]
-        assert {path.name for path in folder.iterdir()} == {manifests.INDEX, *index}
+        index = reader.load_objects((folder / export.INDEX).read_text(encoding="utf-8"), "index")[0]["resources"]
+        assert {path.name for path in folder.iterdir()} == {export.INDEX, *index}
         texts = [(folder / file).read_text(encoding="utf-8") for file in index]
-        assert [each for text in texts for each in yamlio.load_objects(text, "file")] == second
+        assert [each for text in texts for each in reader.load_objects(text, "file")] == second
 
 
-@settings(max_examples=100, deadline=None)
 @given(objects=SETS)
 def test_names_are_safe_everywhere_and_do_not_depend_on_order(objects: list[Object]) -> None:
-    names = manifests.files(rendered(*objects))
+    names = export.files(rendered(*objects))
     assert len({*names}) == len(objects)
-    assert all(manifests._FILE.fullmatch(name) and len(name.encode()) < 255 for name in names)
-    assert manifests.INDEX not in names
-    assert manifests.files(rendered(*reversed(objects))) == names
+    assert all(export._FILE.fullmatch(name) and len(name.encode()) < 255 for name in names)
+    assert export.INDEX not in names
+    assert export.files(rendered(*reversed(objects))) == names
 
 
 def test_two_objects_with_one_identity_are_an_error() -> None:
@@ -73,17 +74,17 @@ def test_two_objects_with_one_identity_are_an_error() -> None:
         item("RayJob", "x", group="ray.io/v2", namespace="a"),
     ]
     with pytest.raises(InputError, match="x renders RayJob x in namespace a twice"):
-        manifests.files(rendered(*twice))
+        export.files(rendered(*twice))
 
 
 def test_a_namespace_tells_no_objects_apart_that_are_in_none() -> None:
     twice = [item("PersistentVolume", "x", namespace=namespace) for namespace in ("a", "b")]
     with pytest.raises(InputError, match="x renders PersistentVolume x twice"):
-        manifests.files(rendered(*twice))
+        export.files(rendered(*twice))
 
 
 def test_one_name_in_two_namespaces_is_two_files() -> None:
-    names = [*manifests.files(rendered(item("A", "x", namespace="a"), item("A", "x", namespace="b"), item("B", "x")))]
+    names = [*export.files(rendered(item("A", "x", namespace="a"), item("A", "x", namespace="b"), item("B", "x")))]
     assert names[2] == "b-x.yaml"
     assert [name[:4] for name in names[:2]] == ["a-x-", "a-x-"]
 
@@ -91,10 +92,10 @@ def test_one_name_in_two_namespaces_is_two_files() -> None:
 def test_what_only_helm_test_makes_is_left_out() -> None:
     hook = {"annotations": {"helm.sh/hook": "test"}}
     both = {"annotations": {"helm.sh/hook": "post-install,test"}}
-    assert [*manifests.files(rendered(item("Pod", "a", **hook), item("Pod", "b", **both)))] == ["pod-b.yaml"]
+    assert [*export.files(rendered(item("Pod", "a", **hook), item("Pod", "b", **both)))] == ["pod-b.yaml"]
 
 
 def test_text_is_kept_as_helm_printed_it() -> None:
     text = "---\n# Source: a.yaml\nkind: A\napiVersion: v1\nmetadata:\n  name: a\ndata: |-\n  --- no end\n\n  b\n"
-    (content,) = manifests.files(Rendered("x", text, None, "none")).values()
+    (content,) = export.files(Rendered("x", text, None, "none")).values()
     assert content == text.removeprefix("---\n")

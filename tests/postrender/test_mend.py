@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from postrender import mend, yamlio
 from postrender.errors import InputError
+from postrender.lint import values_editor
+from postrender.yaml import reader
 
 Path = tuple[str | int, ...]
 FILE = """\
@@ -42,7 +43,7 @@ job:
 
 
 def read(text: str) -> Any:
-    return yamlio.values_from_bytes(text.encode(), "f.yaml").plain()
+    return reader.values_from_bytes(text.encode(), "f.yaml").plain()
 
 
 def changed(before: str, after: str) -> list[str]:
@@ -106,7 +107,7 @@ CASES: dict[str, tuple[Path, object, list[str]]] = {
 def test_only_the_lines_concerned_change(case: str, end: str, mark: str) -> None:
     path, value, lines = CASES[case]
     before = mark + FILE.replace("\n", end)
-    after = mend.with_value(before, "f.yaml", path, value)
+    after = values_editor.with_value(before, "f.yaml", path, value)
     assert [line.replace("\r\n", "\n") for line in changed(before, after)] == lines
     assert after.count("\r") == (after.count("\n") if end == "\r\n" else 0)
     inside: Any = read(after)
@@ -135,7 +136,7 @@ def test_only_the_lines_concerned_change(case: str, end: str, mark: str) -> None
     ],
 )
 def test_a_map_that_is_not_there_is_made(before: str, after: str) -> None:
-    result = mend.with_value(before, "f.yaml", ("a", "b"), 1)
+    result = values_editor.with_value(before, "f.yaml", ("a", "b"), 1)
     assert read(result)["a"]["b"] == 1
     assert result == after
 
@@ -146,4 +147,4 @@ def test_a_map_that_is_not_there_is_made(before: str, after: str) -> None:
 )
 def test_what_would_change_something_else_is_refused(text: str) -> None:
     with pytest.raises(InputError):
-        mend.with_value(text, "f.yaml", ("a", "b"), 1)
+        values_editor.with_value(text, "f.yaml", ("a", "b"), 1)

@@ -1,4 +1,4 @@
-"""schemas/models.yaml says of each model what its config.json says, and one model is read as the whole file is."""
+"""schemas/models.yaml says of each model what its config.json says."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender import models
-from postrender.interpolation import UnknownError
-from postrender.rules.geometry import Model
+from postrender.rules.values.geometry import Model
+from postrender.values import models
+from postrender.values.references import UnknownError
 from tests.conftest import RECIPES, ROOT
 
 WHOLE: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "schemas/models.yaml").read_text("utf-8"))
@@ -35,7 +35,7 @@ def language_model(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-def test_a_model_is_read_as_a_reader_of_yaml_reads_the_whole_file(name: str) -> None:
+def test_what_is_read_of_a_model_is_what_the_source_says(name: str) -> None:
     assert models.load(name) == resolved(name)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from postrender import pods
+from postrender.manifests import pods
 
 TEMPLATE: dict[str, Any] = {"spec": {"containers": [{"name": "a"}]}}
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from postrender import kinds
+from postrender.manifests import schemas
 
-NEWEST, OLDEST = (kinds.Kinds(each) for each in (kinds.VERSIONS[-1], kinds.VERSIONS[0]))
+NEWEST, OLDEST = (schemas.Kinds(each) for each in (schemas.VERSIONS[-1], schemas.VERSIONS[0]))
 EXEC: dict[str, Any] = {"exec": {"command": ["a"]}}
 POD: dict[str, Any] = {"containers": [{"name": "a", "image": "b"}], "restartPolicy": "Never"}
 SERVED: dict[str, Any] = {
@@ -199,7 +199,7 @@ def test_names_have_the_shape_of_their_kind(kind: str, name: str, good: bool) ->
 def test_a_bundle_is_called_after_its_signer(name: str, good: bool) -> None:
     kind = {"apiVersion": "certificates.k8s.io/v1beta1", "kind": "ClusterTrustBundle"}
     item = {**kind, "metadata": {"name": name}, "spec": {"trustBundle": "a"}}
-    assert bool(kinds.Kinds(36).judge([item])[0]) is not good
+    assert bool(schemas.Kinds(36).judge([item])[0]) is not good
 
 
 @pytest.mark.parametrize(

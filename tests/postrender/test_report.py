@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from postrender import report
 from postrender.errors import Location
 from postrender.finding import Finding
-from tests.postrender.test_tokens import EXAMPLES
+from postrender.report import formats, text
+from tests.postrender.test_secrets import EXAMPLES
 
 
 @pytest.fixture
@@ -24,31 +24,31 @@ def file(tmp_path: Path) -> str:
 
 
 def test_text_has_place_what_source_why_and_fix(file: str) -> None:
-    one = Finding("values/rule", Location(file, 1, 4), "a is 1", "It hurts.", "write 2")
-    assert report.write([one], "text") == (
+    one = Finding("a is 1", Location(file, 1, 4), rule="values/rule", why="It hurts.", fix="write 2")
+    assert formats.write([one], "text") == (
         f"{file}:1:4: a is 1  [values/rule]\n  1 | a: 1\n    |    ^\n  why: It hurts.\n  fix: write 2\n\n1 finding\n"
     )
-    assert report.write([one, one], "text").endswith("\n2 findings\n")
-    assert report.write([], "text") == ""
+    assert formats.write([one, one], "text").endswith("\n2 findings\n")
+    assert formats.write([], "text") == ""
 
 
 def test_text_names_lesser_severities_other_places_and_the_page_of_a_rule(file: str) -> None:
     also = [(Location(file, 2, 3), "job.config.b")]
-    one = Finding("nemo-rl/rule", Location(file, 1, 4), "a is 1", "w", "f", severity="warning", also=also)
-    assert report.write([one], "text") == (
+    one = Finding("a is 1", Location(file, 1, 4), rule="nemo-rl/rule", why="w", fix="f", severity="warning", also=also)
+    assert formats.write([one], "text") == (
         f"{file}:1:4: warning: a is 1  [nemo-rl/rule]\n  1 | a: 1\n    |    ^\n  also: {file}:2:3 job.config.b\n"
         "  why: w\n  fix: f\n  see: grpo rules nemo-rl/rule\n\n1 finding (1 warning)\n"
     )
 
 
 def test_the_caret_stands_below_the_character_whatever_a_tab_is(file: str) -> None:
-    assert report.excerpt(Location(file, 2, 6)) == "  2 |   b:\tx\n    |     \t^\n"
-    assert len(report.excerpt(Location(file, 3, 1)).splitlines()[0]) < 220
+    assert text.excerpt(Location(file, 2, 6)) == "  2 |   b:\tx\n    |     \t^\n"
+    assert len(text.excerpt(Location(file, 3, 1)).splitlines()[0]) < 220
 
 
 @pytest.mark.parametrize("at", [Location("none.yaml", 1, 1), Location("none.yaml"), Location(__file__, 99999, 1)])
 def test_a_place_without_a_line_shows_none(at: Location) -> None:
-    assert report.excerpt(at) == ""
+    assert text.excerpt(at) == ""
 
 
 def test_a_secret_is_never_shown(tmp_path: Path) -> None:
@@ -56,15 +56,17 @@ def test_a_secret_is_never_shown(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_text(f"a: {secret}\n")
     for hidden in (True, False):
-        one = Finding("values/x", Location(str(path), 1, 4), f"a is {secret}", "w", f"drop {secret}", secret=hidden)
-        for form in report.FORMATS:
-            assert secret not in report.write([one], form)
-            assert "gitlab token" in report.write([one], form)
+        one = Finding(
+            f"a is {secret}", Location(str(path), 1, 4), rule="values/x", why="w", fix=f"drop {secret}", secret=hidden
+        )
+        for form in formats.FORMATS:
+            assert secret not in formats.write([one], form)
+            assert "gitlab token" in formats.write([one], form)
 
 
 def test_json_has_every_part(file: str) -> None:
-    one = Finding("values/rule", Location(file, 1, 4), "what ü", "why", "fix")
-    assert json.loads(report.write([one], "json")) == {
+    one = Finding("what ü", Location(file, 1, 4), rule="values/rule", why="why", fix="fix")
+    assert json.loads(formats.write([one], "json")) == {
         "findings": [
             {
                 "rule": "values/rule",
@@ -78,7 +80,7 @@ def test_json_has_every_part(file: str) -> None:
             }
         ]
     }
-    assert json.loads(report.write([], "json")) == {"findings": []}
+    assert json.loads(formats.write([], "json")) == {"findings": []}
 
 
 @pytest.mark.parametrize(
@@ -108,25 +110,25 @@ def test_code_hosts_get_paths_below_the_repository(
     if workspace is not None:
         monkeypatch.setenv("GITHUB_WORKSPACE", workspace.format(repo=repo))
     name, expected = named.format(repo=repo), shown.format(repo=repo)
-    found = [Finding("values/rule", Location(name, 2, 1), "x", "w", "f", also=[(Location(name, 3), "a")])]
-    assert f"::error file={expected}," in report.write(found, "github")
-    (result,) = json.loads(report.write(found, "sarif"))["runs"][0]["results"]
+    found = [Finding("x", Location(name, 2, 1), rule="values/rule", why="w", fix="f", also=[(Location(name, 3), "a")])]
+    assert f"::error file={expected}," in formats.write(found, "github")
+    (result,) = json.loads(formats.write(found, "sarif"))["runs"][0]["results"]
     uri = quote(expected if not os.path.isabs(expected) else f"file://{expected}", safe="/:")
     for place in (result["locations"][0], result["relatedLocations"][0]):
         assert place["physicalLocation"]["artifactLocation"]["uri"] == uri
 
 
 def test_github_annotations_have_no_control_characters() -> None:
-    one = Finding("values/rule", Location("a\x1b[2J.yaml", 2, 3), "red \x1b[31m\x07\x9b", "w", "f\r\x00")
-    line = report.write([one], "github")
+    one = Finding("red \x1b[31m\x07\x9b", Location("a\x1b[2J.yaml", 2, 3), rule="values/rule", why="w", fix="f\r\x00")
+    line = formats.write([one], "github")
     assert line[:-1].isprintable()
     assert "red \ufffd[31m\ufffd\ufffd%0A" in line
 
 
 def test_github_annotations_are_escaped() -> None:
-    one = Finding("values/rule", Location("a,b:c%.yaml", 2, 3), "50% of\nit", "w", "f")
-    whole = Finding("values/rule", Location("f.yaml"), "x", "w", "f")
-    assert report.write([one, whole], "github") == (
+    one = Finding("50% of\nit", Location("a,b:c%.yaml", 2, 3), rule="values/rule", why="w", fix="f")
+    whole = Finding("x", Location("f.yaml"), rule="values/rule", why="w", fix="f")
+    assert formats.write([one, whole], "github") == (
         "::error file=a%2Cb%3Ac%25.yaml,line=2,col=3,title=values/rule::50%25 of%0Ait%0Awhy: w%0Afix: f\n"
         "::error file=f.yaml,title=values/rule::x%0Awhy: w%0Afix: f\n"
     )

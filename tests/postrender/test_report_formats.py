@@ -9,10 +9,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from postrender import __version__, report
+from postrender import __version__
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.rules import known
+from postrender.report import formats
+from postrender.rules import index
 
 # What the standard requires of a log with results, and what GitHub's code scanning requires besides, in our words.
 PLACE = {
@@ -96,15 +97,17 @@ SARIF = {
     },
 }
 VALIDATOR = jsonschema_rs.Draft202012Validator(SARIF, validate_formats=True)
-RULE = known.rules()[0]
-ONE = Finding(RULE.id, Location("my site,ü.yaml", 3, 5), "a is 1", RULE.why, RULE.fix)
+RULE = index.rules()[0]
+ONE = Finding("a is 1", Location("my site,ü.yaml", 3, 5), rule=RULE.id, why=RULE.why, fix=RULE.fix)
 ALSO = [(Location("other.yaml", 7, 1), "job.config.b")]
-LESSER = Finding("values/x", Location("/data/f.yaml", 2), "b is 2", "w", "f", severity="warning", also=ALSO)
-LEAST = Finding("values/x", Location("<raycluster>"), "c", "w", "f", severity="info")
+LESSER = Finding(
+    "b is 2", Location("/data/f.yaml", 2), rule="values/x", why="w", fix="f", severity="warning", also=ALSO
+)
+LEAST = Finding("c", Location("<raycluster>"), rule="values/x", why="w", fix="f", severity="info")
 
 
 def sarif(*findings: Finding) -> dict[str, Any]:
-    log: dict[str, Any] = json.loads(report.write(findings, "sarif"))
+    log: dict[str, Any] = json.loads(formats.write(findings, "sarif"))
     assert [error.message for error in VALIDATOR.iter_errors(log)] == []
     (run,) = log["runs"]
     for result in run["results"]:
@@ -113,7 +116,7 @@ def sarif(*findings: Finding) -> dict[str, Any]:
 
 
 def junit(*findings: Finding, fail_on: str = "error") -> ET.Element:
-    return ET.fromstring(report.write(findings, "junit", fail_on))  # noqa: S314 - written by us
+    return ET.fromstring(formats.write(findings, "junit", fail_on))  # noqa: S314 - written by us
 
 
 def test_sarif_names_the_tool_and_the_rules_that_found_something() -> None:
@@ -176,6 +179,6 @@ def test_junit_without_findings_is_one_passing_case() -> None:
 
 
 def test_what_xml_cannot_hold_is_replaced() -> None:
-    one = Finding("values/x", Location("f.yaml", 1, 1), 'a\x00\x1b <b> & "c"\nd \udc80 \ufffe', "w", "f")
+    one = Finding('a\x00\x1b <b> & "c"\nd \udc80 \ufffe', Location("f.yaml", 1, 1), rule="values/x", why="w", fix="f")
     (failure,) = junit(one).iter("failure")
     assert failure.get("message") == 'a\ufffd\ufffd <b> & "c"\nd \ufffd \ufffd'

@@ -11,13 +11,15 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from postrender import overlays, paths, stackvalues, values
+from postrender import facts, paths
 from postrender.errors import InputError
-from postrender.precomputed import SCHEMA
+from postrender.values import merge
+from postrender.wiring import inputs
 from tests.conftest import ROOT
 
 PROFILES = sorted((ROOT / "values/accelerators").glob("*.yaml"))
 RECIPES = sorted((ROOT / "values/recipes").glob("*.yaml"))
+SCHEMA = facts.load("wiring.json")
 SITE = str(ROOT / "values/examples/site.yaml")
 
 
@@ -25,9 +27,9 @@ SITE = str(ROOT / "values/examples/site.yaml")
 @pytest.mark.parametrize("recipe", RECIPES, ids=[path.stem for path in RECIPES])
 def test_every_stack_is_read_as_the_full_reader_reads_it(profile: Any, recipe: Any) -> None:
     files = [str(profile), str(recipe), SITE]
-    defaults = values.load([paths.defaults("raycluster")]).as_helm_merges()
-    whole = overlays.without_nulls(overlays.overlay(defaults, values.load(files).as_helm_merges()))
-    assert stackvalues.load(files) == {name: whole[name] for name in SCHEMA["properties"]}
+    defaults = merge.load([paths.defaults("raycluster")]).as_helm_merges()
+    whole = merge.without_nulls(merge.overlay(defaults, merge.load(files).as_helm_merges()))
+    assert inputs.load(files) == {name: whole[name] for name in SCHEMA["properties"]}
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -38,7 +40,7 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
             yield from _leaves(inner, (*path, key))
 
 
-GOOD = stackvalues.load([str(PROFILES[0]), str(RECIPES[0]), SITE])
+GOOD = inputs.load([str(PROFILES[0]), str(RECIPES[0]), SITE])
 WRONG: tuple[Any, ...] = (None, 1, "x", True, [], {}, {"unknown": 1})
 
 
@@ -54,15 +56,14 @@ def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) ->
             del holder[path[-1]]
         else:
             holder[path[-1]] = wrong
-        assert (stackvalues.misfit(tree, SCHEMA) is None) == judge.is_valid(tree), (path, wrong, remove)
+        assert (inputs.misfit(tree, SCHEMA) is None) == judge.is_valid(tree), (path, wrong, remove)
 
 
 def test_two_profiles_are_refused() -> None:
     with pytest.raises(InputError, match="a second accelerator profile"):
-        stackvalues.load([str(PROFILES[0]), str(PROFILES[1])])
+        inputs.load([str(PROFILES[0]), str(PROFILES[1])])
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize(
     ("text", "path", "value"),
     [
@@ -74,28 +75,34 @@ def test_two_profiles_are_refused() -> None:
     ],
 )
 def test_no_section_is_lost_behind_one_that_wiring_does_not_need(
-    text: bytes, path: str, value: Any, is_compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: bytes, path: str, value: Any, tmp_path: Path
 ) -> None:
-    if not is_compiled:
-        monkeypatch.setattr("postrender.yamlfast._compiled", None)
     file = tmp_path / "more.yaml"
     file.write_bytes(text)
-    found: Any = stackvalues.load([str(PROFILES[0]), SITE, str(file)])
+    found: Any = inputs.load([str(PROFILES[0]), SITE, str(file)])
     for key in path.split("."):
         found = found[key]
     assert found == value
 
 
-@pytest.mark.parametrize("is_compiled", [True, False])
 @pytest.mark.parametrize("text", [b"job:\n  a: 1\njob:\n  b: 1\n", b"job: {\n", b"job: \xff\n", b"job: 'a\0b'\n"])
-def test_a_section_that_wiring_does_not_need_has_to_be_right_too(
-    text: bytes, is_compiled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not is_compiled:
-        monkeypatch.setattr("postrender.yamlfast._compiled", None)
+def test_a_section_that_wiring_does_not_need_has_to_be_right_too(text: bytes, tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_bytes(text)
     with pytest.raises(InputError) as error:
-        stackvalues.load([str(PROFILES[0]), SITE, str(file)])
+        inputs.load([str(PROFILES[0]), SITE, str(file)])
     assert error.value.at is not None
     assert error.value.at.file == str(file)
+
+
+def test_files_are_merged_before_they_meet_the_defaults(tmp_path: Path) -> None:
+    """Helm fills in the defaults of the chart last: what an earlier file deletes and a later one gives has them all."""
+    (tmp_path / "less.yaml").write_text("tracking: null\n")
+    (tmp_path / "more.yaml").write_text("tracking: {wandb: {enabled: true}}\n")
+    profile, less, more = str(PROFILES[0]), str(tmp_path / "less.yaml"), str(tmp_path / "more.yaml")
+    assert inputs.load([profile, SITE, less, more]) == inputs.load([profile, SITE, more])
+
+
+def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "none.yaml").write_text("# nothing\n")
+    assert inputs.load([str(PROFILES[0]), str(RECIPES[0]), SITE, str(tmp_path / "none.yaml")]) == GOOD

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from postrender import values
-from postrender.errors import InputError
-from postrender.failures import RenderError
-from postrender.helm import Binary, Embedded
+from postrender.errors import InputError, RenderError
+from postrender.helm.engines import Binary, Embedded
+from postrender.values import merge
 from tests.conftest import require_tool
 
 KEYS = st.sampled_from(["a", "b", "c"])
@@ -61,7 +60,7 @@ def test_files_merge_as_the_embedded_helm_merges_them(
     trees: list[dict[str, Any]], echo: Path, helm: Embedded, tmp_path: Path
 ) -> None:
     files = write(tmp_path, trees)
-    assert values.load(files).as_helm_merges() == echoed(helm.render(str(echo), files))
+    assert merge.load(files).as_helm_merges() == echoed(helm.render(str(echo), files))
 
 
 @pytest.mark.tool("helm3", "helm4")
@@ -74,14 +73,14 @@ def test_files_merge_as_the_helm_executable_merges_them(name: str, echo: Path, t
     ]
     files = write(tmp_path, trees)
     with Binary(require_tool(name)) as engine:
-        assert values.load(files).as_helm_merges() == echoed(engine.render(str(echo), files, notes=False))
+        assert merge.load(files).as_helm_merges() == echoed(engine.render(str(echo), files, notes=False))
 
 
 def test_a_leaf_has_the_place_of_the_file_that_set_it_last(tmp_path: Path) -> None:
     one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
     one.write_text("a:\n  x: 1\n  z: 2\nb: [1]\n")
     two.write_text("# site\na:\n  z: 3\n")
-    merged = values.load([str(one), str(two)])
+    merged = merge.load([str(one), str(two)])
     assert str(merged.at(("a", "x"))) == f"{one}:2:3"
     assert str(merged.at(("a", "z"))) == f"{two}:3:3"
     assert str(merged.at(("a",))) == f"{two}:2:1"
@@ -96,7 +95,7 @@ def test_a_null_deletes_an_entry_but_is_a_value_of_the_framework(tmp_path: Path)
     file.write_text(
         "storage: {a: null, b: {c: null, d: [null]}}\njob: {config: {x: null}, configFor: {b200: {v: null}}, z: null}\n"
     )
-    merged = values.load([str(file)])
+    merged = merge.load([str(file)])
     assert merged.effective() == {
         "storage": {"b": {"d": [None]}},
         "job": {"config": {"x": None}, "configFor": {"b200": {"v": None}}},
@@ -107,7 +106,7 @@ def test_a_null_deletes_an_entry_but_is_a_value_of_the_framework(tmp_path: Path)
 def test_an_alias_brings_the_place_of_its_anchor(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("a: &a {x: 1}\nb:\n  <<: *a\n  z: 2\n")
-    assert str(values.load([str(file)]).at(("b", "x"))) == f"{file}:1:8"
+    assert str(merge.load([str(file)]).at(("b", "x"))) == f"{file}:1:8"
 
 
 def test_the_first_bad_file_is_named(tmp_path: Path, helm: Embedded, echo: Path) -> None:
@@ -115,7 +114,7 @@ def test_the_first_bad_file_is_named(tmp_path: Path, helm: Embedded, echo: Path)
     good.write_text("a: 1\n")
     bad.write_text("a: [\n")
     with pytest.raises(InputError, match="not YAML") as caught:
-        values.load([str(good), str(bad)])
+        merge.load([str(good), str(bad)])
     assert caught.value.at is not None
     assert caught.value.at.file == str(bad)
     with pytest.raises(RenderError, match="YAML"):

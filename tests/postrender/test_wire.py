@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender import stackvalues, wire
 from postrender.errors import InputError
-from postrender.transforms import FAIL, KEEP, REPLACE
-from postrender.wire import STAMP, Options, Wired
-from postrender.wiring import Wiring
+from postrender.wiring import apply, inputs
+from postrender.wiring.apply import STAMP, Options, Wired
+from postrender.wiring.plan import Wiring
+from postrender.wiring.transforms import FAIL, KEEP, REPLACE
 from tests.conftest import ROOT
 from tests.postrender.streams import RAYCLUSTER, pod
 
@@ -24,14 +24,14 @@ def wiring(tmp_path: Any = None, text: str = "", profile: str = "b200") -> Wirin
     if text:
         (tmp_path / "site.yaml").write_text(text)
         files.append(str(tmp_path / "site.yaml"))
-    return Wiring(stackvalues.load(files))
+    return Wiring(inputs.load(files))
 
 
 def wired(text: str, given: Wiring | None = None, **options: Any) -> tuple[Any, Wired]:
     """Wire the one object of a document."""
     before = yaml.safe_load(text)
     kept = yaml.safe_load(text)
-    after, (done,) = wire.wire(before, given or wiring(), Options(**options))
+    after, (done,) = apply.wire(before, given or wiring(), Options(**options))
     assert before == kept, "the document that is given is left as it is"
     return after, done
 
@@ -352,10 +352,182 @@ def test_two_pods_that_are_one_alias_are_wired_each() -> None:
     job = {"template": {"spec": {"template": yaml.safe_load(pod())}}}
     kept = yaml.safe_dump(job)
     document = {"kind": "JobSet", "metadata": {"name": "a"}, "spec": {"replicatedJobs": [job, job]}}
-    after, (done,) = wire.wire(document, wiring(), Options())
+    after, (done,) = apply.wire(document, wiring(), Options())
     assert yaml.safe_dump(job) == kept
     first, second = (each["template"]["spec"]["template"] for each in after["spec"]["replicatedJobs"])
     assert first == second
     assert first is not second
     assert [each["name"] for each in first["spec"]["initContainers"]] == ["check-node"]
     assert len(done.pods) == 2
+
+
+GPU = "nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("toleration", "covers"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "", "operator": "Exists"}, True),
+        ({"key": GPU, "operator": "Exists"}, True),
+        ({"key": GPU, "operator": "Exists", "effect": ""}, True),
+        ({"key": GPU, "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": GPU, "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+        ({"operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": GPU, "operator": "Equal", "value": "present"}, False),
+        # Kubernetes takes it for Equal, with an empty value.
+        ({"key": GPU}, False),
+        ({"key": GPU, "effect": "NoSchedule"}, False),
+    ],
+)
+def test_a_toleration_is_added_unless_another_one_covers_it(toleration: dict[str, str], covers: bool) -> None:
+    after, done = wired(changed({"tolerations": [toleration]}))
+    ours = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+    assert after["spec"]["tolerations"] == ([toleration] if covers else [ours, toleration])
+    assert done.conflicts == []
+
+
+@pytest.mark.parametrize(
+    ("toleration", "covers"),
+    [
+        ({"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}, True),
+        ({"key": "kubernetes.io/arch", "value": "arm64"}, True),
+        ({"key": "kubernetes.io/arch", "operator": "Exists"}, True),
+        ({"key": "kubernetes.io/arch", "value": "amd64"}, False),
+        # Without a key only Exists means something.
+        ({"operator": "Equal", "value": "arm64"}, False),
+    ],
+)
+def test_a_toleration_of_one_value_is_covered_by_that_value_or_by_all(toleration: dict[str, str], covers: bool) -> None:
+    text = changed({"tolerations": [toleration, {"key": GPU, "operator": "Exists"}]}).replace(f"{GPU}: 8", f"{GPU}: 4")
+    after, _ = wired(text, wiring(profile="gb200"))
+    ours = {"key": "kubernetes.io/arch", "operator": "Equal", "value": "arm64", "effect": "NoSchedule"}
+    assert after["spec"]["tolerations"][:-2] == ([] if covers else [ours])
+
+
+def test_of_two_entries_with_one_name_the_last_counts() -> None:
+    """As for Kubernetes: where that is ours nothing is to be done, and else that one is replaced."""
+    ours, theirs = {"name": "NCCL_NET", "value": "gIB"}, {"name": "NCCL_NET", "value": "Socket"}
+    for policy in (FAIL, REPLACE):
+        after, done = wired(changed({}, container={"env": [theirs, ours]}), policy=policy)
+        assert done.conflicts == []
+        assert after["spec"]["containers"][0]["env"][-2:] == [theirs, ours]
+    after, done = wired(changed({}, container={"env": [ours, theirs]}), policy=REPLACE)
+    assert [each["there"] for each in done.conflicts] == [theirs]
+    assert after["spec"]["containers"][0]["env"][-2:] == [ours, ours]
+
+
+def test_new_entries_stand_in_front_in_their_order_and_the_rest_stays() -> None:
+    own = [{"name": "Z", "value": "1"}, {"name": "NCCL_NET", "value": "gIB"}, {"name": "A", "value": "$(NCCL_NET)"}]
+    env = wired(changed({}, container={"env": own}))[0]["spec"]["containers"][0]["env"]
+    assert env[-3:] == own
+    assert [each["name"] for each in env[:-3]] == [
+        *("LD_LIBRARY_PATH", "HF_TOKEN", "BASH_ENV", "NCCL_TUNER_CONFIG_PATH"),
+        *("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"),
+    ]
+
+
+def test_entries_that_are_none_are_left_alone() -> None:
+    """The API server says what is wrong with them."""
+    text = changed({"initContainers": ["fetch", {"image": "a"}]}, container={"env": ["A", {"value": "x"}]})
+    after, done = wired(text, init_containers=True)
+    assert after["spec"]["containers"][0]["env"][-2:] == ["A", {"value": "x"}]
+    assert after["spec"]["initContainers"][1] == "fetch"
+    assert done.conflicts == []
+
+
+@pytest.mark.parametrize("policy", [FAIL, KEEP, REPLACE])
+def test_an_annotation_that_differs_is_a_conflict(policy: str) -> None:
+    name = "networking.gke.io/default-interface"
+    text = pod().replace("  name: pod", f"  name: pod\n  annotations: {{{name}: of the env}}")
+    after, done = wired(text, policy=policy)
+    wanted = {"at": f"metadata.annotations[{name}]", "there": "of the env", "wanted": "eth0", "decision": policy}
+    assert done.conflicts == [wanted]
+    assert after["metadata"]["annotations"][name] == ("eth0" if policy == REPLACE else "of the env")
+    # What is equal is none.
+    assert wired(pod().replace("  name: pod", f"  name: pod\n  annotations: {{{name}: eth0}}"))[1].conflicts == []
+
+
+def test_a_conflict_shows_what_is_no_secret() -> None:
+    """Where a Secret should be named a literal may be one; another reference and another variable are none."""
+    other = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "other", "key": "k"}}}
+    net = {"name": "NCCL_NET", "value": "Socket"}
+    _, done = wired(changed({}, container={"env": [other, net]}), policy=KEEP)
+    assert [each["there"] for each in done.conflicts] == [other, net]
+    _, done = wired(changed({}, container={"env": [{"name": "HF_TOKEN", "value": "opaque"}]}), policy=KEEP)
+    (conflict,) = done.conflicts
+    assert conflict["there"] == {"name": "HF_TOKEN", "value": "(a literal value, which is not shown)"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape"), [({"volumes": {"a": 1}}, "volumes must be a list"), ({"nodeSelector": ["a"]}, "must be a map")]
+)
+def test_the_shape_that_was_expected_is_named(fields: dict[str, Any], shape: str) -> None:
+    with pytest.raises(InputError, match=shape):
+        wired(changed({}, **fields))
+
+
+def test_secrets_of_init_containers_are_added_once_and_not_to_our_own() -> None:
+    after, _ = wired(changed({"initContainers": [{"name": "fetch", "image": "a"}]}), init_containers=True)
+    again, done = wired(yaml.safe_dump(after), init_containers=True)
+    assert (again, done.changed) == (after, False)
+    assert "env" not in again["spec"]["initContainers"][0]
+
+
+def test_a_worker_without_gpus_of_its_own_gets_both_halves_of_a_claim(tmp_path: Any) -> None:
+    limits = "              resources:\n                limits:\n                  nvidia.com/gpu: 8\n"
+    assert limits in RAYCLUSTER
+    after, _ = wired(RAYCLUSTER.replace(limits, ""), wiring(tmp_path, "network: {mode: dranet}"))
+    spec = after["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+    assert [each["name"] for each in spec["resourceClaims"]] == ["rdma"]
+    assert spec["containers"][0]["resources"] == {"claims": [{"name": "rdma"}]}
+
+
+@pytest.mark.parametrize("mount", ["/usr/local/gib", "/usr/local/gib/"])
+def test_a_volume_that_is_mounted_already_keeps_its_name(mount: str) -> None:
+    volume = {"name": "mine", "hostPath": {"path": "/home/kubernetes/bin/gib", "type": "Directory"}}
+    mounts = [{"name": "mine", "mountPath": mount, "readOnly": True}]
+    after, done = wired(changed({"volumes": [volume]}, container={"volumeMounts": mounts}))
+    assert done.conflicts == []
+    assert [each["name"] for each in after["spec"]["volumes"]] == ["shared-memory", "host-nvidia", "mine"]
+    names = {each["mountPath"]: each["name"] for each in after["spec"]["containers"][0]["volumeMounts"]}
+    assert names == {"/dev/shm": "shared-memory", "/usr/local/nvidia": "host-nvidia", mount: "mine"}
+
+
+def test_a_volume_of_our_name_that_is_ours_is_no_other() -> None:
+    volume = {"name": "host-gib", "hostPath": {"path": "/home/kubernetes/bin/gib", "type": "Directory"}}
+    after, done = wired(changed({"volumes": [volume]}))
+    assert done.conflicts == []
+    assert sorted(each["name"] for each in after["spec"]["volumes"]) == ["host-gib", "host-nvidia", "shared-memory"]
+
+
+def test_the_stamp_follows_the_values_and_is_not_put_on_what_needs_nothing() -> None:
+    after, _ = wired(pod())
+    stamp = after["metadata"]["annotations"].pop(STAMP)
+    # As our charts wire it, without a stamp.
+    again, done = wired(yaml.safe_dump(after))
+    assert (again, done.changed) == (after, False)
+    after["metadata"]["annotations"][STAMP] = "1 00000000"
+    again, _ = wired(yaml.safe_dump(after))
+    assert again["metadata"]["annotations"][STAMP] == stamp
+
+
+def test_a_pod_that_fills_a_node_of_another_machine_is_elsewhere() -> None:
+    other = {"nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-l4"}}
+    assert wired(changed(other))[1].elsewhere
+    assert not wired(changed(other).replace(f"{GPU}: 8", f"{GPU}: 4"))[1].elsewhere
+    assert not wired(pod(gpus=4))[1].elsewhere
+
+
+def test_the_head_finds_the_drivers_libraries_where_its_workers_are_wired() -> None:
+    def variables(text: str) -> list[str]:
+        head = wired(text)[0]["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+        return [each["name"] for each in head["env"]]
+
+    small = RAYCLUSTER.replace(f"{GPU}: 8", f"{GPU}: 4")
+    assert variables(RAYCLUSTER) == ["LD_LIBRARY_PATH", "HF_TOKEN", "GREETING"]
+    assert variables(small) == ["HF_TOKEN", "GREETING"]
+    # One group is wired and the other is not.
+    second = small[small.index("    - groupName") :].replace("groupName: gpus", "groupName: small")
+    assert variables(RAYCLUSTER + second) == ["LD_LIBRARY_PATH", "HF_TOKEN", "GREETING"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender import scalars, yamlio
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError, UnreadableError
-from postrender.failures import RenderError
-from postrender.helm import Embedded
-from postrender.textio import MAX_BYTES
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError, RenderError, UnreadableError
+from postrender.helm.engines import Embedded
+from postrender.textfile import MAX_BYTES
+from postrender.yaml import reader, scalars
 
 # What Go's library makes of plain scalars; every row is also put to Helm's reader below.
 PLAIN = {
@@ -39,7 +38,7 @@ PLAIN = {
 def read(text: str | bytes) -> Any:
     """Read one document as this package does."""
     data = text.encode("utf-8") if isinstance(text, str) else text
-    return yamlio.values_from_bytes(data, "f.yaml").plain()
+    return reader.values_from_bytes(data, "f.yaml").plain()
 
 
 def floats(tree: Any) -> Any:
@@ -163,33 +162,35 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
     bomb = f"{names[0]}: &{names[0]} [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise(names)
     )
-    start = time.perf_counter()
+    # It stands for 9 ** 20 values: a reader that made them first would not come back.
     with pytest.raises(InputError, match="counting what aliases repeat"):
         read(bomb)
-    assert time.perf_counter() - start < 5
 
 
 def test_a_huge_file_is_refused_without_being_read_whole(tmp_path: Path) -> None:
     huge = tmp_path / "huge.yaml"
     with huge.open("wb") as file:
         file.truncate(50 * 1024 * 1024)
-    start = time.perf_counter()
-    with pytest.raises(InputError, match="larger than 8 MiB"):
-        yamlio.load_values(huge)
-    assert time.perf_counter() - start < 1
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="larger than 8 MiB"):
+            reader.load_values(huge)
+        assert tracemalloc.get_traced_memory()[1] < 2 * MAX_BYTES
+    finally:
+        tracemalloc.stop()
     assert MAX_BYTES == 8 * 1024 * 1024
 
 
 def test_an_endless_file_is_refused() -> None:
     with pytest.raises(InputError, match="larger than 8 MiB"):
-        yamlio.load_values("/dev/zero")
+        reader.load_values("/dev/zero")
 
 
 def test_files_that_cannot_be_opened_say_why(tmp_path: Path) -> None:
     cases = {"none.yaml": "no such file", ".": "this is a directory", "a\0b": "cannot be read"}
     for name, reason in cases.items():
         with pytest.raises(UnreadableError, match=reason) as caught:
-            yamlio.load_values(os.path.join(tmp_path, name))
+            reader.load_values(os.path.join(tmp_path, name))
         assert caught.value.exit_code == EXIT_CANNOT_RUN
 
 
@@ -200,13 +201,13 @@ def test_a_file_without_permission_says_so(tmp_path: Path, monkeypatch: pytest.M
     # Root may read every file, so the refusal is made up.
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(UnreadableError, match="no permission to read it") as caught:
-        yamlio.load_values(tmp_path / "closed.yaml")
+        reader.load_values(tmp_path / "closed.yaml")
     assert caught.value.fix == f"chmod u+r {tmp_path / 'closed.yaml'}"
 
 
 def test_a_url_is_explained() -> None:
     with pytest.raises(UnreadableError) as caught:
-        yamlio.load_values("https://example.com/values.yaml")
+        reader.load_values("https://example.com/values.yaml")
     assert "local files only" in caught.value.fix
 
 
@@ -219,7 +220,7 @@ def test_any_bytes_give_values_or_one_clear_error(data: bytes) -> None:
 
 
 def test_every_key_and_value_knows_its_place() -> None:
-    root = yamlio.values_from_bytes("\ufeff# ü\nä: {b: [1, 'two']}\nn: 3\n".encode(), "f.yaml")
+    root = reader.values_from_bytes("\ufeff# ü\nä: {b: [1, 'two']}\nn: 3\n".encode(), "f.yaml")
     assert isinstance(root.value, dict)
     first, odd = root.value["ä"], root.value["false"]
     assert [str(first.key_at), str(first.at)] == ["f.yaml:2:1", "f.yaml:2:4"]
@@ -231,7 +232,7 @@ def test_every_key_and_value_knows_its_place() -> None:
 @pytest.mark.parametrize("key", ["n", "on", "True", "false"])
 def test_only_unquoted_keys_are_marked_as_misread(key: str) -> None:
     def spelled(text: str) -> list[str]:
-        return [node.spelled for node in yamlio.values_from_bytes(text.encode(), "f").children()]
+        return [node.spelled for node in reader.values_from_bytes(text.encode(), "f").children()]
 
     assert spelled(f"{key}: 1") == [key]
     assert spelled(f'"{key}": 1') == [""]
@@ -244,10 +245,10 @@ def test_merge_keys_replace_what_stands_before_and_give_way_to_what_follows(helm
 
 
 def test_objects_of_a_manifest_are_read_document_by_document() -> None:
-    objects = yamlio.load_objects("# none\n---\nkind: A\nx: on\n---\n---\nkind: B\n", "<x>")
+    objects = reader.load_objects("# none\n---\nkind: A\nx: on\n---\n---\nkind: B\n", "<x>")
     assert objects == [{"kind": "A", "x": True}, {"kind": "B"}]
     with pytest.raises(InputError, match="expected a Kubernetes object"):
-        yamlio.load_objects("- a\n", "<x>")
+        reader.load_objects("- a\n", "<x>")
 
 
 def test_numbers_beyond_every_range_stay_text() -> None:
@@ -259,5 +260,5 @@ def test_numbers_beyond_every_range_stay_text() -> None:
 def test_a_colon_in_front_of_a_bracket_is_put_in_quotes(text: str, fix: str) -> None:
     """Helm reads the first one, other readers do not."""
     with pytest.raises(InputError) as error:
-        yamlio.parse(text.encode(), "f")
+        reader.parse(text.encode(), "f")
     assert (error.value.fix or "").endswith(fix)

@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from postrender.failures import RenderError
-from postrender.helm import Embedded, Engine
+from postrender.errors import RenderError
+from postrender.helm.engines import Embedded, Engine
 from tests.conftest import ROOT
 from tests.recall import floor, reasons, verdicts
 from tests.recall.mutations import VERSIONS, Mutation, mutations
@@ -60,8 +60,8 @@ def _plan(engine: Engine, framework: str, version: str, change: Mutation) -> dic
 
 
 def _question(plan: Mapping[str, Any], tree: Path, file: Path, change: Mutation) -> dict[str, Any]:
-    # The programs of jobs/ import each other by plain names.
-    sys.path.append(str(ROOT / "jobs"))
+    # The launcher is no package: its modules import each other by plain names.
+    sys.path += [str(ROOT / "jobs/common"), str(ROOT / "jobs/launcher")]
     from configuration import to_yaml
 
     config = dict(plan["config"])

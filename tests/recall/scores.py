@@ -10,8 +10,8 @@ from pathlib import Path
 
 import yaml
 
-from postrender.lint import lint
-from postrender.rules.every import RULES
+from postrender.lint.linter import lint
+from postrender.rules import registry
 from tests.conftest import SITE
 from tests.recall import verdicts
 from tests.recall.mutations import REFUSED, SILENT, Mutation, mutations
@@ -28,7 +28,7 @@ BESIDE: Mapping[str, Mapping[str, Sequence[str]]] = yaml.safe_load(
 def saying(framework: str) -> dict[str, set[str]]:
     """Return the rules of each fact; a refusal for a fact that has some is caught only by one of them."""
     found = {fact: {*rules} for fact, rules in (BESIDE.get(framework) or {}).items()}
-    for rule in RULES:
+    for rule in registry.rules("values"):
         for fact in rule.fact.split() if rule.framework in ("", framework) else ():
             found.setdefault(fact, set()).add(rule.id)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postrender.helm import Engine
+from postrender.helm.engines import Engine
 from tests.recipes.rendered import Config, every_configuration
 
 

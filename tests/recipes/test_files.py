@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from postrender.helm import Engine
+from postrender.helm.engines import Engine
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, PROFILES, ROOT, SITE, Render
 from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from postrender.helm import Engine
+from postrender.helm.engines import Engine
 from tests.conftest import ACCELERATORS, SITE, Render
 from tests.recipes.arithmetic import Facts, violations
 from tests.recipes.contract import SETUPS, VERSIONS, Setup

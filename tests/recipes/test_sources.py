@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from jobs import configuration
+import configuration
 from tests.conftest import ROOT
 from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS
 from tests.recipes.rendered import Config, leaves

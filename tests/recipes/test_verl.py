@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.failures import RenderError
-from postrender.helm import Rendered
+from postrender.errors import RenderError
+from postrender.helm.engines import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, SITE, Render
 from tests.jobs.harness import load_program
@@ -238,7 +238,7 @@ def test_both_spellings_of_a_reward_pass_where_verl_reads_both(version: str, pla
 def test_too_few_cpus_are_refused(render_text: Callable[..., Rendered]) -> None:
     """verl waits for its placement group without end: three CPUs a GPU, one before 0.7."""
     values = {"accelerator": {"worker": {"cpu": "20"}}}
-    with pytest.raises(RenderError, match=r"verl 0\.7\.1 reserves 24 CPUs a node"):
+    with pytest.raises(RenderError, match=r"verl 0\.7\.1 reserves 24 CPUs on each node"):
         render_text("grpo-job", values, files=stack(TRAINED))
     render_text("grpo-job", values, files=stack(TRAINED, "0.6.1"))
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from postrender import yamlio
+from postrender.yaml import reader
 from tests.conftest import ROOT
 from tests.rules.kuberay_clusters import CLUSTER, GONE, Edits
 from tests.rules.kuberay_jobs import JOB
@@ -71,7 +71,7 @@ def cases() -> list[Case]:
 
 
 def _all() -> Iterator[Case]:
-    plain = yamlio.load_objects(PLAIN, "plain")[0]
+    plain = reader.load_objects(PLAIN, "plain")[0]
     job = {"entrypoint": "python train.py", "submissionMode": "HTTPMode", "rayClusterSpec": plain}
     for name, edits in CLUSTER.items():
         yield Case(f"cluster, {name}", edited("RayCluster", plain, (), edits))
@@ -135,7 +135,7 @@ def goldens() -> Iterator[Object]:
     """Yield the Ray objects that the charts render for one stack."""
     for layer in ("raycluster", "grpo-job"):
         text = (ROOT / f"tests/goldens/gemma3-27b-gsm8k-b200/{layer}.yaml").read_text(encoding="utf-8")
-        for found in yamlio.load_objects(whole(text), layer):
+        for found in reader.load_objects(whole(text), layer):
             if found["apiVersion"] == "ray.io/v1":
                 yield found
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from postrender import chartfiles
-from postrender.failures import RenderError
-from postrender.helm import Binary, Embedded, Engine
-from postrender.rules import re2
-from postrender.rules.chart import drafts, values_file
+from postrender.errors import RenderError
+from postrender.helm.engines import Binary, Embedded, Engine
+from postrender.manifests import chart_files
+from postrender.rules.chart import drafts, pattern_not_re2, values_file
 from tests.conftest import require_tool
 
 DRAFTS = {
@@ -117,13 +116,13 @@ def is_taken(engine: Engine, chart: Path) -> bool:
 @pytest.mark.parametrize("pattern", READ)
 def test_a_pattern_that_helm_reads_is_no_finding(pattern: str, tmp_path: Path, helm: Embedded) -> None:
     assert is_taken(helm, write(tmp_path / "c", {"properties": {"b": {"pattern": pattern}}}))
-    assert re2.refused(pattern) == ""
+    assert pattern_not_re2.refused(pattern) == ""
 
 
 @pytest.mark.parametrize(("pattern", "reason"), REFUSED.items(), ids=list(REFUSED))
 def test_a_pattern_that_helm_cannot_read_is_one(pattern: str, reason: str, tmp_path: Path, helm: Embedded) -> None:
     assert not is_taken(helm, write(tmp_path / "c", {"properties": {"b": {"pattern": pattern}}}))
-    assert reason in re2.refused(pattern)
+    assert reason in pattern_not_re2.refused(pattern)
 
 
 # Schemas that refuse {"a": "x", "b": [1]} where the keyword is one of the draft.
@@ -157,7 +156,7 @@ def test_a_keyword_does_something_in_its_drafts_only(keyword: str, draft: int, t
     chart = write(tmp_path / "c", schema, "a: x\nb: [1]\n")
     first, last = drafts._DRAFTS[keyword]
     assert is_taken(helm, chart) == (not first <= draft <= last)
-    said = [*drafts._keywords(chartfiles.read(str(chart)))]
+    said = [*drafts._keywords(chart_files.read(str(chart)))]
     assert any(keyword in each.what for each in said) == (not first <= draft <= last)
 
 
@@ -273,7 +272,7 @@ def test_a_number_is_printed_as_it_is_said(
     )
     (item,) = engine.render(str(chart), notes=False).documents
     assert item["data"] == {"tag": printed, "app": of_chart}
-    said = [each.what for each in values_file._versions(chartfiles.read(str(chart)))]
+    said = [each.what for each in values_file._versions(chart_files.read(str(chart)))]
     assert said == [
         f"{name} is the number {number} to Helm, not the text {written}"
         for name, number in (("tag", printed), ("appVersion", of_chart))

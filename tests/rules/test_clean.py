@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 import yaml
 
-from postrender import stackvalues
-from postrender.check import check
-from postrender.documents import read
+from postrender.check.objects import check
 from postrender.finding import Finding
-from postrender.helm import Engine, Rendered
-from postrender.rewrite import Rewriter
-from postrender.transforms import KEEP
-from postrender.wire import Options
-from postrender.wiring import Wiring
+from postrender.helm.engines import Engine, Rendered
+from postrender.manifests.loader import read
+from postrender.pipeline import Rewriter
+from postrender.wiring import inputs
+from postrender.wiring.apply import Options
+from postrender.wiring.plan import Wiring
+from postrender.wiring.transforms import KEEP
 from tests import options
 from tests.charts.test_goldens import cases
-from tests.conftest import KINDS, PROFILES, ROOT, stack_files
+from tests.conftest import KINDS, PROFILES, ROOT, stack_files, thin
 from tests.docs import pages
 
 RenderText = Callable[..., Rendered]
@@ -46,7 +46,7 @@ def said(found: list[Finding]) -> list[str]:
 def wiring_of(files: list[Path], more: options.Values, folder: Path) -> Wiring:
     """Return the wiring of values files with more values behind them."""
     (folder / "more.yaml").write_text(yaml.safe_dump(more), encoding="utf-8")
-    return Wiring(stackvalues.load([*map(str, files), str(folder / "more.yaml")]))
+    return Wiring(inputs.load([*map(str, files), str(folder / "more.yaml")]))
 
 
 def wired(data: bytes, wiring: Wiring) -> bytes:
@@ -54,7 +54,7 @@ def wired(data: bytes, wiring: Wiring) -> bytes:
     return b"".join(Rewriter(data, wiring, Options(policy=KEEP), gate=False).run().parts)
 
 
-@pytest.mark.parametrize("row", options.rows(), ids=options.label)
+@pytest.mark.parametrize("row", thin(options.rows(), 8), ids=options.label)
 def test_no_rule_minds_what_the_charts_render(row: options.Row, render_text: RenderText, tmp_path: Path) -> None:
     """With the values and without, for every profile and each pair of options."""
     values, profile = options.values(row), row["accelerator"]

@@ -17,14 +17,14 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender import yamlio
-from postrender.check import check
-from postrender.documents import read
-from postrender.helm import Rendered
-from postrender.kinds import Kinds
-from postrender.rules import ERROR
-from postrender.rules.objects import rules
-from postrender.rules.ray.fields import FIELDS
+from postrender.check.objects import check
+from postrender.finding import ERROR
+from postrender.helm.engines import Rendered
+from postrender.manifests.loader import read
+from postrender.manifests.schemas import Kinds
+from postrender.rules import registry
+from postrender.rules.objects.ray.fields import FIELDS
+from postrender.yaml import reader
 from tests import options
 from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool
 from tests.rules.kuberay_cases import Case, cases, whole
@@ -34,7 +34,7 @@ from tests.rules.kuberay_services import SERVICE
 
 RECORD = ROOT / "tests/rules/kuberay_verdicts.yaml"
 KINDS = Kinds()
-ERRORS = {rule.id for rule in rules() if rule.severity == ERROR}
+ERRORS = {rule.id for rule in registry.rules("objects") if rule.severity == ERROR}
 FIELD = "ray/unknown-field"
 # What no rule says: the schemas of schemas/kinds judge it.
 TYPE = "schema"
@@ -229,6 +229,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 JOB_EDITS = {**JOB["rule with two conditions"], **JOB["environment 0"], "clusterSelector": {"a": "b"}}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "edits"),
     [
@@ -303,7 +304,7 @@ GOLDENS = sorted((ROOT / "tests/goldens").glob("*/*.yaml"))
 @pytest.mark.parametrize("golden", GOLDENS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_ours_are_clean(golden: Any) -> None:
     text = whole(golden.read_text(encoding="utf-8"))
-    assert yamlio.load_objects(text, golden.name)
+    assert reader.load_objects(text, golden.name)
     assert [f"{each.rule}: {each.what}" for each in check(read({golden.name: text.encode()}), None, KINDS)] == []
 
 

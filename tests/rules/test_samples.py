@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender import lint, pods
-from postrender.check import check
-from postrender.documents import read
-from postrender.errors import InputError
-from postrender.failures import RenderError
-from postrender.helm import Rendered
-from postrender.judge import judge
-from postrender.plain import Plain
-from postrender.rules import Item, Manifests, every
-from postrender.rules.objects import rules
+from postrender.check.objects import check
+from postrender.errors import InputError, RenderError
+from postrender.helm.engines import Rendered
+from postrender.lint import linter
+from postrender.manifests import pods
+from postrender.manifests.loader import read
+from postrender.rules import registry
+from postrender.rules.judge import judge
+from postrender.rules.objects.manifests import Item, Manifests
+from postrender.types import Json
 from tests.conftest import KINDS, stack_files
 
 HERE = Path(__file__).parent / "samples"
@@ -145,7 +145,7 @@ def test_the_defects_of_values_are_found(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     first = re.match(r"# stack: (\S+) (\S+)\n", text)
     assert first
-    found = lint.lint([*map(str, stack_files(first[1], first[2])), str(path)])
+    found = linter.lint([*map(str, stack_files(first[1], first[2])), str(path)])
     assert sorted((each.at.line, each.rule) for each in found if each.at.file == str(path)) == marked(text)
 
 
@@ -165,7 +165,7 @@ def test_a_key_that_stands_twice_is_refused_when_it_is_read() -> None:
 def test_every_defect_has_rules_that_find_it_in_a_sample_or_a_reason() -> None:
     """And every mark of a sample is of a defect."""
     marks = {rule for path in (*OBJECTS, *VALUES) for _, rule in marked(path.read_text(encoding="utf-8"))}
-    known = {rule.id for rule in (*rules(), *every.RULES)}
+    known = {rule.id for rule in registry.rules("objects", "values")}
     named = set()
     for number, said in DEFECTS.items():
         if said.startswith("why: "):
@@ -178,7 +178,7 @@ def test_every_defect_has_rules_that_find_it_in_a_sample_or_a_reason() -> None:
     assert named == marks - BESIDE
 
 
-def places(value: Plain, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+def places(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
     """Yield the paths of everything below a value."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in inner:
@@ -186,9 +186,10 @@ def places(value: Plain, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
         yield from places(each, (*path, key))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("path", OBJECTS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("odd", [[], {}, "x", [["a"]]], ids=str)
-def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Plain) -> None:
+def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Json) -> None:
     """Whatever one place holds: what the API server would refuse must not hide what else is wrong."""
     objects = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
     for number, whole in enumerate(objects):
@@ -200,5 +201,5 @@ def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Plain) -> None:
             inner[last] = odd
             given = [*objects[:number], changed, *objects[number + 1 :]]
             items = [Item(at, (), each, pods.pods(each)) for at, each in enumerate(given)]
-            found = judge(Manifests(items, [""] * len(given), None), rules())
-            assert [(above, last, hit.what) for _, hit in found if "broke down" in hit.what] == []
+            found = judge(Manifests(items, [""] * len(given), None), registry.rules("objects"))
+            assert [(above, last, each.what) for each in found if "broke down" in each.what] == []

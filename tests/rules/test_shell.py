@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from postrender.check import check
-from postrender.documents import read
+from postrender.check.objects import check
+from postrender.manifests.loader import read
 
 RULES = {"ray/entrypoint-split", "ray/entrypoint-expanded"}
 # What stands in submitters and not on heads: other files, other variables.
@@ -93,6 +93,7 @@ def test_what_bash_keeps_is_not_found(entrypoint: str, tmp_path: Path) -> None:
     assert is_kept(entrypoint, tmp_path)
 
 
+@pytest.mark.full
 def test_whatever_the_rules_do_not_find_bash_keeps(tmp_path: Path) -> None:
     chance = random.Random(11)  # noqa: S311 (the same texts each time)
     texts = ["a" + "".join(chance.choices(ALPHABET, k=chance.randint(1, 9))) for _ in range(4000)]

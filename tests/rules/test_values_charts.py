@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from postrender.failures import RenderError
-from postrender.helm import Engine
-from postrender.rules.job import REFUSED
+from postrender.errors import RenderError
+from postrender.helm.engines import Engine
+from postrender.rules.values.define import REFUSED
 from tests.conftest import ROOT
 from tests.rules.test_values_rules import BAD, BY_ID, GOOD, files
 

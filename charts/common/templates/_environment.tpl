@@ -1,30 +1,49 @@
-{{/* common.environment: variables of head and workers alike that are no wiring, as JSON list. PATH is the image's on both.
-                                                                  include "common.environment" $ | fromJsonArray */}}
+{{/*
+Environment variables of head and workers that are not wiring.
+
+call                                                            returns
+include "common.environment" $ | fromJsonArray                  variables that the charts set on every pod
+include "common.fromSecret" (list "HF_TOKEN" $secret)           one variable that reads a key of a Secret, as JSON
+include "common.variables" (list "ray.env" $env) | fromJson     the user's variables under one key, by name
+include "common.userEnvironment" (list $ "head") | fromJsonArray    ray.env and the part's own variables over it
+include "common.kuberayVariables" . | fromJsonArray             names that KubeRay sets or refuses
+include "common.ownVariables" $ | fromJsonArray                 names that the charts set
+*/}}
+
+{{/* common.environment $: head and workers get the same variables. */}}
 {{- define "common.environment" -}}
-{{- $environment := list -}}{{- $cache := .Values.huggingface.cache -}}
+{{- $environment := list -}}
+{{- $cache := .Values.huggingface.cache -}}
+{{- $offline := .Values.huggingface.offline.enabled -}}
 {{- if $cache.volume -}}
 {{- $mount := include "common.mountPath" (list . "huggingface.cache.volume" $cache.volume) -}}
 {{- $environment = list (dict "name" "HF_HOME" "value" (printf "%s/%s" $mount $cache.path)) -}}
-{{- if and .Values.huggingface.offline.enabled (hasKey (get (include "common.volumes" . | fromJson) $cache.volume) "ephemeral") -}}
-{{- fail (printf "huggingface.offline.enabled needs a cache that holds something, and huggingface.cache.volume %q is local disk, empty in each new pod: name a volume that stays" $cache.volume) -}}
+{{- $volume := get (include "common.volumes" . | fromJson) $cache.volume -}}
+{{- if and $offline (hasKey $volume "ephemeral") -}}
+{{- fail (printf (print "huggingface.offline.enabled needs a filled cache, and huggingface.cache.volume %q is local "
+  "disk, empty in each new pod: name a volume that outlives the pods") $cache.volume) -}}
 {{- end -}}
-{{- else if .Values.huggingface.offline.enabled -}}
-{{- fail "huggingface.offline.enabled needs a cache: set huggingface.cache.volume to the volume that holds weights and data" -}}
+{{- else if $offline -}}
+{{- fail (print "huggingface.offline.enabled needs a cache: set huggingface.cache.volume to the volume that holds "
+  "weights and data") -}}
 {{- end -}}
 {{- toJson $environment -}}
 {{- end }}
 
-{{/* common.fromSecret: one variable that holds a key of a Secret, as JSON. It is not optional: without the Secret the pod waits and says so.
-                                                                  include "common.fromSecret" (list "HF_TOKEN" (dict "name" "hf-secret" "key" "token")) */}}
+{{/* common.fromSecret (list NAME SECRET): SECRET is {name, key}. The variable is not optional: without the Secret the
+     pod waits, and its events say why. */}}
 {{- define "common.fromSecret" -}}
+{{- if ne (len .) 2 }}{{ fail "common.fromSecret takes (list NAME SECRET)" }}{{ end -}}
 {{- $secret := index . 1 -}}
 {{- dict "name" (index . 0) "valueFrom" (dict "secretKeyRef" (dict "name" $secret.name "key" $secret.key)) | toJson -}}
 {{- end }}
 
-{{/* common.variables: variables that the user gives under one key, as JSON map from name to entry of a pod's env.
-                                                                  include "common.variables" (list "ray.env" .Values.ray.env) | fromJson */}}
+{{/* common.variables (list PATH ENV): each entry of the result is one entry of a pod's env. PATH stands in messages.
+     */}}
 {{- define "common.variables" -}}
-{{- $path := index . 0 -}}{{- $variables := dict -}}
+{{- if ne (len .) 2 }}{{ fail "common.variables takes (list PATH ENV)" }}{{ end -}}
+{{- $path := index . 0 -}}
+{{- $variables := dict -}}
 {{- range $name, $given := include "common.entries" (index . 1) | fromJson -}}
 {{- $entry := include "common.entries" $given | fromJson -}}
 {{- if eq (hasKey $entry "value") (hasKey $entry "secret") -}}
@@ -39,19 +58,24 @@
 {{- toJson $variables -}}
 {{- end }}
 
-{{/* common.userEnvironment: ray.env with the variables of one part laid over it, as JSON list in the order of names. What the chart sets
-     is not settable a second time.                               include "common.userEnvironment" (list $ "head") | fromJsonArray */}}
+{{/* common.userEnvironment (list $ PART): PART is head or workers. The list is in the order of names. A variable that
+     the charts or KubeRay set is refused. */}}
 {{- define "common.userEnvironment" -}}
+{{- if ne (len .) 2 }}{{ fail "common.userEnvironment takes (list $ PART)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $part := index . 1 -}}
 {{- $paths := dict "ray.env" $root.Values.ray.env (printf "ray.%s.env" $part) (get $root.Values.ray $part).env -}}
+{{- $kuberay := include "common.kuberayVariables" $root | fromJsonArray -}}
+{{- $own := include "common.ownVariables" $root | fromJsonArray -}}
 {{- $merged := dict -}}
 {{- range $path := keys $paths | sortAlpha -}}
 {{- range $name, $entry := include "common.variables" (list $path (get $paths $path)) | fromJson -}}
-{{- if has $name (include "common.kuberayVariables" . | fromJsonArray) -}}
-{{- fail (printf "%s.%s: KubeRay sets or refuses %s itself, and would say so in an event only. Remove it" $path $name $name) -}}
+{{- if has $name $kuberay -}}
+{{- fail (printf "%s.%s: KubeRay sets or refuses %s itself, and reports it only in an event. Remove it"
+  $path $name $name) -}}
 {{- end -}}
-{{- if has $name (include "common.ownVariables" $root | fromJsonArray) -}}
-{{- fail (printf "%s.%s: the charts set %s themselves. Remove it, and change the value it follows from" $path $name $name) -}}
+{{- if has $name $own -}}
+{{- fail (printf "%s.%s: the charts set %s themselves. Remove it, and change the value it follows from"
+  $path $name $name) -}}
 {{- end -}}
 {{- $_ := set $merged $name $entry -}}
 {{- end -}}
@@ -61,20 +85,22 @@
 {{- toJson $list -}}
 {{- end }}
 
-{{/* common.kuberayVariables: names that KubeRay adds without looking, judges by what else is set, or refuses, as JSON list.
-                                                                  include "common.kuberayVariables" . | fromJsonArray */}}
+{{/* common.kuberayVariables .: KubeRay adds some of these without looking, and refuses the others. */}}
 {{- define "common.kuberayVariables" -}}
 {{- toJson (list
-  "FQ_RAY_IP" "RAY_IP" "RAY_CLUSTER_NAME" "RAY_CLUSTER_NAMESPACE" "RAY_CLOUD_INSTANCE_ID" "RAY_NODE_TYPE_NAME" "KUBERAY_GEN_RAY_START_CMD"
-  "RAY_AUTH_MODE" "RAY_AUTH_TOKEN" "RAY_enable_autoscaler_v2" "REDIS_USERNAME" "REDIS_PASSWORD" "RAY_REDIS_ADDRESS") -}}
+  "FQ_RAY_IP" "RAY_IP" "RAY_CLUSTER_NAME" "RAY_CLUSTER_NAMESPACE" "RAY_CLOUD_INSTANCE_ID" "RAY_NODE_TYPE_NAME"
+  "KUBERAY_GEN_RAY_START_CMD" "RAY_AUTH_MODE" "RAY_AUTH_TOKEN" "RAY_enable_autoscaler_v2" "REDIS_USERNAME"
+  "REDIS_PASSWORD" "RAY_REDIS_ADDRESS") -}}
 {{- end }}
 
-{{/* common.ownVariables: names that the charts or the post-renderer set on head or workers, as JSON list. The head counts for both,
-     because the driver's environment overwrites the workers'.    include "common.ownVariables" $ | fromJsonArray */}}
+{{/* common.ownVariables $: the names count for head and workers alike, because the driver on the head gives its
+     environment to the workers. */}}
 {{- define "common.ownVariables" -}}
 {{- $names := list "GRPO_CLUSTER_FACTS" "RAY_JOB_STOP_WAIT_TIME_S" "HF_TOKEN" "HF_HUB_OFFLINE" "WANDB_API_KEY" -}}
-{{- range concat (include "common.wiring.variables" . | fromJsonArray) (include "common.wiring.nccl" . | fromJsonArray) (include "common.environment" . | fromJsonArray) -}}
-{{- $names = append $names .name -}}
-{{- end -}}
+{{- $set := concat
+  (include "common.wiring.variables" . | fromJsonArray)
+  (include "common.wiring.nccl" . | fromJsonArray)
+  (include "common.environment" . | fromJsonArray) -}}
+{{- range $set }}{{ $names = append $names .name }}{{ end -}}
 {{- uniq $names | toJson -}}
 {{- end }}

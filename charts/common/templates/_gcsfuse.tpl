@@ -1,13 +1,23 @@
-{{/* common.gcsfuseOptions: mount options of a bucket, as JSON map: those of its purpose, and the user's over them.
-     Each option and its reason:
-       implicit-dirs                    folders that another tool has uploaded are seen, not only those made by a mount
-       rename-dir-limit                 NeMo RL finishes a step by renaming its folder; the driver refuses that on a bucket without
-                                        hierarchical namespace, but for A3 and A4 machines, and the head is none
-       metadata-cache:ttl-secs 0        the record of who owns a run, and a step that another pod has finished, are seen at once
-       metadata-cache:ttl-secs -1       data does not change while the pods run, so that each file is asked for once
-       metadata-cache:negative-ttl-secs 0   a file that was missing a moment ago is found: one pod downloads, the others wait for it
-       metadata-cache:stat-cache-max-size-mb   room for what is kept, within the sidecar's memory
-                                                                  include "common.gcsfuseOptions" $volume.gcsfuse | fromJson */}}
+{{/*
+Cloud Storage buckets, mounted by GCS FUSE.
+
+call                                                        returns
+include "common.gcsfuseOptions" $volume.gcsfuse | fromJson  mount options of a bucket, by name
+include "common.gcsfuseAnnotations" $ | fromJson            annotations of a pod that mounts a bucket
+include "common.gcsfuseDisk" $                              local disk of the sidecar, as a quantity
+include "common.isBucket" $volume                           "yes" for a volume on a bucket, else ""
+include "common.checkFileCache" (list $ "data" $volume.gcsfuse)    nothing; fails where a file cache has no room
+*/}}
+
+{{/* common.gcsfuseOptions GCSFUSE: the options of the bucket's purpose, with the user's over them.
+     implicit-dirs                           shows folders that another tool uploaded, not only those made by a mount
+     rename-dir-limit                        NeMo RL finishes a step by renaming its folder. The driver refuses that on
+                                             a bucket without hierarchical namespace, except on A3 and A4 machines, and
+                                             the head is neither
+     metadata-cache:ttl-secs 0               shows a run's owner record and a step that another pod finished at once
+     metadata-cache:ttl-secs -1              data does not change while the pods run: ask for each file once
+     metadata-cache:negative-ttl-secs 0      finds a file that was missing a moment ago: one pod downloads, others wait
+     metadata-cache:stat-cache-max-size-mb   keeps the cache within the sidecar's memory */}}
 {{- define "common.gcsfuseOptions" -}}
 {{- $both := dict "implicit-dirs" "" "metadata-cache:negative-ttl-secs" "0" -}}
 {{- $sets := dict
@@ -20,9 +30,8 @@
 {{- include "common.entries" $merged -}}
 {{- end }}
 
-{{/* common.gcsfuseAnnotations: annotations of a pod that mounts a bucket, as JSON. Without the first no sidecar is injected, and the pod
-     hangs at the mount without an error. Requests follow the limits.
-                                                                  include "common.gcsfuseAnnotations" $ | fromJson */}}
+{{/* common.gcsfuseAnnotations $: without the first annotation no sidecar is injected, and the pod hangs at the mount
+     without an error. The sidecar's requests follow these limits. */}}
 {{- define "common.gcsfuseAnnotations" -}}
 {{- $sidecar := .Values.ray.gcsfuse -}}
 {{- dict
@@ -32,8 +41,8 @@
   "gke-gcsfuse/ephemeral-storage-limit" (include "common.gcsfuseDisk" .) | toJson -}}
 {{- end }}
 
-{{/* common.gcsfuseDisk: local disk of the sidecar, as a quantity. The file cache counts against it: the kubelet evicts a pod that uses
-     more than its containers together may.                       include "common.gcsfuseDisk" $ */}}
+{{/* common.gcsfuseDisk $: the file cache counts too, because the kubelet evicts a pod that uses more than the sum of
+     its containers' limits. */}}
 {{- define "common.gcsfuseDisk" -}}
 {{- $sidecar := .Values.ray.gcsfuse -}}
 {{- $disk := include "common.mebibytes" $sidecar.ephemeralStorage | int64 -}}
@@ -41,27 +50,29 @@
 {{- include "common.quantity" (printf "%dMi" $disk) -}}
 {{- end }}
 
-{{/* common.isBucket: not empty where a volume is a Cloud Storage bucket, ours or somebody's.
-                                                                  include "common.isBucket" $volume */}}
+{{/* common.isBucket VOLUME: the bucket is ours (gcsfuse) or behind an existing claim. */}}
 {{- define "common.isBucket" -}}
 {{- $claimed := dig "gcsfuse" "enabled" false (.existingClaim | default dict) -}}
 {{- if or (hasKey . "gcsfuse") $claimed }}yes{{ end -}}
 {{- end }}
 
-{{/* common.checkFileCache: fail where a bucket has a file cache and the pods have less room for it: it would grow until the pod is
-     evicted.                                                     include "common.checkFileCache" (list $ "data" $volume.gcsfuse) */}}
+{{/* common.checkFileCache (list $ NAME GCSFUSE): a file cache larger than the pod's room for it grows until the pod
+     is evicted. */}}
 {{- define "common.checkFileCache" -}}
+{{- if ne (len .) 3 }}{{ fail "common.checkFileCache takes (list $ NAME GCSFUSE)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}
 {{- $options := include "common.gcsfuseOptions" (index . 2) | fromJson -}}
 {{- $size := get $options "file-cache:max-size-mb" | default (get $options "file-cache-max-size-mb") | default "0" -}}
 {{- if ne $size "0" -}}
 {{- $room := $root.Values.ray.gcsfuse.cacheSize -}}
 {{- if not $room -}}
-{{- fail (printf "storage.%s.gcsfuse.mountOptions has a file cache, and the pods have no disk for it: set ray.gcsfuse.cacheSize, or remove file-cache:max-size-mb" $name) -}}
+{{- fail (printf (print "storage.%s.gcsfuse.mountOptions has a file cache, and the pods have no disk for it: set "
+  "ray.gcsfuse.cacheSize, or remove file-cache:max-size-mb") $name) -}}
 {{- end -}}
 {{- $most := include "common.mebibytes" $room | int64 -}}
 {{- if or (not (regexMatch "^[0-9]+$" $size)) (gt (int64 $size) $most) -}}
-{{- fail (printf "storage.%s.gcsfuse.mountOptions: file-cache:max-size-mb is %s, and ray.gcsfuse.cacheSize is %s, beyond which the pod is evicted: write a number below %d" $name $size $room $most) -}}
+{{- fail (printf (print "storage.%s.gcsfuse.mountOptions: file-cache:max-size-mb is %s, and ray.gcsfuse.cacheSize "
+  "is %s, beyond which the pod is evicted: write a number below %d") $name $size $room $most) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -1,20 +1,37 @@
-{{/* common.name: the one table of names that cross a layer.      include "common.name" (list $ "cluster") */}}
+{{/*
+Names that cross a layer, and the labels of every object.
+
+call                                                returns
+include "common.name" (list $ "cluster")            the name of a part that several charts use
+include "common.owner" $                            the name of what the pods belong to
+include "common.claimName" (list $ "data")          the name of a volume's PersistentVolumeClaim
+include "common.labels" $                           labels of an object's metadata, as YAML
+*/}}
+
+{{/* common.name (list $ PART): the one table of names that cross a layer. PART is cluster or serviceAccount. */}}
 {{- define "common.name" -}}
 {{- if ne (len .) 2 }}{{ fail "common.name takes (list $ PART)" }}{{ end -}}
 {{- $stack := (index . 0).Values.stack -}}
 {{- $part := index . 1 -}}
 {{- $derived := dict "cluster" (printf "%s-ray" $stack.name) "serviceAccount" $stack.name -}}
-{{- if not (hasKey $derived $part) }}{{ fail (printf "common.name: no part called %q; the parts are %s" $part (keys $derived | sortAlpha | join ", ")) }}{{ end -}}
+{{- if not (hasKey $derived $part) -}}
+{{- $parts := keys $derived | sortAlpha | join ", " -}}
+{{- fail (printf "common.name: no part called %q; the parts are %s" $part $parts) -}}
+{{- end -}}
 {{- get ($stack.names | default dict) $part | default (get $derived $part) -}}
 {{- end }}
 
-{{/* common.owner: what the pods belong to, the cluster or the job that brings its own; in their label grpo-charts/owner.
-                                                                  include "common.owner" $ */}}
+{{/* common.owner $: the RayCluster's name, or job.name for a job that brings its own cluster. Pods carry it in their
+     label grpo-charts/owner. */}}
 {{- define "common.owner" -}}
-{{- if eq .Chart.Name "grpo-job" }}{{ .Values.job.name }}{{ else }}{{ include "common.name" (list . "cluster") }}{{ end -}}
+{{- if eq .Chart.Name "grpo-job" -}}
+{{- .Values.job.name -}}
+{{- else -}}
+{{- include "common.name" (list . "cluster") -}}
+{{- end -}}
 {{- end }}
 
-{{/* common.claimName: the claim of one volume.                   include "common.claimName" (list $ "data") */}}
+{{/* common.claimName (list $ VOLUME): the name of an existing claim, or <stack.name>-<volume>. */}}
 {{- define "common.claimName" -}}
 {{- if ne (len .) 2 }}{{ fail "common.claimName takes (list $ VOLUME)" }}{{ end -}}
 {{- $root := index . 0 -}}
@@ -23,8 +40,7 @@
 {{- if $claim }}{{ $claim.name }}{{ else }}{{ printf "%s-%s" $root.Values.stack.name $volume }}{{ end -}}
 {{- end }}
 
-{{/* common.labels: labels of an object's metadata, as YAML. Never used on pod templates: a chart bump must recreate no pod.
-                                                                  include "common.labels" $ */}}
+{{/* common.labels $: never used on pod templates, because a new chart version must not recreate any pod. */}}
 {{- define "common.labels" -}}
 {{- $own := dict
   "app.kubernetes.io/name" .Chart.Name
@@ -32,5 +48,6 @@
   "app.kubernetes.io/part-of" .Values.stack.name
   "app.kubernetes.io/managed-by" .Release.Service
   "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
-{{- include "common.merge" (list (include "common.entries" .Values.stack.labels | fromJson) $own) | fromJson | toYaml -}}
+{{- $user := include "common.entries" .Values.stack.labels | fromJson -}}
+{{- include "common.merge" (list $user $own) | fromJson | toYaml -}}
 {{- end }}

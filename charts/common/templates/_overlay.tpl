@@ -1,128 +1,127 @@
-{{/* common.overlay: a pod template with what the user lays over it, as JSON: labels, annotations and podSpec, then volumes, containers and
-     the Ray container's SecurityContext. The wiring comes later and in front, so that no list of the user's takes the GPU toleration
-     or the RDMA devices away; what clashes with it is refused here.
-                                                                  include "common.overlay" (list $ $template "workers" $wiring) | fromJson */}}
+{{/*
+What the user lays over a pod (ray.head and ray.workers), checked against what the charts set.
+
+call                                                                    returns
+include "common.overlay" (list $ $template "workers" $wiring)           the whole pod template, as JSON
+include "common.overlay.checkMetadata" (list $ $annotations "head")     nothing; fails for labels and annotations
+include "common.overlay.checkClaims" (list $spec "head" $wiring)        nothing; fails for claims that the charts make
+include "common.overlay.volumes" (list $template "head" $user $wiring)  the template with volumes and mounts, as JSON
+include "common.overlay.checkMounts" (list $names "head" $user)         nothing; fails for a mount without a volume
+*/}}
+
+{{/* common.overlay (list $ TEMPLATE PART WIRING): PART is head or workers. Labels, annotations and podSpec come
+     first, then volumes, containers and the Ray container's SecurityContext. The wiring is added later and in front,
+     so that no list of the user's takes the GPU toleration or the RDMA devices away. */}}
 {{- define "common.overlay" -}}
+{{- if ne (len .) 4 }}{{ fail "common.overlay takes (list $ TEMPLATE PART WIRING)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}{{- $wiring := index . 3 -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" (get $template "Error")) }}{{ end -}}
 {{- $user := get $root.Values.ray $part -}}
 {{- $ours := merge (dict) $wiring.annotations ($template.metadata.annotations | default dict) -}}
-{{- include "common.overlay.checkMetadata" (list $root $ours $part $user) -}}
+{{- include "common.overlay.checkMetadata" (list $root $ours $part) -}}
 {{- $spec := include "common.entries" $user.podSpec | fromJson -}}
-{{- range $claim := get $spec "resourceClaims" | default list -}}
-{{- range $wiring.claims -}}
-{{- if eq .name $claim.name }}{{ fail (printf "ray.%s.podSpec.resourceClaims: the charts claim devices under the name %s themselves. Choose another name" $part $claim.name) }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- $metadata := dict "labels" (include "common.entries" $user.labels | fromJson) "annotations" (include "common.entries" $user.annotations | fromJson) -}}
-{{- $merged := include "common.merge" (list $template (dict "metadata" $metadata "spec" $spec)) | fromJson -}}
-{{- if not $merged.metadata.annotations }}{{ $_ := unset $merged.metadata "annotations" }}{{ end -}}
-{{- $merged = include "common.overlay.volumes" (list $merged $part $user $wiring) | fromJson -}}
-{{- $merged = include "common.overlay.containers" (list $root $merged $part $user $wiring) | fromJson -}}
-{{- toJson $merged -}}
+{{- include "common.overlay.checkClaims" (list $spec $part $wiring) -}}
+{{- $metadata := dict
+  "labels" (include "common.entries" $user.labels | fromJson)
+  "annotations" (include "common.entries" $user.annotations | fromJson) -}}
+{{- $pod := include "common.merge" (list $template (dict "metadata" $metadata "spec" $spec)) | fromJson -}}
+{{- if not $pod.metadata.annotations }}{{ $_ := unset $pod.metadata "annotations" }}{{ end -}}
+{{- $pod = include "common.overlay.volumes" (list $pod $part $user $wiring) | fromJson -}}
+{{- include "common.overlay.containers" (list $root $pod $part $wiring) -}}
 {{- end }}
 
-{{/* common.overlay.checkMetadata: fail where a label or annotation of the user would take away one of ours, or ask for a second network.
-                                                                  include "common.overlay.checkMetadata" (list $ $annotations "head" .Values.ray.head) */}}
+{{/* common.overlay.checkMetadata (list $ ANNOTATIONS PART): ANNOTATIONS are the charts' own. The user's must not
+     replace one of them, nor attach a second network. */}}
 {{- define "common.overlay.checkMetadata" -}}
-{{- $root := index . 0 -}}{{- $ours := index . 1 -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
+{{- if ne (len .) 3 }}{{ fail "common.overlay.checkMetadata takes (list $ ANNOTATIONS PART)" }}{{ end -}}
+{{- $root := index . 0 -}}{{- $ours := index . 1 -}}{{- $part := index . 2 -}}
+{{- $user := get $root.Values.ray $part -}}
 {{- range $key, $_ := include "common.entries" $user.labels | fromJson -}}
 {{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
-{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.%s.labels" $key $part) -}}
+{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.%s.labels"
+  $key $part) -}}
 {{- end -}}
 {{- if eq $key "kueue.x-k8s.io/queue-name" -}}
-{{- fail (printf "ray.%s.labels: Kueue would admit each pod by itself. Remove %s, and set ray.kueue.queue" $part $key) -}}
+{{- fail (printf "ray.%s.labels: Kueue would admit each pod by itself. Remove %s, and set ray.kueue.queue"
+  $part $key) -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $value := include "common.entries" $user.annotations | fromJson -}}
 {{- if and (hasKey $ours $key) (ne (get $ours $key) $value) -}}
-{{- fail (printf "ray.%s.annotations: the charts set %s themselves. Remove it, and change the value it follows from" $part $key) -}}
+{{- fail (printf "ray.%s.annotations: the charts set %s themselves. Remove it, and change the value it follows from"
+  $part $key) -}}
 {{- end -}}
 {{- if and (eq $key "networking.gke.io/interfaces") (ne $root.Values.network.mode "multiNetwork") -}}
-{{- fail (printf "ray.%s.annotations has %s, and network.mode is %s: a cluster attaches networks in one way only. Remove it, or set network.mode to multiNetwork" $part $key $root.Values.network.mode) -}}
+{{- fail (printf (print "ray.%s.annotations has %s, and network.mode is %s: a cluster can attach networks in only "
+  "one way. Remove it, or set network.mode to multiNetwork") $part $key $root.Values.network.mode) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
 
-{{/* common.overlay.volumes: the template with the user's volumes and mounts, as JSON. The API server would refuse a clash only when
-     KubeRay makes the pod.                                       include "common.overlay.volumes" (list $template "head" .Values.ray.head $wiring) */}}
+{{/* common.overlay.checkClaims (list SPEC PART WIRING): SPEC is the user's podSpec. */}}
+{{- define "common.overlay.checkClaims" -}}
+{{- if ne (len .) 3 }}{{ fail "common.overlay.checkClaims takes (list SPEC PART WIRING)" }}{{ end -}}
+{{- $part := index . 1 -}}{{- $wiring := index . 2 -}}
+{{- range $claim := get (index . 0) "resourceClaims" | default list -}}
+{{- range $wiring.claims -}}
+{{- if eq .name $claim.name -}}
+{{- fail (printf (print "ray.%s.podSpec.resourceClaims: the charts claim devices under the name %s themselves. "
+  "Choose another name") $part $claim.name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* common.overlay.volumes (list TEMPLATE PART USER WIRING): USER is ray.<part>. The API server would refuse a clash
+     only when KubeRay makes the pod. */}}
 {{- define "common.overlay.volumes" -}}
+{{- if ne (len .) 4 }}{{ fail "common.overlay.volumes takes (list TEMPLATE PART USER WIRING)" }}{{ end -}}
 {{- $template := index . 0 -}}{{- $part := index . 1 -}}{{- $user := index . 2 -}}{{- $wiring := index . 3 -}}
+{{- $ray := first $template.spec.containers -}}
 {{- $names := dict -}}{{- $paths := dict -}}
 {{- range concat $wiring.volumes $template.spec.volumes }}{{ $_ := set $names .name true }}{{ end -}}
-{{- $ray := first $template.spec.containers -}}
 {{- range concat $wiring.mounts $ray.volumeMounts }}{{ $_ := set $paths .mountPath .name }}{{ end -}}
-{{- range $name, $volume := include "common.entries" $user.volumes | fromJson -}}
-{{- if or (hasKey $names $name) (eq $name "ray-logs") }}{{ fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) }}{{ end -}}
+{{- range $name, $given := include "common.entries" $user.volumes | fromJson -}}
+{{- if or (hasKey $names $name) (eq $name "ray-logs") -}}
+{{- fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) -}}
+{{- end -}}
 {{- $_ := set $names $name true -}}
-{{- $volume = include "common.entries" $volume | fromJson -}}
-{{- if ne (len $volume) 1 }}{{ fail (printf "ray.%s.volumes.%s has %d sources (%s): give exactly one, and set one of an earlier file to null" $part $name (len $volume) (keys $volume | sortAlpha | join ", ")) }}{{ end -}}
+{{- $volume := include "common.entries" $given | fromJson -}}
+{{- if ne (len $volume) 1 -}}
+{{- fail (printf "ray.%s.volumes.%s has %d sources (%s): give exactly one, and set one of an earlier file to null"
+  $part $name (len $volume) (keys $volume | sortAlpha | join ", ")) -}}
+{{- end -}}
 {{- $_ := set $template.spec "volumes" (append $template.spec.volumes (merge (dict "name" $name) $volume)) -}}
 {{- end -}}
-{{- range $name, $mount := include "common.entries" $user.mounts | fromJson -}}
-{{- $mount = merge $mount (dict "name" $name) -}}
-{{- if not (hasKey $names $mount.name) }}{{ fail (printf "ray.%s.mounts.%s: the pod has no volume %s. Add it under ray.%s.volumes, or name another one" $part $name $mount.name $part) }}{{ end -}}
-{{- if hasKey $paths $mount.mountPath }}{{ fail (printf "ray.%s.mounts.%s: volume %s is mounted at %s already. Choose another folder" $part $name (get $paths $mount.mountPath) $mount.mountPath) }}{{ end -}}
+{{- range $name, $given := include "common.entries" $user.mounts | fromJson -}}
+{{- $mount := merge $given (dict "name" $name) -}}
+{{- if not (hasKey $names $mount.name) -}}
+{{- fail (printf "ray.%s.mounts.%s: the pod has no volume %s. Add it under ray.%s.volumes, or name another one"
+  $part $name $mount.name $part) -}}
+{{- end -}}
+{{- if hasKey $paths $mount.mountPath -}}
+{{- fail (printf "ray.%s.mounts.%s: volume %s is mounted at %s already. Choose another folder"
+  $part $name (get $paths $mount.mountPath) $mount.mountPath) -}}
+{{- end -}}
 {{- $_ := set $paths $mount.mountPath $mount.name -}}
 {{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts $mount) -}}
 {{- end -}}
+{{- include "common.overlay.checkMounts" (list $names $part $user) -}}
+{{- toJson $template -}}
+{{- end }}
+
+{{/* common.overlay.checkMounts (list NAMES PART USER): NAMES are the pod's volumes, as keys. */}}
+{{- define "common.overlay.checkMounts" -}}
+{{- if ne (len .) 3 }}{{ fail "common.overlay.checkMounts takes (list NAMES PART USER)" }}{{ end -}}
+{{- $names := index . 0 -}}{{- $part := index . 1 -}}{{- $user := index . 2 -}}
 {{- range $kind := list "initContainers" "sidecars" -}}
 {{- range $name, $container := include "common.entries" (get $user $kind) | fromJson -}}
 {{- range $container.volumeMounts -}}
-{{- if not (hasKey $names .name) }}{{ fail (printf "ray.%s.%s.%s mounts volume %s, which the pod has not. Add it under ray.%s.volumes, or name another one" $part $kind $name .name $part) }}{{ end -}}
+{{- if not (hasKey $names .name) -}}
+{{- fail (printf (print "ray.%s.%s.%s mounts volume %s, which the pod does not have. Add it under ray.%s.volumes, "
+  "or name another one") $part $kind $name .name $part) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $template -}}
-{{- end }}
-
-{{/* common.overlay.containers: the template with the log sidecar, the user's containers and SecurityContext, as JSON. Ray stays first.
-                                                                  include "common.overlay.containers" (list $ $template "head" .Values.ray.head $wiring) */}}
-{{- define "common.overlay.containers" -}}
-{{- $root := index . 0 -}}{{- $template := index . 1 -}}{{- $part := index . 2 -}}{{- $user := index . 3 -}}
-{{- $ray := first $template.spec.containers -}}
-{{- $wiring := index . 4 -}}
-{{- $ours := ternary dict $ray.securityContext (dig "privileged" false $user.securityContext) -}}
-{{- $theirs := include "common.entries" $user.securityContext | fromJson -}}
-{{- /* A list that replaced ours would lose root's rights over the files of a shared volume. */ -}}
-{{- if dig "capabilities" "add" list $theirs -}}
-{{- $_ := set $theirs.capabilities "add" (concat (dig "capabilities" "add" list $ours) $theirs.capabilities.add | uniq) -}}
 {{- end -}}
-{{- $_ := set $ray "securityContext" (include "common.merge" (list $ours $theirs) | fromJson) -}}
-{{- $containers := dict "initContainers" ($template.spec.initContainers | default list) "sidecars" $template.spec.containers -}}
-{{- if $root.Values.ray.logs.fluentBit.enabled -}}
-{{- $logs := dict -}}
-{{- range $ray.volumeMounts }}{{ if eq .mountPath "/tmp/ray" }}{{ $logs = . }}{{ end }}{{ end -}}
-{{- if not $logs -}}
-{{- $logs = dict "name" "ray-logs" "mountPath" "/tmp/ray" -}}
-{{- $_ := set $ray "volumeMounts" (append $ray.volumeMounts $logs) -}}
-{{- $_ := set $template.spec "volumes" (append $template.spec.volumes (dict "name" "ray-logs" "emptyDir" dict)) -}}
-{{- end -}}
-{{- $sidecar := include "common.fluentBit" $root | fromYaml -}}
-{{- $_ := set $sidecar "volumeMounts" (list (merge (dict "readOnly" true) $logs)) -}}
-{{- $_ := set $containers "sidecars" (append $containers.sidecars $sidecar) -}}
-{{- end -}}
-{{- $taken := dict -}}
-{{- range concat $wiring.initContainers $containers.initContainers $containers.sidecars }}{{ $_ := set $taken .name true }}{{ end -}}
-{{- range $kind := list "initContainers" "sidecars" -}}
-{{- range $name, $container := include "common.entries" (get $user $kind) | fromJson -}}
-{{- if hasKey $taken $name }}{{ fail (printf "ray.%s.%s.%s: the pod has a container of that name already. Choose another name" $part $kind $name) }}{{ end -}}
-{{- $_ := set $taken $name true -}}
-{{- $_ := set $containers $kind (append (get $containers $kind) (merge (dict "name" $name) $container)) -}}
-{{- end -}}
-{{- end -}}
-{{- $_ := set $template.spec "containers" $containers.sidecars -}}
-{{- with $containers.initContainers }}{{ $_ := set $template.spec "initContainers" . }}{{ end -}}
-{{- toJson $template -}}
-{{- end }}
-
-{{/* common.fluentBit: the sidecar that writes the lines of Ray's log files to its output, as YAML. It needs no configuration file.
-                                                                  include "common.fluentBit" $ | fromYaml */}}
-{{- define "common.fluentBit" -}}
-name: fluent-bit
-image: {{ .Values.ray.logs.fluentBit.image | quote }}
-args: [-q, -i, tail, -p, "path=/tmp/ray/session_latest/logs/*", -p, path_key=file, -p, read_from_head=true, -o, stdout, -p, format=json_lines]
-resources:
-  {{- include "common.resources" (dict "cpu" "1" "memory" "256Mi" "ephemeralStorage" "1Gi") | nindent 2 }}
-securityContext: {{ include "common.bareSecurityContext" . }}
 {{- end }}

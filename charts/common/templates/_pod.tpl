@@ -1,16 +1,31 @@
-{{/* common.image: the training image, by digest where there is one.
-                                                                  include "common.image" $ */}}
+{{/*
+Parts that every Ray pod has: image, facts, resources, security.
+
+call                                                returns
+include "common.image" $                            the training image, by digest where there is one
+include "common.facts" $                            what a job relies on, as JSON
+include "common.environmentFacts" $ | fromJson      the variables of the head, by name
+include "common.resources" (dict "cpu" "16" "memory" "64Gi" "ephemeralStorage" "50Gi" "gpus" 8)    requests and limits
+include "common.securityContext" (list $ "gpu")     SecurityContext of a Ray container, as JSON
+include "common.bareSecurityContext" .              SecurityContext of a container that needs no rights, as JSON
+*/}}
+
+{{/* common.image $: REPOSITORY@DIGEST, or REPOSITORY:TAG. */}}
 {{- define "common.image" -}}
 {{- $image := .Values.images.training -}}
-{{- if $image.digest }}{{ printf "%s@%s" $image.repository $image.digest }}{{ else }}{{ printf "%s:%s" $image.repository $image.tag }}{{ end -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository $image.tag -}}
+{{- end -}}
 {{- end }}
 
-{{/* common.facts: what a job relies on, as JSON. raycluster writes it on the head, the job's entrypoint compares its own copy.
-                                                                  include "common.facts" $ */}}
+{{/* common.facts $: raycluster writes the facts on the head, and the job's entrypoint compares its own copy. */}}
 {{- define "common.facts" -}}
 {{- $mounts := dict -}}
 {{- range $name, $volume := include "common.volumes" . | fromJson -}}
-{{- $_ := set $mounts $volume.mountPath (ternary "local disk" (include "common.claimName" (list $ $name)) (hasKey $volume "ephemeral")) -}}
+{{- $source := ternary "local disk" (include "common.claimName" (list $ $name)) (hasKey $volume "ephemeral") -}}
+{{- $_ := set $mounts $volume.mountPath $source -}}
 {{- end -}}
 {{- dict
   "accelerator" .Values.accelerator.name
@@ -23,40 +38,54 @@
   "mounts" $mounts | toJson -}}
 {{- end }}
 
-{{/* common.environmentFacts: the head's variables from the values, whoever brings the wiring, as JSON map; a secret by its name and key.
-                                                                  include "common.environmentFacts" $ | fromJson */}}
+{{/* common.environmentFacts $: the same whether the charts or the post-renderer bring the wiring. A secret stands
+     there by its name and key. */}}
 {{- define "common.environmentFacts" -}}
+{{- $variables := concat
+  (include "common.wiring.variables" . | fromJsonArray)
+  (include "common.environment" . | fromJsonArray)
+  (include "common.userEnvironment" (list . "head") | fromJsonArray) -}}
 {{- $facts := dict -}}
-{{- range concat (include "common.wiring.variables" . | fromJsonArray) (include "common.environment" . | fromJsonArray) (include "common.userEnvironment" (list . "head") | fromJsonArray) -}}
+{{- range $variables -}}
 {{- $secret := dig "valueFrom" "secretKeyRef" dict . -}}
-{{- $_ := set $facts .name (ternary .value (printf "key %s of Secret %s" $secret.key $secret.name) (hasKey . "value")) -}}
+{{- $reference := printf "key %s of Secret %s" $secret.key $secret.name -}}
+{{- $_ := set $facts .name (ternary .value $reference (hasKey . "value")) -}}
 {{- end -}}
 {{- toJson $facts -}}
 {{- end }}
 
-{{/* common.resources: equal requests and limits, as YAML; GPUs only where there are any, because a zero still earns the GPU toleration.
-                                                                  include "common.resources" (dict "cpu" "16" "memory" "64Gi" "ephemeralStorage" "50Gi" "gpus" 0) */}}
+{{/* common.resources AMOUNTS: requests equal limits. Without GPUs the key is left out, because nvidia.com/gpu: 0
+     still earns the GPU toleration. */}}
 {{- define "common.resources" -}}
-{{- $amounts := dict "cpu" .cpu "memory" (include "common.quantity" .memory) "ephemeral-storage" (include "common.quantity" .ephemeralStorage) -}}
+{{- $amounts := dict
+  "cpu" .cpu
+  "memory" (include "common.quantity" .memory)
+  "ephemeral-storage" (include "common.quantity" .ephemeralStorage) -}}
 {{- if .gpus }}{{ $_ := set $amounts "nvidia.com/gpu" (toString .gpus) }}{{ end -}}
 {{- dict "requests" $amounts "limits" $amounts | toYaml -}}
 {{- end }}
 
-{{/* common.securityContext: of a Ray container, as JSON. The images run as root: what is kept are the rights of root over files of a
-     shared volume. RDMA pins memory (IPC_LOCK), which Autopilot neither allows nor needs. No seccomp profile on GPU nodes: the
-     runtime's own forbids pidfd_getfd, by which processes share GPU memory.
-                                                                  include "common.securityContext" (list $ "gpu") | fromJson */}}
+{{/* common.securityContext (list $ KIND): KIND is gpu on a GPU node, else plain. The images run as root, and root
+     keeps its rights over files of a shared volume. RDMA pins memory (IPC_LOCK), which Autopilot neither allows nor
+     needs. GPU nodes get no seccomp profile: the runtime's default forbids pidfd_getfd, by which processes share GPU
+     memory. */}}
 {{- define "common.securityContext" -}}
+{{- if ne (len .) 2 }}{{ fail "common.securityContext takes (list $ KIND)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $onGpuNode := eq (index . 1) "gpu" -}}
 {{- $kept := list "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" -}}
-{{- if and $onGpuNode (ne $root.Values.network.mode "none") (not (include "common.isAutopilot" $root)) }}{{ $kept = append $kept "IPC_LOCK" }}{{ end -}}
-{{- $context := dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL") "add" (concat $kept (list "KILL" "SETGID" "SETUID"))) -}}
+{{- if and $onGpuNode (ne $root.Values.network.mode "none") (not (include "common.isAutopilot" $root)) -}}
+{{- $kept = append $kept "IPC_LOCK" -}}
+{{- end -}}
+{{- $capabilities := dict "drop" (list "ALL") "add" (concat $kept (list "KILL" "SETGID" "SETUID")) -}}
+{{- $context := dict "allowPrivilegeEscalation" false "capabilities" $capabilities -}}
 {{- if not $onGpuNode }}{{ $_ := set $context "seccompProfile" (dict "type" "RuntimeDefault") }}{{ end -}}
 {{- toJson $context -}}
 {{- end }}
 
-{{/* common.bareSecurityContext: of a helper's container, which needs no right at all, as JSON.
-                                                                  include "common.bareSecurityContext" . | fromJson */}}
+{{/* common.bareSecurityContext .: no capability, no escalation. */}}
 {{- define "common.bareSecurityContext" -}}
-{{- dict "allowPrivilegeEscalation" false "capabilities" (dict "drop" (list "ALL")) "seccompProfile" (dict "type" "RuntimeDefault") | toJson -}}
+{{- dict
+  "allowPrivilegeEscalation" false
+  "capabilities" (dict "drop" (list "ALL"))
+  "seccompProfile" (dict "type" "RuntimeDefault") | toJson -}}
 {{- end }}

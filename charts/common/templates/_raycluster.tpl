@@ -1,53 +1,58 @@
-{{/* common.raycluster.spec: spec of a RayCluster, as YAML, for the raycluster chart and for ephemeral jobs. It is written in the
-     operator's own form (numOfHosts, scaleStrategy, canonical quantities): otherwise the operator's first write of a RayJob takes
-     over workerGroupSpecs, and the next server-side apply conflicts with it.
-                                                                  include "common.raycluster.spec" (list $ 2 WIRED) */}}
-{{- define "common.raycluster.spec" -}}
-{{- if ne (len .) 3 }}{{ fail "common.raycluster.spec takes (list $ REPLICAS WIRED)" }}{{ end -}}
-{{- $replicas := index . 1 | int64 -}}{{- $wired := index . 2 -}}
-{{- with index . 0 -}}
-{{- include "common.checkAutopilot" . -}}
-rayVersion: {{ .Values.images.training.rayVersion | quote }}
-enableInTreeAutoscaling: false
-{{- if .Values.ray.tokenAuth.enabled }}
-{{- include "common.checkTokenAuth" . }}
-authOptions:
-  mode: token
-{{- end }}
-headGroupSpec:
-  rayStartParams:
-    dashboard-host: 0.0.0.0
-    # A head without GPUs has not the network of the workers either: by default no actor may land on it.
-    num-cpus: {{ include "common.headCpus" . | quote }}
-    # The monitor has removed workers that it found too many, with autoscaling off.
-    no-monitor: "true"
-    num-gpus: {{ ternary (int64 .Values.accelerator.gpusPerNode) 0 .Values.ray.head.gpus.enabled | quote }}
-  template:
-    {{- include "common.pod.head" (list . $wired) | fromJson | toYaml | nindent 4 }}
-{{- if not $replicas }}
-workerGroupSpecs: []
-{{- else }}
-workerGroupSpecs:
-  - groupName: gpu
-    # The size is fixed. Equal numbers keep KubeRay's autoscaler and its clamping out of it.
-    replicas: {{ $replicas }}
-    minReplicas: {{ $replicas }}
-    maxReplicas: {{ $replicas }}
-    numOfHosts: 1
-    scaleStrategy: {}
-    rayStartParams:
-      num-gpus: {{ int64 .Values.accelerator.gpusPerNode | quote }}
-    template:
-      {{- include "common.pod.worker" (list . $wired) | fromJson | toYaml | nindent 6 }}
-{{- end }}
-{{- end }}
+{{/*
+The two groups of a Ray cluster, for the RayCluster of the raycluster chart and for the one inside an ephemeral RayJob.
+
+Both are written as the operator itself writes them (numOfHosts, scaleStrategy, canonical quantities). Otherwise the
+operator's first write of a RayJob takes over workerGroupSpecs, and the next server-side apply conflicts with it.
+
+call                                                    returns
+include "common.headGroup" (list $ WIRED)               headGroupSpec, as YAML
+include "common.workerGroup" (list $ 2 WIRED)           the one entry of workerGroupSpecs, as YAML
+include "common.checkCluster" $                         nothing; fails where the cluster cannot work
+*/}}
+
+{{/* common.headGroup (list $ WIRED): the wiring is left out where WIRED is false. */}}
+{{- define "common.headGroup" -}}
+{{- if ne (len .) 2 }}{{ fail "common.headGroup takes (list $ WIRED)" }}{{ end -}}
+{{- $root := index . 0 -}}
+{{- $gpus := ternary (int64 $root.Values.accelerator.gpusPerNode) 0 $root.Values.ray.head.gpus.enabled -}}
+rayStartParams:
+  dashboard-host: 0.0.0.0
+  # A head without GPUs is not on the workers' network either: by default Ray places no actor on it.
+  num-cpus: {{ include "common.headCpus" $root | quote }}
+  # The monitor can remove workers that it counts as surplus, even with autoscaling off.
+  no-monitor: "true"
+  num-gpus: {{ $gpus | quote }}
+template:
+  {{- include "common.pod.head" . | fromJson | toYaml | nindent 2 }}
 {{- end }}
 
-{{/* common.checkTokenAuth: fail where Ray knows no token; the operator would say so in an event only.
-                                                                  include "common.checkTokenAuth" $ */}}
-{{- define "common.checkTokenAuth" -}}
+{{/* common.workerGroup (list $ REPLICAS WIRED): one group of REPLICAS GPU nodes, as an entry of a list. */}}
+{{- define "common.workerGroup" -}}
+{{- if ne (len .) 3 }}{{ fail "common.workerGroup takes (list $ REPLICAS WIRED)" }}{{ end -}}
+{{- $root := index . 0 -}}
+{{- $replicas := index . 1 | int64 -}}
+- groupName: gpu
+  # The size is fixed. With equal numbers KubeRay neither scales nor clamps it.
+  replicas: {{ $replicas }}
+  minReplicas: {{ $replicas }}
+  maxReplicas: {{ $replicas }}
+  numOfHosts: 1
+  scaleStrategy: {}
+  rayStartParams:
+    num-gpus: {{ int64 $root.Values.accelerator.gpusPerNode | quote }}
+  template:
+    {{- include "common.pod.worker" (list $root (index . 2)) | fromJson | toYaml | nindent 4 }}
+{{- end }}
+
+{{/* common.checkCluster $: what Autopilot refuses, and a token where Ray knows none: the operator would say so only
+     in an event. */}}
+{{- define "common.checkCluster" -}}
+{{- include "common.checkAutopilot" . -}}
+{{- /* It fails for interfaces that clash, also where the charts do not wire. */ -}}
+{{- $_ := include "common.interfaces" . -}}
 {{- $version := .Values.images.training.rayVersion -}}
-{{- if semverCompare "<2.52.0" $version -}}
-{{- fail (printf "ray.tokenAuth needs Ray 2.52.0 or newer, and images.training has %s: switch it off, or choose a newer image" $version) -}}
+{{- if and .Values.ray.tokenAuth.enabled (semverCompare "<2.52.0" $version) -}}
+{{- fail (printf (print "ray.tokenAuth needs Ray 2.52.0 or newer, and images.training has %s: switch it off, or "
+  "choose a newer image") $version) -}}
 {{- end -}}
 {{- end }}

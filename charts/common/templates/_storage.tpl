@@ -1,16 +1,30 @@
-{{/* common.volumes: the volumes of the stack, checked, as JSON. A volume has exactly one source; an entry or a source that a later
-     file set to null is gone.                                    include "common.volumes" $ | fromJson */}}
+{{/*
+The volumes of the stack (storage), as head and workers mount them.
+
+call                                                        returns
+include "common.volumes" $ | fromJson                       the volumes, checked, by name
+include "common.mountPath" (list $ "job.volume" "data")     where a volume that another key names is mounted
+include "common.podVolumes" $ | fromJson                    {volumes, mounts, annotations} of a pod
+include "common.checkMountPaths" (list $ $volumes)          nothing; fails where two mounts have one path
+include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where a local disk is larger than a worker's
+*/}}
+
+{{/* common.volumes $: a volume has exactly one source. An entry or source that a later file set to null is gone. */}}
 {{- define "common.volumes" -}}
+{{- $known := list "existingClaim" "gcsfuse" "lustre" "pvc" "ephemeral" -}}
+{{- $reserved := list "shared-memory" "ray-logs" "gke-gcsfuse-cache" "tmp" -}}
 {{- $volumes := dict -}}
 {{- range $name, $volume := include "common.entries" .Values.storage | fromJson -}}
 {{- $entry := include "common.entries" $volume | fromJson -}}
 {{- $sources := list -}}
-{{- range $source := list "existingClaim" "gcsfuse" "lustre" "pvc" "ephemeral" }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
+{{- range $source := $known }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
 {{- if ne (len $sources) 1 -}}
-{{- fail (printf "storage.%s has %d sources (%s): give exactly one of existingClaim, gcsfuse, lustre, pvc, ephemeral, and set one of an earlier file to null" $name (len $sources) (join ", " $sources)) -}}
+{{- fail (printf "storage.%s has %d sources (%s): give exactly one of %s, and set one of an earlier file to null"
+  $name (len $sources) (join ", " $sources) (join ", " $known)) -}}
 {{- end -}}
-{{- if or (has $name (list "shared-memory" "ray-logs" "gke-gcsfuse-cache" "tmp")) (hasPrefix "host-" $name) -}}
-{{- fail (printf "storage.%s: the pods have a volume of that name already (shared-memory, ray-logs, gke-gcsfuse-cache, tmp and host-… are the chart's). Choose another name" $name) -}}
+{{- if or (has $name $reserved) (hasPrefix "host-" $name) -}}
+{{- fail (printf (print "storage.%s: the pods have a volume of that name already (%s and host-… are the chart's). "
+  "Choose another name") $name (join ", " $reserved)) -}}
 {{- end -}}
 {{- $_ := set $volumes $name $entry -}}
 {{- end -}}
@@ -18,39 +32,53 @@
 {{- toJson $volumes -}}
 {{- end }}
 
-{{/* common.checkMountPaths: fail where two mounts of a worker have the same path; the API server says so only when KubeRay makes the pod.
-                                                                  include "common.checkMountPaths" (list $ $volumes) */}}
+{{/* common.checkMountPaths (list $ VOLUMES): the API server would refuse a clash only when KubeRay makes the pod.
+     */}}
 {{- define "common.checkMountPaths" -}}
-{{- $taken := dict "/dev/shm" "the chart's shared memory" "/tmp" "each pod's own scratch" "/tmp/ray" "each pod's own Ray session" -}}
-{{- range $name, $path := include "common.entries" ((index . 0).Values.accelerator).hostPaths | fromJson -}}
+{{- if ne (len .) 2 }}{{ fail "common.checkMountPaths takes (list $ VOLUMES)" }}{{ end -}}
+{{- $accelerator := (index . 0).Values.accelerator -}}
+{{- $taken := dict
+  "/dev/shm" "the chart's shared memory"
+  "/tmp" "each pod's own scratch"
+  "/tmp/ray" "each pod's own Ray session" -}}
+{{- range $name, $path := include "common.entries" $accelerator.hostPaths | fromJson -}}
 {{- $_ := set $taken $path.mountPath (printf "accelerator.hostPaths.%s" $name) -}}
 {{- end -}}
 {{- range $name, $volume := index . 1 -}}
 {{- if hasKey $taken $volume.mountPath -}}
-{{- fail (printf "storage.%s.mountPath is %s, where %s is mounted already. Choose another folder" $name $volume.mountPath (get $taken $volume.mountPath)) -}}
+{{- fail (printf "storage.%s.mountPath is %s, where %s is mounted already. Choose another folder"
+  $name $volume.mountPath (get $taken $volume.mountPath)) -}}
 {{- end -}}
 {{- $_ := set $taken $volume.mountPath (printf "storage.%s" $name) -}}
 {{- end -}}
 {{- end }}
 
-{{/* common.mountPath: where a volume that another key names is mounted; fails with the names of all keys that name it where there is none.
-                                                                  include "common.mountPath" (list $ "job.volume" "data") */}}
+{{/* common.mountPath (list $ KEY VOLUME): KEY is the values key that names the volume. The message also tells the
+     other key that names it, because both must change. */}}
 {{- define "common.mountPath" -}}
+{{- if ne (len .) 3 }}{{ fail "common.mountPath takes (list $ KEY VOLUME)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $key := index . 1 -}}{{- $name := index . 2 -}}
 {{- $volumes := include "common.volumes" $root | fromJson -}}
 {{- if not (hasKey $volumes $name) -}}
-{{- $named := dict "job.volume" (dig "volume" "data" ($root.Values.job | default dict)) "huggingface.cache.volume" (dig "cache" "volume" "" ($root.Values.huggingface | default dict)) -}}
+{{- $named := dict
+  "job.volume" (dig "volume" "data" ($root.Values.job | default dict))
+  "huggingface.cache.volume" (dig "cache" "volume" "" ($root.Values.huggingface | default dict)) -}}
 {{- $too := "" -}}
-{{- range $other, $volume := $named }}{{ if and (ne $other $key) (eq $volume $name) }}{{ $too = printf " (%s names it too)" $other }}{{ end }}{{ end -}}
-{{- fail (printf "%s is %q%s, and storage has no volume of that name (it has: %s). Add storage.%s to your site file or name another volume" $key $name $too (keys $volumes | sortAlpha | join ", " | default "none") $name) -}}
+{{- range $other, $volume := $named -}}
+{{- if and (ne $other $key) (eq $volume $name) }}{{ $too = printf " (%s names it too)" $other }}{{ end -}}
+{{- end -}}
+{{- $has := keys $volumes | sortAlpha | join ", " | default "none" -}}
+{{- fail (printf (print "%s is %q%s, and storage has no volume of that name (it has: %s). Add storage.%s to your "
+  "site file or name another volume") $key $name $too $has $name) -}}
 {{- end -}}
 {{- (get $volumes $name).mountPath -}}
 {{- end }}
 
-{{/* common.podVolumes: volumes, mounts and pod annotations that the storage section gives to a pod, as JSON.
-                                                                  include "common.podVolumes" $ | fromJson */}}
+{{/* common.podVolumes $: annotations is not empty where a volume is a bucket. */}}
 {{- define "common.podVolumes" -}}
 {{- $root := . -}}
+{{- $ray := .Values.ray -}}
+{{- $several := or (gt (int64 $ray.workers.replicas) 0) .Values.tracking.tensorboard.server.enabled -}}
 {{- $volumes := list -}}{{- $mounts := list -}}{{- $annotations := dict -}}
 {{- $entries := include "common.volumes" $root | fromJson -}}
 {{- range $name := keys $entries | sortAlpha -}}
@@ -60,32 +88,39 @@
 {{- include "common.checkLocalDisk" (list $root $name $entry.ephemeral.size) -}}
 {{- $_ := set $volume "emptyDir" (dict "sizeLimit" (include "common.quantity" $entry.ephemeral.size)) -}}
 {{- else -}}
-{{- $_ := set $volume "persistentVolumeClaim" (dict "claimName" (include "common.claimName" (list $root $name))) -}}
+{{- $claim := include "common.claimName" (list $root $name) -}}
+{{- $_ := set $volume "persistentVolumeClaim" (dict "claimName" $claim) -}}
 {{- end -}}
 {{- $volumes = append $volumes $volume -}}
 {{- $mounts = append $mounts (dict "name" $name "mountPath" $entry.mountPath) -}}
-{{- $many := or (gt (int64 $root.Values.ray.workers.replicas) 0) $root.Values.tracking.tensorboard.server.enabled -}}
-{{- if and $many (eq (dig "accessMode" "" ($entry.pvc | default dict)) "ReadWriteOnce") -}}
-{{- fail (printf "storage.%s.pvc.accessMode is ReadWriteOnce, and pods on several nodes mount the volume: all but one would wait for ever. Use a class with ReadWriteMany" $name) -}}
+{{- if and $several (eq (dig "accessMode" "" ($entry.pvc | default dict)) "ReadWriteOnce") -}}
+{{- fail (printf (print "storage.%s.pvc.accessMode is ReadWriteOnce, and pods on several nodes mount the volume: "
+  "all but one would wait for ever. Use a class with ReadWriteMany") $name) -}}
 {{- end -}}
-{{- if include "common.isBucket" $entry }}{{ $annotations = include "common.gcsfuseAnnotations" $root | fromJson }}{{ end -}}
+{{- if include "common.isBucket" $entry -}}
+{{- $annotations = include "common.gcsfuseAnnotations" $root | fromJson -}}
+{{- end -}}
 {{- with $entry.gcsfuse }}{{ include "common.checkFileCache" (list $root $name .) }}{{ end -}}
 {{- end -}}
-{{- if and (not $annotations) $root.Values.ray.gcsfuse.cacheSize -}}
+{{- with $ray.gcsfuse.cacheSize -}}
+{{- if not $annotations -}}
 {{- fail "ray.gcsfuse.cacheSize: no volume of storage is a bucket, and nothing would use the disk. Remove it" -}}
 {{- end -}}
-{{- if and $annotations $root.Values.ray.gcsfuse.cacheSize -}}
 {{- /* The driver's webhook looks for this name, and mounts the volume into its sidecar. */ -}}
-{{- $volumes = append $volumes (dict "name" "gke-gcsfuse-cache" "emptyDir" (dict "sizeLimit" (include "common.quantity" $root.Values.ray.gcsfuse.cacheSize))) -}}
+{{- $cache := dict "sizeLimit" (include "common.quantity" .) -}}
+{{- $volumes = append $volumes (dict "name" "gke-gcsfuse-cache" "emptyDir" $cache) -}}
 {{- end -}}
 {{- dict "volumes" $volumes "mounts" $mounts "annotations" $annotations | toJson -}}
 {{- end }}
 
-{{/* common.checkLocalDisk: fail where a volume on local disk is larger than the disk of a worker, from which it is taken. (The head
-     mounts it too, and writes little there.)                     include "common.checkLocalDisk" (list $ "scratch" "500Gi") */}}
+{{/* common.checkLocalDisk (list $ NAME SIZE): the volume counts against the worker's disk. The head mounts it too,
+     and writes little there. */}}
 {{- define "common.checkLocalDisk" -}}
+{{- if ne (len .) 3 }}{{ fail "common.checkLocalDisk takes (list $ NAME SIZE)" }}{{ end -}}
+{{- $name := index . 1 -}}{{- $size := index . 2 -}}
 {{- $disk := (index . 0).Values.accelerator.worker.ephemeralStorage -}}
-{{- if gt (include "common.mebibytes" (index . 2) | int64) (include "common.mebibytes" $disk | int64) -}}
-{{- fail (printf "storage.%s.ephemeral.size is %s, and a worker has %s of local disk (accelerator.worker.ephemeralStorage), beyond which it is evicted: lower the size" (index . 1) (index . 2) $disk) -}}
+{{- if gt (include "common.mebibytes" $size | int64) (include "common.mebibytes" $disk | int64) -}}
+{{- fail (printf (print "storage.%s.ephemeral.size is %s, and a worker has %s of local disk "
+  "(accelerator.worker.ephemeralStorage), beyond which it is evicted: lower the size") $name $size $disk) -}}
 {{- end -}}
 {{- end }}

@@ -1,13 +1,24 @@
-{{/* common.entries: a map without the entries that a later file deleted with null, as JSON.
-                                                                  include "common.entries" .Values.storage | fromJson */}}
+{{/*
+Maps, quantities, and the checks of all values.
+
+call                                                returns
+include "common.entries" $map | fromJson            a map without its null entries
+include "common.merge" (list $base $over) | fromJson    the second map laid over the first
+include "common.quantity" "1024Gi"                  a memory quantity as Kubernetes writes it
+include "common.mebibytes" "10Gi" | int64           a memory quantity as a number of MiB
+include "common.check" $                            nothing; fails where the values cannot work
+include "common.checkOverlayNames" $                nothing; fails for a name under job.configFor that no profile has
+include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where a text looks like a secret
+*/}}
+
+{{/* common.entries MAP: a later values file deletes an entry of a map with null, and Helm keeps that null. */}}
 {{- define "common.entries" -}}
 {{- $kept := dict -}}
 {{- range $key, $value := . }}{{ if not (kindIs "invalid" $value) }}{{ $_ := set $kept $key $value }}{{ end }}{{ end -}}
 {{- toJson $kept -}}
 {{- end }}
 
-{{/* common.merge: the second map laid over the first, as JSON. Maps are merged at every depth, anything else replaces, null included.
-                                                                  include "common.merge" (list $base $over) | fromJson */}}
+{{/* common.merge (list BASE OVER): maps merge at every depth; anything else replaces, null included. */}}
 {{- define "common.merge" -}}
 {{- if ne (len .) 2 }}{{ fail "common.merge takes (list BASE OVER)" }}{{ end -}}
 {{- $merged := deepCopy (index . 0) -}}
@@ -22,8 +33,8 @@
 {{- toJson $merged -}}
 {{- end }}
 
-{{/* common.quantity: a memory quantity as Kubernetes itself writes it (1024Gi → 1Ti). The operator rewrites others, and an upgrade
-     by server-side apply then conflicts with it.                 include "common.quantity" "1024Gi" */}}
+{{/* common.quantity QUANTITY: 1024Gi becomes 1Ti. The operator rewrites other forms, and the next upgrade by
+     server-side apply then conflicts with it. */}}
 {{- define "common.quantity" -}}
 {{- $number := regexFind "^[0-9]+" . | int64 -}}
 {{- $unit := regexFind "[A-Z]i$" . -}}
@@ -35,20 +46,22 @@
 {{- end -}}
 {{- end }}
 
-{{/* common.check: what no schema can say in a sentence that helps. Called first by every template, because Helm chooses which one is
-     rendered first; that one leaves a mark for the others, all of which see the same .Release.
-                                                                  include "common.check" $ */}}
-{{- define "common.check" -}}
-{{- if not (hasKey .Release "grpoChecked") }}{{ include "common.checkValues" . }}{{ $_ := set .Release "grpoChecked" true }}{{ end -}}
+{{/* common.mebibytes QUANTITY: 10Gi is 10240. */}}
+{{- define "common.mebibytes" -}}
+{{- mul (regexFind "^[0-9]+" . | int64) (get (dict "Mi" 1 "Gi" 1024 "Ti" 1048576) (regexFind "[A-Z]i$" .)) -}}
 {{- end }}
 
-{{- define "common.checkValues" -}}
+{{/* common.check $: checks what a schema cannot explain in a helpful sentence. Every template calls it first, because
+     Helm renders the files of a folder in any order. */}}
+{{- define "common.check" -}}
 {{- if not .Values.accelerator -}}
 {{- fail "no accelerator profile: add -f values/accelerators/b200.yaml (or h200.yaml) before your other -f files" -}}
 {{- end -}}
 {{- include "common.checkPlatform" . -}}
+{{- include "common.checkOverlayNames" . -}}
 {{- if hasKey (.Values.stack.labels | default dict) "kueue.x-k8s.io/queue-name" -}}
-{{- fail "stack.labels stands on every object, on a RayJob that runs on an existing cluster too, which Kueue refuses: remove kueue.x-k8s.io/queue-name, and set ray.kueue.queue" -}}
+{{- fail (print "stack.labels go on every object, also on a RayJob that runs on an existing cluster, which Kueue "
+  "refuses: remove kueue.x-k8s.io/queue-name, and set ray.kueue.queue") -}}
 {{- end -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}
@@ -56,22 +69,43 @@
 {{- end -}}
 {{- end }}
 
-{{/* common.refuseTokens: fail with the path of a string that looks like a secret, never with the string.
-                                                                  include "common.refuseTokens" (list $ "job" .Values.job) */}}
+{{/* common.checkOverlayNames $: an overlay under a misspelt name would have no effect. The names are those of the
+     profiles that the chart carries; a chart without its values/ folder cannot know them. Versions have a dot. */}}
+{{- define "common.checkOverlayNames" -}}
+{{- $names := list -}}
+{{- range $path, $_ := .Files.Glob "values/accelerators/*.yaml" -}}
+{{- $names = append $names (base $path | trimSuffix ".yaml") -}}
+{{- end -}}
+{{- $known := append $names .Values.accelerator.name -}}
+{{- range $name, $_ := (.Values.job | default dict).configFor | default dict -}}
+{{- if and $names (not (contains "." $name)) (not (has $name $known)) -}}
+{{- fail (printf "job.configFor.%s: no accelerator profile has this name. The profiles are: %s"
+  $name ($known | uniq | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* common.refuseTokens (list $ PATH VALUE): fails with the path of a text that looks like a secret, and never prints
+     the text itself. */}}
 {{- define "common.refuseTokens" -}}
+{{- if ne (len .) 3 }}{{ fail "common.refuseTokens takes (list $ PATH VALUE)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $path := index . 1 -}}{{- $value := index . 2 -}}
 {{- if kindIs "map" $value -}}
 {{- range $key, $inner := $value -}}
 {{- if regexMatch (include "common.tokenPattern" $root) $key -}}
-{{- fail (printf "a key below %s looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" $path) -}}
+{{- fail (printf (print "a key below %s looks like a token. Put it in a Secret and name the Secret "
+  "(huggingface.secret)") $path) -}}
 {{- end -}}
 {{- include "common.refuseTokens" (list $root (printf "%s.%s" $path $key) $inner) -}}
 {{- end -}}
 {{- else if kindIs "slice" $value -}}
-{{- range $i, $inner := $value }}{{ include "common.refuseTokens" (list $root (printf "%s[%d]" $path $i) $inner) }}{{ end -}}
+{{- range $i, $inner := $value -}}
+{{- include "common.refuseTokens" (list $root (printf "%s[%d]" $path $i) $inner) -}}
+{{- end -}}
 {{- else if kindIs "string" $value -}}
 {{- if regexMatch (include "common.tokenPattern" $root) (printf "%s: %s" $path $value) -}}
-{{- fail (printf "%s holds what looks like a token. Values are stored in the release and shown by helm get values: put it in a Secret and name the Secret (huggingface.secret)" $path) -}}
+{{- fail (printf (print "%s holds what looks like a token. Values are stored in the release and shown by helm get "
+  "values: put it in a Secret and name the Secret (huggingface.secret)") $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

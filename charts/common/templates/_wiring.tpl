@@ -1,11 +1,25 @@
-{{/* common.wiring: what a Ray pod needs from the cluster it lands in, as JSON {environment, mounts, volumes, initContainers, nodeSelector,
-     tolerations, claims, annotations}. A pod that takes no GPU node needs variables alone. The values of a stack decide it, and not
-     stack.wiring: what clashes with it is refused in both cases.  include "common.wiring" (list $ true) | fromJson */}}
+{{/*
+The wiring: what a Ray pod needs from the cluster it lands in. grpo-post-render does the same for other charts, in
+Python; a test holds the two together.
+
+call                                                                returns
+include "common.wiring" (list $ ON_A_GPU_NODE) | fromJson           the wiring of one pod, by kind
+include "common.wiring.apply" (list $template $wiring) | fromJson   the pod template with its wiring
+include "common.wiring.variables" $ | fromJsonArray                 variables of head and workers
+include "common.wiring.nccl" $ | fromJsonArray                      NCCL's variables on a GPU node
+include "common.wiring.volumes" $ | fromJson                        {volumes, mounts, hostMounts} on a GPU node
+*/}}
+
+{{/* common.wiring (list $ ON_A_GPU_NODE): {environment, mounts, volumes, initContainers, nodeSelector, tolerations,
+     claims, annotations}. A pod that takes no GPU node needs only variables. It is the same with stack.wiring off:
+     what clashes with it is refused in both cases. */}}
 {{- define "common.wiring" -}}
 {{- if ne (len .) 2 }}{{ fail "common.wiring takes (list $ ON_A_GPU_NODE)" }}{{ end -}}
 {{- $root := index . 0 -}}
 {{- $environment := include "common.wiring.variables" $root | fromJsonArray -}}
-{{- $wiring := dict "environment" $environment "mounts" list "volumes" list "initContainers" list "nodeSelector" dict "tolerations" list "claims" list "annotations" dict -}}
+{{- $wiring := dict
+  "environment" $environment "mounts" list "volumes" list "initContainers" list
+  "nodeSelector" dict "tolerations" list "claims" list "annotations" dict -}}
 {{- if index . 1 -}}
 {{- $folders := include "common.wiring.volumes" $root | fromJson -}}
 {{- $placement := include "common.wiring.placement" $root | fromJson -}}
@@ -22,53 +36,66 @@
 {{- toJson $wiring -}}
 {{- end }}
 
-{{/* common.wiring.apply: a pod template with the wiring in front of what it has, as JSON. Ray's container is the first one. A user's
-     nodeSelector replaces ours. (concat makes nothing of empty lists, and nothing would be rendered as null.)
-                                                                  include "common.wiring.apply" (list $template $wiring) | fromJson */}}
+{{/* common.wiring.apply (list TEMPLATE WIRING): the wiring stands in front of what the template has. Ray's container
+     is the first one. The template's nodeSelector wins over ours. (concat of empty lists is nil, which would render
+     as null.) */}}
 {{- define "common.wiring.apply" -}}
+{{- if ne (len .) 2 }}{{ fail "common.wiring.apply takes (list TEMPLATE WIRING)" }}{{ end -}}
 {{- $template := index . 0 -}}{{- $wiring := index . 1 -}}
-{{- $ray := first $template.spec.containers -}}
+{{- $spec := $template.spec -}}
+{{- $ray := first $spec.containers -}}
 {{- $_ := set $ray "env" (concat $wiring.environment $ray.env) -}}
 {{- $_ := set $ray "volumeMounts" (concat $wiring.mounts $ray.volumeMounts | default list) -}}
-{{- range $claim := $wiring.claims }}{{ $_ := set $ray.resources "claims" (append ($ray.resources.claims | default list) (dict "name" $claim.name)) }}{{ end -}}
-{{- $_ := set $template.spec "volumes" (concat $wiring.volumes $template.spec.volumes | default list) -}}
-{{- range $field, $items := dict "initContainers" $wiring.initContainers "tolerations" $wiring.tolerations "resourceClaims" $wiring.claims -}}
-{{- if $items }}{{ $_ := set $template.spec $field (concat $items (get $template.spec $field | default list)) }}{{ end -}}
+{{- range $wiring.claims -}}
+{{- $_ := set $ray.resources "claims" (append ($ray.resources.claims | default list) (dict "name" .name)) -}}
 {{- end -}}
-{{- with $wiring.nodeSelector }}{{ $_ := set $template.spec "nodeSelector" (include "common.merge" (list . ($template.spec.nodeSelector | default dict)) | fromJson) }}{{ end -}}
-{{- with $wiring.annotations }}{{ $_ := set $template.metadata "annotations" (merge . ($template.metadata.annotations | default dict)) }}{{ end -}}
+{{- $_ := set $spec "volumes" (concat $wiring.volumes $spec.volumes | default list) -}}
+{{- $lists := dict
+  "initContainers" $wiring.initContainers "tolerations" $wiring.tolerations "resourceClaims" $wiring.claims -}}
+{{- range $field, $items := $lists -}}
+{{- if $items }}{{ $_ := set $spec $field (concat $items (get $spec $field | default list)) }}{{ end -}}
+{{- end -}}
+{{- with $wiring.nodeSelector -}}
+{{- $_ := set $spec "nodeSelector" (include "common.merge" (list . ($spec.nodeSelector | default dict)) | fromJson) -}}
+{{- end -}}
+{{- with $wiring.annotations -}}
+{{- $_ := set $template.metadata "annotations" (merge . ($template.metadata.annotations | default dict)) -}}
+{{- end -}}
 {{- toJson $template -}}
 {{- end }}
 
-{{/* common.wiring.variables: variables of head and workers alike, as JSON list. The driver runs on the head, and NeMo RL gives the driver's
-     environment to every worker: what differs here would overwrite the workers' own.
-                                                                  include "common.wiring.variables" $ | fromJsonArray */}}
+{{/* common.wiring.variables $: NeMo RL gives the environment of the driver, which runs on the head, to every worker.
+     What differed here would overwrite the workers' own. Elsewhere than on GKE the container toolkit brings the
+     driver's libraries, and the image's own path stays. */}}
 {{- define "common.wiring.variables" -}}
 {{- $variables := list -}}
-{{- /* Elsewhere than on GKE the container toolkit brings the driver's libraries, and the image's own path stays as it is. */ -}}
-{{- if and (include "common.isGoogle" .) .Values.accelerator.libraryPath -}}
-{{- $libraries := list .Values.images.training.libraryPath .Values.accelerator.libraryPath | compact | join ":" -}}
+{{- $libraryPath := .Values.accelerator.libraryPath -}}
+{{- if and (include "common.isGoogle" .) $libraryPath -}}
+{{- $libraries := list .Values.images.training.libraryPath $libraryPath | compact | join ":" -}}
 {{- $variables = list (dict "name" "LD_LIBRARY_PATH" "value" $libraries) -}}
 {{- end -}}
 {{- if .Values.huggingface.offline.enabled -}}
 {{- $variables = append $variables (dict "name" "HF_HUB_OFFLINE" "value" "1") -}}
 {{- else -}}
-{{- $variables = append $variables (include "common.fromSecret" (list "HF_TOKEN" .Values.huggingface.secret) | fromJson) -}}
+{{- $token := include "common.fromSecret" (list "HF_TOKEN" .Values.huggingface.secret) | fromJson -}}
+{{- $variables = append $variables $token -}}
 {{- end -}}
 {{- if .Values.tracking.wandb.enabled -}}
-{{- $variables = append $variables (include "common.fromSecret" (list "WANDB_API_KEY" .Values.tracking.wandb.secret) | fromJson) -}}
+{{- $key := include "common.fromSecret" (list "WANDB_API_KEY" .Values.tracking.wandb.secret) | fromJson -}}
+{{- $variables = append $variables $key -}}
 {{- end -}}
 {{- toJson $variables -}}
 {{- end }}
 
-{{/* common.wiring.nccl: NCCL's settings on a GPU node, as JSON list. The script comes by BASH_ENV, because KubeRay starts Ray by
-     bash and its start command stays untouched; NCCL_NET makes NCCL fail where the plugin is missing, instead of using TCP.
-                                                                  include "common.wiring.nccl" $ | fromJsonArray */}}
+{{/* common.wiring.nccl $: KubeRay starts Ray by bash, so BASH_ENV brings the settings script and the start command
+     stays untouched. NCCL_NET makes NCCL fail where the plugin is missing, instead of using TCP. */}}
 {{- define "common.wiring.nccl" -}}
 {{- $nccl := .Values.accelerator.nccl -}}
 {{- $environment := list -}}
 {{- if ne .Values.network.mode "none" -}}
-{{- range $name, $value := dict "BASH_ENV" $nccl.environmentScript "NCCL_NET" $nccl.net "NCCL_TUNER_CONFIG_PATH" $nccl.tunerConfig -}}
+{{- $plugin := dict
+  "BASH_ENV" $nccl.environmentScript "NCCL_NET" $nccl.net "NCCL_TUNER_CONFIG_PATH" $nccl.tunerConfig -}}
+{{- range $name, $value := $plugin -}}
 {{- if $value }}{{ $environment = append $environment (dict "name" $name "value" $value) }}{{ end -}}
 {{- end -}}
 {{- end -}}
@@ -81,21 +108,25 @@
 {{- toJson $environment -}}
 {{- end }}
 
-{{/* common.wiring.volumes: driver folders of the node and /dev/shm, as JSON {volumes, mounts, hostMounts}. type Directory: without it a
-     missing folder is created empty and hides the driver. GKE's nodes alone have these folders. The folder of the RDMA plugin, which
-     holds its script, is left out where there is no RDMA.        include "common.wiring.volumes" $ | fromJson */}}
+{{/* common.wiring.volumes $: /dev/shm, and the driver folders that only GKE's nodes have. type Directory: without it
+     a missing folder is created empty and hides the driver. The RDMA plugin's folder is left out where there is no
+     RDMA. */}}
 {{- define "common.wiring.volumes" -}}
 {{- $accelerator := .Values.accelerator -}}
-{{- $volumes := list (dict "name" "shared-memory" "emptyDir" (dict "medium" "Memory" "sizeLimit" (include "common.quantity" $accelerator.sharedMemory))) -}}
+{{- $memory := dict "medium" "Memory" "sizeLimit" (include "common.quantity" $accelerator.sharedMemory) -}}
+{{- $volumes := list (dict "name" "shared-memory" "emptyDir" $memory) -}}
 {{- $mounts := list -}}
-{{- $paths := ternary (include "common.entries" $accelerator.hostPaths | fromJson) dict (ne (include "common.isGoogle" .) "") -}}
+{{- $paths := dict -}}
+{{- if include "common.isGoogle" . }}{{ $paths = include "common.entries" $accelerator.hostPaths | fromJson }}{{ end -}}
 {{- range $name := keys $paths | sortAlpha -}}
 {{- $path := get $paths $name -}}
-{{- $ofPlugin := hasPrefix (printf "%s/" $path.mountPath) ($accelerator.nccl.environmentScript | default "") -}}
-{{- if not (and $ofPlugin (eq $.Values.network.mode "none")) -}}
-{{- $volumes = append $volumes (dict "name" (printf "host-%s" $name) "hostPath" (dict "path" $path.hostPath "type" "Directory")) -}}
+{{- $isPlugin := hasPrefix (printf "%s/" $path.mountPath) ($accelerator.nccl.environmentScript | default "") -}}
+{{- if not (and $isPlugin (eq $.Values.network.mode "none")) -}}
+{{- $folder := dict "path" $path.hostPath "type" "Directory" -}}
+{{- $volumes = append $volumes (dict "name" (printf "host-%s" $name) "hostPath" $folder) -}}
 {{- $mounts = append $mounts (dict "name" (printf "host-%s" $name) "mountPath" $path.mountPath "readOnly" true) -}}
 {{- end -}}
 {{- end -}}
-{{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (append $mounts (dict "name" "shared-memory" "mountPath" "/dev/shm")) | toJson -}}
+{{- $shared := dict "name" "shared-memory" "mountPath" "/dev/shm" -}}
+{{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (append $mounts $shared) | toJson -}}
 {{- end }}

@@ -1,80 +1,90 @@
-{{/* common.pod.worker: pod template of the GPU workers, as JSON, with its wiring where WIRED is true.
-                                                                  include "common.pod.worker" (list $ WIRED) | fromJson */}}
+{{/*
+Pods that take a whole GPU node: the workers, and a head with GPUs.
+
+call                                                    returns
+include "common.pod.worker" (list $ WIRED)              pod template of the workers, as JSON
+include "common.pod.gpu" (list $ "worker" $environment) a pod template on a GPU node, without its wiring, as JSON
+include "common.pod.gpuText" (list $ "worker" $storage $environment)    the same, as YAML
+include "common.pod.complete" (list $ $template "workers" $wiring WIRED)    with user's parts and wiring, as JSON
+include "common.checkArchitecture" $                    nothing; fails where the image does not exist for the processor
+*/}}
+
+{{/* common.pod.worker (list $ WIRED): the wiring is left out where WIRED is false. */}}
 {{- define "common.pod.worker" -}}
+{{- if ne (len .) 2 }}{{ fail "common.pod.worker takes (list $ WIRED)" }}{{ end -}}
 {{- $root := index . 0 -}}
-{{- $template := include "common.pod.gpu" (list $root "worker" (include "common.userEnvironment" (list $root "workers") | fromJsonArray)) | fromJson -}}
-{{- include "common.pod.finished" (list $root $template "workers" (include "common.wiring" (list $root true) | fromJson) (index . 1)) -}}
+{{- $environment := include "common.userEnvironment" (list $root "workers") | fromJsonArray -}}
+{{- $template := include "common.pod.gpu" (list $root "worker" $environment) | fromJson -}}
+{{- $wiring := include "common.wiring" (list $root true) | fromJson -}}
+{{- include "common.pod.complete" (list $root $template "workers" $wiring (index . 1)) -}}
 {{- end }}
 
-{{/* common.pod.finished: a pod template with what the user lays over it, and then with its wiring where WIRED is true, as JSON.
-                                                                  include "common.pod.finished" (list $ $template "workers" $wiring WIRED) */}}
-{{- define "common.pod.finished" -}}
-{{- $template := include "common.overlay" (list (index . 0) (index . 1) (index . 2) (index . 3)) -}}
-{{- if index . 4 }}{{ include "common.wiring.apply" (list ($template | fromJson) (index . 3)) }}{{ else }}{{ $template }}{{ end -}}
+{{/* common.pod.complete (list $ TEMPLATE PART WIRING WIRED): the user's parts first, then the wiring in front of
+     them. PART is head or workers. WIRING also tells what the user may not set, so it is needed where WIRED is false.
+     */}}
+{{- define "common.pod.complete" -}}
+{{- if ne (len .) 5 }}{{ fail "common.pod.complete takes (list $ TEMPLATE PART WIRING WIRED)" }}{{ end -}}
+{{- $wiring := index . 3 -}}
+{{- $template := include "common.overlay" (list (index . 0) (index . 1) (index . 2) $wiring) -}}
+{{- if index . 4 -}}
+{{- include "common.wiring.apply" (list ($template | fromJson) $wiring) -}}
+{{- else -}}
+{{- $template -}}
+{{- end -}}
 {{- end }}
 
-{{/* common.pod.gpu: pod template of a pod that takes a whole GPU node, without its wiring, as JSON. The Ray container is the first one: GKE
-     mounts the RDMA device files into the first container only, and KubeRay takes the first for Ray.
-                                                                  include "common.pod.gpu" (list $ "worker" $environment) | fromJson */}}
+{{/* common.pod.gpu (list $ PART ENVIRONMENT): PART is worker or head. The Ray container comes first: GKE mounts the
+     RDMA device files into the first container only, and KubeRay takes the first for Ray. */}}
 {{- define "common.pod.gpu" -}}
+{{- if ne (len .) 3 }}{{ fail "common.pod.gpu takes (list $ PART ENVIRONMENT)" }}{{ end -}}
 {{- $root := index . 0 -}}
 {{- include "common.checkArchitecture" $root -}}
-{{- $template := include "common.pod.gpuText" (dict
-  "root" $root
-  "part" (index . 1)
-  "accelerator" $root.Values.accelerator
-  "storage" (include "common.podVolumes" $root | fromJson)
-  "environment" (concat (include "common.environment" $root | fromJsonArray) (index . 2) | default list)) | fromYaml -}}
+{{- $storage := include "common.podVolumes" $root | fromJson -}}
+{{- $environment := concat (include "common.environment" $root | fromJsonArray) (index . 2) | default list -}}
+{{- $template := include "common.pod.gpuText" (list $root (index . 1) $storage $environment) | fromYaml -}}
 {{- if hasKey $template "Error" }}{{ fail (printf "a pod template is not YAML: %s" $template.Error) }}{{ end -}}
-{{- $_ := set $template.metadata "annotations" (merge (include "common.topology" $root | fromJson) ($template.metadata.annotations | default dict)) -}}
+{{- $topology := include "common.topology" $root | fromJson -}}
+{{- $annotations := merge $topology ($template.metadata.annotations | default dict) -}}
+{{- $_ := set $template.metadata "annotations" $annotations -}}
 {{- toJson $template -}}
 {{- end }}
 
-{{/* common.topology: annotations by which Kueue places the GPU pods near each other, as JSON. A head with GPUs is one of them: both pod
-     sets then form one group.                                    include "common.topology" $ | fromJson */}}
-{{- define "common.topology" -}}
-{{- $topology := .Values.ray.kueue.topology -}}{{- $annotations := dict -}}
-{{- if and $topology.required $topology.preferred }}{{ fail "ray.kueue.topology: give required or preferred, not both" }}{{ end -}}
-{{- range $kind, $level := $topology -}}
-{{- if $level -}}
-{{- $_ := set $annotations (printf "kueue.x-k8s.io/podset-%s-topology" $kind) $level -}}
-{{- if and $.Values.ray.head.gpus.enabled (int64 $.Values.ray.workers.replicas) }}{{ $_ := set $annotations "kueue.x-k8s.io/podset-group-name" "gpu" }}{{ end -}}
-{{- end -}}
-{{- end -}}
-{{- toJson $annotations -}}
-{{- end }}
-
+{{/* common.pod.gpuText (list $ PART STORAGE ENVIRONMENT): STORAGE is what common.podVolumes returns. */}}
 {{- define "common.pod.gpuText" -}}
+{{- if ne (len .) 4 }}{{ fail "common.pod.gpuText takes (list $ PART STORAGE ENVIRONMENT)" }}{{ end -}}
+{{- $root := index . 0 -}}{{- $part := index . 1 -}}{{- $storage := index . 2 -}}
+{{- $accelerator := $root.Values.accelerator -}}
+{{- $amounts := merge (dict "gpus" (int64 $accelerator.gpusPerNode)) $accelerator.worker -}}
 metadata:
   labels:
-    grpo-charts/stack: {{ .root.Values.stack.name | quote }}
-    grpo-charts/owner: {{ include "common.owner" .root | quote }}
-    grpo-charts/part: {{ .part | quote }}
-  annotations: {{ toJson .storage.annotations }}
+    grpo-charts/stack: {{ $root.Values.stack.name | quote }}
+    grpo-charts/owner: {{ include "common.owner" $root | quote }}
+    grpo-charts/part: {{ $part | quote }}
+  annotations: {{ toJson $storage.annotations }}
 spec:
-  serviceAccountName: {{ include "common.name" (list .root "serviceAccount") | quote }}
-  {{- if not .accelerator.gpusPerNode }}
-  {{- with include "common.offGpuNodes" .root | fromJson }}
+  serviceAccountName: {{ include "common.name" (list $root "serviceAccount") | quote }}
+  {{- if not $accelerator.gpusPerNode }}
+  {{- with include "common.offGpuNodes" $root | fromJson }}
   affinity: {{ toJson . }}
   {{- end }}
   {{- end }}
   containers:
-    - name: ray-{{ .part }}
-      image: {{ include "common.image" .root | quote }}
+    - name: ray-{{ $part }}
+      image: {{ include "common.image" $root | quote }}
       imagePullPolicy: IfNotPresent
-      env: {{ toJson .environment }}
+      env: {{ toJson (index . 3) }}
       resources:
-        {{- include "common.resources" (merge (dict "gpus" (int64 .accelerator.gpusPerNode)) .accelerator.worker) | nindent 8 }}
-      securityContext: {{ include "common.securityContext" (list .root "gpu") }}
-      volumeMounts: {{ toJson .storage.mounts }}
-  volumes: {{ toJson .storage.volumes }}
+        {{- include "common.resources" $amounts | nindent 8 }}
+      securityContext: {{ include "common.securityContext" (list $root "gpu") }}
+      volumeMounts: {{ toJson $storage.mounts }}
+  volumes: {{ toJson $storage.volumes }}
 {{- end }}
 
-{{/* common.checkArchitecture: fail where the image does not exist for the machine's processor.
-                                                                  include "common.checkArchitecture" $ */}}
+{{/* common.checkArchitecture $: images.training.arm64 says that the image exists for arm64. */}}
 {{- define "common.checkArchitecture" -}}
-{{- $image := .Values.images.training -}}
-{{- if and (eq (.Values.accelerator.architecture | default "amd64") "arm64") (not $image.arm64) -}}
-{{- fail (printf "%s has arm64 nodes, and %s is not known to exist for arm64: choose an image that does, and set images.training.arm64 to true" .Values.accelerator.name (include "common.image" .)) -}}
+{{- $architecture := .Values.accelerator.architecture | default "amd64" -}}
+{{- if and (eq $architecture "arm64") (not .Values.images.training.arm64) -}}
+{{- fail (printf (print "%s has arm64 nodes, and %s is not known to exist for arm64: choose an image that does, and "
+  "set images.training.arm64 to true") .Values.accelerator.name (include "common.image" .)) -}}
 {{- end -}}
 {{- end }}

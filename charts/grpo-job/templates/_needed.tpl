@@ -1,11 +1,21 @@
-{{/* grpo.neededInputs: files below a key that must lie on a volume when the run starts, and the task that makes each (empty: none of
-     ours), as JSON.                                              include "grpo.neededInputs" (list $ "data" $config.data) | fromJson */}}
+{{/*
+Files that must lie on a volume when the job starts, each with the task that makes it (empty: none of ours).
+
+call                                                                returns
+include "grpo.neededInputs" (list $ $config.data) | fromJson        files that a configuration names
+include "grpo.neededByTask" $ | fromJson                            files that a task other than training needs
+include "grpo.neededCode" $ | fromJson                              the record of the code of job.code
+*/}}
+
+{{/* grpo.neededInputs (list $ VALUE): walks VALUE. A path below GRPO_DATASETS is made by prepare-data; another path
+     counts where it lies on a volume of the stack. */}}
 {{- define "grpo.neededInputs" -}}
-{{- $root := index . 0 -}}{{- $value := index . 2 -}}{{- $needed := dict -}}
-{{- if kindIs "map" $value -}}
-{{- range $key, $inner := $value }}{{ $needed = merge $needed (include "grpo.neededInputs" (list $root $key $inner) | fromJson) }}{{ end -}}
-{{- else if kindIs "slice" $value -}}
-{{- range $inner := $value }}{{ $needed = merge $needed (include "grpo.neededInputs" (list $root (index $ 1) $inner) | fromJson) }}{{ end -}}
+{{- if ne (len .) 2 }}{{ fail "grpo.neededInputs takes (list $ VALUE)" }}{{ end -}}
+{{- $root := index . 0 -}}{{- $value := index . 1 -}}{{- $needed := dict -}}
+{{- if or (kindIs "map" $value) (kindIs "slice" $value) -}}
+{{- range $inner := $value -}}
+{{- $needed = merge $needed (include "grpo.neededInputs" (list $root $inner) | fromJson) -}}
+{{- end -}}
 {{- else if kindIs "string" $value -}}
 {{- $prepared := trimPrefix "${oc.env:GRPO_DATASETS}/" $value -}}
 {{- if and (ne $prepared $value) (not (contains "${" $prepared)) -}}
@@ -19,19 +29,20 @@
 {{- toJson $needed -}}
 {{- end }}
 
-{{/* grpo.neededByTask: files that a task other than training needs, and the task that makes each, as JSON.
-                                                                  include "grpo.neededByTask" $ | fromJson */}}
+{{/* grpo.neededByTask $: convert and evaluate run the framework's code; evaluate reads gsm8k from its prepared file.
+     */}}
 {{- define "grpo.neededByTask" -}}
 {{- $task := .Values.job.task -}}{{- $needed := dict -}}
 {{- if has $task (list "convert" "evaluate") }}{{ $needed = include "grpo.neededCode" . | fromJson }}{{ end -}}
-{{- if and (eq $task "evaluate") (hasKey (include "common.entries" .Values.job.evaluate.benchmarks | fromJson) "gsm8k") -}}
-{{- $_ := set $needed (printf "%s/gsm8k/test.%s" (include "grpo.datasets" .) (ternary "parquet" "jsonl" (eq .Values.job.framework "verl"))) "prepare-data" -}}
+{{- $benchmarks := include "common.entries" .Values.job.evaluate.benchmarks | fromJson -}}
+{{- if and (eq $task "evaluate") (hasKey $benchmarks "gsm8k") -}}
+{{- $format := ternary "parquet" "jsonl" (eq .Values.job.framework "verl") -}}
+{{- $_ := set $needed (printf "%s/gsm8k/test.%s" (include "grpo.datasets" .) $format) "prepare-data" -}}
 {{- end -}}
 {{- toJson $needed -}}
 {{- end }}
 
-{{/* grpo.neededCode: record of the code that job.code puts on a volume, and the task that puts it there, as JSON.
-                                                                  include "grpo.neededCode" $ | fromJson */}}
+{{/* grpo.neededCode $: task fetch puts the code on a volume, and writes the record last. */}}
 {{- define "grpo.neededCode" -}}
 {{- $needed := dict -}}
 {{- with include "grpo.code" . | fromJson }}{{ $_ := set $needed (printf "%s/grpo.json" .directory) "fetch" }}{{ end -}}

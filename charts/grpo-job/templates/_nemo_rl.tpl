@@ -1,88 +1,138 @@
-{{/* NeMo RL: a script of the image's source tree reads one YAML file, which names its base file under `defaults`. */}}
+{{/*
+NeMo RL: a script of the image's source tree reads one YAML file, which names its base file under `defaults`. The parts
+are called by include "grpo.framework" (list $ PART).
 
+part                        returns
+workingDirectory            the source tree in the image
+model                       the model that is trained
+command                     the command of the driver, as JSON list
+checks                      commands that run before GPUs are waited for, as JSON list
+requiredFiles               files that the image must hold, as JSON list
+environment                 variables that the framework reads, as JSON map
+check                       nothing; fails where this version cannot run
+derived                     configuration that follows from the other values, as JSON
+rewardKeys                  configuration keys that job.rewards decides, as JSON list of paths
+rewardPrograms              files of jobs/ that job.rewards needs, as JSON list
+
+call                                                returns
+include "grpo.nemo-rl.script" $                     the script, relative to the source tree
+include "grpo.nemo-rl.base" $                       the base file
+include "grpo.nemo-rl.rewards" $ | fromJson         configuration that puts job.rewards in place
+include "grpo.nemo-rl.logger" (list $ "/logs")      section logger, as JSON
+*/}}
+
+{{/* grpo.nemo-rl.workingDirectory $: where NVIDIA's image has it. */}}
 {{- define "grpo.nemo-rl.workingDirectory" -}}/opt/nemo-rl{{- end }}
 
-{{/* grpo.nemo-rl.script: run_grpo.py exists from v0.5.0, run_grpo_math.py until v0.5.0.
-                                                                  include "grpo.nemo-rl.script" $ */}}
+{{/* grpo.nemo-rl.script $: run_grpo.py exists from v0.5.0, run_grpo_math.py until v0.5.0. */}}
 {{- define "grpo.nemo-rl.script" -}}
 {{- ternary "examples/run_grpo_math.py" "examples/run_grpo.py" (eq .Values.job.version "v0.4.0") -}}
 {{- end }}
 
+{{/* grpo.nemo-rl.base $: all supported versions have this file. */}}
 {{- define "grpo.nemo-rl.base" -}}
 {{- printf "%s/examples/configs/grpo_math_1B.yaml" (include "grpo.nemo-rl.workingDirectory" .) -}}
 {{- end }}
 
+{{/* grpo.nemo-rl.command $: with job.rewards, a wrapper registers their environment and then runs the script. */}}
 {{- define "grpo.nemo-rl.command" -}}
-{{- $wrapper := ternary (list (printf "%s/nemo_rl_rewards.py" (include "grpo.codeDirectory" .))) list (ne (include "grpo.rewards" .) "{}") -}}
-{{- concat (list "python3") $wrapper (list (include "grpo.nemo-rl.script" .) "--config" (printf "%s/config.yaml" (include "grpo.attemptDirectory" .))) | toJson -}}
+{{- $command := list "python3" -}}
+{{- if ne (include "grpo.rewards" .) "{}" -}}
+{{- $command = append $command (printf "%s/nemo_rl_rewards.py" (include "grpo.codeDirectory" .)) -}}
+{{- end -}}
+{{- $config := printf "%s/config.yaml" (include "grpo.attemptDirectory" .) -}}
+{{- concat $command (list (include "grpo.nemo-rl.script" .) "--config" $config) | toJson -}}
 {{- end }}
 
+{{/* grpo.nemo-rl.checks $: none. */}}
 {{- define "grpo.nemo-rl.checks" }}[]{{ end }}
 
+{{/* grpo.nemo-rl.requiredFiles $: script and base file. */}}
 {{- define "grpo.nemo-rl.requiredFiles" -}}
 {{- list (include "grpo.nemo-rl.script" .) (include "grpo.nemo-rl.base" .) | toJson -}}
 {{- end }}
 
-{{/* grpo.nemo-rl.model: the model of the base file where the configuration names none.
-                                                                  include "grpo.framework" (list $ "model") */}}
+{{/* grpo.nemo-rl.model $: the base file's model where the configuration names none. */}}
 {{- define "grpo.nemo-rl.model" -}}
-{{- get ((include "grpo.overlaid" . | fromJson).policy | default dict) "model_name" | default "Qwen/Qwen2.5-1.5B" -}}
+{{- $policy := (include "grpo.mergedConfig" . | fromJson).policy | default dict -}}
+{{- get $policy "model_name" | default "Qwen/Qwen2.5-1.5B" -}}
 {{- end }}
 
+{{/* grpo.nemo-rl.environment $: none. */}}
 {{- define "grpo.nemo-rl.environment" }}{}{{ end }}
 
-{{/* grpo.nemo-rl.check: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included, and waits for ever
-     where there is none.                                         include "grpo.framework" (list $ "check") */}}
+{{/* grpo.nemo-rl.check $: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included,
+     and waits for ever where there is none. */}}
 {{- define "grpo.nemo-rl.check" -}}
-{{- $tag := .Values.images.training.tag -}}
-{{- if and (regexMatch "^v[0-9]+\\.[0-9]+\\.[0-9]+$" $tag) (hasSuffix "/nemo-rl" .Values.images.training.repository) (ne $tag .Values.job.version) -}}
-{{- fail (printf "job.version is %s, and images.training has the tag %s: set both, as the recipe does for its version and values/frameworks/ for the others" .Values.job.version $tag) -}}
+{{- $image := .Values.images.training -}}{{- $version := .Values.job.version -}}
+{{- $isTheirs := and (hasSuffix "/nemo-rl" $image.repository) (regexMatch "^v[0-9]+\\.[0-9]+\\.[0-9]+$" $image.tag) -}}
+{{- if and $isTheirs (ne $image.tag $version) -}}
+{{- fail (printf (print "job.version is %s, and images.training has the tag %s: set both, as the recipe does for "
+  "its version and values/frameworks/ for the others") $version $image.tag) -}}
 {{- end -}}
-{{- if and (semverCompare "<0.7.0" .Values.job.version) (lt (include "common.headCpus" . | int64) 1) -}}
-{{- fail (printf "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set ray.head.numCpus to 1" .Values.job.version) -}}
+{{- if and (semverCompare "<0.7.0" $version) (lt (include "common.headCpus" . | int64) 1) -}}
+{{- fail (printf (print "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set "
+  "ray.head.numCpus to 1") $version) -}}
 {{- end -}}
 {{- end }}
 
-{{/* grpo.nemo-rl.derived: configuration that follows from the other values, as JSON.
-                                                                  include "grpo.framework" (list $ "derived") | fromJson */}}
+{{/* grpo.nemo-rl.derived $: base file, nodes, folders, loggers, rewards. */}}
 {{- define "grpo.nemo-rl.derived" -}}
 {{- $directory := include "grpo.runDirectory" . -}}
+{{- $nodes := include "grpo.nodes" . | int64 -}}
 {{- dict
   "defaults" (include "grpo.nemo-rl.base" .)
-  "cluster" (dict "num_nodes" (include "grpo.nodes" . | int64) "gpus_per_node" (int64 .Values.accelerator.gpusPerNode))
+  "cluster" (dict "num_nodes" $nodes "gpus_per_node" (int64 .Values.accelerator.gpusPerNode))
   "checkpointing" (dict "checkpoint_dir" (printf "%s/checkpoints" $directory))
-  "logger" (include "grpo.nemo-rl.logger" (list . (printf "%s/logs" $directory)) | fromJson) | merge (include "grpo.nemo-rl.rewards" . | fromJson) | toJson -}}
+  "logger" (include "grpo.nemo-rl.logger" (list . (printf "%s/logs" $directory)) | fromJson)
+  | merge (include "grpo.nemo-rl.rewards" . | fromJson) | toJson -}}
 {{- end }}
 
-{{/* grpo.nemo-rl.rewards: configuration that makes job.rewards the environment of the data, as JSON.
-                                                                  include "grpo.nemo-rl.rewards" $ | fromJson */}}
+{{/* grpo.nemo-rl.rewards $: job.rewards become the environment of the data. Versions before v0.6.0 have no
+     data.default. */}}
 {{- define "grpo.nemo-rl.rewards" -}}
-{{- if eq (include "grpo.rewards" .) "{}" }}{}
+{{- if eq (include "grpo.rewards" .) "{}" -}}
+{}
 {{- else -}}
 {{- $name := dict "env_name" "rewards" -}}
-{{- dict "data" (ternary $name (dict "default" $name) (semverCompare "<0.6.0" .Values.job.version)) "env" (dict "rewards" (dict "num_workers" (dig "env" "rewards" "num_workers" 8 (include "grpo.overlaid" . | fromJson) | int64))) | toJson -}}
+{{- $data := ternary $name (dict "default" $name) (semverCompare "<0.6.0" .Values.job.version) -}}
+{{- $workers := dig "env" "rewards" "num_workers" 8 (include "grpo.mergedConfig" . | fromJson) | int64 -}}
+{{- dict "data" $data "env" (dict "rewards" (dict "num_workers" $workers)) | toJson -}}
 {{- end -}}
 {{- end }}
 
+{{/* grpo.nemo-rl.rewardKeys $: of all supported versions. */}}
 {{- define "grpo.nemo-rl.rewardKeys" -}}
-{{- list (list "data" "env_name") (list "data" "default" "env_name") (list "data" "train" "env_name") (list "data" "validation" "env_name") (list "env" "rewards") | toJson -}}
+{{- list
+  (list "data" "env_name")
+  (list "data" "default" "env_name")
+  (list "data" "train" "env_name")
+  (list "data" "validation" "env_name")
+  (list "env" "rewards") | toJson -}}
 {{- end }}
 
+{{/* grpo.nemo-rl.rewardPrograms $: the wrapper and the environment. */}}
 {{- define "grpo.nemo-rl.rewardPrograms" }}{{ list "nemo_rl_rewards.py" "nemo_rl_environment.py" | toJson }}{{ end }}
 
-{{/* grpo.nemo-rl.logger: where and how a run logs, as JSON.
-                                                                  include "grpo.nemo-rl.logger" (list $ "/data/runs/x/logs") | fromJson */}}
+{{/* grpo.nemo-rl.logger (list $ DIRECTORY): where and how the run logs. */}}
 {{- define "grpo.nemo-rl.logger" -}}
+{{- if ne (len .) 2 }}{{ fail "grpo.nemo-rl.logger takes (list $ DIRECTORY)" }}{{ end -}}
 {{- $root := index . 0 -}}
-{{- $wandb := $root.Values.tracking.wandb -}}{{- $mlflow := $root.Values.tracking.mlflow -}}
+{{- $tracking := $root.Values.tracking -}}{{- $run := $root.Values.job.name -}}
 {{- $logger := dict
   "log_dir" (index . 1)
-  "tensorboard_enabled" $root.Values.tracking.tensorboard.enabled
-  "wandb_enabled" $wandb.enabled
-  "mlflow_enabled" $mlflow.enabled -}}
-{{- if $wandb.enabled }}{{ $_ := set $logger "wandb" (dict "project" $wandb.project "name" ($wandb.name | default $root.Values.job.name)) }}{{ end -}}
-{{- if $mlflow.enabled -}}
-{{- $_ := set $logger "mlflow" (dict "tracking_uri" (include "grpo.mlflowUri" $root) "experiment_name" $mlflow.experiment "run_name" ($mlflow.name | default $root.Values.job.name)) -}}
+  "tensorboard_enabled" $tracking.tensorboard.enabled
+  "wandb_enabled" $tracking.wandb.enabled
+  "mlflow_enabled" $tracking.mlflow.enabled -}}
+{{- with $tracking.wandb -}}
+{{- if .enabled }}{{ $_ := set $logger "wandb" (dict "project" .project "name" (.name | default $run)) }}{{ end -}}
+{{- end -}}
+{{- with $tracking.mlflow -}}
+{{- if .enabled -}}
+{{- $uri := include "grpo.mlflowUri" $root -}}
+{{- $names := dict "experiment_name" .experiment "run_name" (.name | default $run) -}}
+{{- $_ := set $logger "mlflow" (merge (dict "tracking_uri" $uri) $names) -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $logger -}}
 {{- end }}

@@ -1,6 +1,14 @@
-{{/* network.subnet: VPC and subnet of one interface, as JSON {vpc, subnet}. Names not given follow from the prefix.
-                                                                  include "network.subnet" (list $ $interface) | fromJson */}}
+{{/*
+VPC and subnet of each interface.
+
+call                                                returns
+include "network.subnet" (list $ $interface) | fromJson    {vpc, subnet} of one interface
+include "network.checkSubnets" $                    nothing; fails for a subnet of a network that the machine lacks
+*/}}
+
+{{/* network.subnet (list $ INTERFACE): names that are not given follow from the prefix. */}}
 {{- define "network.subnet" -}}
+{{- if ne (len .) 2 }}{{ fail "network.subnet takes (list $ INTERFACE)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $interface := index . 1 -}}
 {{- $section := ternary "rdma" "gvnic" (eq $interface.deviceMode "RDMA") -}}
 {{- $settings := get $root.Values.network $section -}}
@@ -12,22 +20,26 @@
 {{- $subnet = $settings.subnet -}}
 {{- end -}}
 {{- if and (eq $suffix "sub-") (not $subnet) -}}
-{{- fail (printf "network %s of %s has no number at its end, from which a subnet could be named: call it rdma-N in accelerator.interfaces" $interface.base $interface.interface) -}}
+{{- fail (printf (print "network %s of %s does not end with a number, so its subnet has no default name: call it "
+  "rdma-N in accelerator.interfaces") $interface.base $interface.interface) -}}
 {{- end -}}
 {{- if and (not $settings.prefix) (or (not $settings.vpc) (not $subnet)) -}}
-{{- fail (printf "network %s needs a VPC and a subnet: set network.%s.prefix in your site file (VPC <prefix>-net, subnet <prefix>-%s), or name them one by one" $interface.base $section $suffix) -}}
+{{- fail (printf (print "network %s needs a VPC and a subnet: set network.%s.prefix in your site file (VPC "
+  "<prefix>-net, subnet <prefix>-%s), or name them one by one") $interface.base $section $suffix) -}}
 {{- end -}}
-{{- dict "vpc" ($settings.vpc | default (printf "%s-net" $settings.prefix)) "subnet" ($subnet | default (printf "%s-%s" $settings.prefix $suffix)) | toJson -}}
+{{- dict
+  "vpc" ($settings.vpc | default (printf "%s-net" $settings.prefix))
+  "subnet" ($subnet | default (printf "%s-%s" $settings.prefix $suffix)) | toJson -}}
 {{- end }}
 
-{{/* network.checkSubnets: fail where a subnet is named for a network that the machine does not have.
-                                                                  include "network.checkSubnets" $ */}}
+{{/* network.checkSubnets $: such a subnet would have no effect. */}}
 {{- define "network.checkSubnets" -}}
 {{- $networks := list -}}
 {{- range include "common.rdmaInterfaces" . | fromJsonArray }}{{ $networks = append $networks .base }}{{ end -}}
 {{- range $network, $_ := include "common.entries" .Values.network.rdma.subnets | fromJson -}}
 {{- if not (has $network $networks) -}}
-{{- fail (printf "network.rdma.subnets.%s: the machine has no RDMA network of that name (it has: %s)" $network (join ", " $networks)) -}}
+{{- fail (printf "network.rdma.subnets.%s: the machine has no RDMA network of that name (it has: %s)"
+  $network (join ", " $networks)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -1,1 +1,1 @@
-../../../jobs/check_cluster.py
+../../../jobs/checks/check_cluster.py

@@ -1,1 +1,1 @@
-../../../jobs/probe.py
+../../../jobs/checks/probe.py

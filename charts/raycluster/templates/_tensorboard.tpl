@@ -1,26 +1,41 @@
-{{/* raycluster.tensorboard.pod: pod spec of TensorBoard, as YAML. It mounts the one volume that holds the runs, read-only, and needs no
-     right but to read.                                           include "raycluster.tensorboard.pod" $ */}}
+{{/*
+TensorBoard beside the cluster (tracking.tensorboard.server).
+
+call                                            returns
+include "raycluster.tensorboard.name" $         the name of the Deployment and its Service
+include "raycluster.tensorboard.pod" $          its pod spec, as YAML
+include "raycluster.tensorboard.annotations" $  annotations of its pod, as JSON; empty where there are none
+*/}}
+
+{{/* raycluster.tensorboard.name $: one for each stack. */}}
+{{- define "raycluster.tensorboard.name" -}}{{ .Values.stack.name }}-tensorboard{{- end }}
+
+{{/* raycluster.tensorboard.pod $: it mounts the one volume that holds the runs, read-only, and needs no right but to
+     read. */}}
 {{- define "raycluster.tensorboard.pod" -}}
 {{- $server := .Values.tracking.tensorboard.server -}}
-{{- $logs := printf "%s/runs" (include "common.mountPath" (list . "tracking.tensorboard.server.volume" $server.volume)) -}}
+{{- $mount := include "common.mountPath" (list . "tracking.tensorboard.server.volume" $server.volume) -}}
 {{- $volume := get (include "common.volumes" . | fromJson) $server.volume -}}
 {{- if hasKey $volume "ephemeral" -}}
-{{- fail (printf "tracking.tensorboard.server.volume is %q, which is local disk of each pod: name the volume that holds the runs" $server.volume) -}}
+{{- fail (printf (print "tracking.tensorboard.server.volume is %q, which is local disk of each pod: name the volume "
+  "that holds the runs") $server.volume) -}}
 {{- end -}}
+{{- $amounts := dict "cpu" $server.cpu "memory" $server.memory "ephemeralStorage" "1Gi" -}}
+{{- $bare := include "common.bareSecurityContext" . | fromJson -}}
 {{ include "raycluster.scheduling" . | fromJson | toYaml }}
 containers:
   - name: tensorboard
     image: {{ include "common.image" . | quote }}
     imagePullPolicy: IfNotPresent
     command: [python3, -m, tensorboard.main]
-    args: ["--logdir={{ $logs }}", --bind_all, --port=6006]
+    args: ["--logdir={{ $mount }}/runs", --bind_all, --port=6006]
     ports:
       - {name: http, containerPort: 6006}
     readinessProbe:
       tcpSocket: {port: http}
     resources:
-      {{- include "common.resources" (dict "cpu" $server.cpu "memory" $server.memory "ephemeralStorage" "1Gi") | nindent 6 }}
-    securityContext: {{ include "common.merge" (list (include "common.bareSecurityContext" . | fromJson) (dict "readOnlyRootFilesystem" true)) }}
+      {{- include "common.resources" $amounts | nindent 6 }}
+    securityContext: {{ include "common.merge" (list $bare (dict "readOnlyRootFilesystem" true)) }}
     volumeMounts:
       - {name: {{ $server.volume | quote }}, mountPath: {{ $volume.mountPath | quote }}, readOnly: true}
       - {name: tmp, mountPath: /tmp}
@@ -32,5 +47,13 @@ volumes:
     emptyDir: {sizeLimit: 1Gi}
 {{- end }}
 
-{{/* raycluster.tensorboard.name: of the Deployment and its Service.  include "raycluster.tensorboard.name" $ */}}
-{{- define "raycluster.tensorboard.name" -}}{{ .Values.stack.name }}-tensorboard{{- end }}
+{{/* raycluster.tensorboard.annotations $: where it reads from a bucket, those of a bucket's pod, without room for a
+     file cache. */}}
+{{- define "raycluster.tensorboard.annotations" -}}
+{{- $volumes := include "common.volumes" . | fromJson -}}
+{{- if include "common.isBucket" (get $volumes .Values.tracking.tensorboard.server.volume | default dict) -}}
+{{- $disk := include "common.quantity" .Values.ray.gcsfuse.ephemeralStorage -}}
+{{- $annotations := include "common.gcsfuseAnnotations" . | fromJson -}}
+{{- include "common.merge" (list $annotations (dict "gke-gcsfuse/ephemeral-storage-limit" $disk)) -}}
+{{- end -}}
+{{- end }}

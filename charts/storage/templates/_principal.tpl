@@ -1,12 +1,24 @@
-{{/* storage.principal: IAM member that stands for the pods' service account; empty without platform.projectId and projectNumber.
-                                                                  include "storage.principal" $ */}}
+{{/*
+The pods' service account as IAM knows it (Workload Identity Federation).
+
+call                                                        returns
+include "storage.principal" $                               the IAM member; empty without project ID and number
+include "storage.member" (list $ "my-project" "1234567")    the same for any project
+*/}}
+
+{{/* storage.principal $: from platform.projectId and platform.projectNumber, on GKE. */}}
 {{- define "storage.principal" -}}
 {{- $platform := .Values.platform -}}
-{{- if and (include "common.isGoogle" .) $platform.projectId $platform.projectNumber }}{{ include "storage.member" (list . $platform.projectId $platform.projectNumber) }}{{ end -}}
+{{- if and (include "common.isGoogle" .) $platform.projectId $platform.projectNumber -}}
+{{- include "storage.member" (list . $platform.projectId $platform.projectNumber) -}}
+{{- end -}}
 {{- end }}
 
-{{/* storage.member: the same for any project.                    include "storage.member" (list $ "my-project" "123456789012") */}}
+{{/* storage.member (list $ PROJECT_ID PROJECT_NUMBER): the namespace is the release's. */}}
 {{- define "storage.member" -}}
+{{- if ne (len .) 3 }}{{ fail "storage.member takes (list $ PROJECT_ID PROJECT_NUMBER)" }}{{ end -}}
 {{- $root := index . 0 -}}
-principal://iam.googleapis.com/projects/{{ index . 2 }}/locations/global/workloadIdentityPools/{{ index . 1 }}.svc.id.goog/subject/ns/{{ $root.Release.Namespace }}/sa/{{ include "common.name" (list $root "serviceAccount") }}
+{{- $account := include "common.name" (list $root "serviceAccount") -}}
+{{- $pool := printf "projects/%s/locations/global/workloadIdentityPools/%s.svc.id.goog" (index . 2) (index . 1) -}}
+{{- printf "principal://iam.googleapis.com/%s/subject/ns/%s/sa/%s" $pool $root.Release.Namespace $account -}}
 {{- end }}

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from postrender.rules import INFO
-from postrender.rules.chartfile import ChartRule, Said, some
-from postrender.rules.jsonschemas import entry, resolver
+from typing import TYPE_CHECKING, Final
 
-TYPE_CHECKING = False
+from postrender.finding import INFO, Finding
+from postrender.rules.chart.jsonschemas import entry, resolver
+from postrender.rules.chart.wording import some
+from postrender.rules.rule import CHART, Rule
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
 
-    from postrender.chartfiles import Chart
-    from postrender.plain import Plain
-    from postrender.yamlio import Node
+    from postrender.manifests.chart_files import Chart
+    from postrender.types import Json
+    from postrender.yaml.reader import Node
 
 # For a template as good as no value.
-_NOTHING: Final[tuple[Plain, ...]] = (None, False, "", [], {})
+_NOTHING: Final[tuple[Json, ...]] = (None, False, "", [], {})
 
 
-def check(chart: Chart) -> Iterator[Said]:
+def check(chart: Chart) -> Iterator[Finding]:
     """Compare along the maps that values.yaml has."""
     if chart.is_library or not chart.schema or not chart.values:
         return
@@ -27,7 +28,7 @@ def check(chart: Chart) -> Iterator[Said]:
     if found:
         named = some([f"{path} ({'is another one there' if there else 'is not there'})" for _, path, there in found])
         many = "a default of the schema is" if len(found) == 1 else f"{len(found)} defaults of the schema are"
-        yield Said(found[0][0].key_at, f"{many} not in values.yaml: {named}")
+        yield Finding(f"{many} not in values.yaml: {named}", found[0][0].key_at)
 
 
 def _differ(schema: Node, values: Node, path: tuple[str, ...]) -> Iterator[tuple[Node, str, bool]]:
@@ -45,18 +46,20 @@ def _differ(schema: Node, values: Node, path: tuple[str, ...]) -> Iterator[tuple
                 yield default, ".".join(here), value is not None
 
 
-def _differs(default: Plain, value: Node | None) -> bool:
+def _differs(default: Json, value: Node | None) -> bool:
     if default in _NOTHING or isinstance(default, dict):
         return False
     return value is None or (value.value is not None and value.plain() != default)
 
 
-RULE = ChartRule(
+RULE = Rule(
     "chart/default-not-applied",
+    target=CHART,
     severity=INFO,
     title="a default of the schema is not in values.yaml",
     why="Helm never applies a default of a schema: whoever reads it there expects what does not happen",
     fix="write the value into values.yaml, or correct the schema",
     source="https://json-schema.org/understanding-json-schema/reference/annotations",
+    fact="helm/schema-default",
     check=check,
 )

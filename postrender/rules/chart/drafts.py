@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from postrender.rules import INFO, WARNING
-from postrender.rules.chartfile import ChartRule, Said, some
-from postrender.rules.jsonschemas import DRAFT_7, LATEST, draft, entry, subschemas
+from typing import TYPE_CHECKING, Final
 
-TYPE_CHECKING = False
+from postrender.finding import INFO, WARNING, Finding
+from postrender.rules.chart.jsonschemas import DRAFT_7, LATEST, draft, entry, subschemas
+from postrender.rules.chart.wording import some
+from postrender.rules.rule import CHART, Rule
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
 
-    from postrender.chartfiles import Chart
+    from postrender.manifests.chart_files import Chart
 
 _NAMES: Final = {4: "draft 4", 6: "draft 6", 7: "draft 7", 8: "draft 2019-09", 9: "draft 2020-12"}
 # The first and the last draft of a keyword.
@@ -32,7 +33,7 @@ _FORMATS: Final = frozenset(
 )
 
 
-def _keywords(chart: Chart) -> Iterator[Said]:
+def _keywords(chart: Chart) -> Iterator[Finding]:
     read_as = draft(chart.schema) if chart.schema else None
     if not chart.schema or read_as is None:
         return
@@ -45,10 +46,12 @@ def _keywords(chart: Chart) -> Iterator[Said]:
     if found:
         names = list(dict.fromkeys(key for _, key in found))
         does = "does" if len(names) == 1 else "do"
-        yield Said(found[0][0], f"{some(names)} {does} nothing in {_NAMES[read_as]}, by which Helm reads this schema")
+        yield Finding(
+            f"{some(names)} {does} nothing in {_NAMES[read_as]}, by which Helm reads this schema", found[0][0]
+        )
 
 
-def _formats(chart: Chart) -> Iterator[Said]:
+def _formats(chart: Chart) -> Iterator[Finding]:
     if not chart.schema or (draft(chart.schema) or 0) <= DRAFT_7:
         return
     found = []
@@ -58,26 +61,30 @@ def _formats(chart: Chart) -> Iterator[Said]:
             found.append((each.key_at, str(each.value)))
     if found:
         names = list(dict.fromkeys(name for _, name in found))
-        yield Said(found[0][0], f"no value is judged by format, here {some(names)}")
+        yield Finding(f"no value is judged by format, here {some(names)}", found[0][0])
 
 
 RULES = (
-    ChartRule(
+    Rule(
         "chart/keyword-ignored",
+        target=CHART,
         severity=WARNING,
         title="a keyword of the schema is of another draft",
         why="Helm ignores a keyword of another draft, so what it should refuse passes",
         fix="name draft 2020-12 in $schema, or say it with the keywords of the draft that is named",
         source="https://json-schema.org/specification-links",
+        fact="helm/schema-draft",
         check=_keywords,
     ),
-    ChartRule(
+    Rule(
         "chart/format-not-judged",
+        target=CHART,
         severity=INFO,
         title="a format of the schema is not judged",
         why="Helm judges format up to draft 7; in later drafts, and without $schema, it is a comment",
         fix="write a pattern, or name draft 7 in $schema",
         source="https://json-schema.org/understanding-json-schema/reference/type#format",
+        fact="helm/schema-draft",
         check=_formats,
     ),
 )

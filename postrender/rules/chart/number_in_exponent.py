@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Final
 
-from postrender import stream, yamlio
 from postrender.errors import InputError, Location
-from postrender.rules import WARNING, templates
-from postrender.rules.chartfile import ChartRule, Said
+from postrender.finding import WARNING, Finding
+from postrender.rules.chart import templates
+from postrender.rules.rule import CHART, Rule
+from postrender.yaml import reader, stream
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
 
-    from postrender.chartfiles import Chart
-    from postrender.yamlio import Node
+    from postrender.manifests.chart_files import Chart
+    from postrender.yaml.reader import Node
 
 _PRINTED: Final = re.compile(r"(?<![\w.+/-])\d(?:\.\d+)?e\+\d\d(?![\w.+/=])")
 _SECRET: Final = re.compile(r"^kind: *Secret\b", re.MULTILINE)
 
 
-def check(chart: Chart) -> Iterator[Said]:
+def check(chart: Chart) -> Iterator[Finding]:
     """Search the texts that are rendered for the way in which Go prints large numbers; a number alone is still one."""
     for document in stream.split(chart.renders[0].encode("utf-8") if chart.renders else b""):
         text, path = document.text(), document.source.partition("/")[2]
@@ -45,7 +45,7 @@ def _places(text: str, template: str) -> Iterator[tuple[int, int]]:
 
 def _texts(text: str) -> Iterator[Node]:
     try:
-        queue = yamlio.parse(text.encode("utf-8"), "")
+        queue = reader.parse(text.encode("utf-8"), "")
     except InputError:
         # What is wrong with it is said where the manifests are judged.
         return
@@ -56,21 +56,23 @@ def _texts(text: str) -> Iterator[Node]:
             yield node
 
 
-def _said(chart: Chart, path: str, at: Location, line: str, *, secret: bool) -> Said:
+def _said(chart: Chart, path: str, at: Location, line: str, *, secret: bool) -> Finding:
     what = "a large number is printed with an exponent"
     if number := templates.line_of(chart.text(path), line):
         col = chart.text(path).split("\n")[number - 1].find("{{") + 1
-        return Said(chart.at(path, number, col), what, also=[(at, "as it was rendered")], secret=secret)
+        return Finding(what, chart.at(path, number, col), also=[(at, "as it was rendered")], secret=secret)
     also = [(chart.at(path), "is the template")] if path in chart.files else []
-    return Said(at, what, also=also, secret=secret)
+    return Finding(what, at, also=also, secret=secret)
 
 
-RULE = ChartRule(
+RULE = Rule(
     "chart/number-in-exponent",
+    target=CHART,
     severity=WARNING,
     title="a number is printed with an exponent",
     why="Helm keeps numbers as floats: 1000000 becomes 1e+06 in a text, which most programs refuse as a whole number",
     fix="write {{ int64 .Values.KEY }} in the template, or quote the number in the values",
     source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",
+    fact="helm/values-of-a-chart",
     check=check,
 )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from postrender.rules import ERROR, WARNING
-from postrender.rules.chartfile import ChartRule, Said, some
-from postrender.rules.jsonschemas import DRAFT_7, draft, entry, subschemas
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urldefrag, urljoin
 
-TYPE_CHECKING = False
+from postrender.finding import ERROR, WARNING, Finding
+from postrender.rules.chart.jsonschemas import DRAFT_7, draft, entry, subschemas
+from postrender.rules.chart.wording import some
+from postrender.rules.rule import CHART, Rule
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
 
-    from postrender.chartfiles import Chart
-    from postrender.yamlio import Node
+    from postrender.manifests.chart_files import Chart
+    from postrender.yaml.reader import Node
 
 # As Helm calls the schema of a chart: what it refers to is looked for beside it, at the root of the file system.
 _SELF: Final = "file:///values.schema.json"
@@ -37,8 +39,6 @@ _JUDGES: Final = frozenset(
 
 def _targets(root: Node) -> Iterator[tuple[Node, str, str]]:
     """Yield each reference to another file, as it is written and as Helm resolves it."""
-    from urllib.parse import urldefrag, urljoin
-
     ids = {_SELF}
     bases: dict[tuple[str, ...], str] = {}
     for path, node in subschemas(root):
@@ -54,27 +54,27 @@ def _targets(root: Node) -> Iterator[tuple[Node, str, str]]:
                 yield written, written.value, target
 
 
-def _not_found(chart: Chart) -> Iterator[Said]:
+def _not_found(chart: Chart) -> Iterator[Finding]:
     for node, written, target in _targets(chart.schema) if chart.schema else ():
         if target.startswith("file://"):
             path = target.removeprefix("file://")
-            yield Said(node.at, f"{written} is not looked for in the chart, but at {path} of each machine")
+            yield Finding(f"{written} is not looked for in the chart, but at {path} of each machine", node.at)
         elif not target.startswith(_WEB):
-            yield Said(node.at, f"{written} is nothing that Helm finds, so that any value passes")
+            yield Finding(f"{written} is nothing that Helm finds, so that any value passes", node.at)
 
 
-def _fetched(chart: Chart) -> Iterator[Said]:
+def _fetched(chart: Chart) -> Iterator[Finding]:
     if not chart.schema:
         return
     named = entry(chart.schema, "$schema")
     if named and draft(chart.schema) is None:
-        yield Said(named.at, f"$schema is {named.value}, which is no draft that Helm knows")
+        yield Finding(f"$schema is {named.value}, which is no draft that Helm knows", named.at)
     for node, written, target in _targets(chart.schema):
         if target.startswith(_WEB):
-            yield Said(node.at, f"{written} is on another machine")
+            yield Finding(f"{written} is on another machine", node.at)
 
 
-def _beside(chart: Chart) -> Iterator[Said]:
+def _beside(chart: Chart) -> Iterator[Finding]:
     if not chart.schema or (draft(chart.schema) or DRAFT_7 + 1) > DRAFT_7:
         return
     found = []
@@ -83,35 +83,41 @@ def _beside(chart: Chart) -> Iterator[Said]:
             beside = [key for key in node.value if key in _JUDGES and key not in _SAYS_NOTHING]
             found += [(node.value[key], f"{key} at /{'/'.join(path)}") for key in beside]
     if found:
-        yield Said(found[0][0].key_at, f"beside a $ref stands {some([text for _, text in found])}")
+        yield Finding(f"beside a $ref stands {some([text for _, text in found])}", found[0][0].key_at)
 
 
 RULES = (
-    ChartRule(
+    Rule(
         "chart/reference-not-found",
+        target=CHART,
         severity=ERROR,
         title="the schema refers to what Helm does not find",
         why="Helm knows no other file of the chart as a schema: it refuses to render, or lets every value pass",
         fix="put it below $defs of values.schema.json, and refer to #/$defs/NAME",
         source="https://helm.sh/docs/topics/charts/#schema-files",
+        fact="helm/schema-reference",
         check=_not_found,
     ),
-    ChartRule(
+    Rule(
         "chart/reference-fetched",
+        target=CHART,
         severity=WARNING,
         title="the schema refers to what must be fetched",
         why="each render fetches it: without the network, or after a change there, nothing can be installed",
         fix="put it below $defs of values.schema.json; for $schema take a draft of json-schema.org",
         source="https://helm.sh/docs/topics/charts/#schema-files",
+        fact="helm/schema-reference",
         check=_fetched,
     ),
-    ChartRule(
+    Rule(
         "chart/beside-reference",
+        target=CHART,
         severity=WARNING,
         title="keywords beside a $ref are ignored",
         why="up to draft 7 whatever stands beside a $ref is ignored, so it judges nothing",
         fix="put the $ref into allOf, or name draft 2020-12 in $schema",
         source="https://json-schema.org/understanding-json-schema/structuring#dollarref",
+        fact="helm/schema-reference",
         check=_beside,
     ),
 )

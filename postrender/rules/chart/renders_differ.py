@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from postrender import flips, stream, yamlio
-from postrender.errors import InputError, Location
-from postrender.rules import WARNING
-from postrender.rules.chartfile import ChartRule, Said, some
-from postrender.rules.templates import Templates
+from typing import TYPE_CHECKING, Final
 
-TYPE_CHECKING = False
+from postrender.errors import InputError, Location
+from postrender.finding import WARNING, Finding
+from postrender.rules.chart.templates import Templates
+from postrender.rules.chart.wording import some
+from postrender.rules.rule import CHART, Rule
+from postrender.values import mutations
+from postrender.yaml import reader, stream
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
 
-    from postrender.chartfiles import Chart
-    from postrender.yamlio import Node
+    from postrender.manifests.chart_files import Chart
+    from postrender.yaml.reader import Node
 
     # By what a document is known in both renders: its template, and which one of this it is.
     Key = tuple[str, int]
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 _LONG: Final = 40
 
 
-def check(chart: Chart) -> Iterator[Said]:
+def check(chart: Chart) -> Iterator[Finding]:
     """Compare document by document; values are told by their paths only, as they may be secrets."""
     if len(set(chart.renders)) < 2:
         return
@@ -59,7 +61,7 @@ class _Document:
     def root(self) -> Node | None:
         """Read it; None where it is no YAML, which is said where the manifests are judged."""
         try:
-            roots = yamlio.parse(self.text.encode("utf-8"), self._render)
+            roots = reader.parse(self.text.encode("utf-8"), self._render)
         except InputError:
             return None
         return roots[0] if roots else None
@@ -72,29 +74,29 @@ def _documents(text: str, name: str) -> Iterator[tuple[Key, _Document]]:
         yield (document.source, count[document.source]), _Document(name, document)
 
 
-def _compared(chart: Chart, templates: Templates, source: str, one: _Document, other: _Document) -> Iterator[Said]:
+def _compared(chart: Chart, templates: Templates, source: str, one: _Document, other: _Document) -> Iterator[Finding]:
     before, after = one.root(), other.root()
     found = [*_differences(before, after, ())] if before and after else []
     # Nothing is found where a comment differs, or the order of keys: to Kubernetes the object is the same.
     if found:
         first, left, right = found[0]
         differs = "differs" if len(found) == 1 else "differ"
-        names = [flips.dotted(path) for path, _, _ in found]
+        names = [mutations.dotted(path) for path, _, _ in found]
         paths = some(names, 1 if len(names[0]) > _LONG else 3)
         what = f"{_title(one, first)}: {paths} {differs} between two renders"
         places = [one.at(left.key_at.line), other.at(right.key_at.line)]
         yield _said(chart, templates, source, what, str(first[-1]) if first else "", places)
 
 
-def _said(chart: Chart, templates: Templates, source: str, what: str, key: str, places: list[Location]) -> Said:
+def _said(chart: Chart, templates: Templates, source: str, what: str, key: str, places: list[Location]) -> Finding:
     rendered = [(place, "as it was rendered") for place in places]
     cause = templates.cause(source, key)
     if cause is None:
         # A line of what was rendered may be a secret; the template as a whole is none.
-        return Said(chart.at(source.partition("/")[2]), what, also=rendered)
+        return Finding(what, chart.at(source.partition("/")[2]), also=rendered)
     function, led, at = cause
     also = [(at, f"calls {function}")] if led != at else []
-    return Said(led, f"{what}, because of {function}", also=[*also, *rendered])
+    return Finding(f"{what}, because of {function}", led, also=[*also, *rendered])
 
 
 def _title(document: _Document, path: Path) -> str:
@@ -123,12 +125,14 @@ def _differences(one: Node, other: Node, path: Path) -> Iterator[tuple[Path, Nod
         yield path, one, other
 
 
-RULE = ChartRule(
+RULE = Rule(
     "chart/renders-differ",
+    target=CHART,
     severity=WARNING,
     title="two renders of the chart differ",
     why="each upgrade, and each sync of Argo CD, changes the object: pods restart, or a password is another one",
     fix="take it from the values, or from a Secret by its name; sort what keys and values return",
     source="https://argo-cd.readthedocs.io/en/stable/user-guide/helm/#random-data",
+    fact="gke/R25 helm/two-renders-differ",
     check=check,
 )

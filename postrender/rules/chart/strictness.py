@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from postrender import chartfiles
-from postrender.rules import WARNING
-from postrender.rules.chartfile import ChartRule, Said, some
-from postrender.rules.jsonschemas import entry, is_closed, resolver
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
+from postrender.finding import WARNING, Finding
+from postrender.manifests import chart_files
+from postrender.rules.chart.jsonschemas import entry, is_closed, resolver
+from postrender.rules.chart.wording import some
+from postrender.rules.rule import CHART, Rule
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from postrender.chartfiles import Chart
-    from postrender.yamlio import Node
+    from postrender.manifests.chart_files import Chart
+    from postrender.yaml.reader import Node
 
 
-def _no_schema(chart: Chart) -> Iterator[Said]:
+def _no_schema(chart: Chart) -> Iterator[Finding]:
     values = chart.values
-    if chart.is_library or chartfiles.SCHEMA in chart.files or not values or not values.value:
+    if chart.is_library or chart_files.SCHEMA in chart.files or not values or not values.value:
         return
-    yield Said(chart.at(chartfiles.VALUES, 1, 1), f"there is no {chartfiles.SCHEMA} beside values.yaml")
+    yield Finding(f"there is no {chart_files.SCHEMA} beside values.yaml", chart.at(chart_files.VALUES, 1, 1))
 
 
-def _loose(chart: Chart) -> Iterator[Said]:
+def _loose(chart: Chart) -> Iterator[Finding]:
     if chart.is_library or not chart.schema:
         return
     levels = _levels(chart.schema)
@@ -31,7 +33,7 @@ def _loose(chart: Chart) -> Iterator[Said]:
         named = some([".".join(path) or "the top level" for path, _ in found])
         levels_take = "level takes keys that it does" if len(levels) == 1 else "levels take keys that they do"
         what = f"{len(found)} of {len(levels)} {levels_take} not list: {named}"
-        yield Said(found[0][1].key_at, what)
+        yield Finding(what, found[0][1].key_at)
 
 
 def _refuses(node: Node) -> bool:
@@ -77,22 +79,26 @@ def _below(path: tuple[str, ...], node: Node, properties: Node | None) -> list[t
 
 
 RULES = (
-    ChartRule(
+    Rule(
         "chart/no-schema",
+        target=CHART,
         severity=WARNING,
         title="the chart has no schema of its values",
         why="without one a misspelt value, or one of the wrong type, is ignored, and the default stays in silence",
         fix="write values.schema.json; grpo dead-values shows what no template reads",
         source="https://helm.sh/docs/topics/charts/#schema-files",
+        fact="helm/loose-schema",
         check=_no_schema,
     ),
-    ChartRule(
+    Rule(
         "chart/loose-schema",
+        target=CHART,
         severity=WARNING,
         title="the schema takes keys that it does not list",
         why="a misspelt value passes there, and the default stays in silence",
         fix="write additionalProperties: false beside properties, or a schema for all other keys",
         source="https://json-schema.org/understanding-json-schema/reference/object#additionalproperties",
+        fact="helm/loose-schema",
         check=_loose,
     ),
 )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Final
 
-from postrender import chartfiles, yamlio
 from postrender.errors import InputError
-from postrender.rules import ERROR, WARNING
-from postrender.rules.chartfile import ChartRule, Said
+from postrender.finding import ERROR, WARNING, Finding
+from postrender.manifests import chart_files
+from postrender.rules.rule import CHART, Rule
+from postrender.yaml import reader
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Final
 
-    from postrender.chartfiles import Chart
-    from postrender.yamlio import Node
+    from postrender.manifests.chart_files import Chart
+    from postrender.yaml.reader import Node
 
 _VERSION: Final = re.compile(r"(?:^|[a-z_-])(?:tag|version|revision|commit|sha)$", re.IGNORECASE)
 _PLAIN: Final = re.compile(r"[^\s,\]}#]+")
@@ -23,11 +23,11 @@ _PLAIN: Final = re.compile(r"[^\s,\]}#]+")
 _EXPONENT_FROM: Final = 1e6
 
 
-def _misread(chart: Chart) -> Iterator[Said]:
+def _misread(chart: Chart) -> Iterator[Finding]:
     try:
-        yamlio.values_from_bytes(chart.files.get(chartfiles.VALUES, b""), chart.place(chartfiles.VALUES))
+        reader.values_from_bytes(chart.files.get(chart_files.VALUES, b""), chart.place(chart_files.VALUES))
     except InputError as error:
-        yield Said(error.at or chart.at(chartfiles.VALUES), error.message)
+        yield Finding(error.message, error.at or chart.at(chart_files.VALUES))
 
 
 def _nodes(node: Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
@@ -40,23 +40,23 @@ def _nodes(node: Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tupl
             yield from _nodes(each, (*path, str(number)))
 
 
-def _boolean_keys(chart: Chart) -> Iterator[Said]:
+def _boolean_keys(chart: Chart) -> Iterator[Finding]:
     for path, node in _nodes(chart.values):
         if node.spelled:
-            yield Said(node.key_at, f'Helm reads the key {node.spelled} as "{path[-1]}"')
+            yield Finding(f'Helm reads the key {node.spelled} as "{path[-1]}"', node.key_at)
 
 
-def _versions(chart: Chart) -> Iterator[Said]:
-    for file, root in ((chartfiles.VALUES, chart.values), (chartfiles.META, chart.node(chartfiles.META))):
+def _versions(chart: Chart) -> Iterator[Finding]:
+    for file, root in ((chart_files.VALUES, chart.values), (chart_files.META, chart.node(chart_files.META))):
         lines = chart.text(file).splitlines()
         for path, node in _nodes(root):
             if type(node.value) not in (int, float) or not _VERSION.search(path[-1]):
                 continue
             written = _PLAIN.match(lines[node.at.line - 1], node.at.col - 1)
             # Of a number in Chart.yaml Helm makes text without an exponent.
-            printed = _printed(float(node.value), file == chartfiles.META)  # type: ignore[arg-type]
+            printed = _printed(float(node.value), file == chart_files.META)  # type: ignore[arg-type]
             if written and written[0] != printed:
-                yield Said(node.at, f"{'.'.join(path)} is the number {printed} to Helm, not the text {written[0]}")
+                yield Finding(f"{'.'.join(path)} is the number {printed} to Helm, not the text {written[0]}", node.at)
 
 
 def _printed(number: float, whole: bool) -> str:
@@ -73,31 +73,37 @@ def _printed(number: float, whole: bool) -> str:
 
 
 RULES = (
-    ChartRule(
+    Rule(
         "chart/values-misread",
+        target=CHART,
         severity=ERROR,
         title="readers of YAML disagree on values.yaml",
         why="Helm reads something else than stands there, or Helm 3 something else than Helm 4, and says nothing",
         fix="write each key once, in one document, without tags and directives",
         source="https://yaml.org/spec/1.2.2/#mapping",
+        fact="gke/R25 helm/values-of-a-chart",
         check=_misread,
     ),
-    ChartRule(
+    Rule(
         "chart/boolean-key",
+        target=CHART,
         severity=ERROR,
         title="a key of values.yaml is one that Helm reads as true or false",
         why='no template finds the key under its name, and what is handed on as a whole has "true" or "false" for it',
         fix="write the key in quotes",
         source="https://yaml.org/type/bool.html",
+        fact="helm/values-of-a-chart",
         check=_boolean_keys,
     ),
-    ChartRule(
+    Rule(
         "chart/version-is-a-number",
+        target=CHART,
         severity=WARNING,
         title="a version or tag is a number",
         why="YAML reads a number and Helm prints it anew: without its last zero, without its first one, or as 2e+07",
         fix="write it in quotes",
         source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",
+        fact="helm/values-of-a-chart",
         check=_versions,
     ),
 )

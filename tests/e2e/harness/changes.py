@@ -6,10 +6,10 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from postrender.check import check
-from postrender.documents import read
+from postrender.check.objects import check
 from postrender.finding import ERROR
-from postrender.kinds import Kinds
+from postrender.manifests.loader import read
+from postrender.manifests.schemas import Kinds
 
 from harness.kube import Kube, KubectlError, Manifest, dump
 

@@ -73,11 +73,12 @@ class Image:
         for folder in (package, package.parent):
             (folder / "__init__.py").touch()
         shutil.copy(self.trainer, package / "main_ppo.py")
-        sys.path.insert(0, str(self.jobs))
+        path = list(sys.path)
+        sys.path[:0] = [str(self.jobs / "common"), str(self.jobs / "tasks")]
         try:
-            digest = importlib.import_module("codetree").tree_digest(str(directory))
+            digest = importlib.import_module("code_digest").tree_digest(str(directory))
         finally:
-            sys.path.remove(str(self.jobs))
+            sys.path[:] = path
         (directory / "grpo.json").write_text(json.dumps({"digest": digest}))
 
     def behave(self, **settings: object) -> None:

@@ -20,7 +20,7 @@ VARIABLES = {"LD_LIBRARY_PATH", "HF_TOKEN", "HF_HUB_OFFLINE", "WANDB_API_KEY", "
 # What a user of NCCL sets for themselves, in any chart.
 THEIRS = {"NCCL_DEBUG"}
 FOLDERS = {"/usr/local/nvidia", "/usr/local/gib", "/dev/shm"}
-START = "import sys; sys.path.insert(0, {root!r}); from postrender.filter import main; sys.exit(main())"
+START = "import sys; sys.path.insert(0, {root!r}); from postrender.cli.post_render import main; sys.exit(main())"
 
 
 @dataclass(frozen=True)

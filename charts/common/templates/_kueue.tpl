@@ -1,0 +1,46 @@
+{{/*
+What Kueue reads: on the object that it admits, and on the GPU pods.
+
+call                                            returns
+include "common.kueueLabels" $                  labels of the object that Kueue admits, as YAML
+include "common.capacityAnnotations" $          its annotations for a ProvisioningRequest, as YAML
+include "common.topology" $ | fromJson          annotations by which Kueue places the GPU pods near each other
+*/}}
+
+{{/* common.kueueLabels $: never on a job that runs on an existing cluster. */}}
+{{- define "common.kueueLabels" -}}
+{{- $kueue := .Values.ray.kueue -}}
+{{- if and (not $kueue.queue) (or $kueue.priorityClass $kueue.topology.required $kueue.topology.preferred) -}}
+{{- fail "ray.kueue: priority and topology have no effect without a queue. Set ray.kueue.queue" -}}
+{{- end -}}
+{{- with $kueue.queue }}
+kueue.x-k8s.io/queue-name: {{ . | quote }}
+{{- end }}
+{{- with $kueue.priorityClass }}
+kueue.x-k8s.io/priority-class: {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* common.capacityAnnotations $: empty unless platform.capacity.kind is queued. */}}
+{{- define "common.capacityAnnotations" -}}
+{{- if eq .Values.platform.capacity.kind "queued" -}}
+provreq.kueue.x-k8s.io/maxRunDurationSeconds: {{ int64 .Values.platform.capacity.maxRunDurationSeconds | quote }}
+{{- end -}}
+{{- end }}
+
+{{/* common.topology $: a head with GPUs is one of the GPU pods: the group name joins both pod sets. */}}
+{{- define "common.topology" -}}
+{{- $topology := .Values.ray.kueue.topology -}}{{- $annotations := dict -}}
+{{- if and $topology.required $topology.preferred -}}
+{{- fail "ray.kueue.topology: give required or preferred, not both" -}}
+{{- end -}}
+{{- range $kind, $level := $topology -}}
+{{- if $level -}}
+{{- $_ := set $annotations (printf "kueue.x-k8s.io/podset-%s-topology" $kind) $level -}}
+{{- if and $.Values.ray.head.gpus.enabled (int64 $.Values.ray.workers.replicas) -}}
+{{- $_ := set $annotations "kueue.x-k8s.io/podset-group-name" "gpu" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $annotations -}}
+{{- end }}

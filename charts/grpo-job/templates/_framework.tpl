@@ -1,0 +1,27 @@
+{{/*
+What the frameworks have in common. Each framework has a template file of its own (_nemo_rl.tpl, _verl.tpl) with the
+same parts: workingDirectory, model, command, checks, requiredFiles, environment, check, derived, rewardKeys,
+rewardPrograms.
+
+call                                            returns
+include "grpo.framework" (list $ "derived")     one part of the framework that job.framework names
+include "grpo.mlflowUri" $                      the address of the MLflow server
+*/}}
+
+{{/* grpo.framework (list $ PART): fails where job.version is no version of job.framework. */}}
+{{- define "grpo.framework" -}}
+{{- if ne (len .) 2 }}{{ fail "grpo.framework takes (list $ PART)" }}{{ end -}}
+{{- $job := (index . 0).Values.job -}}
+{{- $owner := ternary "nemo-rl" "verl" (hasPrefix "v" $job.version) -}}
+{{- if ne $owner $job.framework -}}
+{{- fail (printf (print "job.version %s is a version of %s, and job.framework is %s: set both, and images.training, "
+  "to values that belong together") $job.version $owner $job.framework) -}}
+{{- end -}}
+{{- include (printf "grpo.%s.%s" $job.framework (index . 1)) (index . 0) -}}
+{{- end }}
+
+{{/* grpo.mlflowUri $: called where tracking.mlflow is enabled. */}}
+{{- define "grpo.mlflowUri" -}}
+{{- $message := print "tracking.mlflow is enabled: give the address of its server under tracking.mlflow.trackingUri" -}}
+{{- .Values.tracking.mlflow.trackingUri | default "" | required $message -}}
+{{- end }}

@@ -1,0 +1,358 @@
+"""Look at a Ray cluster from inside: GPUs, NCCL between two nodes, storage, the Hugging Face token.
+
+check_cluster.py submits it as a Ray job. The plan is JSON on file descriptor 3. Functions reach other nodes by value.
+Nodes without free CPUs are reached too: every task asks for none and names its node.
+The last line of a check that failed begins with "grpo: failed:". No secret is printed, not even its length.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import re
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+Plan = dict[str, Any]
+Answer = tuple[str, Any]  # from a node: a problem, or else a value
+Call = tuple[Any, ...]  # to a node: the node, a function, its arguments
+now = time.monotonic
+APPEAR = 30.0  # how long another node may take to see a new file: object-store mounts keep what they have listed
+WARM_UP, REPEAT = 3, 10
+
+
+class ProbeError(Exception):
+    """The check failed; the message says where and what to do."""
+
+
+def say(text: str) -> None:
+    print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
+
+
+def one_line(error: object) -> str:
+    """Return an exception's message on one line, shortened."""
+    text = " / ".join(line.strip() for line in str(error).splitlines() if line.strip())
+    return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
+
+
+def guarded(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
+    """Call a function on its node; Ray's own errors would bury the message in a traceback."""
+    try:
+        return "", function(*arguments)
+    except ProbeError as error:
+        return str(error), None
+    except OSError as error:
+        return f"{error.filename or 'input or output'}: {error.strerror}", None
+    except Exception as error:
+        return one_line(error), None
+
+
+class Node(NamedTuple):
+    """A node of the Ray cluster; its name is the pod's."""
+
+    id: str
+    name: str
+    gpus: int
+
+
+class Cluster:
+    """What the checks ask of Ray, until a deadline."""
+
+    def __init__(self, seconds: float) -> None:
+        import ray
+
+        self.ray: Any = ray
+        self.deadline = now() + seconds
+        self.patience = seconds / 4  # for nodes to join, and for GPUs to be free
+        ray.init(address="auto", logging_level=logging.ERROR, log_to_driver=False)
+
+    def left(self) -> float:
+        return max(1.0, self.deadline - now())
+
+    def nodes(self) -> list[Node]:
+        """Return the nodes that are alive, in the order of their names."""
+        alive = [node for node in self.ray.nodes() if node["Alive"]]
+        found = [Node(n["NodeID"], n["NodeManagerHostname"], int(n["Resources"].get("GPU", 0))) for n in alive]
+        return sorted(found, key=lambda node: (node.name, node.id))
+
+    def wait(self, count: int, gpus: bool = False) -> list[Node]:
+        """Return the nodes, those with GPUs alone where asked, when as many have joined as there should be.
+
+        Raises ProbeError when there are fewer after some time, or more.
+        """
+        end, what = now() + self.patience, "GPU nodes" if gpus else "nodes"
+        while True:
+            found = [node for node in self.nodes() if node.gpus or not gpus]
+            if len(found) == count:
+                return found
+            if len(found) > count or now() > end:
+                names = ", ".join(node.name for node in found)
+                raise ProbeError(
+                    f"expected {count} {what}, and Ray has {len(found)}: {names or 'see kubectl get pods'}"
+                )
+            time.sleep(1)
+
+    def start(self, call: Call, gpus: int) -> Any:
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        node, function, *arguments = call
+        place = NodeAffinitySchedulingStrategy(node.id, soft=False)
+        options = {"num_cpus": 0, "num_gpus": gpus, "scheduling_strategy": place, "max_retries": 0}
+        return self.ray.remote(guarded).options(**options).remote(function, arguments)
+
+    def run(self, calls: list[Call], gpus: int = 0) -> list[Any]:
+        """Run functions on their nodes at the same time, each with as many GPUs, and return their values.
+
+        Raises ProbeError with the problems of all nodes.
+        """
+        answers = [self.answer(reference) for reference in [self.start(call, gpus) for call in calls]]
+        problems = [f"{call[0].name}: {problem}" for call, (problem, _) in zip(calls, answers, strict=True) if problem]
+        if problems:
+            raise ProbeError("; ".join(problems))
+        return [value for _, value in answers]
+
+    def answer(self, reference: Any) -> Answer:
+        """Wait for one answer until the deadline."""
+        try:
+            answer: Answer = self.ray.get(reference, timeout=self.left())
+        except self.ray.exceptions.GetTimeoutError:
+            return "no answer in time: its GPUs are taken by an actor that was left behind, or a call hangs", None
+        except self.ray.exceptions.RayError as error:
+            return one_line(error), None
+        return answer
+
+    def together(self, references: list[Any]) -> list[Any]:
+        """Return the values of calls that wait for each other.
+
+        Raises ProbeError at the first problem, because the other calls may then wait for ever.
+        """
+        pending = list(references)
+        while pending:
+            done, pending = self.ray.wait(pending, num_returns=1, timeout=self.left())
+            problem, _ = self.answer(done[0]) if done else (f"{len(pending)} processes did not come to an end", None)
+            if problem:
+                raise ProbeError(problem)
+        return [self.answer(reference)[1] for reference in references]
+
+
+def list_gpus(wanted: int) -> str:
+    """Describe this process's GPUs, each of which has computed something."""
+    try:
+        import torch
+
+        names = [str(torch.cuda.get_device_name(number)) for number in range(torch.cuda.device_count())]
+        for number in range(len(names)):
+            torch.ones(1, device=f"cuda:{number}").item()
+    except ImportError:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+        names = [line.split(": ", 1)[-1].split(" (")[0] for line in listed.splitlines() if line.startswith("GPU ")]
+    if len(names) != wanted:
+        raise ProbeError(f"{len(names)} GPUs are visible, expected {wanted}")
+    return ", ".join(f"{number} x {name}" for name, number in Counter(names).items())
+
+
+def check_gpus(cluster: Cluster, plan: Plan) -> None:
+    """Find all GPUs of every GPU node: Ray offers them, and CUDA computes on each."""
+    wanted, nodes = plan["gpusPerNode"], cluster.wait(plan["nodes"], gpus=True)
+    if wrong := [f"{node.name}: Ray has {node.gpus} GPUs, expected {wanted}" for node in nodes if node.gpus != wanted]:
+        raise ProbeError("; ".join(wrong))
+    for node, found in zip(nodes, cluster.run([(node, list_gpus, wanted) for node in nodes], wanted), strict=True):
+        say(f"{node.name}: {found}")
+
+
+def write_file(path: str, text: str) -> None:
+    with open(path, "x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    read_file(path, text, 0)
+
+
+def read_file(path: str, text: str, patience: float) -> None:
+    """Read a file that another node may have written, as soon as it appears."""
+    end = now() + patience
+    while not os.path.exists(path):
+        if now() > end:
+            raise ProbeError(
+                f"{path} is not here {patience:.0f} s after another node wrote it: the volume is not shared"
+            )
+        time.sleep(0.5)
+    with open(path, encoding="utf-8") as file:
+        if file.read() != text:
+            raise ProbeError(f"{path} holds something else than was written")
+
+
+def delete_file(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def check_storage(cluster: Cluster, plan: Plan) -> None:
+    """Write a file from each node in each volume; the next node reads it, unless the volume is each pod's own."""
+    nodes, volumes = cluster.wait(plan["nodes"]), plan["volumes"]
+    files = {(i, v["path"]): f"{v['path']}/.helm-test-{uuid.uuid4().hex}" for v in volumes for i in range(len(nodes))}
+    shared = {v["path"] for v in volumes if v["shared"]} if len(nodes) > 1 else set()
+    elsewhere = [(nodes[i - 1], read_file, file, file, APPEAR) for (i, path), file in files.items() if path in shared]
+    deletions: list[Call] = [(nodes[i], delete_file, file) for (i, _), file in files.items()]
+    try:
+        cluster.run([(nodes[i], write_file, file, file) for (i, _), file in files.items()])
+        cluster.run(elsewhere)
+    except ProbeError:
+        with contextlib.suppress(ProbeError):
+            cluster.run(deletions)
+        raise
+    cluster.run(deletions)
+    for volume in volumes:
+        say(f"{volume['name']} at {volume['path']}: written and read on {len(nodes)} nodes")
+
+
+def find_token(source: str) -> None:
+    if not os.environ.get("HF_TOKEN", "").strip():
+        raise ProbeError(f"HF_TOKEN is empty: write {source} again, then restart the pods")
+
+
+def check_huggingface(cluster: Cluster, plan: Plan) -> None:
+    """Find HF_TOKEN set and not empty on every node."""
+    nodes = cluster.wait(plan["nodes"])
+    cluster.run([(node, find_token, plan["secret"]) for node in nodes])
+    say(f"HF_TOKEN is set and not empty on {len(nodes)} nodes")
+
+
+def median_seconds(rank: int, world: int, size: int, device: Any) -> float:
+    """Return how long an all-reduce of `size` bytes takes, in the middle of REPEAT; check the sum first."""
+    import torch
+    import torch.distributed as dist
+
+    tensor = torch.full((size // 4,), float(rank + 1), dtype=torch.float32, device=device)
+    dist.all_reduce(tensor)
+    if float(tensor.min()) != float(tensor.max()) or float(tensor[0]) != world * (world + 1) / 2:
+        raise ProbeError("the all-reduce gave a wrong sum")
+    finish, times = torch.cuda.synchronize if device.type == "cuda" else dist.barrier, []
+    for _ in range(WARM_UP + REPEAT):
+        tensor.fill_(1.0)
+        dist.barrier()
+        finish()
+        started = time.perf_counter()
+        dist.all_reduce(tensor)
+        finish()
+        times.append(time.perf_counter() - started)
+    return statistics.median(times[WARM_UP:])
+
+
+class Rank:
+    """One process of the all-reduce, with one GPU of its own."""
+
+    def place(self) -> Answer:
+        """Return the number of the GPU on its node, and an address at which the ranks could meet."""
+        import ray
+
+        with socket.socket() as free:
+            free.bind(("", 0))
+            port = free.getsockname()[1]
+        return "", (ray.get_gpu_ids()[0], f"{ray.util.get_node_ip_address()}:{port}")
+
+    def measure(self, rank: int, world: int, address: str, plan: Plan) -> Answer:
+        """Return the seconds of an all-reduce, and the network that NCCL says it uses, if it says so."""
+        with tempfile.TemporaryDirectory(prefix="nccl-") as folder:
+            return guarded(join, (rank, world, address, plan, f"{folder}/log"))
+
+
+def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[float, str]:
+    import torch
+    import torch.distributed as dist
+
+    expected, given = plan["net"], os.environ.get("NCCL_NET", "")
+    if expected and given != expected:
+        raise ProbeError(f"NCCL_NET is {given or 'not set'} in Ray's workers, expected {expected}: NCCL could use TCP")
+    os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET", NCCL_DEBUG_FILE=log)
+    device = torch.device("cuda" if plan["backend"] == "nccl" else "cpu")
+    try:
+        limit = timedelta(seconds=plan["seconds"] / 2)
+        dist.init_process_group(plan["backend"], f"tcp://{address}", limit, world_size=world, rank=rank)
+        seconds = median_seconds(rank, world, plan["bytes"], device)
+    except Exception as error:
+        raise ProbeError(
+            " / ".join([f"rank {rank} of {world}: {one_line(error)}", *said(log, "NCCL WARN (.+)")])
+        ) from None
+    return seconds, "".join(said(log, r"(?:Using network|Assigned NET plugin) (\S+)"))
+
+
+def said(log: str, pattern: str) -> list[str]:
+    """Return the last thing of a kind that NCCL's log says, if it says any."""
+    with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8", errors="replace") as file:
+        return re.findall(pattern, file.read())[-1:]
+    return []
+
+
+def start_ranks(cluster: Cluster, plan: Plan) -> tuple[list[Any], str]:
+    """Start one process a GPU on as many nodes as asked; return them by rank, and where they meet."""
+    from ray.util.placement_group import placement_group
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    nodes, gpus = plan["across"], plan["gpusPerNode"]
+    group = placement_group([{"GPU": gpus}] * nodes, strategy="STRICT_SPREAD")
+    if not group.wait(cluster.patience):
+        raise ProbeError(f"Ray has no {nodes} nodes with {gpus} free GPUs: an actor that was left behind holds some")
+    actor, ranks = cluster.ray.remote(Rank), []
+    for bundle in range(nodes):
+        where = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
+        ranks += [actor.options(num_cpus=0, num_gpus=1, scheduling_strategy=where).remote() for _ in range(gpus)]
+    places = cluster.together([rank.place.remote() for rank in ranks])
+    # Ranks of a node in the order of its GPUs, as NeMo RL has them.
+    order = sorted(range(len(ranks)), key=lambda i: (i // gpus, places[i][0]))
+    return [ranks[i] for i in order], places[order[0]][1]
+
+
+def bandwidths(size: int, seconds: float, world: int) -> tuple[float, float]:
+    """Return algorithm and bus bandwidth of an all-reduce in GB/s, as nccl-tests defines them."""
+    algorithm = size / seconds / 1e9
+    return algorithm, algorithm * 2 * (world - 1) / world
+
+
+def check_nccl(cluster: Cluster, plan: Plan) -> None:
+    """Sum over all GPUs of some nodes, rightly, over the network that it should be, and fast enough."""
+    cluster.wait(plan["nodes"], gpus=True)
+    ranks, address = start_ranks(cluster, plan)
+    world = len(ranks)
+    limited = {**plan, "seconds": cluster.left()}
+    measured = cluster.together([each.measure.remote(i, world, address, limited) for i, each in enumerate(ranks)])
+    networks = ", ".join(sorted({network for _, network in measured if network}))
+    algorithm, bus = bandwidths(plan["bytes"], max(seconds for seconds, _ in measured), world)
+    say(f"all-reduce of {plan['bytes'] / 2**30:.2f} GiB by {plan['backend']}, {world} ranks on {plan['across']} nodes")
+    say(f"algorithm bandwidth {algorithm:.1f} GB/s, bus bandwidth {bus:.1f} GB/s, network: {networks or 'not said'}")
+    if plan["net"] and networks and networks.lower() != plan["net"].lower():
+        raise ProbeError(f"NCCL used {networks} instead of {plan['net']}")
+    if bus < (least := plan["minimumBusBandwidth"]):
+        raise ProbeError(
+            f"bus bandwidth is {bus:.1f} GB/s, expected {least} or more (ray.test.nccl.minimumBusBandwidth)"
+        )
+
+
+CHECKS = {"gpus": check_gpus, "nccl": check_nccl, "storage": check_storage, "huggingface": check_huggingface}
+
+
+def main() -> int:
+    """Run the check that the plan names."""
+    with open(3, encoding="utf-8") as file:
+        plan: Plan = json.load(file)
+    try:
+        CHECKS[plan["check"]](Cluster(plan["seconds"]), plan)
+    except ProbeError as error:
+        say(f"failed: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""Errors, messages, the clock and waiting: what the launcher and the task programs need at run time."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+Record = dict[str, Any]
+STOP_SIGNALS = {signal.SIGTERM, signal.SIGINT}
+NEVER, now = float("inf"), time.monotonic
+
+
+class JobError(Exception):
+    """The job cannot start or continue; the message says why and what to do."""
+
+
+class StopRequestError(Exception):
+    """SIGTERM or SIGINT arrived while no trainer was running; the argument is the signal's number."""
+
+
+def say(text: str) -> None:
+    """Print a line of the job's log, in ASCII because a pod may have no locale."""
+    print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
+
+
+def pause(duration: float) -> None:
+    """Wait for a number of seconds; raise StopRequestError when a stop signal has arrived or arrives meanwhile."""
+    if info := signal.sigtimedwait(STOP_SIGNALS, duration):
+        raise StopRequestError(info.si_signo)

@@ -1,0 +1,28 @@
+"""Run a task program: read its task file, and end with one sentence when it fails."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from files import read_json
+from runtime import JobError, Record, say
+
+
+def run_task(program: Callable[[Record], object]) -> int:
+    """Call a task program with the JSON object in the file that the first argument names; return the exit code."""
+    task = read_json(sys.argv[1]) if len(sys.argv) > 1 else {}
+    try:
+        if not task:
+            raise JobError(f"usage: python3 {os.path.basename(sys.argv[0])} task.json, a JSON object")
+        program(task)
+    except JobError as error:
+        say(f"failed: {error}")
+    except KeyError as error:
+        say(f"failed: the task file has no key {error}: the chart and this program are of different versions")
+    except OSError as error:
+        say(f"failed: {error.filename or 'input or output'}: {error.strerror or error}")
+    else:
+        return 0
+    return 1

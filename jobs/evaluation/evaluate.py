@@ -1,0 +1,197 @@
+"""Evaluate the base model and a converted checkpoint with the same settings: python3 evaluate.py TASK_FILE.
+
+Each result is a file in evaluations/ of the run directory, and is used again while its settings stay the same. The
+table at the end has the difference with its standard error: few hundred questions tell little about a point or two.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import math
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import child_process
+import model_staging
+from files import read_json, write_json
+from runtime import JobError, Record, say
+from task import run_task
+
+ENGINES = {"nemo-rl": "nemo_rl_evaluation", "verl": "verl_evaluation"}
+PACKAGES = ("ray", "torch", "transformers", "vllm", "verl", "math-verify")
+
+
+def engine_of(task: Record) -> Any:
+    """Return the module of the task's framework: the other one need not be there."""
+    return importlib.import_module(ENGINES[task["framework"]])
+
+
+def chosen(task: Record) -> str:
+    """Return the step that the task names, as digits."""
+    step = str(task["step"])
+    if step.isdecimal():
+        return step
+    import checkpoints
+
+    try:
+        found = checkpoints.list_checkpoints(task["runDirectory"], task["framework"])
+        return str(checkpoints.choose(found, step).step)
+    except checkpoints.CheckpointError as error:
+        raise JobError(f"{error}; or give the number of a converted one as job.step") from None
+
+
+def converted(task: Record) -> tuple[str, str]:
+    """Return the name and the folder of the checkpoint that the task names, converted."""
+    step, parent = chosen(task), os.path.join(task["runDirectory"], "hf")
+    folder = os.path.join(parent, f"{'global_step' if task['framework'] == 'verl' else 'step'}_{step}")
+    if not os.path.isfile(os.path.join(folder, "config.json")):
+        names = ", ".join(sorted(os.listdir(parent))) if os.path.isdir(parent) else ""
+        raise JobError(f"{folder} is missing, run task convert first; converted so far: {names or 'nothing'}")
+    return f"step_{step}", folder
+
+
+def subjects(task: Record) -> dict[str, str]:
+    """Return the models by the names that their results get; base comes first, as the others are compared with it."""
+    asked = task["models"]
+    if not asked or (unknown := set(asked) - {"base", "checkpoint"}):
+        what = f"has {', '.join(sorted(unknown))}" if asked else "is empty"
+        raise JobError(f"job.evaluate.models {what}; it takes base and checkpoint")
+    found = {} if asked == ["checkpoint"] else {"base": task["model"]}
+    return {**found, **dict([converted(task)])} if "checkpoint" in asked else found
+
+
+def local_folder(model: str) -> str:
+    """Return the folder of a model: itself, or its copy in the hub's cache; an empty text when there is none yet."""
+    if os.path.isdir(model):
+        return model
+    try:
+        from huggingface_hub import snapshot_download
+
+        return str(snapshot_download(model, local_files_only=True))
+    except Exception as error:
+        say(f"{model} is in no cache here ({type(error).__name__}), so each node fetches it")
+        return ""
+
+
+def staged(task: Record, model: str) -> str:
+    """Return where the engines shall read a model: its copy on their disks, or the model itself."""
+    root = task.get("stageDirectory") or ""
+    cache = os.environ.get("HF_HOME", os.path.expanduser("~/.cache/huggingface"))
+    if not root and not model_staging.needed(model if os.path.isdir(model) else cache):
+        return model
+    source = local_folder(model)
+    if not source:
+        return model
+    # By the run, so that task clean finds the copies, and under a name that no run's directory has.
+    folder = os.path.join(root or tempfile.gettempdir(), "grpo-staged", task["run"])
+    target = model_staging.target_of(source, folder, model.strip("/").split("/")[-1])
+    # A program of its own, because Ray takes over the signals of the one that it is imported in.
+    if subprocess.run([sys.executable, model_staging.__file__, source, target], check=False).returncode:
+        raise JobError(f"{model} was not copied to {target} on every node; the lines above say why")
+    return target
+
+
+def versions(task: Record) -> Record:
+    found = {task["framework"]: task["version"], "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def identity(task: Record, benchmark: str, model: str) -> Record:
+    """Return all that a result depends on: two of them are compared only if this is equal but for the model."""
+    keys = ("framework", "version", "tensorParallelSize")
+    return {
+        "benchmark": benchmark,
+        "model": model,
+        **{key: task[key] for key in keys},
+        "vllmKwargs": task.get("vllmKwargs") or {},
+        **task["benchmarks"][benchmark],
+    }
+
+
+def known(path: str) -> Record:
+    """Return the result in a file, or {} where there is none."""
+    found = read_json(path)
+    if os.path.exists(path) and not ("score" in found and isinstance(found.get("settings"), dict)):
+        say(f"{path} is no result and is made again")
+        return {}
+    return found
+
+
+def standard_error(score: float, total: int) -> float:
+    """Return that of a share of right answers; with several samples a prompt the true one is smaller."""
+    return math.sqrt(max(0.0, score * (1 - score)) / total)
+
+
+def measure(task: Record, benchmark: str, name: str, model: str) -> Record:
+    """Return the result of one model on one benchmark, from its file where it has the same settings."""
+    path = os.path.join(task["runDirectory"], "evaluations", f"{benchmark}-{name}.json")
+    settings, before = identity(task, benchmark, model), known(path)
+    if before.get("settings") == settings:
+        say(f"{benchmark}, {name}: {path} has these settings and is used again")
+        return before
+    if before:
+        changed = [key for key in settings if before["settings"].get(key) != settings[key]]
+        say(f"{path} was made with another {', '.join(changed)} and is replaced")
+    say(f"{benchmark}, {name}: evaluating {model}")
+    started = time.monotonic()
+    found = engine_of(task).evaluate(task, benchmark, task["benchmarks"][benchmark], staged(task, model))
+    score = found["correct"] / found["total"]
+    result = {
+        "settings": settings,
+        "score": score,
+        "standardError": standard_error(score, found["total"]),
+        **found,
+        "versions": versions(task),
+        "seconds": round(time.monotonic() - started, 1),
+    }
+    write_json(path, result)
+    say(f"{benchmark}, {name}: {100 * score:.2f} ({found['correct']:g} of {found['total']}), written to {path}")
+    return result
+
+
+def line(benchmark: str, results: dict[str, Record]) -> str:
+    """Return a row of the table: scores in points, each with its standard error, and the change from base."""
+    cells = [f"{name} {100 * one['score']:.2f} +- {100 * one['standardError']:.2f}" for name, one in results.items()]
+    if len(results) == 2:
+        before, after = results.values()
+        change, error = after["score"] - before["score"], math.hypot(before["standardError"], after["standardError"])
+        ratio = f", {abs(change) / error:.1f} standard errors" if error else ""
+        cells.append(f"change {100 * change:+.2f} +- {100 * error:.2f}{ratio}")
+    return f"{benchmark:<10} {' | '.join(cells)}"
+
+
+def check(task: Record) -> tuple[dict[str, str], Record]:
+    """Return what is evaluated, on what; raise JobError for what can be known before a GPU has been waited for."""
+    models, benchmarks = subjects(task), task["benchmarks"]
+    if not benchmarks:
+        raise JobError("job.evaluate.benchmarks is empty; name one, such as gsm8k")
+    for benchmark, settings in benchmarks.items():
+        engine_of(task).check(task, benchmark, settings)
+    return models, benchmarks
+
+
+def evaluate(task: Record) -> None:
+    models, benchmarks = check(task)
+    rows = [
+        line(benchmark, {name: measure(task, benchmark, name, model) for name, model in models.items()})
+        for benchmark in benchmarks
+    ]
+    say("scores in points of 100, +- one standard error")
+    for row in rows:
+        say(row)
+
+
+if __name__ == "__main__":
+    child_process.on_stop()
+    sys.exit(run_task(check if sys.argv[2:] == ["--check"] else evaluate))

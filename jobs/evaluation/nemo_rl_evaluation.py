@@ -1,0 +1,198 @@
+"""NeMo RL's own evaluation, examples/run_eval.py: what it is asked, what it understood, and the result it prints.
+
+It merges overrides without a look at their names, so a key that a version does not have changes nothing. Therefore the
+configuration that it prints before it starts is compared with what was asked. Read at v0.4.0, v0.5.0, v0.6.0, v0.7.0.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import sys
+from typing import Any
+
+from child_process import run
+from runtime import JobError, Record
+
+HUB = {"math500": "math500", "aime2024": "aime2024", "aime2025": "aime2025"}
+ADDED = {"v0.7.0": {"aime2026": "aime2026"}}
+PROMPT = "examples/prompts/cot.txt"
+SECTIONS = re.compile(r"(?:\(|, )(eval|generation|tokenizer|data|env|cluster)=(?=\{)")
+# Far more than any version prints.
+CONFIG_LINES = 1000
+NAMES = re.compile(r"model_name='(?P<model>[^']*)' dataset_name='(?P<dataset>[^']*)'")
+METRIC = re.compile(r"metric=(?P<metric>\S+) num_tests_per_prompt=(?P<samples>\d+)")
+SCORE = re.compile(r"score=[\d.]+ \((?P<correct>\d+(?:\.\d+)?(?:e[-+]?\d+)?)/(?P<total>\d+)\)")
+
+
+def data_file() -> str:
+    return os.environ.get("GRPO_DATASETS", "/data/datasets") + "/gsm8k/test.jsonl"
+
+
+def data_of(benchmark: str, version: str) -> tuple[str, Record]:
+    """Return the evaluation's configuration file and the keys that choose the data set."""
+    hub = {**HUB, **ADDED.get(version, {})}
+    if benchmark in hub:
+        return "math_eval", {"data.dataset_name": hub[benchmark]}
+    if benchmark != "gsm8k":
+        raise JobError(f"{benchmark} is no benchmark of NeMo RL {version}; take some of {', '.join([*hub, 'gsm8k'])}")
+    keys = {"problem_key": "question", "solution_key": "answer", "file_format": "json", "split": "train"}
+    return "local_eval", {"data.dataset_name": data_file(), **{f"data.{key}": value for key, value in keys.items()}}
+
+
+def check_data(path: str) -> None:
+    """Refuse a GSM8K file that is missing, or whose answers are whole solutions, of which none is ever right."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            row = json.loads(file.readline())
+            question, answer = row["question"], row["answer"]
+    except FileNotFoundError:
+        raise JobError(f"{path} is missing: run task prepare-data first") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise JobError(f'{path} must have {{"question": …, "answer": …}} on each line: prepare it again') from None
+    if not question or "####" in str(answer):
+        raise JobError(f"{path} has whole solutions as answers, expected the number alone: run task prepare-data again")
+
+
+def check(task: Record, benchmark: str, settings: Record) -> None:
+    """Refuse what NeMo RL would refuse after minutes, when the model is loaded."""
+    data_of(benchmark, task["version"])
+    samples, parallel = settings["samples"], task["tensorParallelSize"]
+    if samples > 1 and settings["temperature"] <= 0:
+        raise JobError(f"{benchmark}: {samples} samples of a prompt are all the same at temperature 0; set another one")
+    if (gpus := task["nodes"] * task["gpusPerNode"]) % parallel:
+        raise JobError(f"{gpus} GPUs cannot be cut into engines of {parallel}; set job.evaluate.tensorParallelSize")
+    if benchmark == "gsm8k":
+        check_data(data_file())
+
+
+def overrides(task: Record, benchmark: str, settings: Record, model: str) -> Record:
+    """Return each key that is set, in the spelling of NeMo RL."""
+    asked = {
+        "generation.model_name": model,
+        # The length of prompt and answer together; max_new_tokens follows it.
+        "generation.vllm_cfg.max_model_len": settings["maxNewTokens"],
+        "generation.vllm_cfg.tensor_parallel_size": task["tensorParallelSize"],
+        "generation.temperature": settings["temperature"],
+        "generation.top_p": settings["topP"],
+        "eval.num_tests_per_prompt": settings["samples"],
+        "eval.seed": settings["seed"],
+        "cluster.num_nodes": task["nodes"],
+        "cluster.gpus_per_node": task["gpusPerNode"],
+        **data_of(benchmark, task["version"])[1],
+    }
+    if task.get("vllmKwargs"):
+        asked["generation.vllm_kwargs"] = task["vllmKwargs"]
+    return asked
+
+
+def word(key: str, value: Any) -> str:
+    """Return one override; its value is read as YAML, so a text is quoted unless it is a plain path."""
+    plain = isinstance(value, str) and re.fullmatch(r"[\w.-]*/[\w./-]*", value)
+    return f"{key}={value if plain else json.dumps(value)}"
+
+
+def command(task: Record, benchmark: str, asked: Record) -> list[str]:
+    # One word: the same command line is read a second time as overrides, where a lone path would become a key.
+    config = f"--config=examples/configs/evals/{data_of(benchmark, task['version'])[0]}.yaml"
+    return [sys.executable, "examples/run_eval.py", config, *(word(key, value) for key, value in asked.items())]
+
+
+def parse_config(text: str) -> Record | None:
+    """Return the configuration that was printed, or None while it is not whole.
+
+    It is a pretty-printed dictionary before v0.7.0; from then on the one-line text of an object with the sections as
+    arguments, among others whose names are no Python.
+    """
+    try:
+        if text.startswith("{"):
+            whole: Record = ast.literal_eval(text)
+            return whole
+    except (ValueError, SyntaxError):
+        return None
+    found = {match[1]: leading_dictionary(text[match.end() :]) for match in SECTIONS.finditer(text)}
+    return found if found and None not in found.values() else None
+
+
+def leading_dictionary(text: str) -> Record | None:
+    for match in re.finditer(r"\}", text):
+        try:
+            value: Record = ast.literal_eval(text[: match.end()])
+        except (ValueError, SyntaxError):
+            continue
+        return value
+    return None
+
+
+def at(config: Record, key: str) -> Any:
+    value: Any = config
+    for part in key.split("."):
+        value = value.get(part, "nothing") if isinstance(value, dict) else "nothing"
+    return value
+
+
+class Reader:
+    """Read what run_eval.py prints: first its configuration, at last its result."""
+
+    def __init__(self, asked: Record) -> None:
+        model, length = asked["generation.model_name"], asked["generation.vllm_cfg.max_model_len"]
+        follows = {"generation.max_new_tokens": length, "tokenizer.name": model, "data.prompt_file": PROMPT}
+        self.asked = {**asked, **follows}
+        self.lines: list[str] | None = None
+        self.agreed = False
+        self.block: Record = {}
+        self.result: Record = {}
+
+    def __call__(self, line: str) -> None:
+        if not self.agreed:
+            self.read_config(line)
+        self.read_result(line)
+
+    def read_config(self, line: str) -> None:
+        if self.lines is None:
+            self.lines = [] if line.strip() == "Final config:" else None
+        elif len(self.lines) < CONFIG_LINES:
+            self.lines.append(line)
+            config = parse_config("\n".join(self.lines)) if line.rstrip().endswith(("}", ")")) else None
+            if config is not None:
+                self.compare(config)
+
+    def compare(self, config: Record) -> None:
+        """Refuse a configuration that is not what was asked; merging does not."""
+        wrong = [
+            f"{key} is {at(config, key)!r}, asked was {value!r}"
+            for key, value in self.asked.items()
+            if at(config, key) != value
+        ]
+        if wrong:
+            raise JobError(f"run_eval.py took another configuration: {'; '.join(wrong)}; is job.version the image's?")
+        self.agreed = True
+
+    def read_result(self, line: str) -> None:
+        # A worker's line may share a line with a part of the block, so the parts are looked for anywhere, in order.
+        if match := NAMES.search(line):
+            self.block = match.groupdict()
+        if self.block and (match := METRIC.search(line)):
+            self.block |= match.groupdict()
+        if "metric" in self.block and (match := SCORE.search(line)):
+            self.block |= {"correct": float(match["correct"]), "total": int(match["total"])}
+            self.result, self.block = self.block, {}
+
+
+def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Record:
+    """Run one evaluation; return the metric, the number of right answers (a fraction with several samples), of all."""
+    asked = overrides(task, benchmark, settings, model)
+    reader = Reader(asked)
+    code = run(command(task, benchmark, asked), task["workingDirectory"], reader)
+    if code:
+        raise JobError(f"run_eval.py ended with exit code {code} on {benchmark}; the lines above say why")
+    if not reader.agreed:
+        raise JobError("run_eval.py printed no configuration that can be read, so its result is not taken")
+    result = reader.result
+    if not result or not result["total"]:
+        raise JobError(f"run_eval.py ended well and printed no result on {benchmark}; is job.version the image's?")
+    if result["samples"] != str(settings["samples"]):
+        raise JobError(f"the result is of {result['samples']} samples a prompt, asked were {settings['samples']}")
+    return {key: result[key] for key in ("metric", "correct", "total")}

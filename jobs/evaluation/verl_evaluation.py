@@ -1,0 +1,145 @@
+"""verl's evaluation: the validation of the run itself, on another model and without training.
+
+verl ships no scored benchmark of its own: its server generates, and its scorer needs a function and has another
+configuration in each version. The trainer with trainer.val_only generates and scores with the run's data format, chat
+template and reward, and is there in every version. So GSM8K can be had, and what has no prepared data cannot.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import sys
+
+from child_process import run
+from runtime import JobError, Record
+
+MAIN = ["-m", "verl.trainer.main_ppo"]
+# From numpy 2 on, numbers are printed as np.float64(0.5). The source's name has slashes of its own.
+VALUE = re.compile(r"(?:^| - )val-core/(\S+)/([^/\s]+)/mean@(\d+):(?:np\.float\d+\()?([-+.\de]+|nan)")
+
+
+def data_file() -> str:
+    return os.environ.get("GRPO_DATASETS", "/data/datasets") + "/gsm8k/test.parquet"
+
+
+def check(task: Record, benchmark: str, settings: Record) -> None:
+    """Refuse what verl cannot do, and settings that it would not read."""
+    if benchmark != "gsm8k":
+        raise JobError(
+            f"{benchmark} is not evaluated with verl {task['version']}, which has no evaluation of its own: "
+            "take gsm8k, or evaluate the converted model in a stack with job.framework nemo-rl"
+        )
+    if task["tensorParallelSize"] != 1 or task.get("vllmKwargs"):
+        raise JobError(
+            "with verl the run's own actor_rollout_ref.rollout holds for the engines: leave out "
+            "job.evaluate.tensorParallelSize and vllmKwargs"
+        )
+    if settings["samples"] > 1 and settings["temperature"] <= 0:
+        raise JobError(f"{benchmark}: samples of a prompt are all the same at temperature 0; set another one")
+    if not os.path.isfile(data_file()):
+        raise JobError(f"{data_file()} is missing: run task prepare-data first")
+
+
+def run_config(directory: str) -> str:
+    """Return the configuration of the run's newest attempt that has one."""
+    attempts = os.path.join(directory, "attempts")
+    names = os.listdir(attempts) if os.path.isdir(attempts) else []
+    for name in sorted((name for name in names if name.isdecimal()), key=int, reverse=True):
+        path = os.path.join(attempts, name, "config.yaml")
+        if os.path.isfile(path):
+            return path
+    raise JobError(f"{attempts} has no configuration of this run, whose data format and reward are needed: train first")
+
+
+def prompt_length(path: str) -> int:
+    """Return how long the run's prompts may be: the engine needs room for prompt and answer."""
+    try:
+        from omegaconf import OmegaConf
+    except ImportError:
+        raise JobError("omegaconf cannot be imported: this image is no verl image") from None
+    try:
+        found = OmegaConf.select(OmegaConf.load(path), "data.max_prompt_length")
+        return 512 if found is None else int(found)
+    except Exception as error:
+        raise JobError(f"{path}: data.max_prompt_length cannot be read: {error}") from None
+
+
+def command(task: Record, settings: Record, model: str, dump: str) -> list[str]:
+    config = run_config(task["runDirectory"])
+    length = settings["maxNewTokens"]
+    rollout = "actor_rollout_ref.rollout"
+    keys = {
+        "actor_rollout_ref.model.path": model,
+        "data.val_files": [data_file()],
+        "data.max_response_length": length,
+        f"{rollout}.max_model_len": prompt_length(config) + length,
+        f"{rollout}.val_kwargs.temperature": settings["temperature"],
+        f"{rollout}.val_kwargs.top_p": settings["topP"],
+        f"{rollout}.val_kwargs.do_sample": settings["temperature"] > 0,
+        f"{rollout}.val_kwargs.n": settings["samples"],
+        "trainer.nnodes": task["nodes"],
+        "trainer.n_gpus_per_node": task["gpusPerNode"],
+        "trainer.val_only": True,
+        "trainer.val_before_train": True,
+        # The weights are the model's, and the run's own checkpoints stay what they are.
+        "trainer.resume_mode": "disable",
+        "trainer.logger": ["console"],
+        "trainer.log_val_generations": 0,
+        "trainer.validation_data_dir": dump,
+        "hydra.run.dir": ".",
+        "hydra.output_subdir": None,
+    }
+    words = [f"{key}={json.dumps(value)}" for key, value in keys.items()]
+    return [sys.executable, *MAIN, "--config-dir", os.path.dirname(config), "--config-name", "config", *words]
+
+
+class Reader:
+    """Read the line with the validation's scores; the last one counts."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def __call__(self, line: str) -> None:
+        if " - val-core/" in line:
+            matches = VALUE.finditer(line)
+            self.found = {(m[1], m[2]): (int(m[3]), float(m[4])) for m in matches}
+
+    def result(self) -> tuple[str, int, float]:
+        """Return the scored value's name, the samples of a prompt, and their mean."""
+        if len(self.found) != 1:
+            names = ", ".join("/".join(key) for key in self.found) or "no val-core line"
+            raise JobError(f"the validation's scores cannot be read: expected one val-core/…/mean@n, found {names}")
+        ((_source, name), (samples, mean)) = next(iter(self.found.items()))
+        return name, samples, mean
+
+
+def dumped(folder: str, name: str) -> list[float]:
+    """Return the value of each sample that the validation wrote; booleans count as 1 and 0."""
+    path = os.path.join(folder, "0.jsonl")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [float(json.loads(line)["score" if name == "reward" else name]) for line in file]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise JobError(f"{path} with the validation's samples cannot be read: {error}") from None
+
+
+def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Record:
+    """Run one validation; return the metric, the sum and number of scores, and the standard error of their mean."""
+    dump = os.path.join(task["runDirectory"], "evaluations", f".{benchmark}-samples")
+    shutil.rmtree(dump, ignore_errors=True)
+    reader = Reader()
+    code = run(command(task, settings, model, dump), task["workingDirectory"], reader)
+    if code:
+        raise JobError(f"verl.trainer.main_ppo ended with exit code {code}; the lines above say why")
+    name, samples, mean = reader.result()
+    values = dumped(dump, name)
+    if samples != settings["samples"] or not values or not abs(sum(values) / len(values) - mean) < 1e-4:
+        raise JobError(f"the validation printed {mean} at {samples} samples a prompt, and {dump} does not agree")
+    shutil.rmtree(dump, ignore_errors=True)
+    total = len(values) // samples
+    spread = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values) / total)
+    return {"metric": f"{name}/mean@{samples}", "correct": mean * total, "total": total, "standardError": spread}

@@ -1,0 +1,247 @@
+"""Start one attempt of a run: compare facts, own the run directory, write the configuration, run the trainer.
+
+The plan is JSON on file descriptor 3. What is called the trainer here is the one program that the plan names: the
+framework's script, or the program of another task. The exit code is the trainer's (128 + n for signal n), or 1 when a
+check failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster_facts import compare_facts
+from configuration import to_yaml
+from files import create_exclusively, write_atomically
+from owner import BEAT, LAPSE, Owner, highest
+from runtime import JobError, Record, StopRequestError, now, pause, say
+from trainer import WATCHED, copied, supervise
+from workers import wait_for_workers
+
+AGREE = "set images.training and job.version to a pair that belongs together"
+HERE = Path(__file__).parent
+CHECK_SECONDS = 300.0
+
+
+def prepare_command(plan: Record) -> list[str]:
+    """Enter the working directory and return the trainer's command, its program as an absolute path."""
+    image, folder = plan["facts"].get("image", "of this pod"), plan["workingDirectory"]
+    if folder.startswith("{programs}"):
+        folder = folder.replace("{programs}", str(HERE))
+        os.makedirs(folder, exist_ok=True)
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise JobError(
+            f"{folder}: {error.strerror}: image {image} is not an image of this framework; {AGREE}"
+        ) from None
+    for file in plan.get("requiredFiles") or []:
+        if not Path(file).exists():
+            raise JobError(f"{file} is not in image {image}, which holds another version of the framework; {AGREE}")
+    words = [word.replace("{programs}", str(HERE)) for word in plan["command"]]
+    program = shutil.which(words[0])
+    if program is None:
+        raise JobError(f"{words[0]} is not an executable on PATH in image {image}; {AGREE}")
+    return [os.path.abspath(program), *words[1:]]
+
+
+def check_files(plan: Record) -> None:
+    """Refuse a run whose data or code has not been put on its volume, with the task that does it."""
+    for file, task in (plan.get("neededFiles") or {}).items():
+        if not Path(file).exists():
+            advice = f"run job.task {task} of the same values files first" if task else "the configuration names it"
+            raise JobError(f"{file} does not exist: {advice}")
+
+
+def prepare_directory(plan: Record, directory: Path) -> None:
+    """Make the run directory on its volume, which must be mounted already."""
+    claims = plan["facts"].get("mounts") or {}
+    mount = max((path for path in claims if Path(path) in directory.parents), key=len, default=str(directory.parent))
+    claim = claims.get(mount, "of job.volume")
+    if not os.path.isdir(mount):
+        raise JobError(f"{mount} does not exist: this pod does not mount claim {claim}; upgrade the raycluster release")
+    try:
+        for part in ("owners", f"attempts/{plan['attempt']}", *plan.get("folders", [])):
+            (directory / part).mkdir(parents=True, exist_ok=True)
+        if not os.access(directory, os.W_OK):
+            raise PermissionError(errno.EACCES, "not writable")
+    except OSError as error:
+        advice = "it must be mounted read-write, have space left, and let this pod's user or service account write"
+        raise JobError(f"cannot write to {directory} on claim {claim}: {error.strerror}; {advice}") from None
+
+
+def recorded(path: Path, text: str) -> str:
+    """Write a record that nobody has written yet; return what it says."""
+    patience, found = now() + BEAT, text if create_exclusively(path, text + "\n") else ""
+    while not found and now() < patience:
+        found = path.read_text(encoding="utf-8").strip()
+        pause(0 if found else 0.1)
+    return found
+
+
+def check_identity(plan: Record, directory: Path) -> None:
+    """Refuse the directory of another run: its checkpoints would be taken for this run's.
+
+    A training says whose directory it is; another task (plan["of"] names the run's directory) must find that said.
+    """
+    mine = plan.get("identity") or {}
+    if "of" in plan:
+        directory = Path(plan["of"])
+        if not (directory / "run.json").exists():
+            raise JobError(
+                f"there is no run in {directory}: it has no run.json. Is job.name right, and has it trained?"
+            )
+    try:
+        said = (directory / "run.json").read_text(encoding="utf-8") if "of" in plan else None
+        theirs = json.loads(said or recorded(directory / "run.json", json.dumps(mine)))
+        other = [f"{key} {theirs.get(key)} (here {value})" for key, value in mine.items() if theirs.get(key) != value]
+    except (ValueError, AttributeError):
+        raise JobError(
+            f"{directory / 'run.json'} does not say whose directory it is; choose another job.name"
+        ) from None
+    if other:
+        raise JobError(f"{directory} belongs to another run: {', '.join(other)}. Choose another job.name")
+
+
+def check_attempt(plan: Record, directory: Path) -> None:
+    """Refuse an attempt that is behind, or whose number was used with another specification."""
+    run, attempt, digest = plan["run"], plan["attempt"], plan["digest"]
+    if (last := highest(directory / "attempts")) > attempt:
+        raise JobError(f"attempt {last} of {run} exists and this is attempt {attempt}; raise job.attempt above {last}")
+    first = recorded(directory / "attempts" / str(attempt) / "spec.sha256", digest)
+    if first != digest:
+        change = f"{first[:12] or 'an empty one'}, this one is {digest[:12]}"
+        raise JobError(f"attempt {attempt} of {run} was made with another specification ({change}); raise job.attempt")
+
+
+def write_files(plan: Record, folder: Path) -> None:
+    """Write what the trainer reads: its configuration, and the code that workers on other nodes import."""
+    if "config" in plan:
+        write_atomically(folder / "config.yaml", to_yaml(plan["config"]), "draft")
+    if "task" in plan:
+        write_atomically(folder / "task.json", json.dumps(plan["task"], indent=2) + "\n", "draft")
+    for name in plan.get("shared") or []:
+        (folder / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / "code" / name, (HERE / name).read_text(encoding="utf-8"), "draft")
+
+
+def run_checks(plan: Record) -> None:
+    """Run programs that find a mistake in what was written before a GPU waits for it.
+
+    Code that was fetched must be what was recorded then; rewards must load.
+    """
+    if code := plan.get("code"):
+        from code_digest import verify_code
+
+        say(f"{code} is as it was fetched, {verify_code(code)[:12]}")
+    for given in plan.get("checks") or []:
+        words = [word.replace("{programs}", str(HERE)) for word in given]
+        deadline = now() + CHECK_SECONDS
+        # A process group of its own and a look at the signals now and then: a check that hangs must not hold the GPUs.
+        with subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as check:
+            try:
+                while check.poll() is None and now() < deadline:
+                    pause(0.1)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(check.pid, signal.SIGKILL)
+        if check.returncode:
+            late = f"was not done after {CHECK_SECONDS:.0f} s" if now() >= deadline else "found a mistake, see above"
+            raise JobError(f"{shlex.join(words)} {late}")
+
+
+def set_environment(plan: Record) -> None:
+    """Set the run's variables; its modules come before those that the image or the pod has on PYTHONPATH."""
+    variables = dict(plan.get("environment") or {})
+    if "PYTHONPATH" in variables and (before := os.environ.get("PYTHONPATH")):
+        variables["PYTHONPATH"] += os.pathsep + before
+    os.environ.update(variables)
+
+
+def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
+    """Run the trainer, and again after a failure up to plan["retries"] times; return its last exit code."""
+    retries = plan.get("retries", 0)
+    for retry in range(retries + 1):
+        pause(BEAT if retry else 0)
+        if workers := plan.get("workers"):
+            wait_for_workers(workers["nodes"], workers["gpus"], workers["timeoutSeconds"])
+        owner.confirm()
+        code, stopped, lost = supervise(words, owner, mask)
+        if stopped or retry == retries or (code == 0 and not lost):
+            break
+        say(f"starting the trainer again: retry {retry + 1} of {retries}")
+    if lost:
+        raise JobError("the trainer was stopped because this attempt could not prove that it owns the run")
+    # A trainer that saves and ends well after a signal has not reached its last step.
+    return 128 + signal.SIGTERM if stopped and code == 0 else code
+
+
+def read_plan() -> Record:
+    try:
+        with open(3, encoding="utf-8") as file:
+            plan: Record = json.load(file)
+    except (OSError, ValueError):
+        raise JobError("no plan on file descriptor 3: start this program as the chart's entrypoint does") from None
+    return plan
+
+
+def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
+    directory, wait = Path(plan["runDirectory"]), plan["takeoverSeconds"]
+    folder = directory / "attempts" / str(plan["attempt"])
+    if not 0 < 4 * BEAT <= LAPSE < wait:
+        lapse = "GRPO_OWNER_LAPSE_SECONDS must be at least four times GRPO_OWNER_BEAT_SECONDS"
+        raise JobError(f"{lapse} and less than job.takeoverSeconds")
+    say(f"run {plan['run']}, attempt {plan['attempt']}")
+    compare_facts(plan["facts"])
+    words = prepare_command(plan)
+    if "of" in plan:
+        check_identity(plan, directory)
+    prepare_directory(plan, directory)
+    check_files(plan)
+    if "of" not in plan and plan.get("identity"):
+        check_identity(plan, directory)
+    check_attempt(plan, directory)
+    owner = Owner(plan, directory, wait)
+    try:
+        owner.acquire()
+        # A newer attempt may have come while this one waited.
+        check_attempt(plan, directory)
+        owner.heart.start()
+        outputs.enter_context(copied(folder / "output.log"))
+        write_files(plan, folder)
+        set_environment(plan)
+        run_checks(plan)
+        return train(plan, words, owner, mask)
+    finally:
+        owner.release()
+
+
+def main() -> int:
+    """Launch as the plan says; every foreseeable failure is one line and exit code 1."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
+    with contextlib.ExitStack() as outputs:
+        # The chart's entrypoint calls this file so, in a folder that it has made for this start alone.
+        if Path(__file__).name == "__main__.py":
+            outputs.callback(shutil.rmtree, HERE, ignore_errors=True)
+        try:
+            return launch(read_plan(), {int(number) for number in mask}, outputs)
+        except JobError as error:
+            say(str(error))
+        except StopRequestError as stop:
+            say(f"stopped by {signal.Signals(stop.args[0]).name}")
+            return 128 + int(stop.args[0])
+        except OSError as error:
+            say(f"cannot go on: {error.filename or 'input or output'}: {error.strerror}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Run the trainer in a process group of its own, copy its output to the volume, and end all of it in time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import shlex
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from owner import BEAT, FENCE, GRACE, Owner
+from runtime import NEVER, STOP_SIGNALS, now, say
+
+WATCHED = {*STOP_SIGNALS, signal.SIGCHLD}
+# The first member of the trainer's process group: it kills the group when this program has died without a word.
+GUARD = ["sh", "-c", "trap '' TERM INT HUP; read line; kill -9 0"]
+
+
+def forward_output(reader: int, output: int, chunks: queue.Queue[bytes]) -> None:
+    """Copy a pipe to this program's own output and to a queue, until every process has closed the pipe."""
+    while chunk := os.read(reader, 1 << 16):
+        with contextlib.suppress(OSError):
+            os.write(output, chunk)
+        # A volume that hangs costs lines of its copy, and never makes the trainer or this program stand still.
+        with contextlib.suppress(queue.Full):
+            chunks.put_nowait(chunk)
+
+
+def keep_output(path: Path, chunks: queue.Queue[bytes]) -> None:
+    try:
+        with path.open("ab", buffering=0) as file:
+            while chunk := chunks.get():
+                file.write(chunk)
+    except OSError as error:
+        say(f"warning: {path} is not written: {error.strerror}")
+
+
+@contextlib.contextmanager
+def copied(path: Path) -> Iterator[None]:
+    """Send the output of this program and of its trainer to a file on the volume too, where it outlives the cluster."""
+    reader, writer = os.pipe()
+    kept, chunks = [os.dup(1), os.dup(2)], queue.Queue[bytes](256)
+    forwarder = threading.Thread(target=forward_output, args=[reader, kept[0], chunks], daemon=True)
+    keeper = threading.Thread(target=keep_output, args=[path, chunks], daemon=True)
+    forwarder.start()
+    keeper.start()
+    for number in (1, 2):
+        os.dup2(writer, number)
+    os.close(writer)
+    try:
+        yield
+    finally:
+        for number, old in zip((1, 2), kept, strict=True):
+            os.dup2(old, number)
+        # A process that has left the trainer's group may hold the pipe open. The file is uploaded when it is closed.
+        forwarder.join(GRACE)
+        with contextlib.suppress(queue.Full):
+            chunks.put(b"", timeout=GRACE)
+        keeper.join(FENCE)
+
+
+class Trainer:
+    """The trainer, in a process group of its own, which ends with it or with this program."""
+
+    def __init__(self, words: list[str], mask: set[int]) -> None:
+        reader, self.pipe = os.pipe()
+        end, null = (os.POSIX_SPAWN_DUP2, reader, 0), (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
+        self.group = os.posix_spawn("/bin/sh", GUARD, {}, file_actions=[end], setpgroup=0, setsigmask=[])
+        os.close(reader)
+        self.pid = os.posix_spawn(
+            words[0],
+            words,
+            os.environ,
+            file_actions=[null],
+            setpgroup=self.group,
+            setsigmask=mask,
+            setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],
+        )
+
+    def poll(self) -> int | None:
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        code = os.waitstatus_to_exitcode(status)
+        return None if pid == 0 else code if code >= 0 else 128 - code
+
+    def forward(self, info: signal.struct_siginfo) -> None:
+        # Ray signals every process of a job itself, and a second SIGTERM could break off a trainer that is saving.
+        if info.si_pid != os.getppid() or "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ:
+            os.kill(self.pid, info.si_signo)
+
+    def end(self, patience: float) -> None:
+        """Kill what the trainer left behind, after a time in which it may end by itself."""
+        os.kill(self.group, signal.SIGKILL)
+        os.waitpid(self.group, 0)
+        os.close(self.pipe)
+        deadline = now() + patience
+        try:
+            while now() < deadline:
+                os.killpg(self.group, 0)
+                time.sleep(0.05)
+            os.killpg(self.group, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool, bool]:
+    """Run the trainer to its end; return its exit code, whether it was asked to stop, and whether the run was lost."""
+    trainer, told, kill_at = Trainer(words, mask), set[int](), NEVER
+    say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
+    while (code := trainer.poll()) is None:
+        info = signal.sigtimedwait(WATCHED, BEAT / 5)
+        if info and info.si_signo in STOP_SIGNALS and info.si_signo not in told:
+            told.add(info.si_signo)
+            trainer.forward(info)
+            say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
+        if now() > kill_at:
+            os.killpg(trainer.group, signal.SIGKILL)
+            os.kill(trainer.pid, signal.SIGKILL)
+        elif kill_at == NEVER and (reason := owner.trouble()):
+            os.kill(trainer.pid, signal.SIGTERM)
+            kill_at = now() + GRACE
+            say(f"{reason}; stopping the trainer")
+    trainer.end(GRACE if kill_at == NEVER else 0)
+    say(f"the trainer ended with exit code {code}")
+    return code, bool(told), kill_at != NEVER

@@ -1,0 +1,116 @@
+"""Wait until the Ray cluster has the GPU nodes that a run asks for, and nobody else uses their GPUs."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from runtime import JobError, Record, now, pause, say
+
+PROGRESS = 15.0
+
+
+@contextlib.contextmanager
+def ray_nodes() -> Iterator[subprocess.Popen[bytes]]:
+    """Run ray_nodes.py while the block lasts."""
+    program = Path(__file__).with_name("ray_nodes.py")
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, program], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+        for stream in filter(None, (process.stdout, process.stderr)):
+            os.set_blocking(stream.fileno(), False)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def read(stream: IO[bytes] | None) -> bytes:
+    """Return what has arrived on a pipe."""
+    with contextlib.suppress(BlockingIOError):
+        return os.read(stream.fileno(), 1 << 16) if stream else b""
+    return b""
+
+
+def latest(text: bytes) -> Record:
+    """Return the last whole line that is a report; libraries may print between them."""
+    for line in reversed(text.split(b"\n")[:-1]):
+        with contextlib.suppress(ValueError):
+            report = json.loads(line)
+            if isinstance(report, dict) and {"gpus", "free"} <= report.keys():
+                return report
+    return {}
+
+
+def describe(report: Record, gpus: int) -> str:
+    nodes = sum(1 for count in report["gpus"] if count >= gpus)
+    return f"{nodes} nodes with {gpus} GPUs, {report['free']:.0f} of {sum(report['gpus']):.0f} GPUs free"
+
+
+def reason(report: Record, nodes: int, gpus: int) -> str:
+    """Return why the run cannot start on what the cluster offers, or an empty text."""
+    if sum(1 for count in report["gpus"] if count >= gpus) < nodes:
+        return (
+            "pods of the GPU workers are missing: look at `kubectl get pods -l ray.io/node-type=worker` and its events"
+        )
+    if report["free"] < nodes * gpus:
+        return "something else uses the GPUs: look at `kubectl get rayjob` and stop what should not run"
+    return ""
+
+
+class Watch:
+    """What the Ray cluster offers, asked again after an error: a wait of hours outlives the head's bad minutes."""
+
+    def __init__(self) -> None:
+        self.failures, self.why = 0, "Ray has not answered"
+
+    def reports(self, deadline: float) -> Iterator[Record]:
+        """Yield the latest report several times a second, {} before the first one.
+
+        Raises JobError when Ray could not be asked twice and never answered.
+        """
+        answered = False
+        while now() < deadline:
+            text, errors = b"", b""
+            with ray_nodes() as process:
+                while process.poll() is None and now() < deadline:
+                    text, errors = text[-4096:] + read(process.stdout), errors[-4096:] + read(process.stderr)
+                    report = latest(text)
+                    answered = answered or bool(report)
+                    yield report
+                    pause(0.2)
+                lines = (errors + read(process.stderr)).decode(errors="replace").strip().splitlines()
+            self.why = f"cannot ask Ray for its nodes: {lines[-1] if lines else 'its client ended'}"
+            self.failures += 1
+            if self.failures > 1 and not answered:
+                raise JobError(self.why)
+            pause(min(5, max(0, deadline - now())))
+
+
+def wait_for_workers(nodes: int, gpus: int, timeout: float) -> None:
+    """Return when `nodes` nodes with `gpus` GPUs each are in the cluster and that many GPUs are free.
+
+    Raises JobError after `timeout` seconds, or when Ray cannot be asked.
+    """
+    started, watch = now(), Watch()
+    said, spoken, report, why = "", started, Record(), watch.why
+    for report in watch.reports(started + timeout):
+        why = reason(report, nodes, gpus) if report else watch.why
+        if not why:
+            say(f"the GPU workers are there: {describe(report, gpus)}")
+            return
+        there = describe(report, gpus) if report else ""
+        if there != said or now() - spoken >= PROGRESS:
+            waited = f"{now() - started:.0f} of {timeout:.0f} s"
+            say(f"waiting for {nodes} nodes with {gpus} free GPUs each: {there or why} ({waited})")
+            said, spoken = there, now()
+    there = describe(report, gpus) if report else "nothing"
+    advice = "Then raise job.attempt, or job.workersTimeoutSeconds where nodes come later"
+    raise JobError(
+        f"after {timeout:.0f} s the Ray cluster has {there}, and this run needs {nodes} x {gpus}: {why}. {advice}"
+    )

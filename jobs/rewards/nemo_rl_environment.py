@@ -1,0 +1,91 @@
+"""The environment that nemo_rl_rewards.py registers: job.rewards as a Ray actor, with workers that judge in parallel.
+
+The scores that it returns are all that NeMo RL sees: its validation accuracy is the mean score of the validation
+responses, which is the share of correct ones only if scores are 0 and 1. The share is in the lines printed here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any
+
+import ray
+import torch
+from nemo_rl.distributed.virtual_cluster import PY_EXECUTABLES
+from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentReturn
+
+import rewards
+
+Pair = tuple[Any, Any]
+# With asynchronous rollouts every response is a call of its own: a line a call would be too many.
+AT_LEAST = 256
+
+
+@ray.remote
+class RewardWorker:
+    """A process that judges responses."""
+
+    def __init__(self) -> None:
+        self.rewards = rewards.load()
+
+    def judge(self, pairs: list[Pair]) -> list[tuple[Any, ...]]:
+        # Plain tuples: whoever unpickles them needs no module of ours.
+        return [tuple(self.rewards(truth, response)) for truth, response in pairs]
+
+
+def pair(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Pair:
+    """Return the ground truth, and what the model said in all of its turns."""
+    if not info or "ground_truth" not in info:
+        raise ValueError("the data set's rows carry no ground_truth; use data processor math_hf_data_processor")
+    said = [message["content"] for message in messages if message["role"] == "assistant"]
+    return info["ground_truth"], said[0] if len(said) == 1 else "".join(map(str, said))
+
+
+# Calls wait for workers, hence several at a time; the workers keep to one.
+@ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=64)
+class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the image's class, unknown here
+    """Judges finished responses: an episode is one turn."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        runtime = {"py_executable": PY_EXECUTABLES.SYSTEM}
+        count = int((config or {}).get("num_workers") or 8)
+        worker: Any = RewardWorker  # the decorator has made an actor class of it
+        self.workers = [worker.options(runtime_env=runtime).remote() for _ in range(count)]
+        self.turn, self.lock, self.tally = itertools.count(), threading.Lock(), rewards.Tally()
+
+    def step(self, message_log_batch: list[Any], metadata: list[Any]) -> Any:
+        """Return the scores of a batch, every episode ended."""
+        results = self.judge([pair(messages, info) for messages, info in zip(message_log_batch, metadata, strict=True)])
+        self.report(results)
+        scores = torch.tensor([result.score for result in results], dtype=torch.float32)
+        return EnvironmentReturn(
+            # NeMo RL adds it to the conversation; it may not be empty, and nobody trains on it.
+            observations=[{"role": "environment", "content": "judged"} for _ in results],
+            metadata=metadata,
+            next_stop_strings=[None] * len(results),
+            rewards=scores,
+            terminateds=torch.ones_like(scores),
+            answers=None,
+        )
+
+    def judge(self, pairs: list[Pair]) -> list[rewards.Result]:
+        size = max(1, -(-len(pairs) // len(self.workers)))
+        chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
+        # The turn spreads calls with a single response over all workers.
+        calls = [self.workers[next(self.turn) % len(self.workers)].judge.remote(chunk) for chunk in chunks]
+        return [rewards.Result(*row) for rows in ray.get(calls) for row in rows]
+
+    def report(self, results: list[rewards.Result]) -> None:
+        with self.lock:
+            self.tally.add(results)
+            if len(results) > 1 or self.tally.count >= AT_LEAST:
+                rewards.say(f"rewards: {self.tally.line()}")
+
+    def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
+        """Return the batch as it is: GRPO asks for no metrics from an environment at v0.5 to v0.7."""
+        return batch, {}
+
+    def shutdown(self) -> None:
+        for worker in self.workers:
+            ray.kill(worker)

@@ -1,0 +1,67 @@
+"""A directory of code that the fetch task made, and its digest: what runs is what was fetched.
+
+The record lies inside the directory, so that one rename brings both. Byte code is left out of the digest, because
+Python writes it beside the sources when they are imported first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+
+from files import read_json
+from runtime import JobError, Record
+
+RECORD = "grpo.json"
+
+
+def entries(directory: str) -> Iterator[tuple[str, str]]:
+    """Yield (path relative to the directory, full path) of every file and link, in a fixed order."""
+    for folder, folders, files in os.walk(directory):
+        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+        folders[:] = sorted(name for name in folders if name != "__pycache__" and name not in links)
+        for name in sorted([*files, *links]):
+            path = os.path.join(folder, name)
+            relative = os.path.relpath(path, directory)
+            if relative != RECORD and not name.endswith(".pyc"):
+                yield relative, path
+
+
+def tree_digest(directory: str) -> str:
+    """Return the SHA-256 of every file's name and content; a link counts by its target, never by what it points to."""
+    total = hashlib.sha256()
+    for relative, path in entries(directory):
+        content = hashlib.sha256()
+        if os.path.islink(path):
+            kind = "link"
+            content.update(os.fsencode(os.readlink(path)))
+        else:
+            kind = "file"
+            with open(path, "rb") as file:
+                while chunk := file.read(1 << 20):
+                    content.update(chunk)
+        total.update(f"{kind} {content.hexdigest()} ".encode() + os.fsencode(relative) + b"\0")
+    return total.hexdigest()
+
+
+def read_record(directory: str) -> Record:
+    return read_json(os.path.join(directory, RECORD))
+
+
+def verify_code(directory: str) -> str:
+    """Return the digest of a code directory; raise JobError unless it is the recorded one."""
+    if not os.path.isdir(directory):
+        raise JobError(
+            f"{directory} does not exist: install the release with job.task fetch first, it puts job.code there"
+        )
+    recorded = read_record(directory).get("digest")
+    if not recorded:
+        raise JobError(f"{directory} was not made by the fetch task (no {RECORD}): move it away, and run that task")
+    found = tree_digest(directory)
+    if found != recorded:
+        raise JobError(
+            f"{directory} is not what was fetched: its digest is {found[:12]}, its record says {str(recorded)[:12]}; "
+            "somebody has changed files there: delete the directory, and run the fetch task again"
+        )
+    return found

@@ -1,0 +1,279 @@
+"""Convert a checkpoint of a run to a Hugging Face folder: <runDirectory>/hf/step_<N>, verl's hf/global_step_<N>.
+
+The argument is the path of a JSON file: framework, version, runDirectory, workingDirectory, model, step (best, latest
+or a number), dtype (optional; by default the weights stay as they were trained). The framework's own script converts
+where there is one; what it leaves out (shards of safetensors, files of the model, a check of the result) is done here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import checkpoints
+from checkpoints import Checkpoint, entries, header, read_json
+from files import gib, write_json
+from runtime import JobError, Record, say
+from task import run_task
+from tensors import DERIVED, INDEX, Pieces, compare_with_base, from_torch_save, needed, shapes_in
+
+RECORD = "grpo.json"
+# What a folder needs beside its weights: configuration, tokenizer, processor, code of its own. No weights, no index.
+SMALL = ("*.json", "*.jinja", "*.model", "*.txt", "*.py")
+
+
+def script(words: list[str], task: Record, found: Checkpoint) -> None:
+    """Run a framework's script, its output among ours; raise JobError when it fails."""
+    name = next(word for word in words[1:] if not word.startswith("-"))
+    say(f"in {task['workingDirectory']}: {' '.join(words)}")
+    try:
+        code = subprocess.run(words, check=False, cwd=task["workingDirectory"], stdin=subprocess.DEVNULL).returncode
+    except OSError as error:
+        raise JobError(f"{error.filename or words[0]} cannot be run: {error.strerror}") from None
+    if code == -signal.SIGKILL:
+        parts = [Path(found.path, "policy/weights"), *Path(found.path, "actor").glob("model*")]
+        memory = gib(sum(map(checkpoints.size_of, parts)))
+        raise JobError(f"{name} was killed, as for lack of memory: the weights have {memory} (ray.head.memory)")
+    if code:
+        raise JobError(f"{name} ended with exit code {code}; its output above says why")
+
+
+# What the scripts are told. tests/jobs/test_convert.py reads these with the scripts' own parsers, version by version.
+def dcp_command(step: Path, out: Path) -> list[str]:
+    paths = ["--config", step / "config.yaml", "--dcp-ckpt-path", step / "policy/weights", "--hf-ckpt-path", out]
+    return ["python3", "examples/converters/convert_dcp_to_hf.py", *map(str, paths)]
+
+
+def megatron_command(step: Path, out: Path) -> list[str]:
+    """Return the command for Megatron weights; only the environment of its worker has Megatron."""
+    folder = step / "policy/weights"
+    last = max(name for name in entries(folder) if name.startswith("iter_"))
+    paths = ["--config", step / "config.yaml", "--megatron-ckpt-path", folder / last, "--hf-ckpt-path", out]
+    pythons = sorted(
+        Path(os.environ.get("NEMO_RL_VENV_DIR", "/opt/ray_venvs")).glob("*.MegatronPolicyWorker/bin/python")
+    )
+    python = str(pythons[0]) if pythons else "python3"
+    return [python, "examples/converters/convert_megatron_to_hf.py", *map(str, paths)]
+
+
+def verl_command(step: Path, out: Path, backend: str) -> list[str]:
+    paths = ["--local_dir", str(step / "actor"), "--target_dir", str(out)]
+    return ["python3", "-m", "verl.model_merger", "merge", "--backend", backend, *paths]
+
+
+def copy_missing(source: Path, folder: Path, patterns: tuple[str, ...] = ("*",), *, replace: bool = False) -> None:
+    """Copy files (a cache's are links) that the folder lacks."""
+    for path in sorted({path for pattern in patterns for path in source.glob(pattern)}):
+        target = folder / path.name
+        if path.is_file() and not path.name.endswith(".index.json") and (replace or not target.exists()):
+            shutil.copyfile(path, target)
+
+
+def base_model(model: str) -> Path | None:
+    """Return the folder of the model that the run started from: a path, the cache, or its small files, downloaded."""
+    if Path(model).is_dir():
+        return Path(model)
+    library = needed("huggingface_hub")
+    try:
+        return Path(library.snapshot_download(model, local_files_only=True))
+    except Exception:
+        say(f"{model} is not in the cache of the volume; asking the hub for its small files")
+    try:
+        return Path(library.snapshot_download(model, allow_patterns=list(SMALL), ignore_patterns=["*.index.json"]))
+    except Exception as error:
+        say(f"warning: {model} cannot be had: {(str(error).strip().splitlines() or [type(error).__name__])[0]}")
+        return None
+
+
+def settings(path: Path) -> Record:
+    """Return the policy section of a step's config.yaml, {} for verl."""
+    if not path.is_file():
+        return {}
+    with path.open(encoding="utf-8") as file:
+        return dict((needed("yaml").safe_load(file) or {}).get("policy") or {})
+
+
+def overlay(under: Record, over: Record) -> Record:
+    both = {key: overlay(under[key], over[key]) for key in over if isinstance(under.get(key), dict) and over[key]}
+    return {**under, **over, **both}
+
+
+def mend_config(folder: Path, policy: Record) -> None:
+    """Write what the converters leave out of config.json: the run's overrides, and the type that it computed in.
+
+    They read policy.hf_overrides, and the trainers policy.hf_config_overrides; the trainers load in float32.
+    """
+    path = folder / "config.json"
+    config = overlay(read_json(path), policy.get("hf_config_overrides") or {})
+    if precision := policy.get("precision"):
+        config.setdefault("dtype" if "dtype" in config else "torch_dtype", precision)
+        for section in (config, *(value for value in config.values() if isinstance(value, dict))):
+            section.update(dict.fromkeys({"torch_dtype", "dtype"} & section.keys(), precision))
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def problem(folder: Path) -> str:
+    """Say what a Hugging Face folder lacks, nothing where it can be loaded."""
+    config = read_json(folder / "config.json")
+    if not config.get("model_type"):
+        return "config.json is missing or names no model_type"
+    single = "model.safetensors"
+    wanted: dict[str, str] = read_json(folder / INDEX).get("weight_map") or {}
+    try:
+        have = {file: header(folder / file) for file in set(wanted.values()) or {single}}
+    except (OSError, ValueError) as error:
+        return f"weights are missing or cut off: {error}"
+    if lost := sorted(name for name, file in wanted.items() if name not in have[file]):
+        return f"{wanted[lost[0]]} lacks {lost[0]}"
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")):
+        return "it has no tokenizer"
+    processors = ("preprocessor_config.json", "processor_config.json")
+    if "vision_config" in config and not any((folder / name).is_file() for name in processors):
+        return "it takes images and has no preprocessor_config.json"
+    return ""
+
+
+def mark(found: Checkpoint, task: Record) -> Record:
+    """Return what tells one save of a step from another."""
+    file = "data.pt" if task["framework"] == checkpoints.VERL else "training_info.json"
+    saved = int((Path(found.path) / file).stat().st_mtime)
+    return {"source": found.path, "step": found.step, "format": found.format, "bytes": found.bytes, "saved": saved}
+
+
+def sizes_in(folder: Path) -> dict[str, int]:
+    files = (folder / name for name in entries(folder) if name != RECORD)
+    return {file.name: file.stat().st_size for file in files if file.is_file()}
+
+
+def is_good(folder: Path, about: Record) -> bool:
+    """Say whether a folder holds what its record says, made from this save with this dtype."""
+    record = read_json(folder / RECORD)
+    return bool(record) and about.items() <= record.items() and record.get("files") == sizes_in(folder)
+
+
+def weights(found: Checkpoint, task: Record, out: Path) -> None:
+    """Write the weights of a checkpoint into a folder that does not exist yet, with what the script adds to them."""
+    step, kind, dtype = Path(found.path), found.format, task.get("dtype") or ""
+    ready = step / (
+        "actor/huggingface" if task["framework"] == checkpoints.VERL else "policy/weights/model/consolidated"
+    )
+    if kind == "consolidated" and dtype:
+        out.mkdir()
+        Pieces(ready).write(out, dtype)
+        copy_missing(ready, out, SMALL)
+    elif kind == "consolidated" or not problem(ready):
+        shutil.copytree(ready, out, copy_function=shutil.copyfile)
+    elif task["framework"] == checkpoints.VERL:
+        script(verl_command(step, out, "fsdp" if kind == "fsdp" else "megatron"), task, found)
+    elif kind == "safetensors":
+        out.mkdir()
+        Pieces(step / "policy/weights/model").write(out, dtype)
+        metadata = step / "policy/weights/model/.hf_metadata"
+        copy_missing(metadata, out)
+        (out / "fqn_to_file_index_mapping.json").unlink(missing_ok=True)
+        mapped = read_json(metadata / "fqn_to_file_index_mapping.json").keys() - shapes_in(out).keys()
+        if lost := sorted(name for name in mapped if not name.endswith(DERIVED)):
+            raise JobError(f"{len(lost)} tensors are in no shard, the first is {lost[0]}: a file of a rank is missing")
+    elif kind == "megatron":
+        script(megatron_command(step, out), task, found)
+    elif kind == "dcp" or (kind == "dcp-v2" and task["version"] not in ("v0.4.0", "v0.5.0")):
+        script(dcp_command(step, out), task, found)
+    elif kind == "dcp-v2":
+        # The script of these versions knows the other layout only.
+        out.mkdir()
+        merge = needed("torch.distributed.checkpoint.format_utils").dcp_to_torch_save
+        merge(str(step / "policy/weights/model"), str(out / "pytorch_model.bin"))
+    else:
+        raise JobError(
+            f"step {found.step} holds {kind or 'unknown'} weights: merge an adapter with convert_lora_to_hf.py"
+        )
+    if (out / "pytorch_model.bin").is_file():
+        from_torch_save(out / "pytorch_model.bin", out, dtype)
+
+
+def complete(found: Checkpoint, task: Record, out: Path) -> None:
+    """Add what a server needs beside the weights: from the checkpoint first, then from the base model; check it."""
+    step, base = Path(found.path), base_model(task["model"])
+    verl = task["framework"] == checkpoints.VERL
+    copy_missing(step / ("actor/huggingface" if verl else "policy/tokenizer"), out, SMALL, replace=not verl)
+    if base:
+        copy_missing(base, out, SMALL)
+        compare_with_base(out, base)
+    if not (out / "config.json").is_file():
+        raise JobError(f"{task['model']} has no config.json here: run the task fetch first")
+    mend_config(out, settings(step / "config.yaml"))
+    if (out / "lora_adapter").is_dir():
+        say("warning: the adapter in lora_adapter/ is not merged into these weights")
+    if lack := problem(out):
+        raise JobError(f"the result cannot be used: {lack}. Run the task fetch first, for the files of {task['model']}")
+
+
+@contextmanager
+def draft(final: Path) -> Iterator[Path]:
+    """Give a name for a folder that becomes the final one at the end, or vanishes."""
+    new, old = (final.with_name(f".{final.name}.{word}") for word in ("new", "old"))
+    final.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in (new, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    try:
+        yield new
+        if final.exists():
+            final.rename(old)
+        new.rename(final)
+    finally:
+        for leftover in (new, old):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def convert(task: Record) -> Path:
+    """Return the folder of the converted step, made now or by an earlier run; raise JobError."""
+    run_directory, step = Path(task["runDirectory"]), str(task["step"])
+    prefix = "global_step_" if task["framework"] == checkpoints.VERL else "step_"
+    dtype = {"dtype": task.get("dtype") or ""}
+    try:
+        found = checkpoints.choose(checkpoints.list_checkpoints(run_directory, task["framework"]), step)
+    except (checkpoints.CheckpointError, OSError) as error:
+        # The trainer keeps the best few only; what was converted before that is still there.
+        kept = run_directory / "hf" / f"{prefix}{step}"
+        if not is_good(kept, dtype):
+            raise JobError(f"{run_directory}: {error}") from None
+        say(f"the checkpoint of step {step} is gone; {kept} was made from it")
+        return kept
+    final = run_directory / "hf" / f"{prefix}{found.step}"
+    about = {**mark(found, task), **dtype}
+    if is_good(final, about):
+        say(f"{final} was made from this checkpoint already")
+        return final
+    say(f"step {found.step} ({found.format}, {gib(found.bytes)}) to {final}")
+    with draft(final) as out:
+        weights(found, task, out)
+        complete(found, task, out)
+        made = {key: task[key] for key in ("framework", "version", "model")}
+        write_json(str(out / RECORD), {**about, **made, "files": sizes_in(out)})
+    return final
+
+
+def stop(number: int, _frame: object) -> NoReturn:
+    # Unwinding ends the script that runs and takes the half-made folder away.
+    raise SystemExit(128 + number)
+
+
+def program(task: Record) -> None:
+    """Convert what the task names."""
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        say(f"converted: {convert(task)}")
+    except ValueError as error:
+        raise JobError(f"a file of the checkpoint or of {task['model']} cannot be read: {error}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(run_task(program))

@@ -1,0 +1,271 @@
+"""Fetch models, data sets and code at pinned revisions onto the shared volume (usage: python3 fetch.py task.json).
+
+task.json: "models" and "datasets" are maps from ID to {"revision": branch or commit}; "code" is null or {"directory",
+"packages": map from name to version, "repository", "revision"}, the last two or the first empty. HF_HOME: the cache.
+A branch is resolved once and its commit recorded; the second run asks nobody. refs/main then names the fetched commit,
+so that an offline load without a revision finds it. Files are fetched one by one and not by snapshot_download, which
+(from 2.0) notes the whole repository's list and then takes a snapshot without the copies for a broken one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from fnmatch import fnmatch
+from typing import Any, NamedTuple
+
+import fetch_tables
+from fetch_code import COMMIT, fetch_code
+from files import gib, read_json, write_atomically, write_json
+from hub_cache import KINDS, cache, folder, record_path, snapshot
+from runtime import JobError, Record, say
+from task import run_task
+
+# The same weights for other libraries: left out where there are weights that the trainers read.
+COPIES = ["original/*", "onnx/*", "openvino/*", "coreml/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite"]
+TORCH = ["pytorch_model*.bin", "*.pth", "*.pt", "*.ckpt"]
+TRIES, STREAMS = 3, 8
+PAUSE = float(os.environ.get("GRPO_FETCH_PAUSE_SECONDS", "10"))
+MARGIN = 2**28  # records, locks, and what else a file system needs
+
+
+class Wanted(NamedTuple):
+    """A repository at a revision, as the values ask for it."""
+
+    kind: str
+    repository: str
+    revision: str
+
+    @property
+    def where(self) -> str:
+        return f"job.fetch.{KINDS[self.kind]}.{self.repository}"
+
+
+def matches(name: str, patterns: list[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def chosen(names: list[str]) -> list[str]:
+    """Return a model's files without second copies of its weights."""
+    safe = [name for name in names if fnmatch(name, "*.safetensors") and not matches(name, COPIES)]
+    out: list[str] = []
+    if safe:
+        out = [*COPIES, *TORCH]
+        if not all("consolidated" in name for name in safe):
+            out.append("*consolidated*.safetensors")
+    elif any(fnmatch(name, TORCH[0]) for name in names):
+        out = [*COPIES, *TORCH[1:]]
+    return [name for name in names if not matches(name, out)]
+
+
+def network_error(error: BaseException | None) -> bool:
+    """Say whether nobody answered; the library wraps such an error in others."""
+    while error:
+        name = type(error).__name__
+        if isinstance(error, (ConnectionError, TimeoutError)) or re.search(
+            "Connect|Timeout|Network|Protocol|SSL", name
+        ):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def passing(error: BaseException) -> bool:
+    """Say whether a later try may go well."""
+    status = getattr(getattr(error, "response", None), "status_code", 0)
+    return status == 429 or status >= 500 or (not status and network_error(error))
+
+
+def explain(error: BaseException, wanted: Wanted) -> str:
+    """Return one sentence: what is wrong and what to do. The library's own text is not for a log: it may be long."""
+    token, what = bool(os.environ.get("HF_TOKEN")), f"{wanted.repository} ({wanted.where})"
+    response: Any = getattr(error, "response", None)
+    status = getattr(response, "status_code", 0)
+    code, message = (response.headers.get(f"X-Error-{part}") or "" if status else "" for part in ("Code", "Message"))
+    host = os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+    if code == "GatedRepo" and token:
+        return f"{what} is gated, and the account of this token has no access: accept the licence on the model's page"
+    if code == "GatedRepo":
+        return f"{what} is gated: accept the licence on its page, and set huggingface.secret to a token of that account"
+    if code == "RevisionNotFound":
+        return f"{what} has no revision {wanted.revision}: write a branch or a commit that exists"
+    if status == 401 and "credentials" in message:
+        return f"{what}: the Hub does not know this token: put a valid one into huggingface.secret"
+    if status in (401, 404):
+        reason = "this token may not see it" if token else "it is private: set huggingface.secret"
+        return f"{what} was not found: check how it is spelt, or {reason}"
+    if status == 403:
+        return f"{what}: this token may not read it: allow it to read gated and private repositories, in its settings"
+    if status == 429:
+        return f"{what}: too many requests: try later, and set huggingface.secret, because a token has a higher limit"
+    if status:
+        return f"{what}: the Hub answered {status}: try later"
+    if network_error(error):
+        return f"{what}: no answer from {host}: this pod needs a way out (on private nodes Cloud NAT), or a HF_ENDPOINT"
+    text = " / ".join(str(error).split("\n")).replace(os.environ.get("HF_TOKEN") or "\0", "***")
+    return f"{what}: {type(error).__name__}: {text[:300]}"
+
+
+def patiently(wanted: Wanted, function: Any, *arguments: Any, **options: Any) -> Any:
+    """Call the Hub, again after an error that may pass."""
+    for left in reversed(range(TRIES)):
+        try:
+            return function(*arguments, **options)
+        except Exception as error:
+            full = isinstance(error, OSError) and error.errno in (28, 122)  # no space, quota
+            if full or not (left and passing(error)):
+                reason = f"no space is left in {cache()}" if full else explain(error, wanted)
+                raise JobError(reason) from None
+            say(f"{wanted.repository}: {type(error).__name__}; trying again in {PAUSE:.0f} s")
+            time.sleep(PAUSE)
+    return None
+
+
+def hub() -> Any:
+    """Return huggingface_hub, online: this task is the one that fills the cache for offline training."""
+    os.environ |= {"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    # Its cache of chunks would take up to 10 GB of the volume, and nothing is fetched twice.
+    os.environ.setdefault("HF_XET_CHUNK_CACHE_SIZE_BYTES", "0")
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise JobError("this image has no huggingface_hub: give the fetch task the training image") from None
+    return huggingface_hub
+
+
+def complete(wanted: Wanted, record: Record) -> bool:
+    """Say whether the recorded snapshot is the wanted one and every file has its size."""
+    if not record or wanted.revision not in (record["requested"], record["commit"]):
+        return False
+    base = snapshot(wanted.kind, wanted.repository, record["commit"])
+    return all(size_of(os.path.join(base, name)) == size for name, size in record["files"].items())
+
+
+def size_of(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return -1
+
+
+def check_space(wanted: Wanted, needed: int) -> None:
+    os.makedirs(cache(), exist_ok=True)
+    free = shutil.disk_usage(cache()).free
+    if needed + MARGIN > free:
+        raise JobError(
+            f"{wanted.repository} needs {gib(needed)} more and {cache()} has {gib(free)} free: make room, or enlarge "
+            "the volume of huggingface.cache"
+        )
+
+
+def discard(path: str) -> None:
+    """Remove a file of a snapshot and what it links to: cut short, it would be taken for a whole one."""
+    blob = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
+    for name in (blob, path):
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def download(wanted: Wanted, commit: str, files: dict[str, int]) -> None:
+    base, done = snapshot(wanted.kind, wanted.repository, commit), 0
+    missing = {name: size for name, size in files.items() if size_of(os.path.join(base, name)) != size}
+    check_space(wanted, sum(missing.values()))
+    get = hub().hf_hub_download
+    for name in missing:
+        discard(os.path.join(base, name))
+    options = {"repo_type": wanted.kind, "revision": commit, "cache_dir": cache()}
+    pool = ThreadPoolExecutor(STREAMS)
+    try:
+        calls = {pool.submit(patiently, wanted, get, wanted.repository, name, **options): name for name in missing}
+        for call in as_completed(calls):
+            call.result()
+            done += missing[calls[call]]
+            if missing[calls[call]] > 2**27:
+                say(f"{wanted.repository}: {gib(done)} of {gib(sum(missing.values()))}")
+    finally:
+        pool.shutdown(cancel_futures=True)
+    if wrong := [name for name, size in files.items() if size_of(os.path.join(base, name)) != size]:
+        raise JobError(f"{wanted.repository}: {wrong[0]} has another size than the Hub says: run this task again")
+
+
+def look_up(wanted: Wanted) -> tuple[str, dict[str, int]]:
+    """Ask the Hub for the commit of a revision, and its files with their sizes."""
+    options = {"repo_type": wanted.kind, "revision": wanted.revision, "files_metadata": True}
+    info = patiently(wanted, hub().HfApi().repo_info, wanted.repository, **options)
+    sizes = {item.rfilename: int(item.size or 0) for item in info.siblings or []}
+    names = chosen(list(sizes)) if wanted.kind == "model" else list(sizes)
+    if left := len(sizes) - len(names):
+        spared = sum(sizes.values()) - sum(sizes[name] for name in names)
+        say(f"{wanted.repository}: {left} files left out, which hold the weights once more ({gib(spared)})")
+    return info.sha, {name: sizes[name] for name in names}
+
+
+def point_refs(wanted: Wanted, commit: str) -> None:
+    """Let main, and the branch that was asked for, mean this commit."""
+    for name in {"main", wanted.revision} - {commit}:
+        path = os.path.join(folder(wanted.kind, wanted.repository), "refs", *name.split("/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_atomically(path, commit)
+
+
+def fetch_files(wanted: Wanted, record: Record) -> Record:
+    """Download what is not there yet; return the record of what there is now."""
+    if complete(wanted, record):
+        say(f"{wanted.repository}: commit {record['commit']} is in the cache already")
+        return record
+    # What was resolved stays resolved, even when files have gone since.
+    again = wanted._replace(revision=record["commit"]) if record.get("requested") == wanted.revision else wanted
+    commit, files = look_up(again)
+    download(wanted, commit, files)
+    say(f"{wanted.repository}: {len(files)} files, {gib(sum(files.values()))}, commit {commit}")
+    return {"requested": wanted.revision, "commit": commit, "files": files}
+
+
+def build_tables(wanted: Wanted, commit: str) -> list[str]:
+    """Build what offline loading by name needs; a data set that the library does not understand has none."""
+    hub()
+    try:
+        return fetch_tables.build(wanted.repository, commit)
+    except Exception as error:
+        if passing(error):
+            raise JobError(explain(error, wanted)) from None
+        say(f"warning: {explain(error, wanted)}: it cannot be loaded by its name offline")
+        return []
+
+
+def fetch(wanted: Wanted) -> None:
+    path = record_path(wanted.kind, wanted.repository)
+    before = read_json(path)
+    record = fetch_files(wanted, before)
+    choice = wanted.repository, record["commit"]
+    if wanted.kind == "dataset" and not fetch_tables.choose(*choice, record.get("tables") or []):
+        record = {**record, "tables": build_tables(wanted, record["commit"])}
+        fetch_tables.choose(*choice, record["tables"])
+    if record != before:
+        write_json(path, record)
+    point_refs(wanted, record["commit"])
+    if not COMMIT.fullmatch(wanted.revision):
+        say(f"write this revision into {wanted.where}.revision: {record['commit']} ({wanted.revision} may move)")
+
+
+def main(task: Record) -> None:
+    for kind, section in KINDS.items():
+        for repository, entry in (task.get(section) or {}).items():
+            wanted = Wanted(kind, repository, (entry or {}).get("revision") or "main")
+            if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repository) or ".." in f"{repository}/{wanted.revision}":
+                raise JobError(
+                    f"{wanted.where}: expected a repository such as google/gemma-3-27b-it, and a revision of it"
+                )
+            fetch(wanted)
+    if task.get("code"):
+        fetch_code(task["code"])
+    say("everything is fetched")
+
+
+if __name__ == "__main__":
+    sys.exit(run_task(main))

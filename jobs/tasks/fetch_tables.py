@@ -1,0 +1,42 @@
+"""Build the tables from which the data set library loads a data set by its name offline.
+
+load_dataset("openai/gsm8k", "main") does not look into the Hub's cache when it is offline: it takes the table that was
+built last (datasets 4.0 to 5.2). The files come from the cache, so only the description is asked of the Hub again.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+
+from hub_cache import cache
+from runtime import say
+
+
+def folders(repository: str, config: str, commit: str) -> list[str]:
+    """Return where the tables of one configuration lie, at most one."""
+    tables = os.environ.get("HF_DATASETS_CACHE") or os.path.join(os.path.dirname(cache()), "datasets")
+    parts = [tables, "___".join(repository.split("/")), config]
+    return glob.glob(os.path.join(*map(glob.escape, parts), "*", commit))
+
+
+def choose(repository: str, commit: str, configs: list[str]) -> bool:
+    """Make the tables of a commit the ones that were changed last; say whether all are there."""
+    found = [folders(repository, config, commit) for config in configs]
+    for folder in (folder for same in found for folder in same):
+        os.utime(folder)
+    return bool(found) and all(found)
+
+
+def build(repository: str, commit: str) -> list[str]:
+    """Build the tables of every configuration; return the names of those, empty when nothing can be built."""
+    os.environ |= {"HF_DATASETS_OFFLINE": "0", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
+    try:
+        import datasets
+    except ImportError:
+        say(f"warning: no library for data sets in this image, so {repository} cannot be loaded by its name offline")
+        return []
+    configs = [str(name) for name in datasets.get_dataset_config_names(repository, revision=commit)]
+    for config in configs:
+        datasets.load_dataset_builder(repository, config, revision=commit).download_and_prepare()
+    return configs

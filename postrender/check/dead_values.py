@@ -1,0 +1,222 @@
+"""Find values that change nothing: each leaf is changed, the chart rendered again, and the two outputs compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tarfile
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from postrender import secrets
+from postrender.errors import RenderError, UnreadableError
+from postrender.values import merge, mutations
+from postrender.yaml import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from postrender.errors import Location
+    from postrender.helm.engines import Engine
+    from postrender.types import Json
+    from postrender.yaml.reader import Node
+
+    Path = tuple[str | int, ...]
+
+_DEAD = "moves nothing"
+# How a schema's refusal lists the values that it takes.
+_OFFERED = re.compile(r"value must be one of ((?:'[^']*'(?:, )?)+)")
+# So many of the values that wait for one switch are named in the text.
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One value that was tried: its path, its value, where it stands, and why it is listed.
+
+    `switch` is a boolean near it that was seen to be the reason: with the opposite of it, the value moves something.
+    """
+
+    path: str
+    value: Json
+    at: Location
+    why: str
+    switch: Leaf | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found: `tried` leaves, those that move `nothing`, those of which no other value is `valid`."""
+
+    tried: int
+    nothing: tuple[Leaf, ...]
+    undecided: tuple[Leaf, ...]
+
+
+@dataclass(frozen=True)
+class _Chart:
+    """A chart with its files, `change` over them: `tree` is all of that merged, `before` what it renders to."""
+
+    engine: Engine
+    chart: str
+    files: Sequence[str]
+    tree: Mapping[str, Any]
+    change: Mapping[str, Any]
+    before: tuple[str, str | None]
+
+    def render(self, change: Mapping[str, Any]) -> tuple[str, str | None]:
+        """Render with one more change."""
+        rendered = self.engine.render(self.chart, self.files, values=merge.overlay(self.change, change))
+        return rendered.manifest, rendered.notes
+
+    def switched(self, path: Path) -> _Chart | None:
+        """Return the chart with a boolean turned over, None where Helm refuses that."""
+        change = mutations.changed(self.tree, path, not mutations.at(self.tree, path))
+        try:
+            before = self.render(change)
+        except RenderError:
+            return None
+        tree, change = merge.overlay(self.tree, change), merge.overlay(self.change, change)
+        return replace(self, tree=tree, change=change, before=before)
+
+    def verdict(self, path: Path) -> str:
+        """Return an empty text for a value that moves something, or why it is listed."""
+        now = mutations.at(self.tree, path)
+        queue = mutations.candidates(now)
+        offered: list[Json] = []
+        unmoved = False
+        while queue:
+            try:
+                if self.render(mutations.changed(self.tree, path, queue.pop(0))) != self.before:
+                    return ""
+                unmoved = True
+            except RenderError as error:
+                if not error.is_of_schema:
+                    # The chart itself looked at the value.
+                    return ""
+                listed = _OFFERED.search(error.message)
+                if listed and not offered:
+                    offered = [text for text in re.findall("'([^']*)'", listed[1]) if text != now]
+                    queue = offered[:]
+        return _DEAD if unmoved else "no other value was accepted"
+
+
+class _Switches:
+    """The booleans that move something, with the chart as it is when one of them is turned over."""
+
+    def __init__(self, chart: _Chart, leaves: Sequence[tuple[Path, Node]]) -> None:
+        self._chart = chart
+        self._leaves = dict(leaves)
+        self.verdicts = {path: chart.verdict(path) for path, node in leaves if isinstance(node.value, bool)}
+        self._turned: dict[Path, _Chart | None] = {}
+
+    def of(self, path: Path) -> Leaf | None:
+        """Find the nearest boolean beside or above a value that moves nothing, with whose opposite it moves something.
+
+        One that moves nothing itself is not tried: what it switches on would be seen.
+        """
+        for depth in range(len(path), 0, -1):
+            for other, verdict in self.verdicts.items():
+                if len(other) == depth and other[:-1] == path[: depth - 1] and not verdict:
+                    if other not in self._turned:
+                        self._turned[other] = self._chart.switched(other)
+                    turned = self._turned[other]
+                    if turned and not turned.verdict(path):
+                        node = self._leaves[other]
+                        return Leaf(mutations.dotted(other), node.plain(), node.key_at, "")
+        return None
+
+
+def find(
+    engine: Engine, chart: str, files: Sequence[str], *, progress: Callable[[int, int], None] = lambda _done, _all: None
+) -> Result:
+    """Try every leaf of the chart's values.yaml and of the files, later files over earlier ones.
+
+    `progress` is told how many leaves are done, of how many. Raises RenderError where the unchanged values do not
+    render, InputError or UnreadableError for files that cannot be read.
+    """
+    names = [*files]
+    merged = merge.merge([_defaults(chart), *map(reader.load_values, files)], [f"{chart}/values.yaml", *names])
+    try:
+        rendered = engine.render(chart, files)
+    except RenderError as error:
+        raise RenderError(error.message, fix="give values files with which the chart renders, each with -f") from error
+    probe = _Chart(engine, chart, files, merged.as_helm_merges(), {}, (rendered.manifest, rendered.notes))
+    leaves = list(mutations.leaves(merged.root))
+    switches = _Switches(probe, leaves)
+    listed: list[Leaf] = []
+    for number, (path, node) in enumerate(leaves, 1):
+        why = switches.verdicts[path] if path in switches.verdicts else probe.verdict(path)
+        if why:
+            listed.append(
+                Leaf(
+                    mutations.dotted(path), node.plain(), node.key_at, why, switches.of(path) if why == _DEAD else None
+                )
+            )
+        progress(number, len(leaves))
+    nothing = tuple(leaf for leaf in listed if leaf.why == _DEAD)
+    return Result(len(leaves), nothing, tuple(leaf for leaf in listed if leaf.why != _DEAD))
+
+
+def _defaults(chart: str) -> Node:
+    """Read values.yaml of a chart's folder or package."""
+    if os.path.isdir(chart):
+        return reader.load_values(os.path.join(chart, "values.yaml"))
+    try:
+        with tarfile.open(chart) as archive:
+            member = next(name for name in archive.getnames() if re.fullmatch(r"[^/]+/values\.yaml", name))
+            stream = archive.extractfile(member)
+            data = stream.read() if stream else b""
+    except (OSError, tarfile.TarError, StopIteration) as error:
+        fix = "give the folder of a chart, or its package"
+        raise UnreadableError(f"{chart}: no chart with a values.yaml", fix=fix) from error
+    return reader.values_from_bytes(data, f"{chart}/values.yaml")
+
+
+def as_text(result: Result) -> str:
+    """Write the result for people: one line a value, the place first, and one for all that wait for the same switch."""
+    lines = [": ".join(filter(None, row)) for row in rows(result)]
+    return secrets.mask("\n".join(lines) + ("\n" if lines else "") + count(result))
+
+
+def rows(result: Result) -> list[tuple[str, str, str]]:
+    """Return what as_text writes in three columns: the place, the value, and a note that may be empty."""
+    waiting: dict[Leaf, list[Leaf]] = {}
+    for leaf in result.nothing:
+        if leaf.switch:
+            waiting.setdefault(leaf.switch, []).append(leaf)
+    listed = [(str(leaf.at), _set(leaf), "") for leaf in result.nothing if not leaf.switch]
+    listed += [(str(switch.at), _set(switch), _because(leaves)) for switch, leaves in waiting.items()]
+    return listed + [(str(leaf.at), leaf.path, f"{leaf.why}, so it was not judged") for leaf in result.undecided]
+
+
+def count(result: Result) -> str:
+    """Write how many values move nothing, in a line."""
+    number = len(result.nothing)
+    return f"{number} of {result.tried} values move{'s' if number == 1 else ''} nothing with these files\n"
+
+
+def _set(leaf: Leaf) -> str:
+    return f"{leaf.path} = {json.dumps(leaf.value, ensure_ascii=False)}"
+
+
+def _because(leaves: Sequence[Leaf]) -> str:
+    """Say what waits for a switch: some by name, and the rest counted; as JSON they are all there."""
+    names = ", ".join(leaf.path for leaf in leaves[:_SHOWN])
+    rest = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
+    many = "1 value moves" if len(leaves) == 1 else f"{len(leaves)} values move"
+    return f"{many} nothing because of it: {names}{rest}"
+
+
+def as_json(result: Result) -> str:
+    """Write the result for programs; `switch` is the path of the boolean that a value waits for, or null."""
+    listed = {"nothing": result.nothing, "undecided": result.undecided}
+    entries = {name: [_entry(leaf) for leaf in leaves] for name, leaves in listed.items()}
+    return secrets.mask(json.dumps({"tried": result.tried, **entries}, indent=2, ensure_ascii=False) + "\n")
+
+
+def _entry(leaf: Leaf) -> dict[str, Any]:
+    place = {"file": leaf.at.file, "line": leaf.at.line}
+    switch = leaf.switch.path if leaf.switch else None
+    return {"path": leaf.path, "value": leaf.value, **place, "why": leaf.why, "switch": switch}

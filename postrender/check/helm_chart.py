@@ -1,0 +1,136 @@
+"""Judge a chart, ours or foreign: its files, two renders of it, and what it renders to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+import tarfile
+import tempfile
+from typing import TYPE_CHECKING
+
+from postrender.errors import InputError, Location, RenderError, UnreadableError
+from postrender.finding import Finding
+from postrender.manifests import chart_files
+from postrender.rules import registry
+from postrender.rules.chart import templates
+from postrender.rules.judge import judge
+from postrender.rules.rule import CHART
+from postrender.yaml import stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.helm.engines import Engine
+    from postrender.manifests.chart_files import Chart
+
+_SOURCE = re.compile(r"^# Source: [^/\n]+/(\S+)", re.MULTILINE)
+
+
+class RefusedChartError(RenderError):
+    """Helm refused a chart; `findings` is what was found of charts all the same."""
+
+    def __init__(self, refused: RenderError, findings: Sequence[Finding]) -> None:
+        super().__init__(refused.message, at=refused.at, fix=refused.fix)
+        self.findings = [*findings]
+
+
+class Checked:
+    """What was found of one chart: `findings` of its own, `manifest` as it is judged further, empty for a library."""
+
+    def __init__(self, chart: Chart, findings: list[Finding], error: RenderError | None = None) -> None:
+        self.name = f"<{chart.name}>"
+        self.findings = findings
+        self.manifest = chart.renders[0] if chart.renders else ""
+        self.error = error
+        self.definitions = chart.definitions()
+        self._chart = chart
+
+    def move(self, finding: Finding, text: str, line: int) -> None:
+        """Put a finding at a line of a rendered document at the line of its template, where that is certain.
+
+        Where it is not, the template is named beside the place.
+        """
+        source = _SOURCE.search(text)
+        if not source or source[1] not in self._chart.files:
+            return
+        number = templates.line_of(self._chart.text(source[1]), text.split("\n")[line - 1])
+        if number:
+            finding.also = [*finding.also, (finding.at, "as it was rendered")]
+            finding.at = self._chart.at(source[1], number, finding.at.col)
+        else:
+            finding.also = [*finding.also, (self._chart.at(source[1]), "is the template")]
+
+
+def check(engine: Engine, path: str, files: Sequence[str], *, kube_version: str | None = None) -> Checked:
+    """Judge a chart with values files; what Helm refuses is kept beside what is found all the same.
+
+    Raises UnreadableError and InputError for a chart that cannot be read.
+    """
+    chart = chart_files.read(path)
+    refused = None
+    if chart.is_library:
+        sys.stderr.write(f"{chart.name} is a library, which Helm does not render: judged by its files\n")
+    else:
+        try:
+            chart.renders = _renders(engine, path, chart, files, kube_version)
+        except RenderError as error:
+            refused = _explained(error, path, files)
+    found = judge(chart, registry.rules(CHART), at=Location(chart.place(chart_files.META)))
+    return Checked(chart, sorted(found, key=Finding.key), refused)
+
+
+def _explained(error: RenderError, path: str, files: Sequence[str]) -> RenderError:
+    """Return Helm's refusal with the chart that it is about, and what to do."""
+    words = "".join(f" -f {file}" for file in files)
+    fix = error.fix or f"helm template {path}{words} says the same; values that the chart needs go behind -f"
+    if "missing in charts/ directory" in error.message:
+        fix = f"helm dependency build {path}"
+    return RenderError(f"{path}: {error.message}", fix=fix)
+
+
+def _renders(engine: Engine, path: str, chart: Chart, files: Sequence[str], version: str | None) -> tuple[str, str]:
+    with contextlib.ExitStack() as stack:
+        folder = path if os.path.isdir(path) else stack.enter_context(_copied(path))
+        first = engine.render(folder, files, kube_version=version, notes=False).manifest
+        if asking := [each for each in chart.templates() if templates.asks_the_clock(chart.text(each))]:
+            folder = stack.enter_context(_copied(path)) if folder == path else folder
+            _set_the_clock(folder, chart, asking)
+        return first, engine.render(folder, files, kube_version=version, notes=False).manifest
+
+
+@contextlib.contextmanager
+def _copied(path: str) -> Iterator[str]:
+    """Give a chart, a folder or a package, as a folder that may be changed, with what its links lead to."""
+    with tempfile.TemporaryDirectory(prefix="grpo-chart-") as folder:
+        if os.path.isdir(path):
+            copy = os.path.join(folder, os.path.basename(os.path.abspath(path)))
+            shutil.copytree(path, copy, ignore_dangling_symlinks=True)
+        else:
+            copy = os.path.join(folder, _unpack(path, folder))
+        yield copy
+
+
+def _unpack(package: str, folder: str) -> str:
+    """Unpack a chart into a folder and return its name there."""
+    with tarfile.open(package) as archive:
+        if sum(member.size for member in archive) > stream.MAX_BYTES:
+            limit = stream.MAX_BYTES // (1024 * 1024)
+            raise InputError(f"{package}: larger than {limit} MiB when it is unpacked", fix="check the package")
+        try:
+            archive.extractall(folder, filter="data")
+        except (OSError, tarfile.TarError) as error:
+            raise UnreadableError(f"{package}: cannot be unpacked: {error}", fix="check the package") from error
+    return next(name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name, chart_files.META)))
+
+
+def _set_the_clock(folder: str, chart: Chart, asking: Sequence[str]) -> None:
+    """Give templates another time: the second render would else be in the same second as the first."""
+    for path in asking:
+        file = os.path.join(folder, path)
+        # What is in a package within the chart keeps the time.
+        if os.path.isfile(file):
+            with open(file, "w", encoding="utf-8") as copy:
+                copy.write(templates.at_another_time(chart.text(path)))

@@ -1,0 +1,88 @@
+"""Judge charts that the command line names: their files, and what each renders to."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from postrender.check import helm_chart
+from postrender.check.objects import checked
+from postrender.errors import InputError
+from postrender.helm import engines
+from postrender.manifests import schemas
+from postrender.manifests.loader import read
+from postrender.yaml.reader import load_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from postrender.finding import Finding
+    from postrender.manifests.loader import Document
+    from postrender.manifests.schemas import Kinds
+    from postrender.wiring.plan import Wiring
+    from postrender.yaml.reader import Node
+
+    Take = Callable[[Kinds, Sequence[Document]], None]
+
+# As schemas/values has it.
+_SHORTEST = 3
+
+
+def judge_charts(
+    words: Sequence[str],
+    files: Sequence[str],
+    wiring: Wiring | None,
+    known: Kinds,
+    take: Take,
+    helm_path: str | None,
+    kube_version: str | None,
+) -> tuple[list[Finding], int]:
+    """Judge charts, each rendered by itself with the files; return the findings and the number of manifests.
+
+    `take` adds the definitions that a chart brings along. Raises RefusedChartError, with what was found of all
+    charts, where Helm refuses one.
+    """
+    findings: list[Finding] = []
+    count, refused = 0, None
+    given = _of_helm(files)
+    with engines.choose(helm_path) as engine:
+        for word in words:
+            chart = helm_chart.check(engine, word, given, kube_version=kube_version)
+            documents = read({chart.name: chart.manifest.encode("utf-8")})
+            if any(known.entry(schemas.kind_of(document.plain)) is None for document in documents):
+                take(known, [*documents, *read(chart.definitions)])
+            found = checked(documents, wiring, known)
+            for finding, document, _ in found:
+                chart.move(finding, document.text, finding.at.line - document.line)
+            findings += [*chart.findings, *(finding for finding, _, _ in found)]
+            count += len(documents)
+            refused = refused or chart.error
+        sys.stderr.write(f"rendered with {engine.name}\n")
+    if refused:
+        raise helm_chart.RefusedChartError(refused, findings)
+    return findings, count
+
+
+def _of_helm(files: Sequence[str]) -> list[str]:
+    """Return the files that Helm is given. One with exceptions alone is ours, and a strict schema would refuse it.
+
+    Raises InputError for exceptions that are none: no schema judges them then.
+    """
+    return [file for file in files if not _has_exceptions_alone(load_values(file))]
+
+
+def _has_exceptions_alone(root: Node) -> bool:
+    checks = _map(root).get("checks") if len(_map(root)) == 1 else None
+    ignore = _map(checks).get("ignore") if checks and len(_map(checks)) == 1 else None
+    if ignore is None:
+        return False
+    reasons = [*_map(ignore).values()] if isinstance(ignore.value, dict) else [ignore]
+    for reason in reasons:
+        if not isinstance(reason.value, str) or len(reason.value) < _SHORTEST or reason is ignore:
+            fix = "write the id of a rule and a reason: pods/moving-tag: our registry keeps this tag as it is"
+            raise InputError("checks.ignore: expected a reason in words for each rule", at=reason.at, fix=fix)
+    return True
+
+
+def _map(node: Node) -> Mapping[str, Node]:
+    return node.value if isinstance(node.value, dict) else {}

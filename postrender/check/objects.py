@@ -1,0 +1,86 @@
+"""Judge manifests by all rules about objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.errors import Location
+from postrender.manifests import pods
+from postrender.rules import registry
+from postrender.rules.judge import judge
+from postrender.rules.objects.manifests import Item, Manifests, secret_texts
+from postrender.rules.rule import OBJECTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.finding import Finding, Place
+    from postrender.manifests.loader import Document
+    from postrender.manifests.pods import Path
+    from postrender.manifests.schemas import Kinds
+    from postrender.wiring.plan import Wiring
+
+    Checked = tuple[Finding, Document, Path]
+
+_SCHEMA = "kubernetes/"
+
+
+def check(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds | None = None) -> list[Finding]:
+    """Judge what is installed together; rules about a machine need the wiring, rules about schemas the kinds.
+
+    Findings are sorted by place.
+    """
+    return [finding for finding, _, _ in checked(documents, wiring, kinds)]
+
+
+def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds | None) -> list[Checked]:
+    """Return the findings with their documents and the paths below these."""
+    items = [
+        Item(number, path, item, pods.pods(item))
+        for number, document in enumerate(documents)
+        for path, item in pods.objects(document.plain)
+    ]
+
+    def name(number: int) -> str:
+        return f"{documents[number].file}:{documents[number].start}"
+
+    manifests = Manifests(items, [document.text for document in documents], wiring, name, kinds)
+    found = []
+    lines = _Lines(documents)
+    for finding in judge(manifests, registry.rules(OBJECTS)):
+        place = finding.place
+        document = documents[place.document]
+        finding.at = _location(document, place)
+        finding.secret = finding.secret or lines.show_secret(place.document, finding.at.line)
+        found.append((finding, document, place.path))
+    return sorted(_once(found), key=lambda each: each[0].key())
+
+
+def _location(document: Document, place: Place) -> Location:
+    if place.line:
+        return Location(document.file, document.line + place.line, place.col)
+    return document.place(place.path, key=place.of_key)
+
+
+class _Lines:
+    """Know the lines of documents that have findings, and what nobody should see in them."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+        self._known: dict[int, tuple[list[str], set[str]]] = {}
+
+    def show_secret(self, number: int, line: int) -> bool:
+        """Say whether a secret stands in the line of a finding about something else: `{name: a, value: b}`."""
+        document = self._documents[number]
+        if number not in self._known:
+            self._known[number] = document.text.split("\n"), set(secret_texts(document.plain))
+        texts, secrets = self._known[number]
+        return any(each in texts[line - document.line - 1] for each in secrets)
+
+
+def _once(found: Sequence[Checked]) -> Iterator[Checked]:
+    """Leave out what a schema says at a place of which a rule says why."""
+    told = {(id(document), path) for finding, document, path in found if not finding.rule.startswith(_SCHEMA)}
+    for finding, document, path in found:
+        if not finding.rule.startswith(_SCHEMA) or (id(document), path) not in told:
+            yield finding, document, path

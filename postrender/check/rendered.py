@@ -1,0 +1,60 @@
+"""Judge what values render to: findings stand in the values."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from postrender.check.objects import checked
+from postrender.check.trace import Origins, identity
+from postrender.errors import RenderError
+from postrender.helm import engines
+from postrender.lint import refusals
+from postrender.manifests.loader import read
+from postrender.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.check.objects import Checked
+    from postrender.finding import Finding
+    from postrender.helm.stack import Stack
+    from postrender.manifests.schemas import Kinds
+    from postrender.wiring.plan import Wiring
+
+
+def judge_values(
+    stack: Stack, wiring: Wiring, kinds: Kinds, helm_path: str | None, version: str | None
+) -> tuple[list[Finding], int]:
+    """Render all layers, which are of one namespace and one cluster, and judge them; findings stand in the values."""
+    with engines.choose(helm_path) as engine:
+        try:
+            layers = {layer: stack.render(engine, layer, kube_version=version) for layer in stack.layers()}
+        except RenderError as error:
+            if error.is_of_schema:
+                raise
+            return [refusals.finding(error, stack.values)], 0
+        sys.stderr.write(f"rendered with {engine.name}\n")
+        documents = read({_name(layer): each.manifest.encode("utf-8") for layer, each in layers.items()})
+        found = checked(documents, wiring, kinds)
+        for layer in stack.layers():
+            mine = [each for each in found if each[1].file == _name(layer)]
+            if mine:
+                _move(mine, Origins(engine, stack, layer, version))
+    return [finding for finding, _, _ in found], len(documents)
+
+
+def _name(layer: str) -> str:
+    return f"<{layer}>"
+
+
+def _move(checked: Sequence[Checked], origins: Origins) -> None:
+    """Put findings about rendered objects at the lines of the values that they come from, where there are any."""
+    places = [(identity(document.plain), path) for _, document, path in checked]
+    with Progress("values") as progress:
+        found = origins.of([*dict.fromkeys(places)], progress.step)
+    for (finding, _, _), place in zip(checked, places, strict=True):
+        if place in found:
+            at, key = found[place]
+            finding.also = [(finding.at, f"rendered from {key}")]
+            finding.at = at

@@ -1,0 +1,92 @@
+"""Judge manifests, charts, or what values render to; what the values accept is left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender import paths
+from postrender.check import helm_charts, rendered
+from postrender.check.objects import check
+from postrender.errors import InputError
+from postrender.finding import ERROR, INFO
+from postrender.helm.stack import Stack
+from postrender.lint.ignores import Ignores
+from postrender.manifests import crds, schemas
+from postrender.manifests.loader import read, streams
+from postrender.wiring import inputs
+from postrender.wiring.plan import Wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.finding import Finding
+    from postrender.manifests.loader import Document
+    from postrender.manifests.schemas import Kinds
+
+
+def judge(
+    words: Sequence[str], files: Sequence[str], known: Kinds, *, helm: str | None, kube_version: str | None
+) -> tuple[list[Finding], int]:
+    """Judge the manifests and charts that `words` name, or without words what the values files render to.
+
+    Returns the findings that the values do not accept, and the number of manifests. Raises GrpoError where something
+    cannot be read or rendered.
+    """
+    if not files:
+        return _judge_words(words, files, None, known, helm, kube_version)
+    stack, wiring = Stack.load(files), _wiring(words, files)
+    if words or wiring is None:
+        findings, count = _judge_words(words, files, wiring, known, helm, kube_version)
+    else:
+        findings, count = rendered.judge_values(stack, wiring, known, helm, kube_version)
+    accepted = Ignores(stack.values)
+    # What is given may be a part of what the exception is for.
+    severity = INFO if words else ERROR
+    return [*accepted.left(findings), *accepted.useless_of_objects(severity)], count
+
+
+def _judge_words(
+    words: Sequence[str],
+    files: Sequence[str],
+    wiring: Wiring | None,
+    known: Kinds,
+    helm: str | None,
+    kube_version: str | None,
+) -> tuple[list[Finding], int]:
+    """Judge charts first, then manifests."""
+    charts = [word for word in dict.fromkeys(words) if paths.is_chart(word)]
+    others = [word for word in words if word not in charts]
+    if not charts:
+        return _judge_manifests(others, wiring, known)
+    findings, count = helm_charts.judge_charts(charts, files, wiring, known, _take_definitions, helm, kube_version)
+    found, more = _judge_manifests(others, wiring, known) if others else ([], 0)
+    return [*findings, *found], count + more
+
+
+def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) -> tuple[list[Finding], int]:
+    given = streams(words)
+    together = [read(each) for each in given]
+    count = sum(map(len, together))
+    if not count:
+        # A command in front of the pipe has failed, or the path is not the one that is meant.
+        names = ", ".join(name for each in given for name in each)
+        raise InputError(f"no Kubernetes objects in {names}", fix="give rendered manifests")
+    for documents in together:
+        _take_definitions(known, documents)
+    return [finding for documents in together for finding in check(documents, wiring, known)], count
+
+
+def _take_definitions(known: Kinds, documents: Sequence[Document]) -> None:
+    """Judge objects by definitions that are installed with them, where no other ones were given."""
+    asked = {schemas.kind_of(document.plain) for document in documents}
+    crds.add_from(known, documents, {kind for kind in asked if known.entry(kind) is None})
+
+
+def _wiring(words: Sequence[str], files: Sequence[str]) -> Wiring | None:
+    """Return the wiring of the values; none where they are those of a chart that is not of a stack."""
+    try:
+        return Wiring(inputs.load(files))
+    except InputError:
+        if words and all(map(paths.is_chart, words)):
+            return None
+        raise

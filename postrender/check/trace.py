@@ -1,0 +1,136 @@
+"""Find the line of the values that a place in a rendered object comes from.
+
+Nothing is known of templates: each value is changed, the chart rendered again, and the place looked at. Of the values
+that move it the one that moves least besides counts, and one that stands there as it is before all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender.errors import RenderError
+from postrender.values import mutations
+from postrender.yaml import reader, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from postrender.errors import Location
+    from postrender.helm.engines import Engine
+    from postrender.helm.stack import Stack
+    from postrender.types import Json
+    from postrender.yaml.reader import Node
+
+    Path = tuple[str | int, ...]
+    # Kind and name of an object, and a path below it.
+    Place = tuple[tuple[str, str], Path]
+    Tell = Callable[[int, int], None]
+    Leaf = tuple[Path, Node]
+
+_MISSING = object()
+
+
+def identity(item: Mapping[str, Any]) -> tuple[str, str]:
+    """Return by what an object of one layer is known in another rendering of it."""
+    metadata = item.get("metadata")
+    return str(item.get("kind")), str(metadata.get("name")) if isinstance(metadata, dict) else ""
+
+
+class Origins:
+    """The places of one layer, and the values that move them."""
+
+    def __init__(self, engine: Engine, stack: Stack, layer: str, kube_version: str | None) -> None:
+        self._engine = engine
+        self._stack = stack
+        self._layer = layer
+        self._kube_version = kube_version
+        self._read: dict[str, dict[str, Any] | None] = {}
+        self._before = self._objects(self._render(None))
+
+    def of(self, places: Sequence[Place], tell: Tell) -> dict[Place, tuple[Location, str]]:
+        """Return for each place that a value moves where this stands, and its path; `tell` is told of the progress.
+
+        Values that stand there as they are come first, then those of a like name, then all others: what is found
+        among the first ones needs no others, and most are.
+        """
+        found: dict[Place, tuple[Location, str]] = {}
+        left = list(mutations.leaves(self._stack.values.root))
+        total, done = len(left), 0
+        for likely in (self._stands_at, self._named_like, self._may_move):
+            wanted = [place for place in places if place not in found]
+            chosen = [leaf for leaf in left if any(likely(leaf, place) for place in wanted)]
+            left = [leaf for leaf in left if leaf not in chosen]
+            for place, leaf in self._best(wanted, chosen).items():
+                found[place] = leaf[1].key_at, mutations.dotted(leaf[0])
+            done += len(chosen)
+            tell(done, total)
+        tell(total, total)
+        return found
+
+    def _best(self, places: Sequence[Place], leaves: Sequence[Leaf]) -> dict[Place, Leaf]:
+        """Return for each place the leaf that moves it and the fewest objects besides."""
+        tree = self._stack.values.as_helm_merges()
+        best: dict[Place, tuple[int, Leaf]] = {}
+        for leaf in leaves:
+            after = self._after(tree, leaf[0])
+            moved = sum(after.get(name) != item for name, item in self._before.items()) if after else 0
+            for place in places if moved else ():
+                if self._differs(place, after) and (place not in best or moved < best[place][0]):
+                    best[place] = moved, leaf
+        return {place: leaf for place, (_, leaf) in best.items()}
+
+    def _stands_at(self, leaf: Leaf, place: Place) -> bool:
+        return _stands(leaf[1].value, self._value(self._before, place))
+
+    def _named_like(self, leaf: Leaf, place: Place) -> bool:
+        """Say whether a key of the leaf's path is one of the place's, but for those that stand everywhere."""
+        return not {*leaf[0][1:]}.isdisjoint(place[1])
+
+    def _may_move(self, leaf: Leaf, place: Place) -> bool:
+        return bool(leaf and place)
+
+    def _after(self, tree: Mapping[str, Any], path: Path) -> dict[tuple[str, str], Any]:
+        """Return the objects with one value changed; none where every other value is refused."""
+        for value in mutations.candidates(mutations.at(tree, path)):
+            try:
+                return self._objects(self._render(mutations.changed(tree, path, value)))
+            except RenderError:
+                continue
+        return {}
+
+    def _render(self, change: Mapping[str, Any] | None) -> str:
+        return self._stack.render(self._engine, self._layer, kube_version=self._kube_version, change=change).manifest
+
+    def _objects(self, manifest: str) -> dict[tuple[str, str], Any]:
+        """Read a manifest; a document whose text has been seen is not read again."""
+        found = {}
+        for document in stream.split(manifest.encode("utf-8")):
+            text = document.text()
+            if text not in self._read:
+                self._read[text] = _object(text)
+            item = self._read[text]
+            if item is not None:
+                found[identity(item)] = item
+        return found
+
+    def _value(self, objects: Mapping[tuple[str, str], Any], place: Place) -> Json:
+        name, path = place
+        try:
+            return mutations.at(objects[name], path)
+        except (LookupError, TypeError):
+            return _MISSING
+
+    def _differs(self, place: Place, after: Mapping[tuple[str, str], Any]) -> bool:
+        """Say whether a place has another value now; an object of another name says nothing about it."""
+        return place[0] in after and self._value(after, place) != self._value(self._before, place)
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    return next(iter(reader.load_objects(text, "<rendered>")), None)
+
+
+def _stands(value: Json, there: Json) -> bool:
+    """Say whether a value stands at a place as it is, or as a part of its text."""
+    if isinstance(value, (dict, list)) or value in (None, ""):
+        return False
+    return value == there or (isinstance(there, str) and not isinstance(value, bool) and str(value) in there)

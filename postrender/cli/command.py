@@ -1,0 +1,92 @@
+"""Base classes of the commands of `grpo`, and the errors of a wrong command line."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+import click
+
+from postrender.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class _Named(click.Command):
+    """Name the command in every error of its command line; some of click's do not."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+
+class Command(_Named):
+    """Say what to do with a word that no argument takes."""
+
+    # Such words are looked at here: click's own message does not say what to do.
+    allow_extra_args = True
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse as click does; raise UsageError for a surplus word."""
+        surplus = super().parse_args(ctx, args)
+        if surplus and not ctx.resilient_parsing:
+            word = surplus[0]
+            fix = f"give a values file with -f {word}" if "." in word else ""
+            raise wrong(f"{word!r} was not expected", fix=fix)
+        return surplus
+
+
+class Group(_Named, click.Group):
+    """Suggest the nearest command where there is none of the name that was given."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve as click does; raise UsageError for an unknown command."""
+        names = self.list_commands(ctx)
+        if args[0] in names or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        close = difflib.get_close_matches(args[0], names, n=1, cutoff=0.5)
+        fix = f"did you mean {ctx.command_path} {close[0]}?" if close else f"the commands are {', '.join(names)}"
+        raise wrong(f"no command is called {args[0]!r}", fix=fix)
+
+
+def examples(*lines: str) -> str:
+    """Return the end of a command's help: examples, which click leaves as they are, so that they can be pasted."""
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def wrong(message: str, *, near: str = "", known: Sequence[str] = (), fix: str = "") -> UsageError:
+    """Return the error of a wrong command line, for the command that runs.
+
+    The fix names the word of `known` that is nearest to `near`. Where there is none it is `fix`, or where the help is.
+    """
+    path = click.get_current_context().command_path
+    if close := difflib.get_close_matches(near, known, n=1):
+        fix = f"did you mean {close[0]}?"
+    return UsageError(f"{path}: {message}", fix=fix or f"see {path} --help")
+
+
+def from_click(error: click.UsageError) -> UsageError:
+    """Return click's error as one of ours, so that all errors look the same and say what to do."""
+    path = error.ctx.command_path if error.ctx else "grpo"
+    message, fix = error.format_message().rstrip("."), f"see {path} --help"
+    message = message[:1].lower() + message[1:]
+    if isinstance(error, click.NoSuchOption):
+        message = f"no option is called {error.option_name}"
+        if error.option_name == "--set":
+            message, fix = "there is no --set", "write it into a file, and give that with -f"
+        elif not error.option_name.startswith("--"):
+            message = f"{error.option_name} is no option"
+        elif error.possibilities:
+            fix = f"did you mean {error.possibilities[0]}?"
+    elif isinstance(error, click.BadOptionUsage):
+        message = f"{error.option_name} {'needs a value' if 'requires' in error.message else 'takes no value'}"
+    return UsageError(f"{path}: {message}", fix=fix)

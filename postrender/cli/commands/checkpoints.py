@@ -1,0 +1,60 @@
+"""The command `grpo checkpoints`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from postrender.cli import options, output, runs
+from postrender.cli.command import Command, examples
+
+if TYPE_CHECKING:
+    from postrender.cli.runs import Run
+
+# Five columns: step, complete, GiB, the metric, and remarks, which have blanks in them.
+_COLUMNS = 5
+
+
+@click.command(
+    cls=Command,
+    options_metavar=runs.USAGE,
+    epilog=examples(
+        "grpo checkpoints my-run --accelerator b200 -f my-recipe.yaml -f my-site.yaml",
+        "grpo checkpoints /data/runs/my-run --format json",
+    ),
+)
+@runs.run_options
+@click.option("--metric", metavar="NAME", help='Metric by which a checkpoint is "best".')
+@options.one_of("--framework", choices=("nemo-rl", "verl"), help="Training framework, where no checkpoint tells it.")
+@options.output_format("text", "json")
+def checkpoints(run: Run, metric: str | None, framework: str | None, form: str) -> int:
+    """List the checkpoints of a run.
+
+    RUN is the name of a run in the cluster of the values files, or a directory on this machine. Listed are: complete
+    or what is missing, size, metric, which one is the best, and which one a resume takes. The metric is that of the
+    run's configuration (NeMo RL), or what the validation printed first (verl).
+
+    The exit code is 1 when the run lacks what was asked for, and 2 when there is no such run.
+    """
+    arguments = ["--json"] if form == "json" else []
+    arguments += ["--metric", metric] if metric else []
+    arguments += ["--framework", framework] if framework else []
+    done = runs.ask("checkpoints", run, arguments)
+    if form == "json" or run.show_commands or not done.output:
+        sys.stdout.write(done.output)
+    else:
+        _write(done.output)
+    sys.stderr.write(done.errors)
+    return done.code
+
+
+def _write(text: str) -> None:
+    """Write the program's table; below it stands what to do, in sentences."""
+    head, *lines = text.splitlines()
+    rows = [line for line in lines if line.startswith(" ")]
+    advice = "".join(f"{line}\n" for line in lines[len(rows) :])
+    cells = [re.split(r"  +", line.strip(), maxsplit=_COLUMNS - 1) for line in rows]
+    output.write_table((*head.split(), ""), cells, lambda: text, advice)

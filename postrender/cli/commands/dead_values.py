@@ -1,0 +1,55 @@
+"""The command `grpo dead-values`."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from postrender.check import dead_values as check_dead_values
+from postrender.cli import options, output
+from postrender.cli.command import Command, examples, wrong
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
+from postrender.helm import engines
+from postrender.progress import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.command(
+    cls=Command,
+    options_metavar="CHART [-f FILE ...] [OPTIONS]",
+    epilog=examples(
+        "grpo dead-values charts/storage --helm ./helm",
+        "grpo dead-values my-chart-1.2.3.tgz -f my-values.yaml --format json",
+    ),
+)
+@click.argument("charts", nargs=-1, type=options.FILE, metavar="")
+@options.values()
+@options.helm
+@options.output_format("text", "json")
+def dead_values(charts: Sequence[str], files: Sequence[str], helm: str | None, form: str) -> int:
+    """List the values of a chart that change nothing.
+
+    CHART is the folder or the package of any chart. Every value of the chart and of the files is changed, one by one,
+    and the chart is rendered again. Listed are the values that move nothing: misspelt keys, keys that no template
+    reads, keys that need another one to be set. Values that count as soon as a boolean beside or above them is turned
+    over share one line at that boolean.
+
+    The exit code is 1 when there are any.
+    """
+    if len(charts) != 1:
+        raise wrong("one chart is needed", fix="grpo dead-values CHART -f FILE …")
+    with engines.choose(helm) as engine:
+        with Progress("values") as progress:
+            result = check_dead_values.find(engine, charts[0], files, progress=progress.step)
+        sys.stderr.write(f"rendered with {engine.name}\n")
+    if form == "json":
+        sys.stdout.write(check_dead_values.as_json(result))
+    else:
+        text, below = functools.partial(check_dead_values.as_text, result), check_dead_values.count(result)
+        output.write_table(("place", "value", "note"), check_dead_values.rows(result), text, below)
+    return EXIT_FINDINGS if result.nothing else EXIT_CLEAN

@@ -1,0 +1,67 @@
+"""The command `grpo diff`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from postrender import paths
+from postrender.cli import options
+from postrender.cli.command import Command, examples, wrong
+from postrender.errors import EXIT_CLEAN
+from postrender.helm import engines
+from postrender.helm.stack import Stack
+from postrender.manifests.diff import as_json, as_text, compare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@click.command(
+    cls=Command,
+    options_metavar="--accelerator NAME --accelerator NAME -f FILE ... [OPTIONS]",
+    epilog=examples("grpo diff --accelerator b200 --accelerator h200 -f my-recipe.yaml -f my-site.yaml"),
+)
+@click.option(
+    "--accelerator",
+    "accelerators",
+    multiple=True,
+    metavar="NAME",
+    shell_complete=options.completing(paths.accelerators),
+    help="Accelerator profile to compare. Give two or more.",
+)
+@options.values()
+@options.helm
+@options.namespace("Namespace of the releases. Default: default.")
+@options.kube_version()
+@options.output_format("text", "json")
+def diff(
+    accelerators: Sequence[str],
+    files: Sequence[str],
+    helm: str | None,
+    namespace: str | None,
+    kube_version: str | None,
+    form: str,
+) -> int:
+    """Show how the rendered stack differs between accelerators.
+
+    Differences are no findings: the exit code is 0.
+    """
+    sides = [*dict.fromkeys(accelerators)]
+    if len(sides) < 2:
+        fix = f"grpo diff --accelerator A --accelerator B -f …, of {', '.join(paths.accelerators())}"
+        raise wrong("two accelerators are needed", fix=fix)
+    stacks = {side: Stack.load(options.stack_files(files, side), accelerator=side) for side in sides}
+    layers = {}
+    with engines.choose(helm) as engine:
+        for layer in paths.LAYERS:
+            sides_of_layer = {
+                side: stack.render(engine, layer, namespace=namespace or "default", kube_version=kube_version).documents
+                for side, stack in stacks.items()
+            }
+            layers[layer] = compare(sides_of_layer)
+        sys.stderr.write(f"rendered with {engine.name}\n")
+    sys.stdout.write(as_json(layers) if form == "json" else as_text(layers, sides))
+    return EXIT_CLEAN

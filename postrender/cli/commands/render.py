@@ -1,0 +1,126 @@
+"""The command `grpo render`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from postrender import paths
+from postrender.cli import options
+from postrender.cli.command import Command, examples, wrong
+from postrender.errors import EXIT_CLEAN
+from postrender.helm import engines
+from postrender.helm.stack import Stack
+from postrender.manifests import export
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.helm.engines import Rendered
+
+_ALL = "all"
+
+
+def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse what is no layer, and not the word for all of them."""
+    if value not in (_ALL, *paths.LAYERS):
+        message = f"no layer is called {value!r}, expected one of {', '.join(paths.LAYERS)}"
+        raise wrong(message, near=value, known=paths.LAYERS)
+    return value
+
+
+@click.command(
+    cls=Command,
+    options_metavar="[LAYER] -f FILE ... [OPTIONS]",
+    epilog=examples(
+        "grpo render --accelerator b200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml",
+        "grpo render grpo-job --accelerator b200 -f my-values.yaml --release my-run -n rl",
+        "grpo render --accelerator b200 -f my-values.yaml --output-dir deploy",
+    ),
+)
+@click.argument(
+    "layer",
+    default=_ALL,
+    metavar="",
+    callback=_layer,
+    shell_complete=options.completing(lambda: (*paths.LAYERS, _ALL)),
+)
+@options.values()
+@options.accelerator
+@options.helm
+@options.namespace("Namespace of the releases. Default: default.")
+@options.kube_version()
+@click.option(
+    "--release",
+    metavar="NAME",
+    callback=options.kubernetes_name,
+    help="Name of the release. Default: STACK-network, STACK-storage, STACK-ray, and JOB or JOB-TASK.",
+)
+@click.option("--notes", is_flag=True, help="Print the notes of the charts on stderr. Helm 3 cannot.")
+@click.option(
+    "--output-dir",
+    type=options.FILE,
+    metavar="DIR",
+    help="Write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing. Files that an earlier run wrote "
+    "there and this one does not are removed, and nothing else.",
+)
+def render(
+    layer: str,
+    files: Sequence[str],
+    accelerator: str | None,
+    helm: str | None,
+    namespace: str | None,
+    kube_version: str | None,
+    release: str | None,
+    output_dir: str | None,
+    *,
+    notes: bool,
+) -> int:
+    """Print the manifests of the charts.
+
+    LAYER is network, storage, raycluster or grpo-job; without it, all four are printed in the order of installation.
+    With job.cluster.mode ephemeral, all of them means all but raycluster.
+
+    Uses a helm executable, or the Helm inside helm-python-sdk.
+    """
+    if release and layer == _ALL:
+        raise wrong("--release names one release", fix="name the layer: grpo render LAYER …")
+    if output_dir == "":
+        raise wrong("--output-dir is empty, expected a folder")
+    stack = Stack.load(options.stack_files(files, accelerator), accelerator=accelerator)
+    layers = stack.layers() if layer == _ALL else (layer,)
+    left_out = [each for each in paths.LAYERS if each not in layers] if layer == _ALL else []
+    with engines.choose(helm) as engine:
+        rendered = {
+            each: stack.render(
+                engine,
+                each,
+                release=release,
+                namespace=namespace or "default",
+                kube_version=kube_version,
+                notes=notes,
+            )
+            for each in layers
+        }
+        _deliver(rendered, output_dir, left_out)
+        for each in left_out:
+            sys.stderr.write(f"{each} is left out: job.cluster.mode is ephemeral, the job brings its own cluster\n")
+        if notes and not any(each.notes for each in rendered.values()):
+            sys.stderr.write("no notes: Helm 3 renders them on a cluster only; give a Helm 4 with --helm\n")
+        sys.stderr.write(f"rendered with {engine.name}\n")
+    return EXIT_CLEAN
+
+
+def _deliver(rendered: dict[str, Rendered], directory: str | None, left_out: list[str]) -> None:
+    """Print the manifests, or write them into a folder; notes and what was done go to stderr."""
+    if directory is None:
+        # All or nothing: half a stream must not reach the program behind a pipe.
+        sys.stdout.write("".join(each.manifest for each in rendered.values()))
+    else:
+        for folder in export.write(directory, rendered, left_out):
+            sys.stderr.write(f"{folder}\n")
+    for layer, each in rendered.items():
+        if each.notes:
+            sys.stderr.write(f"notes of {layer}:\n{each.notes}\n")

@@ -1,0 +1,62 @@
+"""The command `grpo rules`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from postrender.cli import options, output, rulebook
+from postrender.cli.command import Command, examples
+from postrender.errors import EXIT_CLEAN
+from postrender.rules import index
+from postrender.rules.rule import CHART, OBJECTS, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.rules.rule import Rule
+
+
+# The words for targets in JSON.
+_JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts"}
+
+
+@click.command(
+    cls=Command,
+    epilog=examples("grpo rules", "grpo rules nemo-rl", "grpo rules pods/duplicate-merge-key"),
+)
+@click.argument("words", nargs=-1, shell_complete=rulebook.complete, metavar="[ID|DOMAIN]...")
+@options.output_format("text", "json")
+def rules(words: Sequence[str], form: str) -> int:
+    """List the rules of lint and check, or explain one.
+
+    Without a name: all rules. With a domain, such as nemo-rl: the rules of that domain. With an id: what the rule
+    judges, why, what to do, its source, and the versions of the framework that it is for.
+    """
+    listed = rulebook.named(words) if words else index.everything()
+    if form == "json":
+        sys.stdout.write(json.dumps({"rules": list(map(_fields, listed))}, indent=2, ensure_ascii=False) + "\n")
+    elif any("/" in word for word in words):
+        output.write(rulebook.pages(words))
+    else:
+        rows = ((each.id, each.severity, each.title, each.versions) for each in listed)
+        output.write_table(("rule", "severity", "title", "versions"), rows, lambda: _text(listed))
+    return EXIT_CLEAN
+
+
+def _fields(rule: Rule) -> dict[str, str]:
+    names = ("id", "severity", "title", "why", "fix", "source")
+    fields = {name: getattr(rule, name) for name in names} | {"judges": _JUDGES[rule.target]}
+    return fields | {name: getattr(rule, name) for name in ("framework", "since", "before")}
+
+
+def _text(listed: Sequence[Rule]) -> str:
+    width = max(len(each.id) for each in listed)
+    lines = (
+        f"{each.id:<{width}}  {each.severity:<7}  {each.title}" + (f"  ({each.versions})" if each.versions else "")
+        for each in listed
+    )
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,56 @@
+"""The command `grpo samples`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from postrender.cli import options, runs
+from postrender.cli.command import Command, examples, wrong
+
+if TYPE_CHECKING:
+    from postrender.cli.runs import Run
+
+
+def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse what is no whole number from 1."""
+    if value is not None and not (value.isdecimal() and int(value)):
+        raise wrong(f"{options.called(param)} is {value!r}, expected a number from 1")
+    return value
+
+
+@click.command(
+    cls=Command,
+    options_metavar=runs.USAGE,
+    epilog=examples(
+        "grpo samples my-run --accelerator b200 -f my-recipe.yaml -f my-site.yaml",
+        "grpo samples /data/runs/my-run --step 10 --worst --count 3",
+    ),
+)
+@runs.run_options
+@click.option("--step", callback=_number, metavar="N", help="Step, counted from 1. Default: the last.")
+@click.option("--count", callback=_number, metavar="N", help="How many samples. Default: 5.")
+@click.option("--worst", is_flag=True, help="Show the samples with the lowest reward instead of the first.")
+@click.option("--best", is_flag=True, help="Show the samples with the highest reward instead of the first.")
+@options.output_format("text", "json")
+def samples(run: Run, step: str | None, count: str | None, form: str, *, worst: bool, best: bool) -> int:
+    """Show what a training step generated, with its rewards.
+
+    RUN is the name of a run in the cluster of the values files, or a directory on this machine. Shown are prompt,
+    generation and reward of some samples, and mean and spread of the rewards of the step. Both frameworks write them
+    at every step, verl into logs/rollouts of the run.
+
+    The exit code is 1 when the run lacks what was asked for, and 2 when there is no such run.
+    """
+    if worst and best:
+        raise wrong("--worst and --best exclude each other")
+    given = {"--json": form == "json", "--worst": worst, "--best": best}
+    arguments = [name for name, is_set in given.items() if is_set]
+    for name, value in (("--step", step), ("--count", count)):
+        arguments += [name, value] if value else []
+    done = runs.ask("samples", run, arguments)
+    sys.stdout.write(done.output)
+    sys.stderr.write(done.errors)
+    return done.code

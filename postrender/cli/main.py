@@ -1,0 +1,131 @@
+"""The program `grpo`: find the command, run it, and turn every error into a message and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import pkgutil
+import sys
+from typing import TextIO
+
+import click
+from click.shell_completion import shell_complete
+
+from postrender.cli import commands, output
+from postrender.cli.command import Group, from_click
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_INTERRUPTED, NO_MEMORY, GrpoError
+
+_COMPLETE = "_GRPO_COMPLETE"
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+_END_OF_HELP = """\
+\b
+See "grpo COMMAND --help" for the options of a command.
+
+\b
+Exit codes: 0 clean, 1 findings, 2 wrong command line or input, 3 could not run.
+
+\b
+To complete commands, options and values with the Tab key, add one line to the start-up file of your shell:
+  bash  ~/.bashrc                   eval "$(_GRPO_COMPLETE=bash_source grpo)"
+  zsh   ~/.zshrc                    eval "$(_GRPO_COMPLETE=zsh_source grpo)"
+  fish  ~/.config/fish/config.fish  _GRPO_COMPLETE=fish_source grpo | source
+"""
+
+
+class Commands(Group):
+    """Find each command in a module of `postrender.cli.commands`, and import the module when the command is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, sorted."""
+        return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return one command, None where there is none of this name."""
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        name = cmd_name.replace("-", "_")
+        found = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
+        return found if isinstance(found, click.Command) else None
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    subcommand_metavar="COMMAND ...",
+    options_metavar="",
+    epilog=_END_OF_HELP,
+)
+def grpo() -> None:
+    """Check and render GRPO training stacks for Kubernetes, without a cluster."""
+
+
+def _run(words: list[str]) -> int:
+    """Run one command and return its exit code; raise OSError where a stream cannot be written."""
+    if instruction := os.environ.get(_COMPLETE):
+        return shell_complete(grpo, {}, "grpo", _COMPLETE, instruction)
+    try:
+        with grpo.make_context("grpo", _as_click_has_them(words)) as context:
+            return int(grpo.invoke(context) or EXIT_CLEAN)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.UsageError as error:
+        output.complain(from_click(error))
+        return from_click(error).exit_code
+    except GrpoError as error:
+        output.complain(error)
+        return error.exit_code
+    except MemoryError:
+        sys.stderr.write(f"grpo: {NO_MEMORY}\n")
+        return EXIT_CANNOT_RUN
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def _as_click_has_them(words: list[str]) -> list[str]:
+    """Return the words with `grpo`, `grpo help COMMAND` and `grpo --version` in the forms that the group has."""
+    match words:
+        case []:
+            return ["--help"]
+        case ["help", *rest]:
+            return [*rest, "--help"]
+        case ["--version", *rest]:
+            return ["version", *rest]
+    return words
+
+
+def _give_up(stream: TextIO) -> None:
+    """Send what is still buffered nowhere: at exit Python would try to write it again, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _cannot_write(error: OSError) -> int:
+    _give_up(sys.stdout)
+    what = "the output cannot be written" if error.errno in _OF_OUTPUT else "could not run"
+    try:
+        sys.stderr.write(f"grpo: {what}: {error.strerror}\n")
+        sys.stderr.flush()
+    except OSError:
+        _give_up(sys.stderr)
+    return EXIT_CANNOT_RUN
+
+
+def main(words: list[str] | None = None) -> int:
+    """Run `grpo`; return the exit code of the command, or of the error that ended it."""
+    # Python has no stream where the shell has closed one (>&-).
+    if sys.stdout is None or sys.stderr is None:
+        return EXIT_CANNOT_RUN
+    for stream in (sys.stdout, sys.stderr):
+        # Manifests are UTF-8 whatever the locale is.
+        getattr(stream, "reconfigure", lambda **_: None)(encoding="utf-8", errors="backslashreplace")
+    try:
+        code = _run(sys.argv[1:] if words is None else words)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        # The reader has enough, as with `grpo render | head`.
+        _give_up(sys.stdout)
+        return EXIT_CLEAN
+    except OSError as error:
+        return _cannot_write(error)
+    return code

@@ -1,0 +1,130 @@
+"""Options that several commands have, and the types of their values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from postrender import paths
+from postrender.cli.command import wrong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    Function = Callable[..., Any]
+    Decorator = Callable[[Function], Function]
+    Complete = Callable[[click.Context, click.Parameter, str], list[Any]]
+
+# Whether a file is there and can be read is said where it is read, with what to do.
+FILE = click.Path(readable=False)
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def is_name(text: str) -> bool:
+    """Say whether a text can be the name of an object, a namespace or a release."""
+    return _NAME.fullmatch(text) is not None
+
+
+def called(param: click.Parameter) -> str:
+    """Return an option as users write it, by its long name."""
+    return max(param.opts, key=len)
+
+
+def kubernetes_name(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse a name that Kubernetes and Helm refuse; the embedded Helm would render any text."""
+    if value is not None and not is_name(value):
+        raise wrong(f"{called(param)} is {value!r}, expected lower-case letters, digits and -, at most 63")
+    return value
+
+
+def completing(names: Callable[[], Iterable[str]]) -> Complete:
+    """Return what completes one of the names in a shell."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+def one_of(*names: str, choices: Sequence[str], default: str | None = None, help: str) -> Decorator:  # noqa: A002 (as click)
+    """Add an option that takes one of a few words; the error names the nearest one."""
+
+    def check(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        if value is not None and value not in choices:
+            message = f"{called(param)} is {value!r}, expected one of {', '.join(choices)}"
+            raise wrong(message, near=value, known=choices)
+        return value
+
+    return click.option(
+        *names,
+        metavar=f"[{'|'.join(choices)}]",
+        callback=check,
+        shell_complete=completing(lambda: choices),
+        default=default,
+        show_default=default is not None,
+        help=help,
+    )
+
+
+def values(*, envvar: str | None = None) -> Decorator:
+    """Add -f/--values, which becomes the parameter `files`."""
+    return click.option(
+        "-f",
+        "--values",
+        "files",
+        multiple=True,
+        type=FILE,
+        metavar="FILE",
+        envvar=envvar,
+        show_envvar=envvar is not None,
+        help="Values file. Repeat -f for each file; later files win, as with helm.",
+    )
+
+
+accelerator = click.option(
+    "--accelerator",
+    metavar="NAME",
+    shell_complete=completing(paths.accelerators),
+    help="Put the profile of this accelerator before the files.",
+)
+helm = click.option(
+    "--helm",
+    type=FILE,
+    metavar="PATH",
+    help="Helm executable. Default: helm on PATH, else the Helm inside helm-python-sdk.",
+)
+
+
+def namespace(text: str) -> Decorator:
+    """Add -n/--namespace; `text` is its help."""
+    return click.option("-n", "--namespace", metavar="NAME", callback=kubernetes_name, help=text)
+
+
+def kube_version(text: str = "Kubernetes version that the charts see.") -> Decorator:
+    """Add --kube-version; `text` is its help."""
+    return click.option("--kube-version", metavar="VERSION", help=text)
+
+
+def output_format(*forms: str) -> Decorator:
+    """Add --format, which becomes the parameter `form`; the first form is the default."""
+    return one_of("--format", "form", choices=forms, default=forms[0], help="Format of the output.")
+
+
+def stack_files(files: Sequence[str], accelerator: str | None) -> list[str]:
+    """Return the values files of a stack; raise UsageError where there is none, or one cannot be meant."""
+    if not files and accelerator is None:
+        path = click.get_current_context().command_path
+        raise wrong(
+            "no values file is given", fix=f"{path} -f values/accelerators/b200.yaml -f RECIPE.yaml -f SITE.yaml"
+        )
+    for name in files:
+        if "," in name:
+            raise wrong(f"{name!r} has a comma in it", fix="give each file its own -f")
+    return [*files]
+
+
+def with_profile(files: Sequence[str], accelerator: str | None) -> list[str]:
+    """Return the files with the profile of an accelerator before them; raise UsageError for an unknown one."""
+    return [*([paths.accelerator(accelerator)] if accelerator else []), *files]

@@ -1,0 +1,135 @@
+"""Print findings, tables and errors: plain text for pipes, files and CI; colour and tables for a terminal."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final, TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.highlighter import RegexHighlighter
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme
+
+from postrender import secrets, terminal
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, InstallationError, Location, UsageError
+from postrender.finding import Finding, is_at_least
+from postrender.report import formats
+from postrender.report import text as report_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+_NOTHING: Final = "Nothing that it concerns has been judged."
+_THEME: Final = Theme(
+    {
+        "grpo.place": "bold",
+        "grpo.error": "red",
+        "grpo.warning": "yellow",
+        "grpo.info": "blue",
+        "grpo.rule": "cyan",
+        "grpo.label": "green",
+        "grpo.caret": "bold red",
+        "grpo.count": "bold",
+        "grpo.yes": "green",
+        "grpo.no": "red",
+    }
+)
+
+
+class _Highlighter(RegexHighlighter):
+    """Give the parts of findings and errors their colours."""
+
+    base_style = "grpo."
+    highlights = (
+        r"(?m)^(?P<place>\S.*?:\d+:\d+):(?= )",
+        r"(?m)^\S.*?: ((?P<warning>warning)|(?P<info>info)): ",
+        r"(?m)(?P<rule>\[[a-z0-9-]+/[a-z0-9-]+\])$",
+        r"(?m)^  (?P<label>why|fix|see|also):",
+        r"(?m)^ +\|\s+(?P<caret>\^)$",
+        r"(?m)^(?P<count>\d+ findings?( \(.*\))?)$",
+    )
+
+
+def write(text: str) -> None:
+    """Write a text to stdout, on a terminal with colour."""
+    _write(text, sys.stdout)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    if not terminal.is_watched(stream):
+        stream.write(text)
+        return
+    coloured = Text(text)
+    _Highlighter().highlight(coloured)
+    terminal.console(stream, _THEME).print(coloured, end="", soft_wrap=True)
+
+
+def write_table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], text: Callable[[], str], below: str = ""
+) -> None:
+    """Write rows as a table and the lines `below` it to a terminal, and `text` to anything else.
+
+    Secrets in the rows are masked.
+    """
+    if not terminal.is_watched(sys.stdout):
+        sys.stdout.write(text())
+        return
+    table = Table(*headings, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for row in rows:
+        table.add_row(*(_cell(each) for each in row))
+    terminal.console(sys.stdout, _THEME).print(table)
+    write(below)
+
+
+def _cell(text: str) -> Text:
+    style = {"error": "grpo.error", "warning": "grpo.warning", "info": "grpo.info", "yes": "grpo.yes", "no": "grpo.no"}
+    return Text(report_text.visible(secrets.mask(text)), style.get(text, ""), overflow="fold")
+
+
+def complain(error: GrpoError) -> None:
+    """Print an error with the line of the file that it is about; a secret in either is masked."""
+    place = f"{error.at}: " if error.at else ""
+    fix = f"  fix: {error.fix}\n" if error.fix else ""
+    source = report_text.excerpt(error.at) if error.at and not error.secret else ""
+    _write(report_text.visible(secrets.mask(f"{place}{error.message}\n{source}{fix}")), sys.stderr)
+
+
+class Report:
+    """Print the findings that were asked for, in the form that was asked for.
+
+    `fail_on` is the least severity that makes the exit code 1; `selected` holds the ids of rules, None means all.
+    """
+
+    def __init__(self, form: str, fail_on: str, selected: Collection[str] | None) -> None:
+        self._form = form
+        self._fail_on = fail_on
+        self._selected = selected
+
+    def of(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings that were asked for."""
+        return [finding for finding in findings if self._selected is None or finding.rule in self._selected]
+
+    def tell(self, error: GrpoError, place: str, findings: Sequence[Finding] = ()) -> None:
+        """Print what was found before an error ended the command; for programs the error is a finding too.
+
+        An empty report would look like a clean one, or like none. A wrong command line is no finding in any file.
+        `place` stands for an error that names none.
+        """
+        told = list(findings)
+        if self._form != "text" and not isinstance(error, (UsageError, InstallationError)):
+            at, fix = error.at or Location(place), error.fix or "mend what it names"
+            told.append(
+                Finding(error.message, at, rule="checks/could-not-run", why=_NOTHING, fix=fix, secret=error.secret)
+            )
+        if told:
+            self.deliver(told)
+
+    def deliver(self, findings: Sequence[Finding]) -> int:
+        """Print a report of findings; return the exit code."""
+        text = formats.write(findings, self._form, self._fail_on)
+        if self._form == "text":
+            write(text)
+        else:
+            sys.stdout.write(text)
+        return EXIT_FINDINGS if is_at_least(findings, self._fail_on) else EXIT_CLEAN

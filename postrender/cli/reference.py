@@ -1,0 +1,101 @@
+"""Write the values reference for a terminal, from the schema that lint uses: path, type, default, meaning."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from postrender import paths
+from postrender.errors import UsageError
+from postrender.schema import Schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import click
+
+_WIDTH = 100
+# Helm's own keys, which no chart of ours reads.
+_NOT_OURS = frozenset(("global", "common", "enabled", "tags"))
+
+
+def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the dotted path of a value in a shell, down to the next dot."""
+    depth = incomplete.count(".") + 1
+    found = dict.fromkeys(".".join(path.split(".")[:depth]) for path, _ in _listed(_source()))
+    return [path for path in found if path.startswith(incomplete)]
+
+
+def reference(section: str | None = None) -> str:
+    """Return the reference of one section or key, such as `ray` or `ray.workers`, or of all.
+
+    Raises UsageError where there is no such key.
+    """
+    root = _source()
+    listed = _listed(root)
+    if section is not None:
+        listed = [(path, node) for path, node in listed if _is_within(path.split("."), section.split("."))]
+        if not listed:
+            sections = ", ".join(name for name in root["properties"] if name not in _NOT_OURS)
+            raise UsageError(f"grpo values: there is no key called {section!r}", fix=f"the sections are {sections}")
+    return "\n".join(_entry(path, node) for path, node in listed)
+
+
+def _source() -> dict[str, Any]:
+    """Return the schema of the chart that reads every section."""
+    return Schema(paths.schema("grpo-job")).source()
+
+
+def _listed(root: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(path, node) for path, node in _keys(root, root) if path.split(".")[0] not in _NOT_OURS]
+
+
+def _is_within(path: list[str], asked: list[str]) -> bool:
+    """Say whether a path is the one that was asked for, or below it; any word will do for an entry of a map."""
+    return len(path) >= len(asked) and all(one in (other, "NAME") for one, other in zip(path, asked, strict=False))
+
+
+def _keys(root: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every key below a node with its dotted path; an entry of a map is called NAME."""
+    for key, raw in node.get("properties", {}).items():
+        here = f"{path}.{key}" if path else key
+        yield from _key(root, raw, here)
+    for raw in (*node.get("patternProperties", {}).values(), node.get("additionalProperties")):
+        if isinstance(raw, dict):
+            yield from _key(root, raw, f"{path}.NAME")
+
+
+def _key(root: dict[str, Any], raw: dict[str, Any] | bool, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    if not isinstance(raw, dict):
+        return
+    target = root["$defs"][raw["$ref"].rpartition("/")[2]] if "$ref" in raw else {}
+    node = {**target, **raw}
+    # Kubernetes' own fields are described there.
+    if definition := _kubernetes(raw):
+        yield path, {**node, "type": f"Kubernetes {definition}"}
+        return
+    yield path, node
+    yield from _keys(root, node, path)
+
+
+def _kubernetes(raw: dict[str, Any]) -> str:
+    """Return the name of the Kubernetes definition that a key has, or nothing."""
+    _, overlay, name = str(raw.get("else", raw).get("$ref", "")).partition("#/$defs/overlay.")
+    return name if overlay else ""
+
+
+def _entry(path: str, node: dict[str, Any]) -> str:
+    rules = node
+    while "else" in rules:
+        rules = {**{k: v for k, v in rules.items() if k != "else"}, **rules["else"]}
+    kind = rules.get("type", "string")
+    words = [" or ".join(kind) if isinstance(kind, list) else "map" if kind == "object" else str(kind)]
+    if "enum" in rules:
+        words.append("one of " + ", ".join(map(str, rules["enum"])))
+    if "default" in node:
+        words.append(f"default {json.dumps(node['default'], ensure_ascii=False)}")
+    meaning, _, source = str(rules.get("description", "")).partition(" Source: ")
+    lines = textwrap.wrap(meaning, _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    lines += [f"    source: {source.rstrip('.')}"] if source else []
+    return "\n".join([f"{path}  ({', '.join(words)})", *lines, ""])

@@ -1,0 +1,99 @@
+"""Write every generated file, or say which are stale: `python -m postrender.generate [--check]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# At build time, for its RE2-like engine of patterns, which postrender.schema does not offer.
+import jsonschema_rs
+
+from postrender.generate import chart_readme, facts, kinds, reference, schemas, sources, tutorial
+from postrender.generate.sources import CHARTS, COMMAND, ROOT, Schema, SourceError
+from postrender.manifests.schemas import DEFAULT, of_version
+
+
+def outputs(root: Path) -> dict[str, str]:
+    """Return the text of each generated file by its path below the repository root.
+
+    Raises SourceError where the sources are not fit to generate from.
+    """
+    tree = sources.load(root)
+    problems = list(sources.check(tree))
+    if problems:
+        raise SourceError("\n".join(problems))
+    of_kubernetes = kinds.kubernetes()
+    kubernetes: Mapping[str, Schema] = of_version(of_kubernetes["$defs"], DEFAULT)
+    out = facts.render(root, tree)
+    out[f"{facts.FOLDER}/kinds/kubernetes.json"] = facts.lines_json(of_kubernetes)
+    out[f"{facts.FOLDER}/kinds/custom.json"] = facts.lines_json(kinds.custom(root, kubernetes))
+    for chart in CHARTS:
+        schema = schemas.bundle(tree, chart, kubernetes)
+        check_defaults(chart, schema, reference.defaults(tree, chart))
+        out[f"charts/{chart}/values.schema.json"] = text(schema)
+        out[f"charts/{chart}/values.yaml"] = reference.values_yaml(tree, chart)
+        out[chart_readme.path(chart)] = chart_readme.render(tree, chart, root)
+    whole = schemas.bundle(tree, "grpo-job", kubernetes)
+    out["schemas/values.schema.json"] = text(schemas.for_editors(whole))
+    out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)
+    out[tutorial.PAGE] = tutorial.render(root)
+    return out
+
+
+def text(schema: Schema) -> str:
+    """Return a schema as it is committed."""
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def check_defaults(chart: str, schema: Schema, defaults: Schema) -> None:
+    """Raise SourceError where a default does not fit its own schema; what is merely missing is the user's to give."""
+    validator = jsonschema_rs.Draft7Validator(schema, pattern_options=jsonschema_rs.RegexOptions())
+    problems = [
+        f"{'.'.join(map(str, error.instance_path))}: the default does not fit its own schema: {error.message}"
+        for error in validator.iter_errors(defaults)
+        if error.kind.name != "required"
+    ]
+    if problems:
+        raise SourceError("\n".join(f"{chart}: {p}" for p in problems))
+
+
+def stale(root: Path, texts: Mapping[str, str]) -> list[str]:
+    """Return the paths whose file is missing or differs from its text."""
+    return [p for p, t in texts.items() if not (root / p).is_file() or (root / p).read_text("utf-8") != t]
+
+
+def left_over(root: Path, texts: Mapping[str, str]) -> list[str]:
+    """Return the paths of files in generated folders whose source is no more."""
+    files = (root / facts.FOLDER).rglob("*.*")
+    return sorted(path for each in files if (path := each.relative_to(root).as_posix()) not in texts)
+
+
+def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
+    """Run the command line; exit status 0, 1 for stale files, 2 for sources that are not fit or a bad command line."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description="write every generated file")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and list what is stale")
+    options = parser.parse_args(argv)
+    try:
+        texts = outputs(root)
+    except SourceError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    changed, gone = stale(root, texts), left_over(root, texts)
+    if not options.check:
+        for path in changed:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(texts[path], encoding="utf-8")
+        for path in gone:
+            (root / path).unlink()
+    elif changed or gone:
+        listed = [*changed, *(f"{path} (has no source)" for path in gone)]
+        print("stale: " + ", ".join(listed) + f"\nrun `{COMMAND}` and commit the result", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""Write the facts that the programs read as JSON: schemas/generated/, from the YAML sources beside it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from postrender.generate import reference
+from postrender.generate.schemas import PASSED_THROUGH, has_default
+from postrender.generate.sources import Schema, SourceError, Sources, read_yaml
+
+FOLDER = "schemas/generated"
+# The sections that postrender/wiring/plan.py reads.
+WIRED = ("stack", "platform", "accelerator", "network", "huggingface", "tracking", "images")
+# Elsewhere only what has a default is required: who wires a chart of somebody else names no stack, and no image.
+_WHOLE = "accelerator"
+# The chart whose defaults hold for pods.
+_CHART = "raycluster"
+# A pattern that begins with the first letters of a word.
+_WORD = re.compile(r"^\\b([A-Za-z0-9_-]{2,})(?![*+?{])")
+
+
+def render(root: Path, sources: Sources) -> dict[str, str]:
+    """Return the text of each file by its path below the repository root."""
+    files = {"secrets.json": secrets(sources.tokens), "wiring.json": wiring(sources)}
+    files["models.json"] = models(read_yaml(root / "schemas" / "models.yaml"))
+    for path in sorted((root / "schemas" / "catalogues").glob("*/*.yaml")):
+        files[f"catalogues/{path.parent.name}/{path.stem}.json"] = read_yaml(path)
+    return {f"{FOLDER}/{name}": lines_json(content) for name, content in files.items()}
+
+
+def models(written: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what is known of each model by its name, with what the model that it is `like` says."""
+    found: dict[str, Any] = {}
+    for name, facts in written.items():
+        own = dict(facts)
+        same = own.pop("like", name)
+        if same != name and same not in found:
+            raise SourceError(f"schemas/models.yaml: {name} is like {same}, expected a model that stands above it")
+        found[name] = {**found.get(same, {}), **own}
+    return found
+
+
+def secrets(shapes: Mapping[str, str]) -> dict[str, str]:
+    r"""Return the patterns for Python's `re`, which is fast where a pattern begins with a text.
+
+    `\b` in front of the text hides it, so it is asked for behind the text: `\bsk-` becomes `sk-(?<=\bsk-)`.
+    """
+    return {name: _WORD.sub(r"\1(?<=\\b\1)", pattern) for name, pattern in shapes.items()}
+
+
+def wiring(sources: Sources) -> dict[str, Any]:
+    """Return the schema of the sections that wiring follows from, with the defaults; every object in it is strict.
+
+    It has the types, names, words and required keys of the charts' schemas and nothing else, because the post-renderer
+    judges by it without a JSON Schema library. What does not fit is for the whole schema to judge.
+    """
+    sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in WIRED}
+    defaults = {name: reference.defaults(sources, _CHART).get(name, {}) for name in WIRED if name != _WHOLE}
+    names = [*sources.sections, *PASSED_THROUGH]
+    schema = {"type": "object", "propertyNames": {"enum": names}, "default": defaults}
+    return schema | {"required": [*WIRED], "properties": sections}
+
+
+def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:
+    node = sources.resolve(raw)
+    kept: Schema = {key: node[key] for key in ("type", "enum") if key in node}
+    if node.get("type") != "object":
+        return kept
+    properties = node.get("properties", {})
+    # A key with a default is there, unless somebody has taken it away with null.
+    required = [
+        key
+        for key, inner in properties.items()
+        if (whole and key in node.get("required", ())) or has_default(sources, inner)
+    ]
+    more = node.get("additionalProperties")
+    shape = {
+        **kept,
+        "required": required,
+        "properties": {key: _shape(sources, inner, whole=whole) for key, inner in properties.items()},
+        "additionalProperties": _shape(sources, more, whole=whole) if isinstance(more, dict) else False,
+    }
+    return {key: value for key, value in shape.items() if value or key == "additionalProperties"}
+
+
+def compact(value: object) -> str:
+    """Return JSON on one line, in the order of the value."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def lines_json(value: Mapping[str, Any]) -> str:
+    """Return JSON with one entry a line down to the second level: small, and a diff names what changed."""
+    parts = []
+    for key, inner in value.items():
+        if isinstance(inner, dict) and inner:
+            entries = ",\n".join(f"  {compact(k)}:{compact(v)}" for k, v in inner.items())
+            parts.append(f" {compact(key)}:{{\n{entries}\n }}")
+        else:
+            parts.append(f" {compact(key)}:{compact(inner)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

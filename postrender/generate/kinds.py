@@ -1,0 +1,235 @@
+"""Make the schemas of the kinds of Kubernetes, Ray and GKE: schemas/generated/kinds/.
+
+Those of Kubernetes are pruned from the strict bundles in the distribution `kubernetes-validate`, which only this module
+needs; what differs between versions is written once a change. Those of Ray and GKE are short sources in schemas/kinds/:
+this module closes every object, allows null where a field is optional (the API server drops such a null; of what is
+required the rules say that it is missing), and adds the fields that all kinds share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from postrender.generate.refinements import REFINEMENTS
+from postrender.generate.schemaparts import SHAPES
+from postrender.generate.sources import COMMAND, Schema, SourceError, read_yaml, reference_name
+from postrender.manifests.schemas import VERSIONS, closure, reference, references
+
+SOURCES = ("ray.yaml", "gke.yaml")
+PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
+
+# The shape of metadata.name where it is not a DNS subdomain.
+NAMES: Mapping[str, str] = {
+    "apps/v1/StatefulSet": "label",
+    "batch/v1/CronJob": "cronJobName",
+    "batch/v1/Job": "jobName",
+    "certificates.k8s.io/v1/CertificateSigningRequest": "anyName",
+    "certificates.k8s.io/v1/ClusterTrustBundle": "bundleName",
+    "certificates.k8s.io/v1alpha1/ClusterTrustBundle": "bundleName",
+    "certificates.k8s.io/v1beta1/ClusterTrustBundle": "bundleName",
+    "coordination.k8s.io/v1alpha1/LeaseCandidate": "keyName",
+    "coordination.k8s.io/v1alpha2/LeaseCandidate": "keyName",
+    "coordination.k8s.io/v1beta1/LeaseCandidate": "keyName",
+    "v1/Event": "anyName",
+    "v1/Namespace": "label",
+    "v1/Service": "label1035",
+    "networking.k8s.io/v1/IPAddress": "anyName",
+    "networking.k8s.io/v1beta1/IPAddress": "anyName",
+    "policy/v1/PodDisruptionBudget": "pathSegment",
+    "rbac.authorization.k8s.io/v1/ClusterRole": "pathSegment",
+    "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "pathSegment",
+    "rbac.authorization.k8s.io/v1/Role": "pathSegment",
+    "rbac.authorization.k8s.io/v1/RoleBinding": "pathSegment",
+}
+# These are questions to the API server and orders, nothing that stays: nobody has them in a manifest.
+TRANSIENT = ("authentication.k8s.io/", "authorization.k8s.io/", "internal.apiserver.k8s.io/")
+# The API server refuses these without a spec; the OpenAPI document calls it optional everywhere.
+NEEDS_SPEC = (
+    *("PersistentVolume", "PersistentVolumeClaim", "Pod", "Service"),
+    *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "Job"),
+)
+
+# From this version on a Service may be called as other objects are.
+RELAXED_SERVICES = 36
+# Written by the API server alone, large, and never part of what a person writes.
+OPAQUE = {"status": "object", "managedFields": "array"}
+KEPT = ("type", "enum", "required", "additionalProperties", "items", "properties")
+
+
+def short(name: str) -> str:
+    """Shorten `io.k8s.api.core.v1.Pod` to `core.v1.Pod`."""
+    prefix = next((p for p in PREFIXES if name.startswith(p)), "")
+    return name.removeprefix(prefix)
+
+
+def prune(node: Schema) -> Schema:
+    """Return the schema without descriptions, formats and extensions, its references shortened."""
+    if "$ref" in node:
+        return {"$ref": "#/$defs/" + short(reference_name(node["$ref"]))}
+    out: Schema = {key: node[key] for key in KEPT if key in node}
+    if "properties" in out:
+        out["properties"] = {k: _property(k, v) for k, v in sorted(out["properties"].items())}
+    for key in ("items", "additionalProperties"):
+        if isinstance(out.get(key), dict):
+            out[key] = prune(out[key])
+    return out
+
+
+def _property(name: str, node: Schema) -> Schema:
+    # A status that is a word says something about a condition.
+    is_opaque = name in OPAQUE and (name != "status" or "$ref" in node)
+    return {"type": [OPAQUE[name], "null"]} if is_opaque else prune(node)
+
+
+def refine(defs: dict[str, Schema]) -> None:
+    """Apply REFINEMENTS in place; raise KeyError for a field that the bundle no longer has."""
+    for where, extra in REFINEMENTS.items():
+        name, *steps = where.split(" ")
+        node = defs[name]
+        for step in steps:
+            node = _step(node, step)
+        _narrow(node, extra)
+
+
+def _step(node: Schema, step: str) -> Schema:
+    inner: Schema = {"[]": lambda: node["items"], "{}": lambda: node["additionalProperties"]}.get(
+        step, lambda: node["properties"][step]
+    )()
+    return inner
+
+
+def _narrow(node: Schema, extra: Schema) -> None:
+    if "$ref" in extra or "$ref" in node:
+        node.clear()
+    nullable = "null" in node.get("type", ())
+    node.update(extra)
+    if nullable and "enum" in node:
+        node["enum"] = [*node["enum"], None]
+
+
+def definitions(bundle: Mapping[str, Schema]) -> dict[str, Schema]:
+    """Return the definitions of one version, pruned and refined."""
+    defs = {short(name): prune(node) for name, node in bundle.items()}
+    defs.update({name: dict(node) for name, node in SHAPES.items()})
+    refine(defs)
+    return defs
+
+
+def entries(defs: Mapping[str, Schema], minor: int) -> dict[str, Schema]:
+    """Return the kinds of one version by `apiVersion/kind`: definition, shape of the name, what is required."""
+    found = {}
+    for name, node in sorted(defs.items()):
+        properties = node.get("properties", {})
+        version, kind = (properties.get(key, {}).get("enum") for key in ("apiVersion", "kind"))
+        if not version or not kind or "metadata" not in properties:
+            continue
+        if not version[0].startswith(TRANSIENT) and not kind[0].endswith("List"):
+            found[f"{version[0]}/{kind[0]}"] = _entry(f"{version[0]}/{kind[0]}", name)
+    if minor >= RELAXED_SERVICES:
+        found["v1/Service"]["name"] = "label"
+    return found
+
+
+def _entry(kind: str, definition: str) -> Schema:
+    required = ["spec"] if kind.rsplit("/", 1)[-1] in NEEDS_SPEC else []
+    return {"definition": definition, "name": NAMES.get(kind, "subdomain"), "required": required}
+
+
+def read_bundle(version: int) -> dict[str, Schema]:
+    """Read the strict definitions of Kubernetes 1.`version` from the installed kubernetes-validate."""
+    folder = files("kubernetes_validate") / "kubernetes-json-schema" / f"v1.{version}.0-local-strict"
+    content = json.loads((folder / "_definitions.json").read_text(encoding="utf-8"))
+    defs: dict[str, Schema] = content.get("$defs") or content["definitions"]
+    return defs
+
+
+def merged(versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
+    """Return each name with what it means from a version on, null where it is gone: `{"30": …, "36": null}`."""
+    names = sorted({name for content in versions.values() for name in content})
+    return {name: _changes(name, versions) for name in names}
+
+
+def _changes(name: str, versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
+    found: Schema = {}
+    last = None
+    for version, content in sorted(versions.items()):
+        if content.get(name) != last:
+            last = content.get(name)
+            found[str(version)] = last
+    return found
+
+
+def kubernetes() -> Schema:
+    """Return the kinds and definitions of all versions of Kubernetes."""
+    kinds, defs = {}, {}
+    for version in VERSIONS:
+        all_of_it = definitions(read_bundle(version))
+        kinds[version] = entries(all_of_it, version)
+        roots = [*(entry["definition"] for entry in kinds[version].values()), *SHAPES]
+        defs[version] = closure(all_of_it, [*map(reference, roots)])
+    covered = f"Kubernetes 1.{VERSIONS[0]} to 1.{VERSIONS[-1]}"
+    comment = f"Generated by `{COMMAND}` from {covered}; do not edit."
+    return {"$comment": comment, "kinds": merged(kinds), "$defs": merged(defs)}
+
+
+def custom(root: Path, kubernetes: Mapping[str, Schema]) -> Schema:
+    """Return the kinds and definitions of Ray and GKE; raise SourceError for a reference to nothing.
+
+    `kubernetes` are the definitions to which theirs may refer.
+    """
+    kinds: Schema = {}
+    defs: dict[str, Schema] = {}
+    for name in SOURCES:
+        content = read_yaml(root / "schemas" / "kinds" / name)
+        for kind, entry in content["kinds"].items():
+            definition = f"{entry['spec'].split('.')[0]}.{kind.rsplit('/', 1)[-1]}"
+            kinds[kind] = {"definition": definition, "name": entry["name"], "required": entry["required"]}
+            defs[definition] = _kind(kind, entry["spec"])
+        names = {entry["name"] for entry in content["kinds"].values()}
+        defs.update({k: closed(v) if k in names else optional(closed(v)) for k, v in content["$defs"].items()})
+    unknown = sorted(set(references(list(defs.values()))) - set(defs) - set(kubernetes))
+    if unknown:
+        raise SourceError(f"schemas/kinds: references to unknown definitions: {', '.join(unknown)}")
+    comment = f"Generated by `{COMMAND}` from {' and '.join(SOURCES)}; do not edit."
+    return {"$comment": comment, "kinds": kinds, "$defs": defs}
+
+
+def _kind(kind: str, spec: str) -> Schema:
+    version, _, name = kind.rpartition("/")
+    properties: Schema = {
+        "apiVersion": {"type": "string", "enum": [version]},
+        "kind": {"type": "string", "enum": [name]},
+        "metadata": {"$ref": "#/$defs/meta.v1.ObjectMeta"},
+        "spec": {"$ref": f"#/$defs/{spec}"},
+        "status": {"type": ["object", "null"]},
+    }
+    return {"type": "object", "additionalProperties": False, "properties": properties}
+
+
+def closed(node: Schema) -> Schema:
+    """Return the schema with every object closed and every optional field nullable."""
+    out: Schema = dict(node)
+    if "properties" in node:
+        needed = node.get("required", ())
+        fields = {k: closed(v) for k, v in node["properties"].items()}
+        out["properties"] = {k: v if k in needed else optional(v) for k, v in fields.items()}
+        out.setdefault("additionalProperties", False)
+    if isinstance(out.get("items"), dict):
+        out["items"] = closed(out["items"])
+    if isinstance(out.get("additionalProperties"), dict):
+        out["additionalProperties"] = optional(closed(out["additionalProperties"]))
+    return out
+
+
+def optional(node: Schema) -> Schema:
+    """Return the schema with null allowed; a reference stays as it is, for what it refers to allows null itself."""
+    if not isinstance(node.get("type"), str):
+        return node
+    out: dict[str, Any] = {**node, "type": [node["type"], "null"]}
+    if "enum" in node:
+        out["enum"] = [*node["enum"], None]
+    return out

@@ -1,0 +1,89 @@
+"""Write a page for each rule, from the rule and its fixtures, and the tables of all rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from postrender.generate.markdown import prose
+from postrender.rules import index
+from postrender.rules.rule import Rule
+from postrender.yaml import reader
+
+FOLDER = "docs/rules"
+FIXTURES = "tests/rules"
+# The facts that no rule checks.
+_STATUS = Path(index.__file__).with_name("status.yaml")
+_READING = (
+    "These checks are part of reading the values. Each finding names its reason and its fix, and none can be ignored."
+)
+# The first line of a fixture names the files below it.
+_LINT = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
+_WIRING = re.compile(r"# values: (\S+)(?: (\{.*\}))?$")
+
+
+def pages(root: Path) -> dict[str, str]:
+    """Return the text of each rule's page by its path; a rule without fixtures has no examples."""
+    return {f"{FOLDER}/{rule.id}.md": _page(rule, root / FIXTURES / rule.id) for rule in index.rules()}
+
+
+def tables() -> str:
+    """Return a table of rules for each domain, with links from a page beside the folder of rules."""
+    rules = index.rules()
+    checked = len({fact for rule in rules for fact in rule.fact.split()})
+    without_rule = sum(map(len, reader.load_values(_STATUS).plain().values()))
+    counted = f"{len(rules)} rules check {checked} of {checked + without_rule} known facts."
+    lines = [f"## All rules\n\n{counted} The id of a rule begins with its domain.\n"]
+    for domain in dict.fromkeys(rule.domain for rule in rules):
+        lines.append(f"### {domain}\n\n| rule | severity | checks that | for |\n|---|---|---|---|")
+        lines += [
+            f"| [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {prose(rule.title)} | {rule.versions} |"
+            for rule in rules
+            if rule.domain == domain
+        ]
+        lines.append("")
+    lines.append(f"### Reading values\n\n{_READING}\n\n| id | checks that |\n|---|---|")
+    lines += [f"| {each.id} | {prose(each.title)} |" for each in index.READING]
+    return "\n".join(lines) + "\n"
+
+
+def _page(rule: Rule, fixtures: Path) -> str:
+    about = f", for {rule.versions}" if rule.versions else ""
+    up = "../" * (rule.id.count("/") + 1)
+    lines = [
+        # The tables link to the page; a menu of all rules would be too long.
+        f"---\norphan: true\n---\n\n# {rule.id}\n\n{prose(rule.title)}\n",
+        f"- Severity: {rule.severity}",
+        f"- Command: `{rule.command}`{about}",
+        f"- Why: {prose(rule.why)}",
+        f"- Fix: {prose(rule.fix)}",
+        f"- Source: {prose(rule.source)}",
+        *(line for name in ("bad", "good") for line in _example(name, fixtures / f"{name}.yaml")),
+        f"\n[All rules]({up}rules.md)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _example(name: str, path: Path) -> Iterator[str]:
+    if not path.is_file():
+        return
+    first, _, rest = path.read_text("utf-8").partition("\n")
+    yield f"\n## {name.capitalize()}\n"
+    if files := _files_below(first):
+        yield f"{files}\n"
+    text = rest if files else f"{first}\n{rest}"
+    yield f"```yaml\n{text.strip()}\n```"
+
+
+def _files_below(first: str) -> str:
+    """Return in words which files the first line of a fixture names, or an empty text where it names none."""
+    if found := _LINT.match(first):
+        profile, recipe, framework = found.groups()
+        files = [f"accelerators/{profile}.yaml", f"recipes/{recipe}.yaml"]
+        files += [f"frameworks/{framework}.yaml"] if framework else []
+        return f"As the last file, after {', '.join(f'`values/{each}`' for each in (*files, 'examples/site.yaml'))}:"
+    if found := _WIRING.match(first):
+        more = f" and `{found[2]}`" if found[2] else ""
+        return f"With the values `values/accelerators/{found[1]}.yaml`{more}:"
+    return ""

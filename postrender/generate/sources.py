@@ -1,0 +1,236 @@
+"""Read the hand-written schema sources, schemas/values/*.yaml and schemas/tokens.yaml, and refuse careless ones.
+
+A source is draft-07 with a few keys of our own: `x-unit`, `x-source`, `x-requiredIn`, `x-verbatim`,
+`x-kubernetes` (a definition of Kubernetes, without the fields of `x-without`), `x-nullable`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from postrender.errors import InputError
+from postrender.yaml import reader
+
+Schema = dict[str, Any]
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = "python -m postrender.generate"
+
+SECTIONS = (
+    "stack",
+    "platform",
+    "accelerator",
+    "network",
+    "storage",
+    "huggingface",
+    "tracking",
+    "images",
+    "ray",
+    "job",
+    "checks",
+)
+# Which chart reads which section; every chart checks the spelling of all of them.
+CHARTS: Mapping[str, tuple[str, ...]] = {
+    "network": ("stack", "platform", "accelerator", "network"),
+    "storage": ("stack", "platform", "storage"),
+    "raycluster": tuple(s for s in SECTIONS if s not in ("job", "checks")),
+    "grpo-job": SECTIONS,
+}
+# Where the template itself says what is missing, because it can say it better than a schema.
+LEFT_TO_TEMPLATE = ("accelerator",)
+
+KEYWORDS = frozenset(
+    (
+        *("type", "enum", "const", "not", "oneOf", "anyOf", "allOf", "if", "then", "else", "$ref"),
+        *(
+            "pattern",
+            "minLength",
+            "maxLength",
+            "minimum",
+            "maximum",
+            "exclusiveMinimum",
+            "exclusiveMaximum",
+            "multipleOf",
+        ),
+        *("items", "minItems", "maxItems", "uniqueItems"),
+        *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
+        *("dependencies", "description", "default", "examples"),
+        *("x-unit", "x-source", "x-requiredIn", "x-verbatim", "x-kubernetes", "x-without", "x-nullable"),
+    )
+)
+# Go's RE2 has neither look-around nor back-references; Helm would refuse the whole schema.
+NOT_RE2 = re.compile(r"\(\?(=|!|<=|<!|>|P=)|\\[1-9]")
+RE2_PROBLEM = "the pattern uses look-around or a back-reference, which RE2 does not know"
+
+# A pattern that does not begin with a text is slow to search for with Python's `re`.
+BEGINNING = re.compile(r"(\\b)?[A-Za-z0-9_-]{2,}(?![*+?{])")
+
+
+class SourceError(InputError):
+    """The schema sources are not fit to generate from; the text has one problem a line."""
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The schema sources: section and shared definitions by name, token patterns by name."""
+
+    sections: Mapping[str, Schema]
+    defs: Mapping[str, Schema]
+    tokens: Mapping[str, str]
+
+    @property
+    def token_pattern(self) -> str:
+        """One pattern that matches a text with any of the tokens in it."""
+        return "|".join(self.tokens.values())
+
+    def resolve(self, node: Schema) -> Schema:
+        """Return the node with its shared definition, if any, merged under it."""
+        if "$ref" not in node:
+            return node
+        rest = {k: v for k, v in node.items() if k != "$ref"}
+        return {**self.defs[reference_name(node["$ref"])], **rest}
+
+
+def reference_name(ref: str) -> str:
+    """Return NAME of `…#/$defs/NAME`."""
+    return ref.rsplit("/", 1)[-1]
+
+
+def load(root: Path) -> Sources:
+    """Read the sources below the repository root; raise SourceError for a missing or unknown file."""
+    folder = root / "schemas" / "values"
+    missing = [s for s in SECTIONS if not (folder / f"{s}.yaml").is_file()]
+    extra = sorted({p.stem for p in folder.glob("*.yaml")} - {*SECTIONS, "_defs"})
+    if missing or extra:
+        raise SourceError(f"schemas/values: expected one file a section; missing: {missing}, unknown: {extra}")
+    return Sources(
+        {s: read_yaml(folder / f"{s}.yaml") for s in SECTIONS},
+        read_yaml(folder / "_defs.yaml"),
+        read_yaml(root / "schemas" / "tokens.yaml"),
+    )
+
+
+def read_yaml(path: Path) -> Schema:
+    """Return the map in a YAML file."""
+    content: Schema = reader.load_values(path).plain()
+    return content
+
+
+def all_required(node: Schema) -> set[str]:
+    """Return the keys that an object requires in any chart."""
+    return {*node.get("required", ()), *(k for keys in node.get("x-requiredIn", {}).values() for k in keys)}
+
+
+def check(sources: Sources) -> Iterator[str]:
+    """Yield one line for each mistake in the sources, with the path of the key."""
+    for name, pattern in sources.tokens.items():
+        yield from _token(pattern, f"tokens.{name}")
+    for name, node in sources.defs.items():
+        yield from _keywords(node, f"_defs.{name}")
+    for name, node in sources.sections.items():
+        # A chart without a profile must find no accelerator at all, so nothing there can have a default.
+        yield from _node(sources, node, name, required=False, entry=name in LEFT_TO_TEMPLATE)
+
+
+def _token(pattern: str, path: str) -> Iterator[str]:
+    if NOT_RE2.search(pattern):
+        yield f"{path}: {RE2_PROBLEM}"
+    if _has_alternatives(pattern):
+        yield f"{path}: what matches may begin in several ways: write each as a shape of its own"
+    elif not BEGINNING.match(pattern):
+        yield f"{path}: expected two letters, digits, _ or - in front, or \\b and two of them"
+
+
+def _has_alternatives(pattern: str) -> bool:
+    """Say whether a pattern is several, with bars between them."""
+    bare, count = re.sub(r"\\.|\[\^?\]?(\\.|[^]\\])*\]", "", pattern), 1
+    while count:
+        bare, count = re.subn(r"\([^()]*\)", "", bare)
+    return "|" in bare
+
+
+def _keywords(node: Schema, path: str) -> Iterator[str]:
+    yield from (f"{path}: unknown keyword {key!r}" for key in node if key not in KEYWORDS)
+    for pattern in (node.get("pattern"), node.get("propertyNames", {}).get("pattern")):
+        if isinstance(pattern, str) and NOT_RE2.search(pattern):
+            yield f"{path}: {RE2_PROBLEM}"
+
+
+def _node(sources: Sources, raw: object, path: str, *, required: bool, entry: bool) -> Iterator[str]:
+    """Check one key; `entry` says that it lies inside an entry of a map, where nothing can have a default."""
+    if not isinstance(raw, dict):
+        yield f"{path}: expected a schema, which is a mapping"
+        return
+    yield from _keywords(raw, path)
+    ref = raw.get("$ref")
+    if ref is not None and (not str(ref).startswith("#/$defs/") or reference_name(ref) not in sources.defs):
+        yield f"{path}: unknown $ref {ref!r}; expected '#/$defs/NAME' with NAME from schemas/values/_defs.yaml"
+        return
+    node = sources.resolve(raw)
+    if not node.get("description"):
+        yield f"{path}: expected a description"
+    if node.get("type") == "object":
+        yield from _object(sources, node, path, required=required, entry=entry)
+    else:
+        yield from _leaf(node, path, required=required, entry=entry)
+
+
+def _object(sources: Sources, node: Schema, path: str, *, required: bool, entry: bool) -> Iterator[str]:
+    inner = node.get("additionalProperties")
+    shapes = [k for k in ("properties", "x-verbatim", "x-kubernetes") if node.get(k)]
+    shapes += ["additionalProperties"] if isinstance(inner, dict) else []
+    if len(shapes) != 1:
+        yield f"{path}: an object has one of properties, additionalProperties (a schema), x-verbatim, x-kubernetes"
+    elif shapes == ["properties"]:
+        yield from _properties(sources, node, path, entry=entry)
+    else:
+        yield from _default(node, path, required=required, entry=entry)
+        if set(node.get("propertyNames", ("pattern",))) != {"pattern"}:
+            yield f"{path}: propertyNames has a pattern and nothing else"
+        if inner is not None:
+            yield from _node(sources, inner, f"{path}.<key>", required=True, entry=True)
+
+
+def _properties(sources: Sources, node: Schema, path: str, *, entry: bool) -> Iterator[str]:
+    if "default" in node:
+        yield f"{path}: the default of an object stands in its leaves"
+    for chart in node.get("x-requiredIn", {}):
+        if chart not in CHARTS:
+            yield f"{path}: x-requiredIn names the unknown chart {chart!r}; expected one of {', '.join(CHARTS)}"
+    needed = all_required(node)
+    for key in sorted(needed - set(node["properties"])):
+        yield f"{path}: requires {key!r}, which is not among its properties"
+    for key, inner in node["properties"].items():
+        yield from _node(sources, inner, f"{path}.{key}", required=key in needed, entry=entry)
+
+
+def _leaf(node: Schema, path: str, *, required: bool, entry: bool) -> Iterator[str]:
+    kind = node.get("type")
+    if not isinstance(kind, str):
+        yield f"{path}: expected one type a key"
+    if kind in ("integer", "number") and not node.get("x-unit"):
+        yield f"{path}: expected x-unit, because it is a number"
+    if kind == "array" and not isinstance(node.get("items"), dict):
+        yield f"{path}: expected items, because it is an array"
+    yield from _default(node, path, required=required, entry=entry)
+
+
+def _default(node: Schema, path: str, *, required: bool, entry: bool) -> Iterator[str]:
+    if not node.get("x-source"):
+        yield f"{path}: expected x-source, an upstream page or file, or 'ours'"
+    if "default" not in node:
+        if not required and not entry:
+            yield f"{path}: expected a default, or the key in its parent's required"
+    elif node["default"] is None:
+        yield f"{path}: a null default means nothing to Helm; give a value, or leave the default out"
+    elif entry:
+        yield (
+            f"{path}: a default inside an entry of a map, or a profile, is never applied;"
+            " say in the description what absence means"
+        )
+    elif required:
+        yield f"{path}: is required and has a default; drop one of them"

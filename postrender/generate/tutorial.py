@@ -1,0 +1,66 @@
+"""Fill docs/tutorial.md.in with the names of a stack.
+
+Use it so: `python -m postrender.generate.tutorial -f FILE … > my-tutorial.md`.
+
+The commands follow from the values files that the charts get, so that a name changed there changes the page. What no
+values file holds (region, zone, name of the GKE cluster) stands in shell variables of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+from postrender.errors import GrpoError
+from postrender.generate import stacknames
+from postrender.generate.sources import ROOT, SourceError
+
+TEMPLATE, PAGE = "docs/tutorial.md.in", "docs/tutorial.md"
+FILES = ("values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", stacknames.EXAMPLE)
+WIDTH = 120
+
+
+def render(root: Path = ROOT, files: Sequence[str] = FILES) -> str:
+    """Return the page; raise SourceError where the files are not those of a stack that the page is for."""
+    template = (root / TEMPLATE).read_text("utf-8")
+    found = stacknames.names(root, files)
+    asked = set(re.findall(r"\{\{(\w+)\}\}", template))
+    if asked != set(found):
+        raise SourceError(f"{TEMPLATE}: unknown {sorted(asked - set(found))}, never used {sorted(set(found) - asked)}")
+    return wrapped(re.sub(r"\{\{(\w+)\}\}", lambda match: found[match[1]], template))
+
+
+def wrapped(page: str) -> str:
+    """Return the page with its paragraphs wrapped again, because names of other lengths change the lines."""
+    parts = re.split(r"(^```.*?^```\n)", page, flags=re.MULTILINE | re.DOTALL)
+    for number in range(0, len(parts), 2):
+        paragraphs = parts[number].split("\n\n")
+        parts[number] = "\n\n".join(one if re.match(r"\s*(#|\||- |$)", one) else fill(one) for one in paragraphs)
+    return "".join(parts)
+
+
+def fill(paragraph: str) -> str:
+    text = textwrap.fill(paragraph, WIDTH, break_long_words=False, break_on_hyphens=False)
+    start = paragraph[: len(paragraph) - len(paragraph.lstrip("\n"))]
+    return start + text.strip() + paragraph[len(paragraph.rstrip("\n")) :]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the page for other files than the examples."""
+    parser = argparse.ArgumentParser(prog="python -m postrender.generate.tutorial", description="print the tutorial")
+    parser.add_argument("-f", "--values", action="append", required=True, help="a values file; later ones win")
+    files = parser.parse_args(argv).values
+    try:
+        sys.stdout.write(render(ROOT, files))
+    except GrpoError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,333 @@
+"""Run Helm: a helm binary, or the Helm 4 that is embedded in helm-python-sdk. No other module does.
+
+Both engines read the values files themselves, so that what is rendered is what an install would render.
+"""
+
+# ruff: noqa: TID251 - this module and incluster.py may start programs
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from shutil import which
+from typing import IO, Any, Protocol, Self
+
+from postrender import textfile
+from postrender.errors import EngineError, RenderError
+from postrender.yaml import reader
+
+# What Helm logs on stderr or puts around a message, and no reader needs: the library chart is a link in a checkout.
+_NOISE = re.compile(r"found symbolic link in path|^level=INFO|^Use --debug flag|^\s*$")
+_PREFIX = re.compile(r"^(Error: |INSTALLATION FAILED: )+")
+_TIMEOUT_SECONDS = 120
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Hold what one chart renders to.
+
+    `manifest` is the text that `helm template` prints, hooks last; `notes` is NOTES.txt, or None where the engine
+    cannot render it without a cluster (Helm 3); `engine` names what rendered, with its version.
+    """
+
+    chart: str
+    manifest: str
+    notes: str | None
+    engine: str
+
+    @cached_property
+    def documents(self) -> tuple[dict[str, Any], ...]:
+        """Read the manifest as Kubernetes reads it: one mapping a document, empty documents left out."""
+        return tuple(reader.load_objects(self.manifest, f"<{self.chart}>"))
+
+
+class Engine(Protocol):
+    """Render charts; use it as a context manager."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+    @property
+    def name(self) -> str:
+        """Name the engine and its version, for people."""
+        ...
+
+    def render(
+        self,
+        chart: str,
+        files: Sequence[str | os.PathLike[str]] = (),
+        *,
+        values: Mapping[str, Any] | None = None,
+        release: str = "release",
+        namespace: str = "default",
+        kube_version: str | None = None,
+        notes: bool = True,
+    ) -> Rendered:
+        """Render one chart with values files, later files over earlier ones and `values` over all of them.
+
+        Raises RenderError with Helm's message when Helm refuses, UnreadableError for a missing file, EngineError
+        when Helm itself breaks down.
+        """
+        ...
+
+
+def _clean(text: str) -> str:
+    """Keep what Helm says about the chart or the values, without log lines and prefixes."""
+    lines = [line.rstrip() for line in text.splitlines() if not _NOISE.search(line)]
+    return _PREFIX.sub("", "\n".join(lines)).strip()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment for Helm: rendering must never reach the cluster that a kubeconfig names."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_KUBE", "HELM_NAMESPACE"))}
+    return {**kept, "KUBECONFIG": os.devnull}
+
+
+class Binary:
+    """Render with a helm executable, version 3 or 4."""
+
+    def __init__(self, path: str | os.PathLike[str] = "helm") -> None:
+        self._path = os.fspath(path)
+        self._version: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        return None
+
+    @property
+    def version(self) -> str:
+        """Return the version that the executable reports, such as `v4.3.1`."""
+        if self._version is None:
+            self._version = self._run("version", "--template", "{{.Version}}").strip()
+            if not re.match(r"v[0-9]", self._version):
+                fix = "give the helm executable with --helm PATH"
+                raise EngineError(f"{self._path} is no helm: it reports no version", fix=fix)
+        return self._version
+
+    @property
+    def name(self) -> str:
+        """Name the executable and its version."""
+        return f"helm {self.version} ({self._path})"
+
+    def plugin_folders(self) -> str:
+        """Return the folders in which this Helm looks for plugins, parted as in PATH."""
+        return self._run("env", "HELM_PLUGINS").strip()
+
+    def _run(self, *args: str) -> str:
+        try:
+            done = subprocess.run(
+                [self._path, *args],
+                check=False,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                env=_environment(),
+                timeout=_TIMEOUT_SECONDS,
+            )
+        except OSError as error:
+            raise EngineError(
+                f"cannot run {self._path!r}: {error.strerror}", fix="give the helm executable with --helm PATH"
+            ) from error
+        except subprocess.TimeoutExpired as error:
+            raise EngineError(f"helm did not finish within {_TIMEOUT_SECONDS} s") from error
+        if done.returncode != 0:
+            raise RenderError(_clean(done.stderr) or f"helm ended with exit code {done.returncode} and no message")
+        return done.stdout
+
+    def _notes(self, args: list[str]) -> str | None:
+        """Return NOTES.txt; Helm 3 asks a cluster even for a client-side dry run, so there it stays unknown."""
+        if self.version.startswith("v3."):
+            return None
+        release = json.loads(self._run("install", *args, "--dry-run=client", "-o", "json"))
+        return str(release["info"].get("notes", ""))
+
+    def render(
+        self,
+        chart: str,
+        files: Sequence[str | os.PathLike[str]] = (),
+        *,
+        values: Mapping[str, Any] | None = None,
+        release: str = "release",
+        namespace: str = "default",
+        kube_version: str | None = None,
+        notes: bool = True,
+    ) -> Rendered:
+        """Render with `helm template`; see Engine."""
+        with tempfile.TemporaryDirectory(prefix="grpo-") as folder:
+            args = [release, os.path.abspath(chart), "--namespace", namespace]
+            for number, file in enumerate(files):
+                args += ["--values", _readable(os.fspath(file), os.path.join(folder, f"{number}.yaml"))]
+            if values is not None:
+                over = os.path.join(folder, "values.json")
+                with open(over, "w", encoding="utf-8") as stream:
+                    json.dump(values, stream)
+                args += ["--values", over]
+            versions = ["--kube-version", kube_version] if kube_version else []
+            manifest = self._run("template", *args, *versions)
+            # `helm install` has no --kube-version; notes are the same text whatever the cluster's version is.
+            text = self._notes(args) if notes else None
+        return Rendered(os.path.basename(chart), manifest, text, self.name)
+
+
+class Embedded:
+    """Render with the Helm inside helm-python-sdk, in one worker process for the life of the context."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._log: IO[str] | None = None
+        self._name = ""
+
+    def __enter__(self) -> Self:
+        parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        start = "import sys; sys.path.append(sys.argv[1]); from postrender.helm.worker import main; sys.exit(main())"
+        self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        # -P keeps the user's folder off the module path: a json.py lying there must not be imported.
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-c", start, parent],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            encoding="utf-8",
+            # A quarter of a render is Go's garbage collection; a heap of some megabytes need not be kept so small.
+            env={"GOGC": "400", **_environment()},
+        )
+        try:
+            hello = self._receive()
+        except BaseException:
+            self._close()
+            raise
+        self._name = f"helm {hello['version']} (embedded, helm-python-sdk {hello['package']})"
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        """End the worker and close what was opened for it, whatever state it is in."""
+        process, self._process = self._process, None
+        if process and process.stdin and process.stdout:
+            # A worker that has died leaves a pipe that cannot be flushed.
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.close()
+            process.wait(timeout=_TIMEOUT_SECONDS)
+            process.stdout.close()
+        if self._log:
+            self._log.close()
+            self._log = None
+
+    @property
+    def name(self) -> str:
+        """Name the embedded Helm and its version."""
+        return self._name
+
+    def _receive(self) -> dict[str, Any]:
+        if self._process is None or self._process.stdout is None:
+            raise EngineError("the embedded Helm is not running: use `with Embedded() as engine`")
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._broken()
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _broken(self) -> EngineError:
+        log = ""
+        if self._log:
+            self._log.seek(0)
+            log = self._log.read()
+        if "ModuleNotFoundError: No module named 'helm_python'" in log:
+            return EngineError(
+                "no Helm was found: neither a helm executable nor the embedded one",
+                fix="put helm on PATH, give --helm PATH, or install the extra: pip install 'grpo-charts[render]'",
+            )
+        last = log.strip().splitlines()[-1:] or ["it left no message"]
+        return EngineError(f"the embedded Helm broke down: {last[0]}", fix="give a helm executable with --helm PATH")
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Send one request to the worker and return its answer; raise RenderError with Helm's message."""
+        if self._process is None or self._process.stdin is None:
+            raise EngineError("the embedded Helm is not running: use `with Embedded() as engine`")
+        try:
+            self._process.stdin.write(json.dumps(request) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._broken() from error
+        answer = self._receive()
+        if "error" in answer:
+            raise RenderError(_clean(answer["error"]))
+        return answer
+
+    def read_values(self, text: str) -> dict[str, Any]:
+        """Read one values document with Helm's own reader: the oracle for the reader of this package."""
+        values: dict[str, Any] = self.ask({"op": "read", "text": text})["values"]
+        return values
+
+    def package(self, chart: str, destination: str) -> str:
+        """Write a chart as .tgz into a folder and return its path; linked folders become real files."""
+        archive: str = self.ask({"op": "package", "chart": os.path.abspath(chart), "destination": destination})[
+            "archive"
+        ]
+        return archive
+
+    def render(
+        self,
+        chart: str,
+        files: Sequence[str | os.PathLike[str]] = (),
+        *,
+        values: Mapping[str, Any] | None = None,
+        release: str = "release",
+        namespace: str = "default",
+        kube_version: str | None = None,
+        notes: bool = True,
+    ) -> Rendered:
+        """Render in the worker process; see Engine."""
+        chart = os.path.abspath(chart)
+        answer = self.ask(
+            {
+                "op": "render",
+                "chart": chart,
+                "texts": [_text(file) for file in files],
+                "values": values,
+                "release": release,
+                "namespace": namespace,
+                "kube_version": kube_version,
+            }
+        )
+        return Rendered(os.path.basename(chart), answer["manifest"], answer["notes"] if notes else None, self.name)
+
+
+def _readable(file: str, copy: str) -> str:
+    """Return the path at which another program can read the file: a copy of what came through a pipe."""
+    if not textfile.is_stream(file):
+        return os.path.abspath(file)
+    with open(copy, "wb") as stream:
+        stream.write(textfile.read_bytes(file))
+    return copy
+
+
+def _text(file: str | os.PathLike[str]) -> str:
+    try:
+        return textfile.read_bytes(os.fspath(file)).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise RenderError(f"{os.fspath(file)} is not UTF-8") from error
+
+
+def choose(path: str | None = None) -> Engine:
+    """Choose the engine: the given executable, else `helm` on PATH, else the embedded Helm."""
+    if path:
+        return Binary(path)
+
+    found = which("helm")
+    return Binary(found) if found else Embedded()

@@ -1,0 +1,171 @@
+"""Run a program of jobs/ where the volume is: on this machine, or in the head pod of a RayCluster by kubectl.
+
+The only module that runs kubectl. A volume of the cluster is mounted in its pods and nowhere else, kubectl holds the
+user's credentials and way to the cluster, and what it is told here can be printed and pasted. A program is one file
+that needs Python's standard library only: it travels on stdin, because nothing can be mounted in a pod that runs.
+"""
+
+# ruff: noqa: TID251 - this module and helm.py may start programs
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from postrender import paths
+from postrender.errors import ClusterError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.values.merge import Values
+
+_CONTAINER = "ray-head"
+_TIMEOUT_SECONDS = 600
+# What kubectl writes when the program in the pod failed, and not kubectl.
+_PROGRAM_FAILED = "command terminated with exit code"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head pod of a cluster: the labels that find it, and its namespace (None: that of kubectl's context)."""
+
+    labels: str
+    namespace: str | None = None
+
+    @property
+    def _namespace(self) -> list[str]:
+        return ["--namespace", self.namespace] if self.namespace else []
+
+    def find(self) -> list[str]:
+        """Return the command that prints the pod's name."""
+        running = ["--field-selector", "status.phase=Running", "--output", "name"]
+        return ["kubectl", "get", "pods", *self._namespace, "--selector", self.labels, *running]
+
+    def execute(self, pod: str, words: Sequence[str]) -> list[str]:
+        """Return the command that runs words in the pod, with this program's stdin."""
+        return ["kubectl", "exec", "--stdin", *self._namespace, pod, "--container", _CONTAINER, "--", *words]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program printed, and its exit code."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def head(values: Values, run: str, *, namespace: str | None = None, cluster: str | None = None) -> Head:
+    """Return the head pod that sees the volume of a run, by the names that the charts give.
+
+    Raises InputError where the values name no stack.
+    """
+    ephemeral = values.get("job.cluster.mode", "existing") == "ephemeral"
+    if ephemeral and not cluster:
+        # KubeRay names the cluster of such a run; the chart names its pods.
+        return Head(f"grpo-charts/owner={run},ray.io/node-type=head", namespace)
+    stack = values.get("stack.name")
+    name = cluster or values.get("stack.names.cluster") or (f"{stack}-ray" if stack else "")
+    if not name:
+        raise InputError(
+            "the values name no stack, so its RayCluster is unknown", fix="give the site file too, with -f"
+        )
+    return Head(f"ray.io/cluster={name},ray.io/node-type=head", namespace)
+
+
+def run_directory(values: Values, run: str) -> str:
+    """Return where the pods see the directory of a run; raise InputError where job.volume is no volume of storage."""
+    volume = values.get("job.volume", "data")
+    mount = values.get(f"storage.{volume}.mountPath")
+    if not isinstance(mount, str):
+        raise InputError(
+            f"job.volume is {volume!r}, and storage has no volume of that name with a mountPath",
+            fix="give the site file too, with -f",
+        )
+    return f"{mount}/runs/{run}"
+
+
+def program(name: str) -> str:
+    """Return the path of a program of jobs/inspection/; raise ClusterError where the installation lacks it."""
+    path = os.path.join(paths.data_root(), "jobs", "inspection", f"{name}.py")
+    if not os.path.isfile(path):
+        raise ClusterError(f"{path} is missing", fix="install grpo-charts again, or run from a checkout")
+    return path
+
+
+def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
+    """Return the command line that `run` stands for, to be pasted into a shell."""
+    path = program(name)
+    if pod is None:
+        return shlex.join(["python3", path, *arguments])
+    words = shlex.join(pod.execute("POD", ["python3", "-I", "-", *arguments]))
+    found = f'"$({shlex.join(pod.find())} | head -n 1)"'
+    return f"{words.replace(' POD ', f' {found} ', 1)} < {shlex.quote(path)}"
+
+
+def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome:
+    """Run a program of jobs/ here, or in a head pod, to its end.
+
+    Raises ClusterError where kubectl is missing or refuses, or where there is no such pod.
+    """
+    path = program(name)
+    if pod is None:
+        return _start([sys.executable, "-I", path, *arguments], None)
+    found = _start(pod.find(), None)
+    names = found.output.split()
+    if found.code:
+        raise _refused(found)
+    if not names:
+        raise ClusterError(
+            f"no head pod is running with the labels {pod.labels}",
+            fix="kubectl get raycluster lists the clusters; --cluster NAME takes another one that mounts the volume",
+        )
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    done = _start(pod.execute(names[0], ["python3", "-I", "-", *arguments]), text)
+    if done.code and _PROGRAM_FAILED not in done.errors:
+        raise _refused(done)
+    errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]
+    return Outcome(done.code, done.output, "".join(errors))
+
+
+def definitions() -> bytes:
+    """Return the CustomResourceDefinitions of the cluster that kubectl reaches, as JSON.
+
+    Raises ClusterError where kubectl is missing or refuses.
+    """
+    words = ["kubectl", "get", "customresourcedefinitions", "--output", "json"]
+    done = _start(words, None)
+    if done.code:
+        raise _refused(done, f"try it by hand: {shlex.join(words)}")
+    return done.output.encode("utf-8")
+
+
+def _refused(done: Outcome, fix: str = "--show-commands prints the command, to be tried by hand") -> ClusterError:
+    last = (done.errors.strip().splitlines() or ["it left no message"])[-1]
+    return ClusterError(f"kubectl failed: {last}", fix=fix)
+
+
+def _start(words: list[str], stdin: str | None) -> Outcome:
+    try:
+        done = subprocess.run(
+            words,
+            check=False,
+            capture_output=True,
+            input=stdin,
+            stdin=None if stdin is not None else subprocess.DEVNULL,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_SECONDS,
+        )
+    except OSError as error:
+        fix = "install kubectl, or --show-commands and run it where kubectl is" if words[0] == "kubectl" else ""
+        raise ClusterError(f"cannot run {words[0]}: {error.strerror}", fix=fix) from error
+    except subprocess.TimeoutExpired as error:
+        raise ClusterError(f"{words[0]} did not finish within {_TIMEOUT_SECONDS} s") from error
+    return Outcome(done.returncode, done.stdout, done.stderr)

@@ -1,0 +1,153 @@
+"""The process that holds the embedded Helm: one JSON request a line on stdin, one JSON answer a line on stdout.
+
+It is a process of its own because the Go library does not survive a fork and keeps the environment it was loaded with.
+"""
+
+# ruff: noqa: TID251 - this is the one module that may import helm_python
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, TextIO
+
+from postrender.values.merge import overlay
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.types import Untyped
+
+_DOCUMENT = re.compile(r"^---\n(?=# Source: )", re.MULTILINE)
+# The library leaves hooks out of what it renders. Under another name they are objects like any other; this one sorts
+# among annotations as the true one does.
+_HOOK, _ASIDE = "helm.sh/hook", "helm.sh/hooked"
+
+
+def _private_stdout() -> TextIO:
+    """Keep the real stdout for answers: whatever else prints there goes to stderr, where it breaks no JSON."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def _values(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
+    """Merge the files as Helm merges `-f`, each read by Helm's own reader, then the values given as data."""
+    merged: dict[str, Any] = {}
+    for text in request["texts"]:
+        merged = overlay(merged, helm.values_from_yaml(text))
+    return overlay(merged, request["values"] or {})
+
+
+def _mentions_hooks(path: str) -> bool:
+    if os.path.isdir(path):
+        return any(_mentions_hooks(os.path.join(path, name)) for name in os.listdir(path))
+    with open(path, "rb") as file:
+        return _HOOK.encode() in file.read()
+
+
+def _copy(source: str, target: str) -> None:
+    """Link what mentions no hook, copy the rest with the other name."""
+    if not _mentions_hooks(source):
+        os.symlink(os.path.abspath(source), target)
+    elif os.path.isdir(source):
+        os.mkdir(target)
+        for name in os.listdir(source):
+            _copy(os.path.join(source, name), os.path.join(target, name))
+    else:
+        with open(source, "rb") as file, open(target, "wb") as copy:
+            copy.write(file.read().replace(_HOOK.encode(), _ASIDE.encode()))
+
+
+@contextlib.contextmanager
+def _with_hooks(chart: str) -> Iterator[str]:
+    """Give the folder of a chart that renders its hooks too: itself, or a copy for the time of one render."""
+    if not os.path.isdir(chart) or not _mentions_hooks(chart):
+        yield chart
+        return
+    with tempfile.TemporaryDirectory(prefix="grpo-chart-") as folder:
+        copy = os.path.join(folder, os.path.basename(os.path.abspath(chart)))
+        _copy(chart, copy)
+        yield copy
+
+
+def _hooks_last(helm: Untyped, manifest: str) -> str:
+    """Return the manifest as `helm template` prints it: hooks behind all other objects, under their true name."""
+    if _ASIDE not in manifest:
+        return manifest
+    objects: list[str] = []
+    hooks: list[str] = []
+    for document in _DOCUMENT.split(manifest):
+        text = document.replace(_ASIDE, _HOOK).rstrip("\n") + "\n" if document else ""
+        (hooks if _ASIDE in document and _is_hook(helm, document) else objects).append(text)
+    return "---\n".join([*objects, *hooks])
+
+
+def _is_hook(helm: Untyped, document: str) -> bool:
+    metadata = helm.values_from_yaml(document).get("metadata") or {}
+    return _ASIDE in (metadata.get("annotations") or {})
+
+
+def _install(helm: Untyped, request: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Run the code path of `helm template`: schema, kubeVersion, YAML check, install order; no cluster is asked."""
+    options = {"dry_run": "client", "namespace": request["namespace"]}
+    if request["kube_version"]:
+        options["kube_version"] = request["kube_version"]
+    # The handle is used up by one render, hence a fresh chart each time. The public install() has no
+    # kube_version, so the call goes to the C interface below it, which has.
+    native = helm._native
+    with (
+        _with_hooks(request["chart"]) as folder,
+        helm.Config(storage_driver="memory", namespace=request["namespace"]) as config,
+        helm.Chart.load(folder) as chart,
+    ):
+        answer = native.call_string(
+            "helm_install",
+            config._raw(),
+            native.HANDLE(0),
+            chart._raw(),
+            None,
+            request["release"],
+            json.dumps(values),
+            json.dumps(options),
+        )
+    release: dict[str, Any] = json.loads(answer)
+    return release
+
+
+def _render(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
+    release = _install(helm, request, _values(helm, request))
+    notes = (release.get("notes") or "").replace(_ASIDE, _HOOK)
+    return {"manifest": _hooks_last(helm, release.get("manifest", "")), "notes": notes}
+
+
+def _answer(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
+    if request["op"] == "read":
+        return {"values": helm.values_from_yaml(request["text"])}
+    if request["op"] == "package":
+        return {"archive": helm.package(request["chart"], destination=request["destination"])}
+    return _render(helm, request)
+
+
+def main() -> int:
+    """Say which Helm is inside, then answer requests until stdin ends."""
+    answers = _private_stdout()
+    import helm_python as helm
+
+    hello = {"version": helm._native.helm_sdk_version(), "package": helm.__version__}
+    print(json.dumps(hello), file=answers, flush=True)
+    for line in sys.stdin:
+        try:
+            answer = _answer(helm, json.loads(line))
+        except helm.HelmError as error:
+            answer = {"error": str(error)}
+        print(json.dumps(answer), file=answers, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

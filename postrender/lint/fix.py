@@ -1,0 +1,159 @@
+"""`grpo lint --fix`: write what findings propose into the user's own values files, once it was shown and agreed to."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import stat
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from postrender import paths, secrets, textfile
+from postrender.errors import InputError, OutputError, UsageError
+from postrender.lint import values_editor
+from postrender.report import text as report_text
+from postrender.values import merge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.finding import Finding
+    from postrender.types import Json
+    from postrender.values.merge import Path, Values
+
+
+class _Plan:
+    """Hold the new texts of the files, and what else there is to say."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        self._files = files
+        self._merged: Values = merge.load(files)
+        self.old: dict[str, bytes] = {}
+        self.new: dict[str, bytes] = {}
+        self.said: list[str] = []
+
+    def put(self, path: Path, value: Json, rule: str) -> None:
+        """Edit the file in which a value counts; say why where none can be."""
+        name = ".".join(map(str, path))
+        try:
+            file = self._file_of(path)
+            if file not in self.old:
+                self.old[file] = self.new[file] = textfile.read_bytes(file)
+            text = values_editor.with_value(self.new[file].decode("utf-8"), file, path, value)
+        except (InputError, OutputError) as error:
+            self.said.append(f"not fixed: {name} ({rule}): {error.message}")
+        except TypeError:
+            self.said.append(f"not fixed: {name} ({rule}): {value!r} has no one way to be written")
+        else:
+            self.new[file] = text.encode("utf-8")
+
+    def changed(self) -> list[str]:
+        """Return the files that get another text."""
+        return [file for file, text in self.new.items() if text != self.old[file]]
+
+    def _file_of(self, path: Path) -> str:
+        """Return the file that sets a value, or the last one of the user's own where it wins over that."""
+        own = [file for file in self._files if not paths.is_packaged(file) and not textfile.is_stream(file)]
+        if not own:
+            raise InputError("no file of your own is among the values: give one with -f, it may be empty")
+        node = self._merged.node(path)
+        sets = node.key_at.file if node else ""
+        if sets in own:
+            return sets
+        last = own[-1]
+        # A file may be given twice; the last time counts.
+        if sets and _last(self._files, sets) > _last(self._files, last):
+            raise InputError(f"{sets} sets it, and comes after {last}: give your own file last")
+        return last
+
+
+def _last(files: Sequence[str], file: str) -> int:
+    return max(number for number, each in enumerate(files) if each == file)
+
+
+def apply(findings: Sequence[Finding], files: Sequence[str], *, yes: bool) -> bool:
+    """Show what would change, ask unless `yes`, and write it; return whether a file was written.
+
+    Raises UsageError where nobody can be asked, and OutputError where a file cannot be written: then none is.
+    """
+    plan = _planned(findings, files)
+    for line in plan.said:
+        _tell(f"{line}\n")
+    changed = plan.changed()
+    if not changed:
+        if findings:
+            _tell("nothing is fixed: no finding proposes a value that can be written\n")
+        return False
+    for file in changed:
+        _refuse_read_only(file)
+        _tell("".join(_diff(file, plan.old[file], plan.new[file])))
+    if not yes and not _is_agreed(changed):
+        return False
+    for file in changed:
+        _write(file, plan.old[file], plan.new[file])
+        _tell(f"fixed: {file}\n")
+    return True
+
+
+def _planned(findings: Sequence[Finding], files: Sequence[str]) -> _Plan:
+    plan = _Plan(files)
+    first: dict[Path, tuple[Json, str]] = {}
+    for finding in findings:
+        for path, value in finding.edits.items():
+            if path not in first:
+                first[path] = value, finding.rule
+                plan.put(path, value, finding.rule)
+            elif first[path][0] != value:
+                name, (taken, rule) = ".".join(map(str, path)), first[path]
+                plan.said.append(f"{name}: {rule} proposes {taken!r}, which is taken, and {finding.rule} {value!r}")
+    return plan
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(report_text.visible(secrets.mask(text)))
+
+
+def _diff(file: str, old: bytes, new: bytes) -> Iterator[str]:
+    before, after = (text.decode("utf-8").splitlines(keepends=True) for text in (old, new))
+    for line in difflib.unified_diff(before, after, file, file):
+        yield line.rstrip("\r\n") + "\n"
+
+
+def _is_agreed(changed: Sequence[str]) -> bool:
+    # Python has no stream where the shell has closed one (<&-).
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise UsageError(
+            "grpo lint: nothing was written, as there is no terminal on which to ask", fix="add --yes to write it"
+        )
+    _tell(f"write {', '.join(changed)}? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _refuse_read_only(file: str) -> None:
+    """Raise OutputError for a file that is marked as one not to write; to replace it the folder's mark would do."""
+    mode = os.stat(file).st_mode
+    if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(file, os.W_OK):
+        raise OutputError(f"{file}: no permission to write it, nothing was changed", fix=f"chmod u+w {file}")
+
+
+def _write(file: str, old: bytes, new: bytes) -> None:
+    """Put a whole new file in the place of the old one; a reader sees one of the two, whatever happens."""
+    target = os.path.realpath(file)
+    temporary = ""
+    try:
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(target), prefix=".grpo-", delete=False) as stream:
+            temporary = stream.name
+            stream.write(new)
+        os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
+        with open(target, "rb") as stream:
+            if stream.read() != old:
+                raise OutputError(f"{file}: has changed meanwhile, and was not written", fix="run the command again")
+        os.replace(temporary, target)
+        temporary = ""
+    except OSError as error:
+        raise OutputError(f"{file}: cannot be written, and is as it was: {error.strerror}") from error
+    finally:
+        if temporary:
+            os.unlink(temporary)

@@ -1,0 +1,69 @@
+"""What `checks.ignore` of the values accepts: findings of rules, by their ids, each with a reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender.finding import ERROR, Finding
+from postrender.rules import index, registry
+from postrender.rules.rule import CHART, OBJECTS, VALUES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from postrender.values.merge import Values
+
+_WHY = "An exception that nobody needs hides the next mistake of its kind."
+
+
+def given(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what plain values say under checks.ignore; nothing where that is no map."""
+    checks = tree.get("checks")
+    ignored = checks.get("ignore") if isinstance(checks, dict) else None
+    return ignored if isinstance(ignored, dict) else {}
+
+
+class Ignores:
+    """Hold the ids that the values accept, and which of them were met."""
+
+    def __init__(self, merged: Values) -> None:
+        self._values = merged
+        self._ids = {name for name, reason in given(merged.effective()).items() if reason}
+        self._met: set[str] = set()
+        self._never = index.never_ignored() if self._ids else set()
+
+    def left(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Return the findings that are not accepted."""
+        findings = list(findings)
+        accepted = self._ids - self._never
+        self._met |= accepted & {finding.rule for finding in findings}
+        return [finding for finding in findings if finding.rule not in accepted]
+
+    def useless_of_values(self) -> Iterator[Finding]:
+        """Yield a finding for each id that no rule over values has met, and for each that no rule has at all."""
+        if not self._ids:
+            return
+        for name in sorted(self._ids - self._met - _ids(OBJECTS, CHART)):
+            if name in self._never:
+                yield self._finding(name, ERROR, f"{name} cannot be accepted", "mend what it says, and remove the line")
+            elif name in _ids(VALUES):
+                yield self._nothing(name, ERROR)
+            else:
+                yield self._finding(name, ERROR, f"no rule is called {name}", "grpo rules lists them")
+
+    def useless_of_objects(self, severity: str) -> Iterator[Finding]:
+        """Yield a finding for each id that no rule over objects, or over the charts that they are from, has met."""
+        if self._ids:
+            for name in sorted((self._ids - self._met) & _ids(OBJECTS, CHART)):
+                yield self._nothing(name, severity)
+
+    def _nothing(self, name: str, severity: str) -> Finding:
+        return self._finding(name, severity, f"{name} finds nothing here", "remove the line")
+
+    def _finding(self, name: str, severity: str, what: str, fix: str) -> Finding:
+        at = self._values.at(("checks", "ignore", name))
+        return Finding(what, at, rule="checks/ignored-nothing", why=_WHY, fix=fix, severity=severity)
+
+
+def _ids(*targets: str) -> set[str]:
+    return {rule.id for rule in registry.rules(*targets)}

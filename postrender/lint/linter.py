@@ -1,0 +1,247 @@
+"""Judge values files without rendering.
+
+What Helm misreads, what the schemas refuse, what is a secret or covered; and then the run that they describe.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender import paths, secrets, textfile
+from postrender.errors import Location
+from postrender.finding import Finding
+from postrender.lint import ignores, overlay_conflicts
+from postrender.lint.locate import Written
+from postrender.lint.messages import Explainer
+from postrender.rules import registry
+from postrender.rules.rule import VALUES
+from postrender.rules.values.define import whole
+from postrender.rules.values.judge import judge_run
+from postrender.schema import Schema
+from postrender.values import catalogue, merge
+from postrender.values.config import Effective
+from postrender.yaml import reader
+from postrender.yaml.scalars import WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from postrender.rules.rule import Rule
+    from postrender.schema import Problem
+    from postrender.values.merge import Path, Values
+    from postrender.yaml.reader import Node
+
+# This chart reads every section, so its schema refuses whatever one of the other three refuses: a test compares them
+# keyword by keyword.
+_STRICTEST = "grpo-job"
+# What leaves a run that can be judged all the same.
+_HARMLESS = frozenset(
+    f"values/{name}"
+    for name in (
+        "unknown-key",
+        "wrong-prefix",
+        "dotted-key",
+        "token",
+        "boolean-key",
+        "inexact-number",
+        "covered-by-overlay",
+    )
+)
+
+
+def lint(files: Sequence[str]) -> list[Finding]:
+    """Return the findings of values files, given in the order of `-f`, sorted by place and each once.
+
+    Raises InputError or UnreadableError for the first file that cannot be read as values.
+    """
+    texts = [(file, textfile.read_bytes(file)) for file in files]
+    merged = merge.merge([reader.values_from_bytes(data, file) for file, data in texts], files)
+    found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
+    found += [*_version(merged), *_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
+    if all(finding.rule in _HARMLESS for finding in found):
+        # Of values that are none, whatever follows from them would be said too.
+        told = {(finding.at.file, finding.at.line) for finding in found}
+        found += [finding for finding in _run(merged) if (finding.at.file, finding.at.line) not in told]
+    return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
+
+
+def defaults() -> dict[str, Any]:
+    """Return the chart's own values, over which Helm lays the files: a key that has a default is required as well."""
+    tree: dict[str, Any] = reader.load_values(paths.defaults(_STRICTEST)).plain()
+    return tree
+
+
+def _judged(tree: Mapping[str, Any]) -> list[tuple[Rule, Finding]]:
+    """Return what the rules say about the run that values describe, the charts' defaults below them."""
+    if not _has_catalogue(tree):
+        # Said elsewhere.
+        return []
+    return judge_run(Effective(tree), registry.rules(VALUES))
+
+
+def _has_catalogue(tree: Mapping[str, Any]) -> bool:
+    job = tree.get("job")
+    return isinstance(job, dict) and job.get("version") in catalogue.versions(str(job.get("framework")))
+
+
+def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]:
+    """Look at the whole text: a secret in a comment is in the repository as well."""
+    seen = set()
+    for file, data in texts:
+        for token in secrets.find(data.decode("utf-8")):
+            seen.add((file, token.line))
+            yield _token(Location(file, token.line, token.col), token.shape)
+    # Escapes and line breaks hide a secret from the text, not from Helm.
+    for at, shape in _secret_values(root):
+        if (at.file, at.line) not in seen:
+            yield _token(at, shape)
+
+
+def _secret_values(node: Node) -> Iterator[tuple[Location, str]]:
+    shape = secrets.shape_of(node.value) if isinstance(node.value, str) else None
+    if shape:
+        yield node.at, shape
+    for child in node.children():
+        yield from _secret_values(child)
+
+
+def _token(at: Location, shape: str) -> Finding:
+    return Finding(
+        f"this looks like a secret of the kind {shape}",
+        at,
+        rule="values/token",
+        why="Values end up in Git, in the release's Secret and in logs; whoever reads one of them has the secret.",
+        fix="revoke it, put the new one into a Kubernetes Secret and name that (huggingface.secret.name)",
+        secret=True,
+    )
+
+
+def _misread(node: Node) -> Iterator[Finding]:
+    """Find what Helm, or a chart behind it, takes for something else than what the file says."""
+    for word in ("true", "false"):
+        quoted = node.value.get(word) if isinstance(node.value, dict) else None
+        if quoted and not quoted.spelled:
+            yield Finding(
+                f'a key called "{word}" cannot be given',
+                quoted.key_at,
+                rule="values/boolean-key",
+                why="Helm makes it of the unquoted words y, yes, on, n, no and off too, so the charts refuse it.",
+                fix="use another name",
+            )
+    for child in node.children():
+        if child.written:
+            yield Finding(
+                f"Helm makes {child.value} of {child.written}",
+                child.at,
+                rule="values/inexact-number",
+                why="It keeps every number as a 64-bit float, which has 53 bits for digits.",
+                fix="choose a smaller number, or put it in quotes where a text is as good",
+            )
+        if child.spelled:
+            became = "true" if WORDS[child.spelled] else "false"
+            yield Finding(
+                f"Helm reads the unquoted key {child.spelled} as the boolean {became}",
+                child.key_at,
+                rule="values/boolean-key",
+                why=f'The charts and the framework would get a key called "{became}", and never see {child.spelled}.',
+                fix=f'write "{child.spelled}": with quotes',
+            )
+        yield from _misread(child)
+
+
+def _has_accelerator(merged: Values) -> bool:
+    name = merged.node(("accelerator", "name"))
+    return name is not None and name.value is not None
+
+
+def _accelerator(merged: Values) -> Iterator[Finding]:
+    if not _has_accelerator(merged):
+        known = ", ".join(paths.accelerators()) or "none are installed"
+        yield Finding(
+            "no accelerator profile: none of the values files says which machines the stack runs on",
+            Location(merged.files[0]),
+            rule="values/no-accelerator",
+            why="Interfaces, driver paths and worker sizes come from the profile; no chart renders without one.",
+            fix=f"add -f values/accelerators/NAME.yaml as the first file, or --accelerator NAME (there are: {known})",
+        )
+
+
+def _has_recipe(merged: Values) -> bool:
+    return merged.node(("images", "training")) is not None
+
+
+def _recipe(merged: Values) -> Iterator[Finding]:
+    if not _has_recipe(merged):
+        yield Finding(
+            "no recipe: none of the values files says what is trained, in which image",
+            Location(merged.files[0]),
+            rule="values/no-recipe",
+            why="Image, framework version and configuration belong together and come from one file.",
+            fix=f"add -f RECIPE.yaml after the profile, one of: {', '.join(paths.recipes()) or 'none are installed'}",
+        )
+
+
+def _version(merged: Values) -> Iterator[Finding]:
+    framework, version = merged.get("job.framework", "nemo-rl"), merged.get("job.version")
+    known = catalogue.versions(str(framework))
+    others = [each for name in ("nemo-rl", "verl") if name != framework for each in catalogue.versions(name)]
+    if known and version in others:
+        yield Finding(
+            f"job.version is {version}, and job.framework {framework} has {', '.join(known)}",
+            merged.at(("job", "version")),
+            rule="values/version-of-another-framework",
+            why="Image, framework, version and configuration belong together; no chart renders without that.",
+            fix="set job.framework, job.version and images.training to a set that belongs together, as the recipes do",
+        )
+
+
+def _covered(merged: Values) -> Iterator[Finding]:
+    return overlay_conflicts.findings(merged)
+
+
+def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
+    tree = merge.overlay(defaults(), merged.as_helm_merges())
+    if schema.is_valid(tree):
+        return
+    explainer = Explainer(schema, merged)
+    for problem in schema.problems(tree):
+        if not _is_said_already(problem, merged):
+            yield from explainer.findings(problem)
+
+
+def _run(merged: Values) -> Iterator[Finding]:
+    """Judge the run, where the values say enough of one. What is ignored and not found is a finding itself."""
+    tree = merge.without_nulls(merge.overlay(defaults(), merged.as_helm_merges()))
+    if not (_has_accelerator(merged) and merged.get("job.version") is not None):
+        return
+    accepted, written = ignores.Ignores(merged), Written.of(merged)
+    yield from accepted.left(_located(rule, finding, written) for rule, finding in _judged(tree))
+    yield from accepted.useless_of_values()
+
+
+def _located(rule: Rule, finding: Finding, written: Written) -> Finding:
+    """Work out from the keys of a finding, or else of its rule, where it is in the files."""
+    own, keys = [*map(whole, finding.keys)], [*map(whole, (*finding.keys, *rule.keys))]
+    finding.at, also = written.place(keys)
+    finding.also = () if own else also
+    finding.edits = {written.target(whole(key)): value for key, value in finding.proposed.items()}
+    finding.secret = any(secrets.names_secret(key.rpartition(".")[2]) for key in keys[:1])
+    return finding
+
+
+def _is_said_already(problem: Problem, merged: Values) -> bool:
+    """Say whether another finding covers the problem better than the schema could."""
+    if problem.keyword == "required":
+        section, *rest = (*problem.path, problem.expected)
+        of_recipe = section == "images" or (section, *rest) == ("job", "version")
+        return (section == "accelerator" and not _has_accelerator(merged)) or (of_recipe and not _has_recipe(merged))
+    if problem.keyword == "additionalProperties":
+        problem.expected = [key for key in problem.expected if not _is_boolean_key(merged, (*problem.path, key))]
+        return not problem.expected
+    node = merged.node(problem.path)
+    return node is not None and isinstance(node.value, str) and secrets.shape_of(node.value) is not None
+
+
+def _is_boolean_key(merged: Values, path: Path) -> bool:
+    node = merged.node(path)
+    return node is not None and bool(node.spelled)

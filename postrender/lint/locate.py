@@ -1,0 +1,78 @@
+"""Where a value that counts has been written: a key of the framework may stand in job.config or in an overlay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.values.config import OVERRIDE, overlay_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.errors import Location
+    from postrender.values.merge import Path, Values
+
+_CONFIG = ("job", "config")
+
+
+def parts(key: str) -> tuple[str, ...]:
+    """Return the names in a key; a dot behind a backslash belongs to a name."""
+    return tuple(part.replace("\0", ".") for part in key.replace("\\.", "\0").split("."))
+
+
+class Written:
+    """Find the places of values by their keys, such as `job.config.grpo.val_period`."""
+
+    def __init__(self, merged: Values, overlays: Sequence[str]) -> None:
+        self._values = merged
+        # The one that is laid last counts first.
+        self._roots: list[Path] = [*(("job", "configFor", name) for name in reversed(overlays)), _CONFIG]
+
+    @classmethod
+    def of(cls, merged: Values) -> Written:
+        """Return the places in merged values files."""
+        return cls(merged, overlay_names(merged.as_helm_merges()))
+
+    def path(self, key: str) -> Path | None:
+        """Return the path in the values of what counts for a key; None where no file says anything."""
+        path = parts(key)
+        if path[:2] != _CONFIG:
+            return path if self._values.node(path) else None
+        for root in self._roots:
+            here = (*root, *path[2:])
+            if self._values.node(here):
+                return here
+            if self._hides(root, path[2:]):
+                return None
+        return None
+
+    def target(self, key: str) -> Path:
+        """Return the path at which a new value for a key counts: where it is written, or else under its first root."""
+        return self.path(key) or parts(key)
+
+    def _hides(self, root: Path, path: Path) -> bool:
+        """Say whether an overlay replaces a section above a key, so that what other places say does not count."""
+        for depth in range(1, len(path)):
+            node = self._values.node((*root, *path[:depth], OVERRIDE))
+            if node is not None and node.value is True and root != _CONFIG:
+                return True
+        return False
+
+    def place(self, keys: Sequence[str]) -> tuple[Location, list[tuple[Location, str]]]:
+        """Return where to edit, and the other keys' places: the first that is written, or the nearest map above one."""
+        found = [path for key in keys if (path := self.path(key))]
+        if not found:
+            return self._above(keys), []
+        at, *others = [(self._values.at(path), ".".join(map(str, path))) for path in found]
+        return at[0], [each for each in others if each[0] != at[0]]
+
+    def _above(self, keys: Sequence[str]) -> Location:
+        """Return the place of what is nearest above the keys; of the version where its base file alone speaks."""
+        for key in keys:
+            path = [*parts(key)]
+            while len(path) > len(_CONFIG):
+                path.pop()
+                above = self.path(".".join(part.replace(".", "\\.") for part in path))
+                if above and len(above) > len(_CONFIG):
+                    return self._values.at(above)
+        return self._values.at(("job", "version"))

@@ -1,0 +1,208 @@
+"""Read the files of a chart (a folder or a package) and of its subcharts, for the rules on charts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tarfile
+from functools import cached_property
+from typing import IO, TYPE_CHECKING, Any
+
+from postrender import textfile
+from postrender.errors import InputError, Location, UnreadableError
+from postrender.types import Json
+from postrender.yaml import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from postrender.yaml.reader import Node
+
+META = "Chart.yaml"
+VALUES = "values.yaml"
+SCHEMA = "values.schema.json"
+PACKAGES = (".tgz", ".tar.gz")
+# Folders of a chart that are read; other files are only copied by templates.
+_READ = re.compile(r"(?:charts/[^/]+/)*(?:Chart\.yaml|values\.yaml|values\.schema\.json|templates/.+|crds/.+\.ya?ml)")
+_CRDS = re.compile(r"(?:charts/[^/]+/)*crds/.+")
+_BELOW = re.compile(r"charts/([^/]+)/Chart\.yaml")
+# Helm refuses deeper nesting of subcharts, too.
+_DEPTH = 8
+
+
+class Chart:
+    """A chart as rules see it: `files` by path, `name` as on the command line.
+
+    `renders` has the text of two renders; it is empty for a chart that is not rendered.
+    """
+
+    def __init__(self, name: str, files: Mapping[str, bytes], places: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        self.files = files
+        self._places = places or {}
+        self.renders: tuple[str, ...] = ()
+
+    def place(self, path: str) -> str:
+        """Return the path by which a user finds a file of the chart."""
+        return self._places.get(path, f"{self.name}/{path}")
+
+    def at(self, path: str, line: int = 0, col: int = 0) -> Location:
+        """Return a place in a file of the chart."""
+        return Location(self.place(path), line, col)
+
+    def text(self, path: str) -> str:
+        """Return a file as text, empty where there is none."""
+        return self.files.get(path, b"").decode("utf-8", "replace")
+
+    def templates(self) -> Iterator[str]:
+        """Yield the paths of all templates, including those of subcharts."""
+        return (path for path in self.files if "templates/" in path)
+
+    def definitions(self) -> dict[str, bytes]:
+        """Return the files in crds/, which Helm installs first, by the paths by which a user finds them."""
+        return {self.place(path): data for path, data in self.files.items() if _CRDS.fullmatch(path)}
+
+    @cached_property
+    def meta(self) -> dict[str, Any]:
+        """Return the content of Chart.yaml; empty where it is no map, which Helm refuses."""
+        return _map(self.node(META))
+
+    @cached_property
+    def values(self) -> Node | None:
+        """Return values.yaml; None where it is missing or cannot be read."""
+        return self.node(VALUES)
+
+    @cached_property
+    def schema(self) -> Node | None:
+        """Return the schema; None where it is missing or no JSON."""
+        return self.node(SCHEMA)
+
+    @property
+    def is_library(self) -> bool:
+        """Return whether it is a library chart, which Helm does not render."""
+        return self.meta.get("type") == "library"
+
+    def node(self, path: str) -> Node | None:
+        """Return the content of a file as a node with places."""
+        if path not in self.files:
+            return None
+        try:
+            roots = reader.parse(self.files[path], self.place(path))
+            return roots[0] if roots else None
+        except InputError:
+            return _without_places(self.files[path], self.place(path)) if path.endswith(".json") else None
+
+    def below(self) -> Iterator[tuple[str, Chart]]:
+        """Yield the subcharts with their folders."""
+        for path in sorted(self.files):
+            if found := _BELOW.fullmatch(path):
+                folder = f"charts/{found[1]}/"
+                inner = [path for path in self.files if path.startswith(folder)]
+                files = {path.removeprefix(folder): self.files[path] for path in inner}
+                places = {path.removeprefix(folder): self.place(path) for path in inner}
+                yield folder, Chart(self.place(folder.rstrip("/")), files, places)
+
+
+def _map(node: Node | None) -> dict[str, Any]:
+    plain: Json = node.plain() if node else None
+    return plain if isinstance(plain, dict) else {}
+
+
+def _without_places(data: bytes, name: str) -> Node | None:
+    """Read JSON that is not YAML because of its escapes."""
+    try:
+        tree = json.loads(data)
+    except ValueError:
+        return None
+
+    def node(value: Json) -> Node:
+        if isinstance(value, dict):
+            return reader.Node({key: node(each) for key, each in value.items()}, Location(name))
+        return reader.Node([node(each) for each in value] if isinstance(value, list) else value, Location(name))
+
+    return node(tree)
+
+
+def read(path: str) -> Chart:
+    """Read a chart; raise UnreadableError or InputError where it is no chart or a file cannot be read."""
+    if os.path.isdir(path):
+        name = os.path.normpath(path)
+        return _chart(name, _of_folder(name, "", 0))
+    return _chart(path, _of_package(path, _open(path), 0))
+
+
+def _chart(name: str, entries: Iterable[tuple[str, bytes, str]]) -> Chart:
+    files, places = {}, {}
+    for path, data, place in entries:
+        files[path], places[path] = data, place
+    if META not in files:
+        raise UnreadableError(f"{name}: no chart: there is no {META}", fix="give a chart's folder or its package")
+    return Chart(name, files, places)
+
+
+def _of_folder(root: str, below: str, depth: int) -> Iterator[tuple[str, bytes, str]]:
+    """Yield path, text and place of each file; subcharts may be links to folders beside this one."""
+    if depth > 2 * _DEPTH:
+        return
+    folder = os.path.join(root, below) if below else root
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as error:
+        raise UnreadableError(f"{folder}: cannot be read: {error.strerror}") from error
+    for name in names:
+        path = f"{below}/{name}" if below else name
+        place = os.path.join(root, path)
+        if os.path.isdir(place):
+            if not name.startswith(".") and _leads_on(path):
+                yield from _of_folder(root, path, depth + 1)
+        elif _READ.fullmatch(path):
+            yield path, textfile.read_bytes(place), place
+        elif re.fullmatch(r"(?:charts/[^/]+/)*charts/[^/]+", path) and name.endswith(PACKAGES):
+            folder_of = f"{below}/{_without_version(name)}"
+            for inner, data, shown in _of_package(place, _open(place), 0):
+                yield f"{folder_of}/{inner}", data, shown
+
+
+def _leads_on(path: str) -> bool:
+    return bool(re.fullmatch(r"(?:charts/[^/]+/)*(?:charts(?:/[^/]+)?|(?:templates|crds)(?:/.+)?)", path))
+
+
+def _without_version(name: str) -> str:
+    return re.sub(r"(?:-v?\d+\.\d+\.\d+[^/]*)?(?:\.tgz|\.tar\.gz)$", "", name)
+
+
+def _open(path: str) -> IO[bytes]:
+    try:
+        return open(path, "rb")
+    except FileNotFoundError as error:
+        raise UnreadableError(f"{path}: there is no such chart", fix="check the path") from error
+    except OSError as error:
+        raise UnreadableError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _of_package(name: str, stream: IO[bytes], depth: int) -> Iterator[tuple[str, bytes, str]]:
+    """Yield path, text and place of each file of a package, and of the packages in it."""
+    try:
+        with stream, tarfile.open(fileobj=stream, mode="r:gz") as archive:
+            for member in archive:
+                path = member.name.removeprefix("./").partition("/")[2]
+                place = f"{name}/{path}"
+                is_package = path.startswith("charts/") and path.endswith(PACKAGES) and depth < _DEPTH
+                if not member.isfile() or not (is_package or _READ.fullmatch(path)):
+                    continue
+                if member.size > textfile.MAX_BYTES:
+                    raise InputError(f"{place}: larger than {textfile.MAX_BYTES // (1024 * 1024)} MiB")
+                inside = archive.extractfile(member)
+                if inside and is_package:
+                    folder = os.path.join(os.path.dirname(path), _without_version(os.path.basename(path)))
+                    for inner, data, shown in _of_package(place, inside, depth + 1):
+                        yield f"{folder}/{inner}", data, shown
+                elif inside:
+                    data = inside.read()
+                    # Reports show lines of it, and it is in no file on disk.
+                    textfile.keep(place, data)
+                    yield path, data, place
+    except (OSError, EOFError, tarfile.TarError) as error:
+        fix = "give a chart's folder, or what helm package has made"
+        raise UnreadableError(f"{name}: no package of a chart: {error}", fix=fix) from error

@@ -1,0 +1,224 @@
+"""Write rendered manifests into a folder for Git: one object in each file, the same bytes in every run.
+
+Each layer's folder has a kustomization.yaml that lists the files in the order of installation, for `kubectl apply -k`,
+Argo CD and Flux. It also records what this module wrote: only files that it lists are ever removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
+from postrender.manifests.scopes import NO_NAMESPACE
+from postrender.yaml import reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from postrender.helm.engines import Rendered
+
+INDEX = "kustomization.yaml"
+# A file that an interrupted run may leave; the next run overwrites it.
+_TEMPORARY = ".grpo-render.tmp"
+_MARK = "# Written by grpo render --output-dir, which rewrites and removes the files listed here. Do not edit.\n"
+_HEAD = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nsortOptions: {order: fifo}\n"
+_OWNER = "# Of"
+_STACK = "app.kubernetes.io/part-of"
+_FILE = re.compile(r"[a-z0-9][a-z0-9.-]*\.yaml")
+_MAX_STEM = 200
+
+
+@dataclass(frozen=True)
+class Written:
+    """Counts of one layer's folder: its objects, and the files that were written and removed."""
+
+    folder: str
+    objects: int
+    written: int
+    removed: int
+
+    def __str__(self) -> str:
+        counted = f"{self.objects} object{'' if self.objects == 1 else 's'}"
+        return f"{self.folder}: {counted}, {self.written} written, {self.removed} removed"
+
+
+def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the text of each document, as Helm printed it, with its object."""
+    texts = [f"{part.strip()}\n" for part in re.split(r"^---[ \t]*$", rendered.manifest, flags=re.MULTILINE)]
+    pairs = [(text, each) for text in texts for each in reader.load_objects(text, f"<{rendered.chart}>")]
+    if [each for _, each in pairs] != list(rendered.documents):
+        raise RenderError(f"the manifest of {rendered.chart} cannot be cut into one object a file")
+    yield from pairs
+
+
+def _is_test(item: Mapping[str, Any]) -> bool:
+    """Return whether only `helm test` creates this object."""
+    hooks = str((item["metadata"].get("annotations") or {}).get("helm.sh/hook", ""))
+    return bool(hooks) and all(hook.strip().startswith("test") for hook in hooks.split(","))
+
+
+def _identity(item: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the identity of an object for the API server: group, kind, namespace and name."""
+    group = str(item["apiVersion"]).rpartition("/")[0]
+    kind, metadata = str(item["kind"]), item["metadata"]
+    namespace = "" if (group, kind) in NO_NAMESPACE else str(metadata.get("namespace", ""))
+    return group, kind, namespace, str(metadata["name"])
+
+
+def _plain_name(identity: tuple[str, ...]) -> str:
+    """Return KIND-NAME.yaml, with a digest where the name had to be changed to be a file name."""
+    _, kind, _, name = identity
+    wanted = f"{kind.lower()}-{name}"
+    safe = re.sub(r"[^a-z0-9.-]", "-", wanted)[:_MAX_STEM]
+    return f"{safe}.yaml" if safe == wanted else _distinct_name(identity)
+
+
+def _distinct_name(identity: tuple[str, ...]) -> str:
+    _, kind, _, name = identity
+    safe = re.sub(r"[^a-z0-9.-]", "-", f"{kind.lower()}-{name}")[:_MAX_STEM]
+    return f"{safe}-{hashlib.sha256('/'.join(identity).encode()).hexdigest()[:8]}.yaml"
+
+
+def files(rendered: Rendered) -> dict[str, str]:
+    """Return the text of each file by name, in the order of installation, without the objects of `helm test`.
+
+    Raises InputError where two documents are one and the same object.
+    """
+    texts: dict[tuple[str, ...], str] = {}
+    for text, item in _documents(rendered):
+        if _is_test(item):
+            continue
+        identity = _identity(item)
+        if identity in texts:
+            _, kind, namespace, name = identity
+            place = f" in namespace {namespace}" if namespace else ""
+            raise InputError(f"{rendered.chart} renders {kind} {name}{place} twice: the later one would hide the other")
+        texts[identity] = text
+    names = [_plain_name(identity) for identity in texts]
+    return {
+        name if names.count(name) == 1 else _distinct_name(identity): text
+        for name, (identity, text) in zip(names, texts.items(), strict=True)
+    }
+
+
+def _owner(rendered: Rendered) -> str:
+    """Return the stack and the namespace of the objects, as the index records them; empty where unknown."""
+    metadata = [each["metadata"] for each in rendered.documents]
+    stacks = sorted({(each.get("labels") or {}).get(_STACK, "") for each in metadata} - {""})
+    if not stacks:
+        return ""
+    namespaces = sorted({each.get("namespace", "") for each in metadata} - {"", "kube-system"})
+    return "".join(
+        f" {kind} {name}" for kind, names in (("stack", stacks), ("namespace", namespaces)) for name in names
+    )
+
+
+def _index(names: Sequence[str], owner: str) -> str:
+    listed = "".join(f"  - {name}\n" for name in names)
+    told = f"{_OWNER}{owner}\n" if owner else ""
+    return f"{_MARK}{told}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
+
+
+def _read_index(path: str, owner: str) -> list[str]:
+    """Return the files that an earlier run listed.
+
+    Raises OutputRefusedError for an index of another tool or another stack: its files would be removed, and
+    with pruning a running training would end.
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    fix = "give a folder of its own, or restore the file from Git"
+    if not data.startswith(_MARK.encode()):
+        raise OutputRefusedError(f"{path}: not written by grpo render, so nothing in this folder is touched", fix=fix)
+    second = data.decode(errors="replace").split("\n", 2)[1]
+    if owner and second.startswith(f"{_OWNER} ") and second != f"{_OWNER}{owner}":
+        raise OutputRefusedError(
+            f"{path}: the folder holds{second.removeprefix(_OWNER)}, and these values are{owner}",
+            fix="give each stack a folder of its own, or remove this one first",
+        )
+    try:
+        (index,) = reader.load_objects(data.decode(), path)
+        names = [str(name) for name in index["resources"]]
+    except (InputError, ValueError, LookupError, TypeError) as error:
+        raise OutputRefusedError(f"{path}: cannot be read as a list of files", fix=fix) from error
+    for name in names:
+        if not _FILE.fullmatch(name) or name == INDEX:
+            raise OutputRefusedError(f"{path}: {name!r} is no file that grpo render writes", fix=fix)
+    return names
+
+
+def _former(folder: str, owner: str) -> list[str]:
+    """Return the files of an earlier run; raise OutputRefusedError where the folder holds anything else."""
+    if not os.path.lexists(folder):
+        return []
+    if not os.path.isdir(folder):
+        raise OutputRefusedError(f"{folder}: not a folder", fix="give another folder with --output-dir")
+    present = set(os.listdir(folder)) - {_TEMPORARY}
+    former = _read_index(os.path.join(folder, INDEX), owner) if INDEX in present else []
+    foreign = sorted(present - {INDEX, *former})
+    odd = sorted(name for name in present if not stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode))
+    for name in foreign or odd:
+        raise OutputRefusedError(
+            f"{os.path.join(folder, name)}: not written by grpo render, so nothing in this folder is touched",
+            fix="move it away, or give a folder of its own with --output-dir",
+        )
+    return former
+
+
+def _put(folder: str, name: str, text: str) -> bool:
+    """Write a file atomically if it differs; return whether it was written."""
+    path, temporary = os.path.join(folder, name), os.path.join(folder, _TEMPORARY)
+    data = text.encode()
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        if file.read() == data:
+            return False
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    with open(temporary, "xb") as file:
+        file.write(data)
+    os.replace(temporary, path)
+    return True
+
+
+def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: str) -> Written:
+    stale = [name for name in former if name not in texts]
+    os.makedirs(folder, exist_ok=True)
+    if not {*texts} <= {*former}:
+        # An interrupted run must leave no file that the index does not list: the next run would refuse it as foreign.
+        _put(folder, INDEX, _index([*texts, *stale], owner))
+    written = sum([_put(folder, name, text) for name, text in texts.items()])
+    removed = 0
+    for name in stale:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, name))
+            removed += 1
+    _put(folder, INDEX, _index([*texts], owner))
+    return Written(folder, len(texts), written, removed)
+
+
+def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = ()) -> list[Written]:
+    """Write each layer into its folder below `directory`, and remove what only an earlier run wrote.
+
+    A layer that an earlier run wrote and this one leaves out keeps its folder with an empty list: for a missing folder
+    Argo CD and Flux would report an error and leave the objects. All folders are checked before anything is written.
+    Raises InputError, OutputRefusedError, and OutputError where the system refuses.
+    """
+    try:
+        texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}
+        owners = {os.path.join(directory, layer): _owner(rendered) for layer, rendered in layers.items()}
+        for folder in (os.path.join(directory, layer) for layer in left):
+            if os.path.lexists(os.path.join(folder, INDEX)):
+                texts[folder], owners[folder] = {}, max(owners.values(), key=len, default="")
+        former = {folder: _former(folder, owners[folder]) for folder in texts}
+        return [_write(folder, texts[folder], former[folder], owners[folder]) for folder in texts]
+    except OSError as error:
+        raise OutputError(
+            f"{error.filename or directory}: cannot be written: {error.strerror}",
+            fix="check the folder after --output-dir",
+        ) from error

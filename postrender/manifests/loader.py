@@ -1,0 +1,213 @@
+"""Read manifests from files, folders and stdin; what is read together is judged as installed together."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from postrender import paths, textfile
+from postrender.errors import InputError, Location, UnreadableError
+from postrender.secrets import SECRET_NAMES
+from postrender.yaml import reader, stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.manifests.pods import Path
+    from postrender.yaml.reader import Node
+
+    # Texts by name that are installed together.
+    Stream = dict[str, bytes]
+
+_STDIN = "-"
+_NAMED_STDIN = "<stdin>"
+# Bytes that are read from a file at once.
+_STEP = 4 * 1024 * 1024
+# A value stands at most so many lines below its name.
+_NEAR = 4
+_SUFFIXES = (".yaml", ".yml", ".json")
+# Input of kustomize that no cluster gets.
+_NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
+
+
+class Document:
+    """One document: its object, and the places of its values.
+
+    `line` is the number of lines in the file above the document.
+    """
+
+    def __init__(self, file: str, line: int, text: str, plain: dict[str, Any]) -> None:
+        self.file = file
+        self.line = line
+        self.text = text
+        self.plain = plain
+        self._root: Node | None = None
+
+    @property
+    def start(self) -> int:
+        """Return the line of the file in which the object starts."""
+        return self.place(()).line
+
+    def place(self, path: Path, *, key: bool = False) -> Location:
+        """Return the place of the value at a path, or of its key, or of the nearest part above it."""
+        node = self._places()
+        for part in path:
+            below = _below(node, part)
+            if below is None:
+                break
+            node = below
+        at = node.key_at if key else node.at
+        return Location(self.file, self.line + at.line, at.col)
+
+    def _places(self) -> Node:
+        # Most documents have no finding, so their places are read on demand.
+        if self._root is None:
+            roots = reader.parse(self.text.encode("utf-8"), self.file, tags=True)
+            self._root = next(root for root in roots if root.value is not None)
+        return self._root
+
+
+def _below(node: Node, part: str | int) -> Node | None:
+    if isinstance(node.value, dict):
+        return node.value.get(str(part))
+    if isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
+        return node.value[part]
+    return None
+
+
+def read(texts: Stream) -> list[Document]:
+    """Read texts by name; raise InputError with the place of a document that is no Kubernetes object."""
+    return [document for file, data in texts.items() for document in _documents(file, data)]
+
+
+def _documents(file: str, data: bytes) -> Iterator[Document]:
+    # Reports show lines of it later: a pipe cannot be read twice, and rendered text is in no file.
+    textfile.keep(file, data)
+    _check_text(file, data)
+    line = 0
+    for piece in stream.split(data):
+        text = piece.text()
+        try:
+            values = [value for value in reader.load_all(text, file) if value is not None]
+        except InputError as error:
+            raise _of_file(error, data, file) from error
+        if values:
+            _refuse_other_than_object(values, file, line, text)
+            yield Document(file, line, text, values[0])
+        line += text.count("\n")
+
+
+def _check_text(file: str, data: bytes) -> None:
+    try:
+        textfile.check_text(data, file)
+    except InputError as error:
+        error.secret = _may_show_secret(data, error)
+        raise
+
+
+def _may_show_secret(data: bytes, error: InputError) -> bool:
+    """Return whether the line of an error may contain a secret: it is in a Secret, or near a key that names one."""
+    lines = data.decode("utf-8", "replace").lower().split("\n")
+    at = min(error.at.line if error.at else 1, len(lines))
+    begin = max((number for number in range(at) if lines[number].startswith("---")), default=0)
+    end = next((number for number in range(at, len(lines)) if lines[number].startswith("---")), len(lines))
+    near = "\n".join(lines[max(0, at - _NEAR) : at + 1])
+    return "secret" in "\n".join(lines[begin:end]) or any(word in near for word in SECRET_NAMES)
+
+
+def _of_file(error: InputError, data: bytes, file: str) -> InputError:
+    """Return the error of a document as an error of its file."""
+    try:
+        # Read the whole file, so that all line numbers in the message are those of the file.
+        reader.parse(data, file, tags=True)
+    except InputError as whole:
+        error = whole
+    error.secret = _may_show_secret(data, error)
+    return error
+
+
+def _refuse_other_than_object(values: Sequence[Any], file: str, line: int, text: str) -> None:
+    """Raise InputError where a document is not one object with a kind."""
+    has_kind = os.path.basename(file) in _NO_OBJECTS or (isinstance(values[0], dict) and "kind" in values[0])
+    if len(values) == 1 and isinstance(values[0], dict) and has_kind:
+        return
+    first, *more = [root for root in reader.parse(text.encode("utf-8"), file, tags=True) if root.value is not None]
+    at = Location(file, line + first.at.line, first.at.col)
+    if not isinstance(first.value, dict):
+        found = "a list" if isinstance(first.value, list) else "a single value"
+        raise InputError(f"expected a Kubernetes object, found {found}", at=at, fix="give manifests only")
+    if not has_kind:
+        fix = f"give manifests only; a values file goes behind -f: grpo check -f {file}"
+        raise InputError("expected a Kubernetes object, found a map without kind", at=at, fix=fix)
+    second = Location(file, line + more[0].at.line, more[0].at.col)
+    raise InputError("two documents without a --- line between them", at=second, fix="write --- above this one")
+
+
+def streams(words: Sequence[str]) -> list[Stream]:
+    """Read the arguments of the command line: each file and stdin is one stream, and so are the files of each folder.
+
+    Two folders may contain two versions of the same objects. Raises UnreadableError and InputError.
+    """
+    found: list[Stream] = []
+    for word in dict.fromkeys(words):
+        if word != _STDIN and os.path.isdir(word):
+            folders = list(_folders(word))
+            if not folders:
+                raise InputError(f"{word}: no manifests in this folder", fix=f"expected {', '.join(_SUFFIXES)}")
+            found += folders
+        else:
+            name = _NAMED_STDIN if word == _STDIN else word
+            found.append({name: _read(word)})
+    return found
+
+
+def _folders(directory: str) -> Iterator[Stream]:
+    def refuse(error: OSError) -> None:
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(str(error.filename))) from error
+
+    charts = []
+    for folder, below, names in os.walk(directory, onerror=refuse):
+        if paths.is_chart(folder):
+            charts.append(folder)
+            below[:] = []
+            continue
+        # Folders such as .github contain YAML for other tools.
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        files = [os.path.join(folder, name) for name in sorted(names) if name.endswith(_SUFFIXES)]
+        if files:
+            yield {file: _read(file) for file in files}
+    if charts:
+        fix = f"name charts by themselves: grpo check {' '.join(sorted(charts))}"
+        raise InputError(f"{charts[0]} is a chart, whose templates are no manifests yet", fix=fix)
+
+
+def _whole(file: BinaryIO) -> bytes:
+    """Return all bytes, or just more than MAX_BYTES, read in steps: one large read would allocate its buffer first."""
+    parts: list[bytes] = []
+    left = stream.MAX_BYTES + 1
+    while left and (part := file.read(min(left, _STEP))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def _read(path: str) -> bytes:
+    if path == _STDIN and sys.stdin is None:
+        raise UnreadableError(
+            f"{_NAMED_STDIN}: this is closed", fix="pipe manifests into it: helm template … | grpo check -"
+        )
+    try:
+        if path == _STDIN:
+            data = _whole(sys.stdin.buffer)
+        else:
+            with open(path, "rb") as file:
+                data = _whole(file)
+    except FileNotFoundError as error:
+        raise UnreadableError("there is no such file or folder", at=Location(path), fix="check the path") from error
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"cannot be read: {error}", at=Location(path), fix="check the path") from error
+    if len(data) > stream.MAX_BYTES:
+        limit = stream.MAX_BYTES // (1024 * 1024)
+        raise InputError(f"{path}: larger than {limit} MiB", fix="check one chart at a time")
+    return data

@@ -1,0 +1,231 @@
+"""Find the pod templates in objects of Kubernetes, KubeRay, JobSet and LeaderWorkerSet.
+
+A path is a tuple of keys and list positions below the object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from postrender.types import Json
+
+    Path = tuple[str | int, ...]
+
+GPU: Final = "nvidia.com/gpu"
+ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
+# Every entry of a list or a map.
+EACH: Final = "*"
+# Where each kind has its pod templates.
+_TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
+    "Pod": ("",),
+    "PodTemplate": ("template",),
+    "Deployment": ("spec.template",),
+    "ReplicaSet": ("spec.template",),
+    "ReplicationController": ("spec.template",),
+    "StatefulSet": ("spec.template",),
+    "DaemonSet": ("spec.template",),
+    "Job": ("spec.template",),
+    "CronJob": ("spec.jobTemplate.spec.template",),
+    "JobSet": ("spec.replicatedJobs.*.template.spec.template",),
+    "LeaderWorkerSet": ("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"),
+    "RayCluster": ("spec.headGroupSpec.template", "spec.workerGroupSpecs.*.template"),
+    "RayJob": ("spec.rayClusterSpec.headGroupSpec.template", "spec.rayClusterSpec.workerGroupSpecs.*.template"),
+    "RayCronJob": (
+        "spec.jobTemplate.rayClusterSpec.headGroupSpec.template",
+        "spec.jobTemplate.rayClusterSpec.workerGroupSpecs.*.template",
+    ),
+    "RayService": (
+        "spec.rayClusterConfig.headGroupSpec.template",
+        "spec.rayClusterConfig.workerGroupSpecs.*.template",
+    ),
+}
+_MANY: Final = 1000
+RAY: Final = ("RayCluster", "RayJob", "RayCronJob", "RayService")
+# Objects that contain other objects; ResourceList is the input of a kustomize function.
+HOLDERS: Final = ("List", "ResourceList")
+
+
+def is_known(kind: str) -> bool:
+    """Return whether it is known where objects of this kind have their pod templates."""
+    return kind in _TEMPLATES or kind in HOLDERS
+
+
+def mapping(value: Json) -> dict[str, Any]:
+    """Return a map, or an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Json) -> list[Json]:
+    """Return a list, or an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+class Pod:
+    """One pod template, or a Pod itself: `template` holds metadata and spec, `path` leads to it.
+
+    `worker` is true for a worker group of a Ray cluster, `ray` for any pod of one. `count` is the number of pods made
+    from the template, where the object gives it.
+    """
+
+    __slots__ = ("count", "path", "ray", "template", "worker")
+
+    def __init__(self, path: Path, template: dict[str, Any], *, ray: bool, worker: bool, count: int | None) -> None:
+        self.path = path
+        self.template = template
+        self.ray = ray
+        self.worker = worker
+        self.count = count
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Return the pod's spec."""
+        return mapping(self.template.get("spec"))
+
+    def containers(self) -> list[dict[str, Any]]:
+        """Return the containers that are maps."""
+        return [each for each in sequence(self.spec.get("containers")) if isinstance(each, dict)]
+
+    def gpu_container(self) -> tuple[int, int]:
+        """Return the position and the GPUs of the container with the most GPUs; (0, 0) where none has any."""
+        counted = [(gpus(each), -at) for at, each in enumerate(self.containers())]
+        most, at = max(counted, default=(0, 0))
+        return (-at, most) if most > 0 else (0, 0)
+
+    def gpu_containers(self) -> list[int]:
+        """Return the positions of the containers with GPUs; in a Ray pod without GPUs, position 0."""
+        found = [at for at, each in enumerate(self.containers()) if gpus(each)]
+        return found or ([0] if self.ray and self.containers() else [])
+
+
+def gpus(container: Mapping[str, Any]) -> int:
+    """Return a container's GPU limit; 0 where it has none that Kubernetes would accept."""
+    limit = mapping(mapping(container.get("resources")).get("limits")).get(GPU)
+    if limit is None:
+        return 0
+    text = str(limit)
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    # 8.0, 8e0 and 8000m are 8 as well.
+    thousandths = text.endswith("m")
+    try:
+        number = float(text.removesuffix("m")) / (1000 if thousandths else 1)
+    except ValueError:
+        return 0
+    return int(number) if not isinstance(limit, bool) and 0 < number < _MANY and number.is_integer() else 0
+
+
+def accelerators(spec: Mapping[str, Any]) -> set[str]:
+    """Return the accelerators that a pod's node selector, or else its required affinity, selects."""
+    chosen = mapping(spec.get("nodeSelector")).get(ACCELERATOR)
+    if chosen is not None:
+        return {str(chosen)}
+    return _affinity(spec, "In")
+
+
+def _affinity(spec: Mapping[str, Any], operator: str) -> set[str]:
+    node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
+    required = mapping(node.get("requiredDuringSchedulingIgnoredDuringExecution"))
+    found: set[str] = set()
+    for term in sequence(required.get("nodeSelectorTerms")):
+        for each in map(mapping, sequence(mapping(term).get("matchExpressions"))):
+            if each.get("key") == ACCELERATOR and each.get("operator") == operator:
+                found |= set(map(str, sequence(each.get("values"))))
+    return found
+
+
+def excluded(spec: Mapping[str, Any]) -> set[str]:
+    """Return the accelerators that a pod's required affinity forbids."""
+    return _affinity(spec, "NotIn")
+
+
+def objects(document: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the objects of a document with their paths: the document itself, or the items of a List.
+
+    An item that is no object is yielded as an empty map.
+    """
+    if not isinstance(document, dict):
+        return
+    kind, items = str(document.get("kind")), document.get("items")
+    if isinstance(items, list) and (kind in HOLDERS or kind.endswith("List")):
+        for at, item in enumerate(items):
+            # In a typed list (PodList) the items have no kind of their own; nobody installs such a list.
+            if kind in HOLDERS or "kind" in mapping(item):
+                yield from objects(mapping(item), (*path, "items", at))
+    else:
+        yield path, document
+
+
+def pods(item: Mapping[str, Any], more: Mapping[str, tuple[str, ...]] | None = None) -> list[Pod]:
+    """Return the pod templates of one object; `more` maps further kinds to the paths of their templates."""
+    kind = str(item.get("kind"))
+    found = []
+    for dotted in dict.fromkeys((*_TEMPLATES.get(kind, ()), *(more or {}).get(kind, ()))):
+        for path, template in _walk(item, tuple(dotted.split(".")) if dotted else ()):
+            worker = kind in RAY and "workerGroupSpecs" in path
+            found.append(Pod(path, template, ray=kind in RAY, worker=worker, count=_count(kind, item, path)))
+    return found
+
+
+def _walk(value: Json, parts: tuple[str, ...], path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+    if not parts:
+        if isinstance(value, dict):
+            yield path, value
+        return
+    first, rest = parts[0], parts[1:]
+    if first != EACH:
+        yield from _walk(mapping(value).get(first), rest, (*path, first))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _walk(each, rest, (*path, at))
+    else:
+        for key, each in mapping(value).items():
+            yield from _walk(each, rest, (*path, key))
+
+
+def _at(item: Json, path: Path) -> Json:
+    for part in path:
+        item = item[part]
+    return item
+
+
+def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
+    """Return how many pods the object makes from one template; None where it does not say."""
+    if kind in RAY:
+        at = next(at for at, part in enumerate(path) if part in ("headGroupSpec", "workerGroupSpecs"))
+        if path[at] == "headGroupSpec":
+            return 1
+        scales = mapping(_at(item, path[:at])).get("enableInTreeAutoscaling")
+        return None if scales else _product(mapping(_at(item, path[:-1])), ("replicas", "numOfHosts"))
+    spec = mapping(item.get("spec"))
+    if kind == "JobSet":
+        job = mapping(_at(item, path[:3]))
+        inner = mapping(mapping(job.get("template")).get("spec"))
+        return _times(_product(job, ("replicas",)), _product(inner, ("parallelism",)))
+    if kind == "LeaderWorkerSet":
+        size = mapping(spec.get("leaderWorkerTemplate")).get("size", 1)
+        size = size if isinstance(size, int) else None
+        has_leader = bool(mapping(spec.get("leaderWorkerTemplate")).get("leaderTemplate"))
+        each = 1 if path[-1] == "leaderTemplate" else size if not has_leader or size is None else size - 1
+        return _times(_product(spec, ("replicas",)), each)
+    if kind == "Job" and isinstance(spec.get("completions"), int):
+        count = _product(spec, ("parallelism",))
+        return None if count is None else min(count, spec["completions"])
+    keys = {"Deployment": "replicas", "StatefulSet": "replicas", "ReplicaSet": "replicas", "Job": "parallelism"}
+    if kind == "Pod":
+        return 1
+    return _product(spec, (keys[kind],)) if kind in keys else None
+
+
+def _product(item: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    result: int | None = 1
+    for key in keys:
+        value = item.get(key)
+        result = _times(result, 1 if value is None else value if isinstance(value, int) else None)
+    return result
+
+
+def _times(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left * right

@@ -1,0 +1,205 @@
+"""Judge objects of Kubernetes, Ray and GKE by the schemas of their kinds, offline.
+
+The schemas are strict: an unknown field is a violation, because the API server would drop it. They are those of one
+version of Kubernetes; more kinds come from CustomResourceDefinitions that a person gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender import facts
+from postrender.errors import GrpoError, InputError, InstallationError
+from postrender.manifests import violations
+from postrender.schema import compiled
+
+if TYPE_CHECKING:
+    from postrender.errors import Location
+    from postrender.manifests.violations import Violation
+    from postrender.types import Json, Untyped
+
+Schema = dict[str, Any]
+
+# KubeRay 1.6 is built against this minor version, and resource.k8s.io/v1 exists from 1.34 on.
+DEFAULT: Final = 35
+# What GKE runs, with its longest support, and what follows.
+VERSIONS: Final = range(30, 38)
+
+
+def minor(text: str) -> int | None:
+    """Return the minor version of `1.35`, `v1.35.2` or `v1.35.2-gke.100`; None where there are no schemas of it."""
+    major, _, rest = text.removeprefix("v").partition(".")
+    digits = rest.partition(".")[0].partition("-")[0].partition("+")[0]
+    return next((each for each in VERSIONS if major == "1" and digits == str(each)), None)
+
+
+def kind_of(obj: Mapping[str, Any]) -> str:
+    """Return `apiVersion/kind`, for instance `ray.io/v1/RayCluster`; `?` stands for what is missing."""
+    return f"{obj.get('apiVersion') or '?'}/{obj.get('kind') or '?'}"
+
+
+class Kinds:
+    """Hold the schemas of one version of Kubernetes 1, of Ray's and GKE's kinds, and of those that are added."""
+
+    def __init__(self, version: int = DEFAULT) -> None:
+        self.version = version
+        kubernetes, custom = facts.load("kinds/kubernetes.json"), facts.load("kinds/custom.json")
+        # Of every version: a kind that another version has is one of Kubernetes.
+        self._of_kubernetes: list[str] = [*kubernetes["kinds"]]
+        self._kubernetes_definitions = of_version(kubernetes["$defs"], version)
+        self._entries = {**of_version(kubernetes["kinds"], version), **custom["kinds"]}
+        self._definitions: dict[str, Schema] = {**self._kubernetes_definitions, **custom["$defs"]}
+        # The kinds that were added, each with the place of its definition.
+        self._added: dict[str, Location | None] = {}
+        self._validators: dict[tuple[str, ...], Untyped] = {}
+
+    def add(self, kind: str, definition: Schema, at: Location | None = None) -> None:
+        """Take the schema of one more kind, or another one for a kind that is known: `ray.io/v1/RayCluster`.
+
+        `at` is where its definition stands.
+        """
+        name = f"added.{kind.replace('/', '.')}"
+        self._added[kind] = at
+        self._entries[kind] = {"definition": name, "name": "subdomain", "required": []}
+        self._definitions[name] = definition
+        self._validators.clear()
+
+    def entry(self, kind: str) -> dict[str, Any] | None:
+        """Return definition, shape of the name and what is required of a kind, None where it has no schema."""
+        return self._entries.get(kind)
+
+    def has(self, item: Mapping[str, Any]) -> bool:
+        """Say whether there is a schema for an object's apiVersion and kind."""
+        return kind_of(item) in self._entries
+
+    def all(self) -> Iterator[str]:
+        """Yield every kind that has a schema."""
+        yield from self._entries
+
+    def definition(self, name: str) -> Schema:
+        """Return a definition such as `core.v1.PodSpec`; raise KeyError where there is none in this version."""
+        return self._definitions[name]
+
+    def definitions(self) -> Iterator[str]:
+        """Yield the names of the definitions that Kubernetes has in this version."""
+        yield from self._kubernetes_definitions
+
+    def is_of_kubernetes(self, api_version: str) -> bool:
+        """Say whether the group is one of Kubernetes itself, all kinds of which are known here."""
+        group = api_version.rpartition("/")[0]
+        groups = {kind.rpartition("/")[0].rpartition("/")[0] for kind in self._of_kubernetes}
+        # The definition of any other kind needs a group with a dot.
+        return group in groups or "." not in group
+
+    def elsewhere(self, name: str) -> list[str]:
+        """Return the apiVersions in which Kubernetes has a kind of this name, in this version of it."""
+        kinds = (kind.rpartition("/") for kind in self._of_kubernetes)
+        return [version for version, _, kind in kinds if kind == name and f"{version}/{kind}" in self._entries]
+
+    def schema(self, *kinds: str) -> Schema:
+        """Return one draft-07 schema that judges objects of these kinds, each by its own; raise KeyError for others."""
+        return self._whole([self._judged(kind) for kind in kinds])
+
+    def judge(self, objects: Sequence[Mapping[str, Any]]) -> list[list[Violation]]:
+        """Return what is wrong with each object of plain JSON types; raise KeyError for a kind without a schema."""
+        # One schema for all: what the kinds share, most of it, is compiled once.
+        kinds = tuple(dict.fromkeys(map(kind_of, objects)))
+        return self._judge(kinds, [self._judged(kind) for kind in kinds], objects) if kinds else []
+
+    def judge_part(self, definition: str, part: Json) -> list[Violation]:
+        """Return what is wrong with a part of an object, by a definition such as `core.v1.PodTemplateSpec`.
+
+        Raises KeyError for a definition that is not in the schemas.
+        """
+        return self._judge((definition,), [reference(definition)], [part])[0]
+
+    def _judged(self, kind: str) -> Schema:
+        entry = self._entries[kind]
+        version, _, name = kind.rpartition("/")
+        head = {"apiVersion": {"const": version}, "kind": {"const": name}}
+        return {"if": {"properties": head}, "then": {"allOf": [reference(entry["definition"]), _head(entry)]}}
+
+    def _whole(self, parts: list[Schema]) -> Schema:
+        """Return the schema that is made of parts and of the definitions that these need."""
+        return {"allOf": parts, "$defs": closure(self._definitions, parts)}
+
+    def _judge(self, name: tuple[str, ...], parts: list[Schema], objects: Sequence[Json]) -> list[list[Violation]]:
+        if name not in self._validators:
+            self._validators[name] = self._validator(parts)
+        validator = self._validators[name]
+        wrong = [not validator.is_valid(each) for each in objects]
+        words = dict(violations.patterns([*closure(self._definitions, parts).values()])) if any(wrong) else {}
+        return [
+            violations.describe(validator.iter_errors(each), words) if is_wrong else []
+            for each, is_wrong in zip(objects, wrong, strict=True)
+        ]
+
+    def _validator(self, parts: list[Schema]) -> Untyped:
+        try:
+            return compiled(self._whole(parts))
+        except ValueError as error:
+            raise self._refusal(error) from error
+
+    def _refusal(self, error: ValueError) -> GrpoError:
+        """Return an error that names the added definition that is no schema."""
+        for kind, at in self._added.items():
+            try:
+                compiled(self.schema(kind))
+            except ValueError as reason:
+                what = str(reason).partition("\n")[0]
+                message = f"the definition of {kind} is no schema: {what}"
+                return InputError(message, at=at, fix="correct it, or leave it out")
+        return InstallationError(f"the schemas of kinds are damaged: {error}", fix="install grpo-charts again")
+
+
+def of_version(entries: Mapping[str, Mapping[str, Any]], version: int) -> dict[str, Any]:
+    """Return what entries mean in a version: `{"30": …, "33": null}` says from which version on an entry means what."""
+    found = {}
+    for name, changes in entries.items():
+        since = max((each for each in map(int, changes) if each <= version), default=None)
+        if since is not None and changes[str(since)] is not None:
+            found[name] = changes[str(since)]
+    return found
+
+
+def references(node: Json) -> Iterator[str]:
+    """Yield the name of each definition that a schema refers to."""
+    if isinstance(node, dict):
+        if isinstance(node.get("$ref"), str):
+            yield node["$ref"].rpartition("$defs/")[2]
+        for inner in node.values():
+            yield from references(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from references(inner)
+
+
+def closure(definitions: Mapping[str, Schema], roots: Json) -> dict[str, Schema]:
+    """Return the definitions that schemas need, sorted by name; raise KeyError for a reference to nothing."""
+    todo = [*references(roots)]
+    found: dict[str, Schema] = {}
+    while todo:
+        name = todo.pop()
+        if name not in found:
+            found[name] = definitions[name]
+            todo.extend(references(found[name]))
+    return {name: found[name] for name in sorted(found)}
+
+
+def reference(definition: str) -> Schema:
+    """Return the schema that refers to a definition."""
+    return {"$ref": f"#/$defs/{definition}"}
+
+
+def _head(entry: Mapping[str, Any]) -> Schema:
+    """Return what every object of a kind needs: a name of the right shape, or a generateName."""
+    metadata = {
+        "type": "object",
+        "properties": {"name": reference(entry["name"])},
+        "if": {"required": ["generateName"]},
+        "else": {"required": ["name"]},
+    }
+    not_null = {key: {"not": {"type": "null"}} for key in entry["required"]}
+    required = ["apiVersion", "kind", "metadata", *entry["required"]]
+    return {"type": "object", "required": required, "properties": {"metadata": metadata, **not_null}}

@@ -1,0 +1,126 @@
+"""Say in words what a schema of Kubernetes finds in an object: what was expected, and never what was found.
+
+What was found may be a secret.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from postrender.types import Json, Untyped
+
+TYPE_NAMES: Final[Mapping[type, str]] = {
+    bool: "boolean",
+    dict: "object",
+    float: "number",
+    int: "integer",
+    list: "array",
+    str: "string",
+    type(None): "null",
+}
+LIMITS: Final[Mapping[str, str]] = {
+    "minimum": "{} or more",
+    "exclusiveMinimum": "more than {}",
+    "maximum": "{} or less",
+    "minLength": "{} characters or more",
+    "maxLength": "{} characters or fewer",
+    "minItems": "{} entries or more",
+    "maxItems": "{} entries or fewer",
+    "maxProperties": "{} keys or fewer",
+    "uniqueItems": "entries of which no two are alike",
+}
+_UNKNOWN: Final = "unknown field; correct its spelling or its place"
+# Of the values that there are, these stand for the default.
+_UNSAID: Final = (None, "")
+_FORMS: Final = ("anyOf", "oneOf")
+
+
+class Violation:
+    """Hold one thing that is wrong: the path of the field from the top of the object, and what was expected there.
+
+    `unknown` says that the field is none that the kind has.
+    """
+
+    __slots__ = ("message", "path", "unknown")
+
+    def __init__(self, path: tuple[str | int, ...], message: str, *, unknown: bool = False) -> None:
+        self.path = path
+        self.message = message
+        self.unknown = unknown
+
+    def __str__(self) -> str:
+        where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path).lstrip(".")
+        return f"{where}: {self.message}" if where else self.message
+
+    def __repr__(self) -> str:
+        return f"Violation({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Violation) and (self.path, self.message) == (other.path, other.message)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.message))
+
+
+def describe(errors: Iterable[Untyped], words: Mapping[str, str]) -> list[Violation]:
+    """Return what a validator's errors say, sorted by path; `words` say what a pattern means."""
+    found = {violation for error in errors for violation in _of(error, words)}
+    return sorted(found, key=lambda v: ([(isinstance(p, str), p) for p in v.path], v.message))
+
+
+def patterns(node: Json) -> Iterator[tuple[str, str]]:
+    """Yield each pattern of a schema that has a description; beside a pattern, a description can only be ours."""
+    if isinstance(node, dict):
+        pattern, description = node.get("pattern"), node.get("description")
+        if isinstance(pattern, str) and isinstance(description, str):
+            yield pattern, description
+        for inner in node.values():
+            yield from patterns(inner)
+    elif isinstance(node, list):
+        for inner in node:
+            yield from patterns(inner)
+
+
+def _of(error: Untyped, words: Mapping[str, str]) -> Iterator[Violation]:
+    path = tuple(error.instance_path)
+    kind, value = error.kind.name, error.kind.value
+    if kind == "additionalProperties":
+        for name in value:
+            yield Violation((*path, name), _UNKNOWN, unknown=True)
+        return
+    if kind == "propertyNames":
+        # What a pattern wants of a key is said at the key.
+        yield Violation((*path, value.instance), _message(value.kind.name, value.kind.value, value.instance, words))
+        return
+    yield Violation(path, _message(kind, value, error.instance, words))
+
+
+def _message(kind: str, value: Json, instance: Json, words: Mapping[str, str]) -> str:
+    """Return one sentence; of the instance it tells only the type."""
+    found = TYPE_NAMES.get(type(instance), "something else")
+    if kind in LIMITS:
+        return f"expected {LIMITS[kind].format(value)}"
+    if kind == "type":
+        return f"expected {_types(value)}, got {found}"
+    if kind == "pattern":
+        return f"expected {words.get(str(value), f'text that matches {value}')}"
+    if kind == "enum" and isinstance(value, list):
+        known = ", ".join(repr(each) for each in value if each not in _UNSAID)
+        return f"expected one of {known}" if known else "expected nothing"
+    if kind == "required":
+        return f"{value!r} is missing"
+    if kind == "not":
+        return f"expected a value, got {found}"
+    if kind in _FORMS and isinstance(value, list):
+        forms = [_message(form[0].kind.name, form[0].kind.value, instance, words) for form in value if form]
+        if len(forms) < len(value):
+            return f"fits {len(value) - len(forms)} of the {len(value)} allowed forms, expected one"
+        return f"fits none of the allowed forms: {'; or '.join(dict.fromkeys(forms))}"
+    return f"does not fit the schema ({kind})"
+
+
+def _types(value: Json) -> str:
+    return " or ".join(sorted(t for t in value if t != "null")) if isinstance(value, list) else str(value)

@@ -1,0 +1,288 @@
+"""Wire a stream of manifests and judge the result; every other document keeps every byte."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender import secrets
+from postrender.errors import InputError, Location
+from postrender.finding import Finding
+from postrender.manifests import pods
+from postrender.rules import registry
+from postrender.rules.judge import judge
+from postrender.rules.objects.manifests import Item, Manifests
+from postrender.wiring import apply
+from postrender.wiring.transforms import FAIL
+from postrender.yaml import editor, spans, stream, writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from postrender.finding import Place
+    from postrender.manifests.pods import Path
+    from postrender.types import Json
+    from postrender.wiring.apply import Options, Wired
+    from postrender.wiring.plan import Wiring
+    from postrender.yaml.stream import Document
+
+
+# The text of every document to wire contains one of these or a kind from the options. KubeRay's kinds start with Ray.
+_WORDS = (pods.GPU.encode(), b"Ray")
+_DOMAIN = "ComputeDomain"
+# The folder of the rules that a stream must pass before it reaches a cluster.
+_GATE = "objects/gate"
+# The gate reads these whole: base64 in a Secret hides text from a search, and a List may contain a Secret.
+_WHOLE = ("Secret", *pods.HOLDERS)
+# Where a ConfigMap has base64.
+_ENCODED = "binaryData"
+
+
+class Result:
+    """The parts of the new stream in order, the report on each object, and the findings that stop it."""
+
+    def __init__(self) -> None:
+        self.parts: list[bytes | memoryview] = []
+        self.wired: list[tuple[Document, Wired]] = []
+        self.added: list[tuple[Document, dict[str, Any]]] = []
+        self.refusals: list[Finding] = []
+
+
+class Rewriter:
+    """Wire one stream; with `gate`, judge the whole stream as well."""
+
+    def __init__(self, data: bytes, wiring: Wiring, options: Options, *, gate: bool) -> None:
+        self._data = data
+        self._wiring = wiring
+        self._options = options
+        self._gate = gate
+        self._documents: list[Document] = []
+        self._items: list[Item] = []
+        self._kinds: dict[str, list[dict[str, Any]]] = {}
+        self._edits: list[tuple[int, int, bytes]] = []
+        self._result = Result()
+
+    def run(self) -> Result:
+        """Return the wired stream; raise InputError where it is no stream of manifests."""
+        words = (*_WORDS, *(kind.encode() for kind in self._options.templates))
+        for document in stream.split(self._data):
+            if document.holds(words) and self._may_have_pods(document):
+                self._wire(document)
+            elif self._gate:
+                self._note(document, self._known(document), [])
+        self._add_objects()
+        self._refuse_missing_selection()
+        self._refuse_conflicts()
+        if self._gate:
+            self._judge()
+        self._result.parts = list(self._parts())
+        return self._result
+
+    def _may_have_pods(self, document: Document) -> bool:
+        kind = pods.mapping(document.head()).get("kind")
+        return pods.is_known(str(kind)) or kind in self._options.templates
+
+    def _wire(self, document: Document) -> None:
+        """Wire the objects of a document, and keep its new text where that changed."""
+        before = document.parse()
+        try:
+            after, done = apply.wire(before, self._wiring, self._options)
+        except InputError as error:
+            raise document.moved(error) from error
+        self._result.wired += [(document, each) for each in done]
+        if self._gate:
+            self._note(document, before, done)
+        changed = any(each.changed for each in done)
+        if any(each.path for each in done):
+            changed |= self._put_into_holder(document, after, [new for each in done for new in each.beside])
+        if changed and not any(each.conflicts for each in done if self._options.policy == FAIL):
+            self._edits.append((document.start, document.end, self._edited(document, before, after)))
+
+    def _edited(self, document: Document, before: Json, after: Json) -> bytes:
+        try:
+            return editor.edited(document.text(), document.name, before, after, document.parse).encode("utf-8")
+        except InputError as error:
+            raise document.moved(error) from error
+
+    def _known(self, document: Document) -> Json:
+        """Read what the gate needs of a document that is not wired: its identity, or all of it.
+
+        All of it is read where data may hide a secret from a text search, and at the end of the stream, because a
+        truncated stream breaks there.
+        """
+        text = document.text()
+        if secrets.may_be_hidden(text) or document.end == len(document.data):
+            return document.parse()
+        head = document.head()
+        item = pods.mapping(head)
+        has_data = item.get("kind") in _WHOLE or (item.get("kind") == "ConfigMap" and _ENCODED in text)
+        return document.parse() if has_data or not pods.mapping(item.get("metadata")).get("name") else head
+
+    def _note(self, document: Document, value: Json, done: list[Wired]) -> None:
+        """Collect what the gate judges: every object, and the pods of the wired ones.
+
+        Raises InputError for a document that is no object.
+        """
+        number = len(self._documents)
+        self._documents.append(document)
+        if value is None:
+            return
+        if not isinstance(value, dict):
+            found = "a list" if isinstance(value, list) else "a single value"
+            raise InputError(
+                f"expected a Kubernetes object, found {found}",
+                at=Location(document.name, document.line),
+                fix="pass on the manifests that Helm renders, and nothing else",
+            )
+        wired = {each.path: each for each in done if each.pods or each.variables or each.elsewhere}
+        for path, item in pods.objects(value):
+            each = wired.get(path)
+            self._items.append(Item(number, path, each.item if each else item, each.found if each else ()))
+
+    def _put_into_holder(self, document: Document, after: dict[str, Any], beside: list[dict[str, Any]]) -> bool:
+        """Put new objects into a List: a kustomize function must answer with one document."""
+        new = []
+        for each in self._lacking(beside):
+            self._result.added.append((document, each))
+            new.append(each)
+        after["items"] = [*new, *after["items"]]
+        return bool(new)
+
+    def _add_objects(self) -> None:
+        self._refuse_shared_domains()
+        for document, wired in list(self._result.wired):
+            for each in self._lacking(wired.beside):
+                body = "".join(f"{line}\n" for line in writer.block(each))
+                text = f"---\n{body}" if document.has_mark else f"{body}---\n"
+                self._edits.append((document.start, document.start, text.encode("utf-8")))
+                self._result.added.append((document, each))
+
+    def _refuse_shared_domains(self) -> None:
+        """Refuse two objects of the same name whose claims cannot share an object.
+
+        An NVLink domain would count the nodes of one of them only, and an object of a hook is deleted with the hook.
+        """
+        owners: dict[tuple[str, str, str], tuple[str, Json]] = {}
+        for document, wired in self._result.wired:
+            for each in wired.beside:
+                owner = f"{wired.kind} {wired.name}"
+                first, hooks = owners.setdefault(_name(each), (owner, each["metadata"].get("annotations")))
+                if first != owner and (each["kind"] == _DOMAIN or hooks != each["metadata"].get("annotations")):
+                    raise InputError(
+                        f"{owner} and {first} would share {each['kind']} {each['metadata']['name']}",
+                        at=Location(document.name, document.line),
+                        fix="give the two objects different names",
+                    )
+
+    def _lacking(self, objects: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Yield the objects that are neither in the stream nor added already."""
+        for each in objects:
+            there = [*(item for _, item in self._result.added), *self._of_kind(each["kind"])]
+            same = [item for item in there if _name(item) == _name(each)]
+            if not same:
+                yield each
+            elif any(item.get("spec") != each["spec"] for item in same):
+                what = f"{each['kind']} {each['metadata']['name']} is there with another spec than the wiring needs"
+                raise InputError(what, fix="remove it, or rename the object that claims it")
+
+    def _of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Return the objects of a kind in the stream."""
+        if kind not in self._kinds:
+            self._kinds[kind] = [*self._search(kind)]
+        return self._kinds[kind]
+
+    def _search(self, kind: str) -> Iterator[dict[str, Any]]:
+        for document in stream.split(self._data):
+            if document.holds([kind.encode()]):
+                yield from (item for _, item in pods.objects(document.parse()) if item.get("kind") == kind)
+
+    def _refuse_missing_selection(self) -> None:
+        there = {(each.kind.lower(), each.name) for _, each in self._result.wired}
+        for kind, name in sorted(self._options.select - there):
+            what = f"--select {kind}/{name}: the stream has no such object with pods to wire"
+            raise InputError(what, fix="write KIND/NAME as in the stream")
+        for kind in self._options.templates.keys() - {each.kind for _, each in self._result.wired}:
+            what = f"--pod-template-path {kind}=…: no object of this kind has a pod template there"
+            raise InputError(what, fix="write KIND and path as in the stream; * is every entry of a list or map")
+
+    def _refuse_conflicts(self) -> None:
+        if self._options.policy != FAIL:
+            return
+        for document, wired in self._result.wired:
+            for each in wired.conflicts:
+                what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
+                fix = "remove it, or choose with --on-conflict keep or --on-conflict replace"
+                at = Location(document.name, document.line + _line(document, wired.path, None) - 1)
+                self._result.refusals.append(
+                    Finding(f"{what} {_short(each['wanted'])}", at, rule="wiring/conflict", fix=fix)
+                )
+
+    def _judge(self) -> None:
+        texts = [each.text() for each in self._documents]
+        for finding in judge(Manifests(self._items, texts, self._wiring), registry.rules(_GATE)):
+            place = finding.place
+            document = self._documents[place.document]
+            line = place.line or _line(document, place.path, self._judged(place))
+            finding.at = Location(document.name, document.line + line - 1)
+            self._result.refusals.append(finding)
+        self._result.refusals.sort(key=lambda each: (each.at.line, each.rule))
+
+    def _judged(self, place: Place) -> Item | None:
+        """Return the object that a finding is about."""
+        there = (item for item in self._items if item.document == place.document)
+        return next((item for item in there if place.path[: len(item.path)] == item.path), None)
+
+    def _parts(self) -> Iterator[bytes | memoryview]:
+        view, at = memoryview(self._data), 0
+        for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
+            if start > at:
+                yield view[at:start]
+            yield new
+            at = max(at, end)
+        yield view[at:]
+
+
+def _name(item: dict[str, Any]) -> tuple[str, str, str]:
+    metadata = pods.mapping(item.get("metadata"))
+    return str(item.get("kind")), str(metadata.get("namespace", "")), str(metadata.get("name"))
+
+
+def _short(value: Json) -> str:
+    try:
+        text = writer.flow(value)
+    except (TypeError, ValueError):
+        text = repr(value)
+    return text if len(text) <= 160 else f"{text[:160]}…"
+
+
+def _line(document: Document, path: Path, item: Item | None) -> int:
+    """Return the line in its document of a path, or of the nearest part above it.
+
+    The path belongs to the wired object, whose lists have new items in front of those in the text.
+    """
+    text = document.text()
+    try:
+        span = spans.scan(text, document.name)
+    except (InputError, StopIteration):
+        return 1
+    value: Json = None
+    for depth, part in enumerate(path):
+        if item is not None and depth == len(item.path):
+            value = item.object
+        if isinstance(part, int):
+            at = part - (len(value) - len(span.items) if isinstance(value, list) else 0)
+            if not 0 <= at < len(span.items):
+                break
+            span = span.items[at]
+        elif part in span.keys:
+            span = span.keys[part]
+        else:
+            break
+        value = _below(value, part)
+    return text.count("\n", 0, span.start) + 1
+
+
+def _below(value: Json, part: str | int) -> Json:
+    try:
+        return value[part]
+    except (LookupError, TypeError):
+        return None

@@ -1,0 +1,31 @@
+"""Write findings in one of several formats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import ERROR
+from postrender.report import github, json, junit, sarif, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.finding import Finding
+
+FORMATS = ("text", "json", "github", "sarif", "junit")
+
+
+def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
+    """Return the report in one of FORMATS, with a newline at its end; text is empty where there is nothing to say.
+
+    `fail_on` is the least severity that JUnit counts as a failure.
+    """
+    if form == "json":
+        return json.write(findings)
+    if form == "sarif":
+        return sarif.write(findings)
+    if form == "junit":
+        return text.visible(junit.write(findings, fail_on))
+    if form == "github":
+        return github.write(findings)
+    return text.write(findings)

@@ -1,0 +1,37 @@
+"""Write findings as workflow commands of GitHub, which annotate the lines of a change.
+
+Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender import secrets
+from postrender.finding import INFO
+from postrender.report.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.finding import Finding
+
+
+def write(findings: Sequence[Finding]) -> str:
+    """Return one command a line."""
+    return secrets.mask("".join(_command(finding) for finding in findings))
+
+
+def _command(finding: Finding) -> str:
+    at = finding.at
+    place = f"file={_escape(visible(at.in_repository()), ':,')}" + (f",line={at.line},col={at.col}" if at.line else "")
+    message = _escape(visible(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}"))
+    level = "notice" if finding.severity == INFO else finding.severity
+    return f"::{level} {place},title={_escape(finding.rule, ':,')}::{message}\n"
+
+
+def _escape(text: str, more: str = "") -> str:
+    """Escape as GitHub's workflow commands want it: per cent first, then line ends, then separators of properties."""
+    for character in "%\r\n" + more:
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text

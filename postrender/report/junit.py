@@ -1,0 +1,43 @@
+"""Write findings as a JUnit report, which CI systems list as tests."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+
+from postrender import secrets
+from postrender.finding import is_at_least
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.finding import Finding
+
+_SUITE = "grpo"
+
+
+def write(findings: Sequence[Finding], fail_on: str) -> str:
+    """Return one test case a finding, which below `fail_on` passes with a note; without findings there is one case."""
+    failed = [is_at_least([finding], fail_on) for finding in findings]
+    counts = {"tests": str(len(findings) or 1), "failures": str(sum(failed)), "errors": "0", "skipped": "0"}
+    root = ET.Element("testsuites", {"name": _SUITE, **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": _SUITE, **counts})
+    for finding, is_failure in zip(findings, failed, strict=True):
+        _case(suite, finding, is_failure)
+    if not findings:
+        ET.SubElement(suite, "testcase", {"classname": _SUITE, "name": "no findings", "time": "0"})
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _case(suite: ET.Element, finding: Finding, is_failure: bool) -> None:
+    what, fix = secrets.mask(finding.what), secrets.mask(finding.fix)
+    at, file = secrets.mask(str(finding.at)), secrets.mask(finding.at.file)
+    place = {"file": file, **({"line": str(finding.at.line)} if finding.at.line else {})}
+    # Two findings of a rule must not have one name: a report would count them once.
+    case = ET.SubElement(suite, "testcase", {"classname": finding.rule, "name": f"{at}: {what}", "time": "0", **place})
+    text = f"{at}: {what}\nwhy: {finding.why}\nfix: {fix}\n"
+    if is_failure:
+        ET.SubElement(case, "failure", {"type": finding.severity, "message": what}).text = text
+    else:
+        ET.SubElement(case, "system-out").text = f"{finding.severity}: {text}"

@@ -1,0 +1,80 @@
+"""Write findings as SARIF 2.1.0, which code hosts show beside the lines of a change."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from postrender import __version__, secrets
+from postrender.finding import ERROR, INFO, WARNING
+from postrender.rules import index
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.errors import Location
+    from postrender.finding import Finding
+    from postrender.rules.rule import Rule
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {ERROR: "error", WARNING: "warning", INFO: "note"}
+
+
+def write(findings: Sequence[Finding]) -> str:
+    """Return a log with one run; its rules are those that found something."""
+    by_id = {each.id: each for each in index.everything()}
+    met = list(dict.fromkeys(finding.rule for finding in findings))
+    driver = {
+        "name": "grpo-charts",
+        "semanticVersion": __version__,
+        "rules": [_rule(by_id[name]) if name in by_id else {"id": name} for name in met],
+    }
+    run = {
+        "tool": {"driver": driver},
+        # A column counts characters, whatever bytes they have.
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, met.index(finding.rule)) for finding in findings],
+    }
+    log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    entry = {
+        "id": rule.id,
+        "shortDescription": {"text": rule.title},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+    }
+    if rule.source:
+        entry["fullDescription"] = {"text": f"{rule.title}: {rule.why}"}
+        entry["help"] = {"text": f"{rule.fix} (source: {rule.source})"}
+    return entry
+
+
+def _result(finding: Finding, number: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.rule,
+        "ruleIndex": number,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": secrets.mask(f"{finding.what}\nwhy: {finding.why}\nfix: {finding.fix}")},
+        "locations": [{"physicalLocation": _physical(finding.at)}],
+    }
+    if finding.also:
+        result["relatedLocations"] = [
+            {"id": count, "physicalLocation": _physical(at), "message": {"text": secrets.mask(key)}}
+            for count, (at, key) in enumerate(finding.also, 1)
+        ]
+    return result
+
+
+def _physical(at: Location) -> dict[str, Any]:
+    """Return a place; a file as a whole gets its first line, without which GitHub refuses the log."""
+    file = at.in_repository()
+    path = quote(secrets.mask(file).replace(os.sep, "/"), errors="replace")
+    artifact = {"uri": f"file://{path}"} if os.path.isabs(file) else {"uri": path, "uriBaseId": "%SRCROOT%"}
+    region = {"startLine": at.line or 1}
+    if at.line and at.col:
+        region["startColumn"] = at.col
+    return {"artifactLocation": artifact, "region": region}

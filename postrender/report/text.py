@@ -1,0 +1,77 @@
+"""Write findings for people: where, what, the source line with a caret, why, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender import secrets, textfile
+from postrender.errors import GrpoError
+from postrender.finding import ERROR, SEVERITIES, WARNING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.errors import Location
+    from postrender.finding import Finding
+
+# The findings of these domains explain themselves; the other domains have rules with a page.
+_WITHOUT_PAGE = ("values/", "checks/")
+_SHOWN_CHARACTERS = 200
+_lines: dict[str, list[str]] = {}
+
+
+def write(findings: Sequence[Finding]) -> str:
+    """Return the report, with a newline at its end; empty where there is nothing to say."""
+    blocks = [_block(finding) for finding in findings]
+    if not blocks:
+        return ""
+    return visible(secrets.mask("\n".join(blocks) + f"\n{_count(findings)}\n"))
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    """Write how many findings there are, and how many of them are less than errors."""
+    count = f"{len(findings)} finding" + ("s" if len(findings) > 1 else "")
+    lesser = [(name, sum(finding.severity == name for finding in findings)) for name in SEVERITIES[1:]]
+    named = ", ".join(
+        f"{number} {name}{'s' if number > 1 and name == WARNING else ''}" for name, number in lesser if number
+    )
+    return f"{count} ({named})" if named else count
+
+
+def _block(finding: Finding) -> str:
+    source = "" if finding.secret else excerpt(finding.at)
+    mark = "" if finding.severity == ERROR else f"{finding.severity}: "
+    also = "".join(f"  also: {at} {key}\n" for at, key in finding.also)
+    head = f"{finding.at}: {mark}{finding.what}  [{finding.rule}]\n"
+    see = "" if finding.rule.startswith(_WITHOUT_PAGE) else f"  see: grpo rules {finding.rule}\n"
+    return f"{head}{source}{also}  why: {finding.why}\n  fix: {finding.fix}\n{see}"
+
+
+def excerpt(at: Location) -> str:
+    """Return the source line with a caret below the column, or nothing for a place without a line."""
+    line = _line(at)
+    if not line.strip():
+        return ""
+    number = str(at.line)
+    # A tab stays a tab, so that the caret stands below the right character whatever the terminal makes of it.
+    indent = "".join("\t" if character == "\t" else " " for character in line[: at.col - 1])
+    return f"  {number} | {line}\n  {' ' * len(number)} | {indent}^\n"
+
+
+def _line(at: Location) -> str:
+    if not at.line:
+        return ""
+    if at.file not in _lines:
+        try:
+            _lines[at.file] = textfile.read_bytes(at.file).decode("utf-8", "replace").splitlines()
+        except GrpoError:
+            _lines[at.file] = []
+    lines = _lines[at.file]
+    return secrets.mask(lines[at.line - 1])[:_SHOWN_CHARACTERS] if at.line <= len(lines) else ""
+
+
+def visible(text: str) -> str:
+    """Replace control characters, which a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)

@@ -1,0 +1,108 @@
+"""Walk through a JSON Schema whose every value is a place."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from postrender.yaml.reader import Node
+
+    Path = tuple[str, ...]
+
+_DRAFT: Final = re.compile(r"https?://json-schema\.org/(?:draft-0?([3467])|draft/(2019-09|2020-12)|())(?:/?schema)?#?$")
+_YEARS: Final = {"2019-09": 8, "2020-12": 9, None: 9}
+LATEST: Final = 9
+DRAFT_7: Final = 7
+
+# Keywords whose values are schemas, lists of them, and maps of them.
+_ONE: Final = (
+    *("additionalProperties", "additionalItems", "items", "contains", "not", "if", "then", "else", "propertyNames"),
+    *("unevaluatedProperties", "unevaluatedItems", "contentSchema"),
+)
+_SEVERAL: Final = ("allOf", "anyOf", "oneOf", "prefixItems", "items")
+_NAMED: Final = ("properties", "patternProperties", "dependentSchemas", "dependencies", "definitions", "$defs")
+
+
+def draft(root: Node) -> int | None:
+    """Return the draft by which Helm reads a schema: 4, 6, 7, 8 (2019-09), 9 (2020-12); None for an unknown one."""
+    named = entry(root, "$schema")
+    if named is None:
+        return LATEST
+    found = _DRAFT.match(str(named.value))
+    if not found:
+        return None
+    return int(found[1]) if found[1] else _YEARS[found[2]]
+
+
+def entry(node: Node | None, key: str) -> Node | None:
+    """Return what a map has under a key."""
+    return node.value.get(key) if node and isinstance(node.value, dict) else None
+
+
+def named(node: Node | None) -> dict[str, Node]:
+    """Return the entries of a map, none for anything else."""
+    return node.value if node and isinstance(node.value, dict) else {}
+
+
+def subschemas(root: Node) -> Iterator[tuple[Path, Node]]:
+    """Yield every schema of a schema, the root first, each with the keys that lead to it."""
+    queue: list[tuple[Path, Node]] = [((), root)]
+    while queue:
+        path, node = queue.pop(0)
+        if not isinstance(node.value, dict):
+            continue
+        yield path, node
+        for key, value in node.value.items():
+            if key in _NAMED and isinstance(value.value, dict):
+                queue += [((*path, key, name), each) for name, each in value.value.items()]
+            elif key in _SEVERAL and isinstance(value.value, list):
+                queue += [((*path, key, str(number)), each) for number, each in enumerate(value.value)]
+            elif key in _ONE:
+                queue.append(((*path, key), value))
+
+
+def resolver(root: Node) -> Callable[[Node], Node]:
+    """Return what gives the schema for which a `$ref` inside the file stands; others stay as they are."""
+
+    def resolve(node: Node) -> Node:
+        for _ in range(20):
+            target = entry(node, "$ref")
+            if target is None or not str(target.value).startswith("#/"):
+                return node
+            found: Node | None = root
+            for part in str(target.value)[2:].split("/"):
+                found = entry(found, part.replace("~1", "/").replace("~0", "~"))
+            if found is None:
+                return node
+            node = found
+        return node
+
+    return resolve
+
+
+def is_closed(node: Node) -> bool:
+    """Say whether keys that a schema does not list are refused, or judged by a schema of their own."""
+    found = [entry(node, key) for key in ("additionalProperties", "unevaluatedProperties", "propertyNames")]
+    return any(each is not None and each.value not in (True, {}) for each in found)
+
+
+def lets_in(node: Node, key: str, resolve: Callable[[Node], Node]) -> bool:
+    """Say whether a map that a schema is for may have a key; a schema that is put together may always."""
+    node = resolve(node)
+    closed = entry(node, "additionalProperties")
+    if closed is None or closed.value is not False:
+        return True
+    if entry(entry(node, "properties"), key):
+        return True
+    patterns = entry(node, "patternProperties")
+    return any(_matches(pattern, key) for pattern in named(patterns))
+
+
+def _matches(pattern: str, key: str) -> bool:
+    try:
+        return re.search(pattern, key) is not None
+    except re.error:
+        return True

@@ -1,0 +1,73 @@
+"""Every id that a finding may have: for `grpo rules`, `--select`, reports and the pages."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from postrender.errors import UsageError
+from postrender.finding import ERROR
+from postrender.rules import registry
+from postrender.rules.rule import CHART, OBJECTS, VALUES, Rule
+from postrender.rules.values.define import REFUSED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# So many words are named that may be meant.
+_NEAR = 3
+
+READING = tuple(
+    Rule(f"{domain}/{slug}", target=VALUES, severity=ERROR, title=title)
+    for domain, slug, title in (
+        ("values", "no-accelerator", "one of the files is an accelerator profile"),
+        ("values", "no-recipe", "one of the files is a recipe"),
+        ("values", "unknown-key", "every key is one that a chart knows"),
+        ("values", "missing-key", "every key that has no default is set"),
+        ("values", "wrong-type", "every value has the type of its key"),
+        ("values", "wrong-value", "every value is one that its key takes"),
+        ("values", "wrong-prefix", "the sections stand at the top of the file, not under values:"),
+        ("values", "dotted-key", "sections are nested, not written with dots"),
+        ("values", "boolean-key", "no key is one that Helm reads as true or false"),
+        ("values", "inexact-number", "no number has more digits than Helm keeps"),
+        ("values", "token", "no file has a secret in it, not even in a comment"),
+        ("values", "version-of-another-framework", "job.version is a version of job.framework"),
+        ("values", "refused-by-chart", "no chart refuses the values when it renders"),
+        ("values", "covered-by-overlay", "no value of job.config is covered by an overlay of job.configFor"),
+        ("checks", "could-not-run", "every file can be read, and every chart can be rendered"),
+        ("checks", "ignored-nothing", "every entry of checks.ignore accepts a finding"),
+    )
+)
+
+
+def rules() -> tuple[Rule, ...]:
+    """Return every rule: those over values, then those over objects, then those over charts."""
+    return registry.rules(VALUES, OBJECTS, CHART)
+
+
+def everything() -> list[Rule]:
+    """Return every id that a finding may have; those first that come with reading values."""
+    return [*READING, *rules()]
+
+
+def never_ignored() -> set[str]:
+    """Return the ids of what cannot be accepted: how values are read, and what a chart refuses all the same."""
+    return {rule.id for rule in everything() if not rule.source or rule.why == REFUSED}
+
+
+def called(words: Sequence[str], command: str) -> list[Rule]:
+    """Return what ids and domains name; raise UsageError for a word that is neither, with those that are near."""
+    listed = everything()
+    for word in words:
+        if not any(word in (each.id, each.domain) for each in listed):
+            raise UsageError(f"{command}: no rule or domain is called {word!r}", fix=_nearest(word, listed))
+    return [each for each in listed if each.id in words or each.domain in words]
+
+
+def _nearest(word: str, listed: Sequence[Rule]) -> str:
+    by_word = {each.id.partition("/")[2]: each.id for each in listed}
+    by_word |= {name: name for each in listed for name in (each.domain, each.id)}
+    begun = {of for name, of in by_word.items() if word and name.startswith(word)}
+    shortest = sorted(begun, key=lambda each: (len(each), each))[:_NEAR]
+    close = shortest or [by_word[name] for name in difflib.get_close_matches(word, by_word, n=_NEAR, cutoff=0.6)]
+    return f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else "grpo rules lists them"

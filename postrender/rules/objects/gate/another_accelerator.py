@@ -1,0 +1,52 @@
+"""The stream must be for the machine that the values are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests.pods import ACCELERATOR, accelerators, mapping
+from postrender.rules.objects.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+from postrender.values import profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Path, Pod
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Find pods that take a whole node of another machine, in a stream that has none of the values' machine."""
+    wiring = manifests.wiring
+    if wiring is None or manifests.whole_pods():
+        return
+    for item, pod in manifests.pods():
+        others = wiring.others(accelerators(pod.spec))
+        if others and pod.gpu_container()[1] in _sizes(others, wiring.gpus):
+            named = ", ".join(sorted(others))
+            said = f"the pod selects {named}, and the values are for {wiring.profile} ({wiring.label})"
+            yield item.finding((*pod.path, "spec", *_chosen_by(pod)), said)
+
+
+def _chosen_by(pod: Pod) -> Path:
+    return ("nodeSelector", ACCELERATOR) if ACCELERATOR in mapping(pod.spec.get("nodeSelector")) else ("affinity",)
+
+
+def _sizes(labels: set[str], gpus: int) -> set[int]:
+    """Return how many GPUs a node has: that of the values, and of the machines that are selected, where known."""
+    known = profiles.by_label()
+    return {gpus, *(known[label].gpus for label in labels if label in known)} - {0}
+
+
+RULE = Rule(
+    "nodes/another-accelerator",
+    target=OBJECTS,
+    severity=ERROR,
+    title="the pods select another machine than the values",
+    why="what --set changes is not in the values files: no pod of the stream would be wired",
+    fix="give the values of the machine that the pods select, or change the selector",
+    source="https://cloud.google.com/kubernetes-engine/docs/how-to/gpus",
+    fact="gke/R6",
+    check=check,
+)

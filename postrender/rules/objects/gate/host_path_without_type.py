@@ -1,0 +1,74 @@
+"""A mounted folder of the driver must exist on the node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests.pods import mapping, sequence
+from postrender.rules.objects.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Pod
+    from postrender.wiring.plan import Wiring
+
+# Where GKE's nodes keep the driver and the RDMA plugin.
+_DRIVER = "/home/kubernetes/bin"
+# Where device plugins have their sockets.
+_DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins/"
+# With these the kubelet makes what is missing, or does not look.
+_NO_TEST = {"": "without a type", "DirectoryOrCreate": "with the type DirectoryOrCreate"}
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Look at the hostPath volumes of every pod, but of those with GPUs that are not for the machine of the values."""
+    folders = (_DRIVER, *_of_profile(manifests.wiring))
+    whole = {id(pod) for _, pod, _ in manifests.whole_pods()}
+    for item, pod in manifests.pods():
+        if manifests.wiring and pod.gpu_container()[1] and id(pod) not in whole:
+            # It is for another machine, of which the values say nothing.
+            continue
+        for number, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
+            host_path = mapping(volume.get("hostPath"))
+            path, said = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))
+            if item.object.get("kind") == "DaemonSet" and (_installs(pod, volume) or _is_device_plugin(pod)):
+                continue
+            if said and any(f"{path}/".startswith(f"{folder}/") for folder in folders):
+                what = f"volume {volume.get('name')} mounts {path} of the node {said}"
+                yield item.finding((*pod.path, "spec", "volumes", number), what)
+
+
+def _installs(pod: Pod, volume: dict[str, object]) -> bool:
+    """Say whether a pod makes what lies in the folder of a volume: before it starts, or in one that may be made."""
+    makers = [*sequence(pod.spec.get("initContainers"))]
+    makers += pod.containers() if mapping(volume.get("hostPath")).get("type") else []
+    mounts = [mapping(mount) for each in makers for mount in sequence(mapping(each).get("volumeMounts"))]
+    return any(each.get("name") == volume.get("name") and each.get("readOnly") is not True for each in mounts)
+
+
+def _is_device_plugin(pod: Pod) -> bool:
+    """Say whether a pod offers devices to the kubelet: it waits for the driver, which another one brings."""
+    folders = [mapping(mapping(volume).get("hostPath")).get("path") for volume in sequence(pod.spec.get("volumes"))]
+    return any(f"{folder}/".startswith(_DEVICE_PLUGINS) for folder in folders)
+
+
+def _of_profile(wiring: Wiring | None) -> list[str]:
+    """Return the folders that the values know: a profile of one's own may have other ones."""
+    volumes = [mapping(volume.get("hostPath")) for volume in wiring.volumes] if wiring else []
+    return [str(each["path"]).rstrip("/") for each in volumes if each.get("path")]
+
+
+RULE = Rule(
+    "nodes/host-path-without-type",
+    target=OBJECTS,
+    severity=ERROR,
+    title="a folder of the driver is mounted without a type",
+    why="where the folder is missing an empty one is mounted, which hides the driver; with a type the pod says so",
+    fix="write type: Directory beside the path",
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types",
+    fact="gke/R8",
+    check=check,
+)

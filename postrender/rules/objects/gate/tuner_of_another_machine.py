@@ -1,0 +1,75 @@
+"""NCCL's tuner table must be that of the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests.pods import mapping, sequence
+from postrender.rules.objects.manifests import Manifests
+from postrender.rules.rule import OBJECTS, Rule
+from postrender.values import profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Path, Pod
+
+_NAME = "NCCL_TUNER_CONFIG_PATH"
+# How Google's plugin calls its tables, with the family at the end.
+_OF_PLUGIN = "tuner_config_"
+
+
+def check(manifests: Manifests) -> Iterator[Finding]:
+    """Compare the variable with the table of the values, or of the machine that the pod selects."""
+    for item, pod, wiring in manifests.whole_pods():
+        wanted = next((str(each["value"]) for each in wiring.nccl if each["name"] == _NAME), "")
+        for path, file in _tables(pod):
+            if file != wanted and _is_of_another(file, _own(wanted, wiring.label)):
+                yield item.finding(path, f"{_NAME} is {file}, and {wiring.profile} needs {wanted or 'none'}")
+    for item, pod, asked in manifests.other_pods():
+        own = {machine.tuner for machine in asked} - {""}
+        for path, file in _tables(pod):
+            if _is_of_another(file, own):
+                names = " or ".join(machine.name for machine in asked)
+                has = f"the table of {names} is {' or '.join(sorted(own))}" if own else f"none is known for {names}"
+                yield item.finding(path, f"{_NAME} is {file}, and {has}")
+
+
+def _own(wanted: str, label: str) -> set[str]:
+    """Return the tables of a machine; without GPU networks the values want none, and its own is no other's."""
+    machine = profiles.by_label().get(label) if label else None
+    return {wanted, machine.tuner if machine else ""} - {""}
+
+
+def _tables(pod: Pod) -> Iterator[tuple[Path, str]]:
+    for position, container in enumerate(pod.containers()):
+        for number, entry in enumerate(map(mapping, sequence(container.get("env")))):
+            if entry.get("name") == _NAME and entry.get("value"):
+                yield (*pod.path, "spec", "containers", position, "env", number), str(entry["value"])
+
+
+def _is_of_another(file: str, own: set[str]) -> bool:
+    """Compare by the file's name: a copy in another folder is the same table, and an own table is nobody's."""
+    name = _base(file)
+    if name in map(_base, own):
+        return False
+    known = {_base(machine.tuner) for machine in profiles.by_label().values()}
+    return name in known or (bool(own) and name.startswith(_OF_PLUGIN))
+
+
+def _base(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
+RULE = Rule(
+    "nccl/tuner-of-another-machine",
+    target=OBJECTS,
+    severity=ERROR,
+    title="NCCL's tuner table is of another machine family",
+    why="NCCL chooses algorithms by this table; with another family's collectives are slow, and nothing says so",
+    fix="remove the variable and let the post-renderer write it, or give the values of the machine",
+    source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
+    fact="gke/R6",
+    check=check,
+)

@@ -1,0 +1,136 @@
+"""What Kueue takes into a queue of KubeRay's objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, WARNING
+from postrender.manifests.pods import mapping
+from postrender.rules.objects.ray.rayspec import Cluster, Group, Job, each_cluster, each_group, each_job, labels_of
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from postrender.rules.objects.manifests import Item
+    from postrender.rules.objects.ray.rayspec import Found
+
+QUEUE: Final = "kueue.x-k8s.io/queue-name"
+_ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+# Head, groups and submitter of a workload.
+_MOST: Final = 18
+_RAYJOB: Final = "kueue/pkg/controller/jobs/rayjob/rayjob_webhook.go at v0.19.2"
+_RAYCLUSTER: Final = "kueue/pkg/controller/jobs/raycluster/raycluster_webhook.go at v0.19.2"
+_REFUSED: Final = "the webhook of Kueue refuses the object, after others of the same release are installed"
+
+
+def _queued(item: Item) -> bool:
+    return bool(labels_of(item).get(QUEUE))
+
+
+def _cluster(job: Job) -> Found:
+    if _queued(job.item) and (job.cluster is None or job.selector):
+        said = "clusterSelector" if job.selector else "no rayClusterSpec"
+        yield ("spec", "clusterSelector") if job.selector else ("spec",), f"the job has a queue and {said}"
+
+
+def _kept(job: Job) -> Found:
+    if _queued(job.item) and not job.shuts_down:
+        yield ("spec", "shutdownAfterJobFinishes"), "the job has a queue, and shutdownAfterJobFinishes is not true"
+
+
+def _scales(cluster: Cluster) -> Found:
+    elastic = str(cluster.annotations.get(_ELASTIC, "")).lower() == "true"
+    if cluster.scales and _queued(cluster.item) and not elastic:
+        path = (*cluster.path, "enableInTreeAutoscaling")
+        yield path, f"the {cluster.owner} has a queue, and enableInTreeAutoscaling is true"
+
+
+def _head(group: Group) -> Found:
+    if _queued(group.cluster.item) and not group.head and group.spec.get("groupName") == "head":
+        yield (*group.path, "groupName"), "a worker group of an object with a queue is called head"
+
+
+def _many(cluster: Cluster) -> Found:
+    job = Job(cluster.item) if cluster.owner == "RayJob" else None
+    count = 1 + len(cluster.workers) + bool(job and job.mode == "K8sJobMode")
+    if _queued(cluster.item) and count > _MOST:
+        yield (*cluster.path, "workerGroupSpecs"), f"{count} kinds of pods are in the queue, and {_MOST} is the most"
+
+
+def _misplaced(group: Group) -> Found:
+    if _queued(group.cluster.item):
+        return
+    metadata = mapping(group.template.get("metadata"))
+    for part in ("labels", "annotations"):
+        if QUEUE in mapping(metadata.get(part)):
+            path = (*group.path, "template", "metadata", part, QUEUE)
+            yield path, f"{group.title} names a queue in {part} of its pods, and the {group.cluster.owner} has none"
+
+
+RULES = (
+    Rule(
+        "kueue/job-brings-no-cluster",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a RayJob in a queue runs on a cluster that it does not bring",
+        why=_REFUSED,
+        fix="bring the cluster in rayClusterSpec, or put the queue's label on the RayCluster instead",
+        source=_RAYJOB,
+        fact="kuberay/kueue gke/R16",
+        check=each_job(_cluster),
+    ),
+    Rule(
+        "kueue/cluster-outlives-job",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a RayJob in a queue keeps its cluster",
+        why=_REFUSED,
+        fix="set shutdownAfterJobFinishes: true; deletionRules cannot be used with a queue",
+        source=_RAYJOB,
+        fact="kuberay/kueue gke/R16",
+        check=each_job(_kept),
+    ),
+    Rule(
+        "kueue/autoscaler-on",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a cluster in a queue is scaled by Ray",
+        why=_REFUSED,
+        fix="set enableInTreeAutoscaling: false",
+        source=_RAYCLUSTER,
+        fact="kuberay/kueue gke/R16",
+        check=each_cluster(_scales),
+    ),
+    Rule(
+        "kueue/group-called-head",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a worker group of a cluster in a queue is called head",
+        why=_REFUSED,
+        fix="give the worker group another name",
+        source=_RAYCLUSTER,
+        fact="kuberay/kueue gke/R16",
+        check=each_group(_head),
+    ),
+    Rule(
+        "kueue/too-many-groups",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a cluster in a queue has too many worker groups",
+        why=_REFUSED,
+        fix="put workers of the same kind into one group; the submitter of K8sJobMode counts as one",
+        source=_RAYCLUSTER,
+        fact="kuberay/kueue gke/R16",
+        check=each_cluster(_many),
+    ),
+    Rule(
+        "kueue/queue-of-pods",
+        target=OBJECTS,
+        severity=WARNING,
+        title="pods of Ray name a queue and their object does not",
+        why="Kueue reads labels of the RayJob or RayCluster only, so the pods start past every quota",
+        fix="move it to metadata.labels of the object",
+        source="https://kueue.sigs.k8s.io/docs/tasks/run/rayclusters/",
+        fact="kuberay/kueue gke/R16",
+        check=each_group(_misplaced),
+    ),
+)

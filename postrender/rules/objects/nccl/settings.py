@@ -1,0 +1,151 @@
+"""NCCL's variables on machines with RDMA: it must use the plugin, and say so where it cannot."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, WARNING
+from postrender.rules.objects.pods.podspec import Container, Judged, each_pod
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.rules.objects.pods.podspec import Found
+
+_SCRIPT: Final = "set_nccl_env.sh"
+_SOURCED: Final = re.compile(r"(?:^|[\s;&|])(?:source|\.)[ \t]+\S*set_nccl_env\.sh[^\n]*")
+_ENDS: Final = re.compile(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*e")
+_TESTED: Final = re.compile(r"(?:\btest|\[)[ \t]+(?:![ \t]+)?-[rfes][ \t]+\S*set_nccl_env\.sh")
+_INTERFACES: Final = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
+_FIRST: Final = ("eth0", "=eth0")
+# What the script of the plugin sets itself.
+_OWNED: Final = (
+    "NCCL_CROSS_NIC",
+    "NCCL_NET_GDR_LEVEL",
+    "NCCL_P2P_NET_CHUNKSIZE",
+    "NCCL_NVLS_CHUNKSIZE",
+    "NCCL_IB_ADAPTIVE_ROUTING",
+    "NCCL_IB_QPS_PER_CONNECTION",
+    "NCCL_IB_TC",
+    "NCCL_IB_FIFO_TC",
+)
+_PAGE: Final = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom"
+
+
+def _reads(container: Container) -> bool:
+    return str(container.value("BASH_ENV")).endswith(_SCRIPT) or bool(_SOURCED.search(container.script))
+
+
+def _checked(container: Container) -> bool:
+    script = container.script
+    found = _SOURCED.search(script)
+    if found is None:
+        return False
+    ends = _ENDS.search(script[: found.start() + 1])
+    return bool(ends or _TESTED.search(script) or "||" in found[0] or "&&" in found[0])
+
+
+def _judged(pod: Judged) -> Iterator[Container]:
+    """Yield the container of pods that talk to other nodes by RDMA, if all its variables stand in it."""
+    main = pod.main() if pod.uses_rdma and pod.attached else None
+    if main and not main.spec.get("envFrom"):
+        yield main
+
+
+def _plugin(pod: Judged) -> Found:
+    for container in _judged(pod):
+        if container.value("NCCL_NET") is None and not _checked(container):
+            said = "sources the plugin's script without a test" if _reads(container) else "never reads its script"
+            yield container.path, f"container {container.name} has no NCCL_NET, and {said}"
+
+
+def _unnamed(pod: Judged) -> Found:
+    for container in _judged(pod):
+        missing = [name for name in _INTERFACES if container.value(name) is None]
+        if missing:
+            yield container.path, f"container {container.name} has no {' and no '.join(missing)}"
+
+
+def _misnamed(pod: Judged) -> Found:
+    for container in _judged(pod):
+        for path, name, entry in container.env():
+            value = entry.get("value")
+            if name in _INTERFACES and value and value not in _FIRST:
+                yield path, f"{name} of container {container.name} is {value}"
+
+
+def _owners(pod: Judged) -> Found:
+    main = pod.main()
+    if main and _reads(main):
+        for path, name, _ in main.env():
+            if name in _OWNED:
+                yield path, f"container {main.name} has {name}, which the plugin's script sets as well"
+
+
+def _elsewhere(pod: Judged) -> Found:
+    known, main = pod.machines(), pod.main()
+    if main and known and not any(machine.rdma for machine in known):
+        for path, name, entry in main.env():
+            if name == "NCCL_NET" and str(entry.get("value")).lower() == "gib":
+                yield path, f"NCCL_NET is gIB, and {' or '.join(each.name for each in known)} has no such network"
+
+
+RULES = (
+    Rule(
+        "nccl/plugin-not-set",
+        target=OBJECTS,
+        severity=ERROR,
+        title="NCCL may go on without the RDMA plugin",
+        why="where the plugin is missing NCCL silently takes TCP, about 4 GB/s where RDMA has 340",
+        fix="set NCCL_NET: gIB, or source the script so that the start fails without it: source FILE || exit 1",
+        source=_PAGE,
+        fact="gke/R22",
+        check=each_pod(_plugin),
+    ),
+    Rule(
+        "nccl/plugin-without-network",
+        target=OBJECTS,
+        severity=ERROR,
+        title="NCCL is told to use a network that the machine lacks",
+        why="NCCL then ends with: invalid usage, or network gIB not found",
+        fix="remove NCCL_NET, and let NCCL choose what the machine has",
+        source=_PAGE,
+        fact="gke/R6",
+        check=each_pod(_elsewhere),
+    ),
+    Rule(
+        "nccl/another-socket-interface",
+        target=OBJECTS,
+        severity=ERROR,
+        title="processes find each other by an interface that is not the pod network's",
+        why="an RDMA interface has no route to the other nodes' first sockets: the job hangs when it starts",
+        fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
+        source=_PAGE,
+        fact="gke/R22",
+        check=each_pod(_misnamed),
+    ),
+    Rule(
+        "nccl/socket-interface-not-set",
+        target=OBJECTS,
+        severity=WARNING,
+        title="nothing says which interface processes find each other by",
+        why="NCCL, Gloo and Ray each choose one of ten, and those of RDMA have no route to the other nodes",
+        fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
+        source=_PAGE,
+        fact="gke/R22",
+        check=each_pod(_unnamed),
+    ),
+    Rule(
+        "nccl/two-owners",
+        target=OBJECTS,
+        severity=WARNING,
+        title="NCCL's variables are set by hand and by the plugin's script",
+        why="which of them wins depends on the order, and an update of the plugin changes only one",
+        fix="remove the variables: the script knows the values of its version",
+        source=_PAGE,
+        fact="gke/R6",
+        check=each_pod(_owners),
+    ),
+)

@@ -1,0 +1,141 @@
+"""How a pod's RDMA interfaces are attached: by annotations or by claims, and not by both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.finding import ERROR, Finding
+from postrender.manifests.pods import accelerators, mapping, sequence
+from postrender.rules.objects.manifests import Manifests, joined
+from postrender.rules.objects.pods.podspec import Judged, each_pod, objects
+from postrender.rules.rule import OBJECTS, Rule
+from postrender.wiring.plan import INTERFACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.rules.objects.pods.podspec import Found
+    from postrender.types import Json
+
+_CLASSES: Final = ("mrdma.google.com", "netdev.google.com")
+_CLAIMED: Final = "gke.networks.io/accelerator-network-profile"
+# What is known of machines that have no profile here.
+_CLAIMS_ONLY: Final = "nvidia-gb300"
+_NO_NETWORKS: Final = "nvidia-rtx-pro-6000"
+_DRANET: Final = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra"
+
+
+def _names(values: Json) -> list[str]:
+    return [str(mapping(each).get("name")) for each in sequence(values)]
+
+
+def _half(pod: Judged) -> Found:
+    claimed = _names(pod.spec.get("resourceClaims"))
+    used: set[str] = set()
+    for container in pod.containers():
+        names = _names(mapping(container.spec.get("resources")).get("claims"))
+        used.update(names)
+        for number, name in enumerate(names):
+            if name not in claimed:
+                path = (*container.path, "resources", "claims", number)
+                yield path, f"container {container.name} uses the claim {name}, and the pod has none of this name"
+    wiring = pod.manifests.wiring
+    if pod.wired and wiring and wiring.mode == "dranet":
+        # network/interfaces-of-another-machine says this.
+        return
+    for number, name in enumerate(claimed):
+        if name not in used:
+            yield pod.path("resourceClaims", number), f"no container uses the claim {name} of the pod"
+
+
+def _attached(pod: Judged) -> bool:
+    # The pod network alone needs no GPU network.
+    text = str(pod.annotations.get(INTERFACES, ""))
+    return text.count("interfaceName") > 1 or "rdma" in text
+
+
+def _both(pod: Judged) -> Found:
+    if _attached(pod) and _CLAIMED in mapping(pod.spec.get("nodeSelector")):
+        yield pod.annotation(INTERFACES), f"{INTERFACES} is set, and the pod selects nodes whose interfaces are claimed"
+
+
+def _requests(item: dict[str, Any]) -> Iterator[str]:
+    spec = mapping(item.get("spec"))
+    devices = mapping(mapping(spec.get("spec")).get("devices")) or mapping(spec.get("devices"))
+    for each in map(mapping, sequence(devices.get("requests"))):
+        yield str(mapping(each.get("exactly")).get("deviceClassName") or each.get("deviceClassName"))
+
+
+def _mixed(manifests: Manifests) -> Iterator[Finding]:
+    networks = [item for item, spec in objects(manifests, "GKENetworkParamSet") if spec.get("deviceMode")]
+    for item, _ in objects(manifests, "ResourceClaimTemplate", "ResourceClaim"):
+        found = [name for name in _requests(item.object) if name in _CLASSES]
+        if found and networks:
+            yield item.finding(("spec",), f"{found[0]} is claimed, and {networks[0].title} attaches interfaces by name")
+
+
+def _unfit(pod: Judged) -> Found:
+    asked = accelerators(pod.spec)
+    if not _attached(pod):
+        return
+    if asked == {_CLAIMS_ONLY}:
+        yield pod.annotation(INTERFACES), f"{INTERFACES} is set, and {_CLAIMS_ONLY} has its interfaces by claims only"
+    elif asked == {_NO_NETWORKS}:
+        yield pod.annotation(INTERFACES), f"{INTERFACES} is set, and {_NO_NETWORKS} has no GPU networks"
+
+
+def _none(pod: Judged) -> Found:
+    claims = pod.spec.get("resourceClaims") or pod.spec.get("hostNetwork") is True
+    # With values another rule compares the list itself.
+    if pod.uses_rdma and not pod.wired and not claims and INTERFACES not in pod.annotations:
+        names = " or ".join(machine.name for machine in pod.machines())
+        what = f"the pod takes a whole node of {names}, and has neither {INTERFACES} nor a claim"
+        yield pod.path("nodeSelector" if pod.spec.get("nodeSelector") else "affinity"), what
+
+
+RULES = (
+    Rule(
+        "network/no-rdma-interfaces",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a pod of many nodes has no RDMA interfaces",
+        why="the pod gets eth0 alone, and NCCL takes TCP: about 4 GB/s where RDMA has 340",
+        fix="let the post-renderer write the annotations: grpo post-render -f VALUES",
+        source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
+        fact="gke/R2 gke/R4",
+        check=each_pod(_none),
+    ),
+    Rule(
+        "network/half-a-claim",
+        target=OBJECTS,
+        severity=ERROR,
+        title="one half of a claim of devices is missing",
+        why="without the pod's half it is refused; without the container's half it starts, and has no device",
+        fix="name the claim in resourceClaims of the pod and in resources.claims of the container",
+        source=_DRANET,
+        fact="gke/R5",
+        check=each_pod(_half),
+    ),
+    Rule(
+        "network/two-ways-to-attach",
+        target=OBJECTS,
+        severity=ERROR,
+        title="interfaces are attached by annotations and by claims",
+        why="GKE has one way or the other in a cluster: with both the devices are given out twice, or to nobody",
+        fix="keep one of the two: network.mode is multiNetwork or dranet",
+        source=_DRANET,
+        fact="gke/R5",
+        check=joined(each_pod(_both), _mixed),
+    ),
+    Rule(
+        "network/no-such-networks",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the machine has no networks that annotations could attach",
+        why="the networks do not exist on such a node, and the pod is refused or stays pending",
+        fix="set network.mode: none for RTX PRO 6000, and claim mrdma.google.com for GB300",
+        source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
+        fact="gke/R2",
+        check=each_pod(_unfit),
+    ),
+)

@@ -1,0 +1,128 @@
+"""What a machine is sold as, runs, and has room for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR
+from postrender.manifests.pods import accelerators, mapping
+from postrender.rules.objects.pods.podspec import Judged, each_pod
+from postrender.rules.objects.quantity import quantity
+from postrender.rules.rule import OBJECTS, Rule
+from postrender.values import profiles
+
+if TYPE_CHECKING:
+    from postrender.rules.objects.pods.podspec import Found
+
+_ARCH: Final = "kubernetes.io/arch"
+_KINDS: Final = ("spot", "flex-start")
+_GIBIBYTE: Final = 1024**3
+# Machines that these charts have no profile for; the facts of the others stand in values/accelerators.
+_ARM: Final = ("nvidia-gb300",)
+_RESERVED: Final = ("nvidia-gb300",)
+_ROOM: Final = {"nvidia-gb300": (141, 898), "nvidia-h100-80gb": (205, 1760)}
+_MACHINES: Final = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
+
+
+def _is_refused(label: str, kind: str) -> bool:
+    machine = profiles.by_label().get(label)
+    return kind in machine.refuses if machine else label in _RESERVED
+
+
+def _is_arm(label: str) -> bool:
+    machine = profiles.by_label().get(label)
+    return machine.arch == "arm64" if machine else label in _ARM
+
+
+def _room(label: str) -> tuple[int, int] | None:
+    """Return the cores and the GiB that a node has for pods; None where they are not known."""
+    machine = profiles.by_label().get(label)
+    if not machine:
+        return _ROOM.get(label)
+    cores, memory = quantity(machine.cpu), quantity(machine.memory)
+    return (int(cores), int(memory // _GIBIBYTE)) if cores and memory else None
+
+
+def _sold(pod: Judged) -> Found:
+    asked = accelerators(pod.spec)
+    selector = mapping(pod.spec.get("nodeSelector"))
+    for kind in _KINDS:
+        name = f"cloud.google.com/gke-{kind}"
+        is_selected = str(selector.get(name)).lower() == "true"
+        if asked and is_selected and all(_is_refused(label, kind) for label in asked):
+            yield pod.path("nodeSelector", name), f"the pod selects {' or '.join(sorted(asked))} and {name}"
+
+
+def _arm(pod: Judged) -> Found:
+    asked = accelerators(pod.spec)
+    if not asked or not all(map(_is_arm, asked)):
+        return
+    machine = " or ".join(sorted(asked))
+    if not pod.tolerates(_ARCH):
+        yield pod.path(), f"the pod selects {machine}, and does not tolerate {_ARCH}=arm64"
+    arch = mapping(pod.spec.get("nodeSelector")).get(_ARCH)
+    if arch not in (None, "arm64"):
+        yield pod.path("nodeSelector", _ARCH), f"the pod selects {machine} and {_ARCH} {arch}"
+
+
+def _asked(pod: Judged, name: str) -> float:
+    """Return what all containers together ask for; an init container alone may be the largest."""
+    running, before = 0.0, 0.0
+    for container in pod.containers():
+        resources = mapping(container.spec.get("resources"))
+        amount = mapping(resources.get("requests")).get(name, mapping(resources.get("limits")).get(name))
+        size = (quantity(amount) if amount is not None else None) or 0.0
+        if container.init and container.spec.get("restartPolicy") != "Always":
+            before = max(before, size)
+        else:
+            running += size
+    return max(running, before)
+
+
+def _large(pod: Judged) -> Found:
+    room = [found for label in accelerators(pod.spec) if (found := _room(label))]
+    if not room:
+        return
+    cores, memory = max(cores for cores, _ in room), max(memory for _, memory in room)
+    machine = " or ".join(sorted(accelerators(pod.spec)))
+    if (asked := _asked(pod, "cpu")) > cores:
+        yield pod.path("containers"), f"the pod asks for {asked:g} cores, and {machine} has about {cores} for it"
+    if (asked := _asked(pod, "memory") / _GIBIBYTE) > memory:
+        yield pod.path("containers"), f"the pod asks for {asked:.0f} GiB, and {machine} has about {memory} for it"
+
+
+RULES = (
+    Rule(
+        "nodes/too-large",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a pod asks for more than its machine has",
+        why="it stays pending for ever, or until the autoscaler has made nodes for nothing",
+        fix="ask for less: part of the machine is for GKE, DaemonSets and sidecars",
+        source=_MACHINES,
+        fact="gke/R15",
+        check=each_pod(_large),
+    ),
+    Rule(
+        "nodes/not-sold-so",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a machine is asked for in a way in which it is not sold",
+        why="there is no Spot or flex-start capacity of A4X machines: the pods stay pending",
+        fix="remove the selector, and name a reservation",
+        source=_MACHINES,
+        fact="gke/R18",
+        check=each_pod(_sold),
+    ),
+    Rule(
+        "nodes/arm-not-tolerated",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a pod for an arm64 machine does not fit it",
+        why="GKE taints such nodes with kubernetes.io/arch=arm64, and the pods stay pending",
+        fix="tolerate kubernetes.io/arch=arm64:NoSchedule, and give an image that exists for arm64",
+        source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom-a4x",
+        fact="gke/R24",
+        check=each_pod(_arm),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Which image a pod runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, WARNING
+from postrender.rules.objects.pods.podspec import Container, Judged, each_container
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from postrender.rules.objects.pods.podspec import Found
+
+# What nobody has filled in is no name.
+_UNKNOWN: Final = frozenset("{}<>$")
+_MOVING: Final = ("latest", "nightly", "main", "master", "edge", "develop", "dev")
+_SOURCE: Final = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
+
+
+def _tag(image: str) -> str:
+    """Return what makes an image move, in words; empty where it is pinned."""
+    name, at, _ = image.partition("@")
+    if at or not name or any(each in _UNKNOWN or each.isspace() for each in name):
+        return ""
+    tag = name.rpartition("/")[2].partition(":")[2]
+    if not tag:
+        return "no tag, which is latest"
+    last = tag.lower().replace(".", "-").replace("_", "-").rpartition("-")[2]
+    return f"the tag {tag}" if last in _MOVING else ""
+
+
+def _said(container: Container) -> Found:
+    image = container.spec.get("image")
+    said = _tag(image) if isinstance(image, str) else ""
+    if said:
+        yield (*container.path, "image"), f"the image of container {container.name} has {said}"
+
+
+def _training(pod: Judged, container: Container) -> Found:
+    yield from _said(container)
+
+
+def _others(pod: Judged, container: Container) -> Found:
+    if not pod.trains:
+        yield from _said(container)
+
+
+RULES = (
+    Rule(
+        "pods/moving-tag",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a training pod has an image that changes",
+        why="a node that pulls later gets another image: versions of Ray differ, and a resumed run is another one",
+        fix="write the tag of a release, or a digest",
+        source=_SOURCE,
+        fact="gke/R12",
+        check=each_container(_training, trains=True),
+    ),
+    Rule(
+        "pods/image-not-pinned",
+        target=OBJECTS,
+        severity=WARNING,
+        title="a pod has an image that changes",
+        why="what runs tomorrow is not what was tested today, and nobody sees when it changed",
+        fix="write the tag of a release, or a digest",
+        source=_SOURCE,
+        fact="gke/R12",
+        check=each_container(_others),
+    ),
+)

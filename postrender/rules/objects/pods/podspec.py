@@ -1,0 +1,206 @@
+"""What rules about pods look at: containers with their paths, volumes, what a shell is told; and adapters for checks.
+
+A check of a topic gets one pod and yields paths below its object with what stands there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.manifests.pods import accelerators, gpus, mapping, sequence
+from postrender.values import profiles
+from postrender.wiring.plan import INTERFACES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from postrender.finding import Finding
+    from postrender.manifests.pods import Path, Pod
+    from postrender.rules.objects.manifests import Item, Manifests
+    from postrender.values.profiles import Machine
+
+    Found = Iterator[tuple[Path, str]]
+    Check = Callable[[Manifests], Iterator[Finding]]
+
+# Kinds whose pods work on one thing together, wherever they land.
+_TOGETHER: Final = ("RayCluster", "RayJob", "RayService", "JobSet", "LeaderWorkerSet", "Job")
+_PLUGIN: Final = "/home/kubernetes/bin/gib"
+
+
+def _uncommented(script: str) -> str:
+    """Return a script without the lines that are comments."""
+    if "#" not in script:
+        return script
+    return "\n".join(line for line in script.split("\n") if not line.lstrip().startswith("#"))
+
+
+class Container:
+    """One container: `path` leads to it from the top of the object, `init` says that it ends before others start."""
+
+    __slots__ = ("_env", "init", "path", "spec")
+
+    def __init__(self, path: Path, spec: dict[str, Any], *, init: bool) -> None:
+        self.path = path
+        self.spec = spec
+        self.init = init
+        self._env: list[tuple[Path, str, dict[str, Any]]] | None = None
+
+    @property
+    def name(self) -> str:
+        """Return its name, as messages call it."""
+        return str(self.spec.get("name", ""))
+
+    def env(self) -> list[tuple[Path, str, dict[str, Any]]]:
+        """Return path, name and entry of each variable."""
+        if self._env is None:
+            entries = enumerate(map(mapping, sequence(self.spec.get("env"))))
+            self._env = [((*self.path, "env", at), str(each.get("name", "")), each) for at, each in entries]
+        return self._env
+
+    def value(self, name: str) -> str | None:
+        """Return a variable's value; empty text where it comes from elsewhere, None where there is none."""
+        found = [each for _, known, each in self.env() if known == name]
+        return str(found[-1].get("value") or "") if found else None
+
+    def scripts(self) -> Iterator[tuple[Path, str]]:
+        """Yield what a shell is told, without comments, with the path of the words."""
+        for key in ("command", "args"):
+            for number, word in enumerate(sequence(self.spec.get(key))):
+                if isinstance(word, str):
+                    yield (*self.path, key, number), _uncommented(word)
+
+    @property
+    def script(self) -> str:
+        """Return all that a shell is told."""
+        return "\n".join(text for _, text in self.scripts())
+
+    def mounts(self) -> dict[str, dict[str, Any]]:
+        """Return the mounts by their folders."""
+        found = map(mapping, sequence(self.spec.get("volumeMounts")))
+        return {str(each.get("mountPath", "")).rstrip("/"): each for each in found}
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs it takes."""
+        return gpus(self.spec)
+
+
+class Judged:
+    """One pod template with its object.
+
+    `wired` says that other rules compare it with the values, `trains` that it has GPUs or is one of a Ray cluster.
+    """
+
+    __slots__ = ("_containers", "item", "manifests", "pod", "spec", "trains", "wired")
+
+    def __init__(self, manifests: Manifests, item: Item, pod: Pod, *, wired: bool) -> None:
+        self.manifests = manifests
+        self.item = item
+        self.pod = pod
+        self.wired = wired
+        self.spec = pod.spec
+        self.trains = pod.ray or pod.gpu_container()[1] > 0
+        self._containers: list[Container] | None = None
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """Return the annotations that the pods get."""
+        return mapping(mapping(self.pod.template.get("metadata")).get("annotations"))
+
+    def path(self, *below: str | int) -> Path:
+        """Return a path below the pod's spec, from the top of the object."""
+        return (*self.pod.path, "spec", *below)
+
+    def annotation(self, name: str) -> Path:
+        """Return the path of an annotation."""
+        return (*self.pod.path, "metadata", "annotations", name)
+
+    def containers(self) -> list[Container]:
+        """Return all containers, those first that end before the others start."""
+        if self._containers is None:
+            self._containers = [
+                Container(self.path(key, number), each, init=key == "initContainers")
+                for key in ("initContainers", "containers")
+                for number, each in enumerate(sequence(self.spec.get(key)))
+                if isinstance(each, dict)
+            ]
+        return self._containers
+
+    def main(self) -> Container | None:
+        """Return the container with the GPUs, in a pod of Ray without any that of Ray."""
+        running = [each for each in self.containers() if not each.init]
+        most = max((each.gpus for each in running), default=0)
+        return next((each for each in running if each.gpus == most and (most or self.pod.ray)), None)
+
+    def volumes(self) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+        """Yield path, name and entry of each volume."""
+        for number, each in enumerate(map(mapping, sequence(self.spec.get("volumes")))):
+            yield self.path("volumes", number), str(each.get("name", "")), each
+
+    def tolerates(self, key: str) -> bool:
+        """Say whether a toleration names this taint, or every one."""
+        for each in map(mapping, sequence(self.spec.get("tolerations"))):
+            everything = not each.get("key") and each.get("operator") == "Exists"
+            if everything or each.get("key") == key:
+                return True
+        return False
+
+    def machines(self) -> list[Machine]:
+        """Return the machines that the pod selects, where profiles of all of them are installed."""
+        asked = accelerators(self.spec)
+        known = [machine for label, machine in profiles.by_label().items() if label in asked]
+        return known if len(known) == len(asked) else []
+
+    @property
+    def uses_rdma(self) -> bool:
+        """Say whether it takes a whole node with RDMA, and is made to talk to other nodes."""
+        known = self.machines()
+        whole = bool(known) and all(each.rdma and self.pod.gpu_container()[1] == each.gpus for each in known)
+        return whole and (self._has_plugin or (self.item.object.get("kind") in _TOGETHER and self.pod.count != 1))
+
+    @property
+    def attached(self) -> bool:
+        """Say whether it has interfaces besides that of the pod network, or claims devices."""
+        text = str(self.annotations.get(INTERFACES, ""))
+        return text.count("interfaceName") > 1 or "rdma" in text or bool(self.spec.get("resourceClaims"))
+
+    @property
+    def _has_plugin(self) -> bool:
+        return any(mapping(each.get("hostPath")).get("path") == _PLUGIN for _, _, each in self.volumes())
+
+
+def judged(manifests: Manifests) -> list[Judged]:
+    """Return all pods, those of one template once."""
+    wired = {id(pod) for _, pod, _ in manifests.whole_pods()}
+    return [Judged(manifests, item, pod, wired=id(pod) in wired) for item, pod in manifests.pods()]
+
+
+def _training(manifests: Manifests) -> list[Judged]:
+    return [pod for pod in manifests.once(judged) if pod.trains]
+
+
+def each_pod(check: Callable[[Judged], Found], *, trains: bool = False) -> Check:
+    """Make a check of one that looks at a pod; `trains` leaves out pods without GPUs that are none of Ray's."""
+
+    def run(manifests: Manifests) -> Iterator[Finding]:
+        for pod in manifests.once(_training if trains else judged):
+            for path, what in check(pod):
+                yield pod.item.finding(path, what)
+
+    return run
+
+
+def each_container(check: Callable[[Judged, Container], Found], *, trains: bool = False) -> Check:
+    """Make a check of one that looks at a container."""
+    return each_pod(lambda pod: (found for each in pod.containers() for found in check(pod, each)), trains=trains)
+
+
+def objects(manifests: Manifests, *kinds: str) -> Iterator[tuple[Item, dict[str, Any]]]:
+    """Yield the objects of these kinds with their specs."""
+    for item in manifests.of_kinds(kinds):
+        yield item, mapping(item.object.get("spec"))
+
+
+def name_of(item: Item) -> str:
+    """Return an object's name."""
+    return str(mapping(item.object.get("metadata")).get("name", ""))

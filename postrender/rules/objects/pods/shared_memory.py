@@ -1,0 +1,87 @@
+"""The memory that processes of a pod share, and what else lies in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.finding import ERROR, WARNING
+from postrender.manifests.pods import mapping
+from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
+from postrender.rules.objects.quantity import quantity
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from postrender.rules.objects.pods.podspec import Found
+
+_FOLDER: Final = "/dev/shm"  # noqa: S108 (what is shared is judged here, and nothing is written)
+_SEVERAL: Final = 2
+_EMPTY_DIR: Final = "https://kubernetes.io/docs/concepts/storage/volumes/#emptydir"
+
+
+def _volume(pod: Judged, container: Container) -> dict[str, Any] | None:
+    mount = container.mounts().get(_FOLDER)
+    name = mount.get("name") if mount else None
+    return next((each for _, known, each in pod.volumes() if known == name), None) if mount else None
+
+
+def _missing(pod: Judged, container: Container) -> Found:
+    # KubeRay gives Ray's container one of its own; a pod with the node's own needs none.
+    if container.gpus < _SEVERAL or pod.pod.ray or pod.spec.get("hostIPC") is True:
+        return
+    if _FOLDER not in container.mounts():
+        what = f"container {container.name} takes {container.gpus} GPUs, and nothing is mounted at {_FOLDER}"
+        yield container.path, what
+
+
+def _above(pod: Judged, container: Container) -> Found:
+    directory = mapping((_volume(pod, container) or {}).get("emptyDir"))
+    limit = mapping(mapping(container.spec.get("resources")).get("limits")).get("memory")
+    size, most = directory.get("sizeLimit"), quantity(limit) if limit is not None else None
+    large = quantity(size) if size is not None else None
+    if directory.get("medium") == "Memory" and large is not None and most is not None and large > most:
+        path = next(path for path, _, each in pod.volumes() if each.get("emptyDir") is directory)
+        yield (*path, "emptyDir", "sizeLimit"), f"{_FOLDER} of {container.name} has {size}, its memory limit is {limit}"
+
+
+def _unlimited(pod: Judged) -> Found:
+    for path, name, volume in pod.volumes():
+        directory = mapping(volume.get("emptyDir"))
+        if directory.get("medium") == "Memory" and directory.get("sizeLimit") is None:
+            yield path, f"volume {name} lies in memory without a sizeLimit"
+
+
+RULES = (
+    Rule(
+        "pods/shared-memory-missing",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a container with several GPUs has the small /dev/shm",
+        why="NCCL needs more than the 64 MiB that a container gets, and ends with: no space left on device",
+        fix="mount an emptyDir with medium: Memory and a sizeLimit at /dev/shm",
+        source=_EMPTY_DIR,
+        fact="gke/R9",
+        check=each_container(_missing, trains=True),
+    ),
+    Rule(
+        "pods/shared-memory-above-limit",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the shared memory may grow beyond the container's limit",
+        why="what lies in it counts against the limit of memory: the container is killed before the volume is full",
+        fix="make sizeLimit smaller than resources.limits.memory, with room for the processes themselves",
+        source=_EMPTY_DIR,
+        fact="gke/R9",
+        check=each_container(_above, trains=True),
+    ),
+    Rule(
+        "pods/memory-volume-without-limit",
+        target=OBJECTS,
+        severity=WARNING,
+        title="a volume in memory has no size",
+        why="it may take all memory of the pod, and then the container that trains is killed",
+        fix="write a sizeLimit, or remove medium: Memory",
+        source=_EMPTY_DIR,
+        fact="gke/R9",
+        check=each_pod(_unlimited, trains=True),
+    ),
+)

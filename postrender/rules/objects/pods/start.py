@@ -1,0 +1,118 @@
+"""What a pod fetches when it starts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, WARNING, Finding
+from postrender.manifests.pods import mapping
+from postrender.rules.objects.manifests import Manifests, joined
+from postrender.rules.objects.pods.podspec import Container, Judged, each_container, objects
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.rules.objects.pods.podspec import Found
+
+# What is in front of a command: the start, or a sign after which a shell begins another one.
+_BEGIN: Final = r"(?:^|[;&|(\n]|\bsudo|\bthen|\bdo)[ \t]*"
+_FETCHES: Final = (
+    (re.compile(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?pull\b"), "git pull"),
+    (
+        re.compile(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?(?:checkout|switch)[ \t]+(?:main|master)\b"),
+        "the checkout of a branch",
+    ),
+    (re.compile(_BEGIN + r"(?:apt-get|apt)[ \t]+(?:-\S+[ \t]+)*(?:update|install)\b"), "apt-get"),
+    (re.compile(r"/refs/heads/"), "a file of a branch (refs/heads)"),
+)
+_PIP: Final = re.compile(_BEGIN + r"(?:uv[ \t]+)?(?:python\d?[ \t]+-m[ \t]+)?pip\d?[ \t]+install\b((?:[^\n;&|]|\\\n)*)")
+# Options of pip that take a value of their own.
+_WITH_VALUE: Final = ("-r", "--requirement", "-c", "--constraint", "-i", "--index-url", "--extra-index-url")
+_PLACES: Final = ("-t", "--target", "--prefix", "--root", "-e", "--editable", "--find-links", "-f", "--python")
+_PACKAGE: Final = re.compile(r"[A-Za-z0-9]")
+_PINNED: Final = re.compile(r"===?\s*[0-9a-z]|@")
+_ELSEWHERE: Final = re.compile(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|PYTHONUSERBASE")
+
+
+def unpinned(requirement: str) -> bool:
+    """Say whether a requirement of pip may be another version tomorrow; files and addresses are not looked into."""
+    text = requirement.strip("'\"")
+    if not _PACKAGE.match(text) or "/" in text or text.endswith((".whl", ".txt", ".tar.gz")):
+        return False
+    return not _PINNED.search(text) and "$" not in text
+
+
+def _packages(options: str) -> Iterator[str]:
+    words = iter(options.replace("\\\n", " ").split())
+    for word in words:
+        if word in (*_WITH_VALUE, *_PLACES):
+            next(words, None)
+        elif not word.startswith("-"):
+            yield word
+
+
+def fetched(script: str) -> str:
+    """Return what a script fetches that changes, in words."""
+    for fetching, said in _FETCHES:
+        if fetching.search(script):
+            return said
+    for match in _PIP.finditer(script):
+        names = [word.strip("'\"") for word in _packages(match[1]) if unpinned(word)]
+        if names:
+            return f"pip install of {', '.join(names)} without a version"
+    return ""
+
+
+def _started(pod: Judged, container: Container) -> Found:
+    for path, script in container.scripts():
+        said = fetched(script)
+        if said:
+            yield path, f"container {container.name} starts with {said}"
+
+
+def _submitted(manifests: Manifests) -> Iterator[Finding]:
+    for item, spec in objects(manifests, "RayJob", "RayCronJob"):
+        below = ("jobTemplate",) if item.object["kind"] == "RayCronJob" else ()
+        entrypoint = (mapping(spec.get("jobTemplate")) if below else spec).get("entrypoint")
+        said = fetched(entrypoint) if isinstance(entrypoint, str) else ""
+        if said:
+            yield item.finding(("spec", *below, "entrypoint"), f"the job starts with {said}")
+
+
+def _lost(pod: Judged, container: Container) -> Found:
+    if not container.init:
+        return
+    shared = [folder for folder in container.mounts() if folder]
+    for path, script in container.scripts():
+        match = _PIP.search(script)
+        if match and not _ELSEWHERE.search(script) and not any("site-packages" in folder for folder in shared):
+            yield path, f"init container {container.name} installs packages into its own file system"
+            return
+
+
+RULES = (
+    Rule(
+        "pods/installs-at-start",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a training pod fetches what changes when it starts",
+        why="every node may get another version, a resumed run too, and without egress no pod starts at all",
+        fix="build it into the image, or name a version or a revision",
+        source="https://kubernetes.io/docs/concepts/containers/images/",
+        fact="gke/R12",
+        check=joined(each_container(_started, trains=True), _submitted),
+    ),
+    Rule(
+        "pods/install-in-init-container",
+        target=OBJECTS,
+        severity=WARNING,
+        title="an init container installs packages that no other container sees",
+        why="each container has a file system of its own: the packages are gone when the training starts",
+        fix="install with --target into a volume that both mount, or build the packages into the image",
+        source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/",
+        fact="gke/R12",
+        check=each_container(_lost, trains=True),
+    ),
+)

@@ -1,0 +1,36 @@
+"""Quantities as Kubernetes writes them, such as `900Gi` and `500m`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from postrender.types import Json
+
+_NUMBER: Final = frozenset("0123456789.")
+_UNITS: Final = " kMGTPE"
+# Longer numbers are not worth to be exact.
+_LONGEST: Final = 40
+
+
+def quantity(value: Json) -> float | None:
+    """Return a quantity of Kubernetes as a number, None for what is none."""
+    text = "" if isinstance(value, bool) else str(value).strip(" ")
+    number = text.rstrip("kKMGTPEim")
+    unit = text[len(number) :]
+    mantissa, e, exponent = number.lower().partition("e")
+    is_number = set(mantissa) <= _NUMBER and mantissa.strip(".") and mantissa.count(".") <= 1
+    power = exponent[1:] if exponent.startswith(("+", "-")) else exponent
+    if not is_number or (e and not (power.isascii() and power.isdecimal())):
+        return None
+    if unit not in ("", "m", "Ki") and (unit[0] not in _UNITS or unit[1:] not in ("", "i")):
+        return None
+    base = 1024 if unit.endswith("i") else 1000
+    factor = 1 if unit == "m" else base ** _UNITS.index(unit[:1].replace("K", "k") or " ")
+    if len(text) > _LONGEST or (e and int(power) > _LONGEST):
+        return float(number) * factor
+    # Whole numbers first: 4.1 as a float is less than 4.1, and 4.1G is 4100M.
+    whole, _, part = mantissa.partition(".")
+    shift = (int(exponent) if e else 0) - len(part) - (3 if unit == "m" else 0)
+    found = int(whole + part) * factor
+    return float(found * 10**shift) if shift >= 0 else found / 10**-shift

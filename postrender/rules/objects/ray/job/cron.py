@@ -1,0 +1,111 @@
+"""What of a RayCronJob comes to its jobs, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, WARNING
+from postrender.manifests.pods import mapping
+from postrender.rules.objects.ray.duration import nanoseconds, number
+from postrender.rules.objects.ray.rayspec import EVENT_ONLY, annotations_of, each_of, labels_of
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from postrender.rules.objects.manifests import Item
+    from postrender.rules.objects.ray.rayspec import Found
+
+_EACH: Final = each_of("RayCronJob")
+_NAMED: Final = frozenset(("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"))
+_EVERY: Final = "@every "
+_MONTHS: Final = {
+    **{"jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6},
+    **{"jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11, "dec": 12},
+}
+_DAYS: Final = {"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
+_NONE: Final[dict[str, int]] = {}
+# Name, least, most and the names of values of each field.
+_FIELDS: Final = (
+    ("minute", 0, 59, _NONE),
+    ("hour", 0, 23, _NONE),
+    ("day of the month", 1, 31, _NONE),
+    ("month", 1, 12, _MONTHS),
+    ("day of the week", 0, 6, _DAYS),
+)
+# What begins a label or an annotation that a scheduler or the operator reads on a job.
+_READ: Final = ("kueue.x-k8s.io/", "kai.scheduler/", "volcano.sh/", "yunikorn.apache.org/", "ray.io/")
+
+
+def _schedule(item: Item) -> Found:
+    text = mapping(item.object.get("spec")).get("schedule")
+    said = _wrong(text) if isinstance(text, str) else ""
+    if said:
+        yield ("spec", "schedule"), f"schedule is no schedule: {said}"
+
+
+def _wrong(text: str) -> str:
+    """Return what is wrong with a schedule, empty where nothing is; which time zones there are is not known here."""
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        zone, blank, text = text.partition(" ")
+        text = text.strip()
+        if not blank:
+            return f"nothing follows {zone}"
+    if text.startswith("@"):
+        every = text.startswith(_EVERY) and nanoseconds(text.removeprefix(_EVERY)) is not None
+        return "" if every or text in _NAMED else "it is none of @hourly, @daily, @weekly, @monthly, @yearly, @every 6h"
+    fields = text.split()
+    if len(fields) != len(_FIELDS):
+        return f"it has {len(fields)} fields, and {len(_FIELDS)} are needed"
+    pairs = zip(fields, _FIELDS, strict=True)
+    return next((f"{each} is no {field[0]}" for each, field in pairs if not _fits(each, *field[1:])), "")
+
+
+def _fits(field: str, least: int, most: int, names: dict[str, int]) -> bool:
+    return all(_is_range(each, least, most, names) for each in field.split(",") if each)
+
+
+def _is_range(text: str, least: int, most: int, names: dict[str, int]) -> bool:
+    ends, slash, step = text.partition("/")
+    if slash and (number(step) or 0) < 1:
+        return False
+    low, *high = ends.split("-")
+    # Nobody reads what follows a dash after a star.
+    if low in ("*", "?"):
+        return True
+    first = names.get(low.lower(), number(low))
+    last = names.get(high[0].lower(), number(high[0])) if high else first
+    if len(high) > 1 or first is None or last is None:
+        return False
+    return least <= first <= (most if slash and not high else last) <= most
+
+
+def _unread(item: Item) -> Found:
+    for name, given in (("labels", labels_of(item)), ("annotations", annotations_of(item))):
+        for key in given:
+            if str(key).startswith(_READ):
+                yield ("metadata", name, key), f"{key} is on the RayCronJob, and not on its jobs"
+
+
+RULES = (
+    Rule(
+        "ray/cron-schedule",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the schedule of a RayCronJob cannot be read",
+        why=EVENT_ONLY.replace("pods", "jobs"),
+        fix='write five fields, as in "0 6 * * 1-5", or @daily, or @every 6h',
+        source="https://pkg.go.dev/github.com/robfig/cron/v3",
+        fact="kuberay/RayCronJob",
+        check=_EACH(_schedule),
+    ),
+    Rule(
+        "ray/cron-job-labels",
+        target=OBJECTS,
+        severity=WARNING,
+        title="a RayCronJob has labels that its jobs do not get",
+        why="the operator makes each job without them, so that it starts past its queue and scheduler",
+        fix="submit the RayJob with its labels from a CronJob of Kubernetes, or remove them",
+        source="kuberay/ray-operator/controllers/ray/raycronjob_controller.go at v1.6.2",
+        fact="kuberay/RayCronJob",
+        check=_EACH(_unread),
+    ),
+)

@@ -1,0 +1,173 @@
+"""What of a RayJob nobody checks, and what then never ends or never begins."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR, WARNING
+from postrender.manifests.pods import mapping, sequence
+from postrender.rules.objects.quantity import quantity
+from postrender.rules.objects.ray.rayspec import Cluster, Group, Job, each_job
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from postrender.rules.objects.ray.rayspec import Found
+
+_JOB: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
+_CONTROLLER: Final = "kuberay/ray-operator/controllers/ray/rayjob_controller.go at v1.6.2"
+_MODES: Final = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
+# The first Ray that takes metadata on its command line; nightly and candidate versions are none that are compared.
+_METADATA: Final = (2, 6)
+_RELEASE: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
+
+
+def _nothing(job: Job) -> Found:
+    own = job.mode == "K8sJobMode" and sequence(job.submitter.get("command"))
+    if not str(job.spec.get("entrypoint") or "").strip() and job.mode != "InteractiveMode" and not own:
+        yield ("spec", "entrypoint"), "there is no entrypoint"
+
+
+def _mode(job: Job) -> Found:
+    if job.mode not in _MODES:
+        yield ("spec", "submissionMode"), f"submissionMode is none of {', '.join(_MODES)}"
+
+
+def _submitter(job: Job) -> Found:
+    template = job.spec.get("submitterPodTemplate")
+    if isinstance(template, dict) and job.mode == "K8sJobMode":
+        spec = mapping(template.get("spec"))
+        if not sequence(spec.get("containers")):
+            yield ("spec", "submitterPodTemplate", "spec"), "submitterPodTemplate has no container"
+
+
+def _unused(job: Job) -> Found:
+    for key in ("submitterPodTemplate", "submitterConfig"):
+        if job.spec.get(key) is not None and job.mode in ("HTTPMode", "InteractiveMode"):
+            yield ("spec", key), f"{key} is set, and submissionMode is {job.mode}"
+
+
+def _metadata(job: Job) -> Found:
+    if job.cluster and mapping(job.spec.get("metadata")) and job.mode in ("K8sJobMode", "SidecarMode"):
+        said = job.cluster.spec.get("rayVersion") or "not set"
+        found = _RELEASE.match(str(said))
+        if found is None or (int(found[1]), int(found[2] or 0)) < _METADATA:
+            yield (*job.cluster.path, "rayVersion"), f"the job has metadata, and rayVersion is {said}"
+
+
+def _resources(job: Job) -> Found:
+    text = job.spec.get("entrypointResources")
+    if not isinstance(text, str) or not text:
+        return
+    try:
+        import json
+
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(_is_number(each) for each in value.values()):
+        yield ("spec", "entrypointResources"), "entrypointResources is no map of numbers in JSON"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _too_many(job: Job) -> Found:
+    asked = job.spec.get("entrypointNumGpus")
+    if not job.cluster or not isinstance(asked, int | float) or isinstance(asked, bool):
+        return
+    most = max(map(_gpus, _groups(job.cluster)), default=0.0)
+    if asked > most:
+        yield ("spec", "entrypointNumGpus"), f"entrypointNumGpus is {asked}, and the largest node has {most:g} GPUs"
+
+
+def _groups(cluster: Cluster) -> list[Group]:
+    return [cluster.head, *cluster.workers]
+
+
+def _gpus(group: Group) -> float:
+    """Return the GPUs that Ray sees on a node of the group."""
+    given = group.params.get("num-gpus") or mapping(group.spec.get("resources")).get("GPU")
+    return quantity(given if given is not None else group.limit("nvidia.com/gpu") or 0) or 0
+
+
+RULES = (
+    Rule(
+        "ray/entrypoint-missing",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a RayJob has nothing to run",
+        why="nothing checks it: the cluster with its GPUs comes up, and then the submission fails",
+        fix="write the command of the job into entrypoint",
+        source=_JOB,
+        fact="kuberay/unvalidated",
+        check=each_job(_nothing),
+    ),
+    Rule(
+        "ray/unknown-submission-mode",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the submission mode of a RayJob does not exist",
+        why="nothing checks it: the cluster comes up with its GPUs, nobody submits the job, and nothing ends it",
+        fix="write HTTPMode; a misspelt mode is none of the four",
+        source=_CONTROLLER,
+        fact="kuberay/unvalidated",
+        check=each_job(_mode),
+    ),
+    Rule(
+        "ray/submitter-without-container",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the submitter's template has no container",
+        why="the operator panics over it at each attempt, when the cluster with its GPUs has come up",
+        fix="write a container, or remove submitterPodTemplate",
+        source=_CONTROLLER,
+        fact="kuberay/unvalidated",
+        check=each_job(_submitter),
+    ),
+    Rule(
+        "ray/submitter-unused",
+        target=OBJECTS,
+        severity=WARNING,
+        title="a RayJob sets up a submitter that its mode does not have",
+        why="the operator submits by itself in this mode and reads nothing of it",
+        fix="remove it, or write submissionMode: K8sJobMode",
+        source=_CONTROLLER,
+        fact="kuberay/unvalidated",
+        check=each_job(_unused),
+    ),
+    Rule(
+        "ray/metadata-needs-version",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a RayJob has metadata and rayVersion is no release, or too old for it",
+        why="the operator cannot write the command that submits the job, when the cluster has come up",
+        fix="write the version of Ray that the image holds into rayVersion, or remove metadata",
+        source=_JOB,
+        fact="kuberay/unvalidated",
+        check=each_job(_metadata),
+    ),
+    Rule(
+        "ray/entrypoint-resources",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the custom resources of the entrypoint cannot be read",
+        why="the submission fails when the cluster with its GPUs has come up",
+        fix="write a map in JSON, such as '{\"driver\": 1}'",
+        source=_JOB,
+        fact="kuberay/unvalidated",
+        check=each_job(_resources),
+    ),
+    Rule(
+        "ray/entrypoint-gpus",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the entrypoint asks for more GPUs than any node has",
+        why="Ray keeps the job pending for ever, and the GPUs with it",
+        fix="remove entrypointNumGpus: a driver such as NeMo RL's needs none, its workers ask for theirs",
+        source="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/sdk.html",
+        fact="kuberay/unvalidated",
+        check=each_job(_too_many),
+    ),
+)

@@ -1,0 +1,62 @@
+"""Names of KubeRay's objects, from which the operator makes longer ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import ERROR
+from postrender.manifests.pods import mapping
+from postrender.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, each_of
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from postrender.rules.objects.manifests import Item
+    from postrender.rules.objects.ray.rayspec import Found
+
+# Each job of a RayCronJob is called after it, with six characters more.
+_LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47, "RayCronJob": 41}
+_EACH: Final = each_of(*_LONGEST)
+_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
+_IN_LABELS: Final = _LETTERS | frozenset("-0123456789")
+
+
+def _name(item: Item) -> str:
+    return str(mapping(item.object.get("metadata")).get("name") or "")
+
+
+def _long(item: Item) -> Found:
+    name, most = _name(item), _LONGEST[item.object["kind"]]
+    if len(name) > most:
+        yield ("metadata", "name"), f"the name has {len(name)} characters, and {most} is the most"
+
+
+def _odd(item: Item) -> Found:
+    name = _name(item)
+    if name and not (name[0] in _LETTERS and name[-1] != "-" and _IN_LABELS.issuperset(name)):
+        yield ("metadata", "name"), "the name is no DNS label that starts with a letter"
+
+
+RULES = (
+    Rule(
+        "ray/name-too-long",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the name of an object of KubeRay is too long",
+        why=EVENT_ONLY,
+        fix="write at most 53 characters for a RayCluster, 47 for a RayJob or RayService, 41 for a RayCronJob",
+        source=VALIDATION,
+        fact="kuberay/W1 kuberay/RayCronJob",
+        check=_EACH(_long),
+    ),
+    Rule(
+        "ray/name-not-a-label",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the name of an object of KubeRay is no DNS label",
+        why=EVENT_ONLY,
+        fix="write lower-case letters, digits and dashes, a letter first and no dash last",
+        source=VALIDATION,
+        fact="kuberay/W1 kuberay/RayCronJob",
+        check=_EACH(_odd),
+    ),
+)

@@ -1,0 +1,256 @@
+"""What rules about KubeRay's objects look at: clusters, their groups, jobs; and adapters that make checks of them.
+
+A check of a topic gets one such thing and yields paths with what stands there; the adapters know streams and hits.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.manifests.pods import mapping, sequence
+from postrender.rules.objects.manifests import Item
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from postrender.finding import Finding
+    from postrender.manifests.pods import Path
+    from postrender.rules.objects.manifests import Manifests
+    from postrender.types import Json
+
+    Found = Iterator[tuple[Path, str]]
+    Check = Callable[[Manifests], Iterator[Finding]]
+
+# The operator that the charts pin; rules speak of this version, and of later fields as such.
+OPERATOR: Final = "1.6"
+# Where each kind keeps the spec of its cluster.
+_CLUSTERS: Final = {
+    "RayCluster": ("spec",),
+    "RayJob": ("spec", "rayClusterSpec"),
+    "RayService": ("spec", "rayClusterConfig"),
+}
+# Where a RayCronJob keeps the spec of the jobs that it makes.
+_TEMPLATE: Final = ("spec", "jobTemplate")
+VALIDATION: Final = "kuberay/ray-operator/controllers/ray/utils/validation.go at v1.6.2"
+# Why most of these rules exist.
+EVENT_ONLY: Final = "the operator makes no pods and says so in an event only, long after helm install has succeeded"
+_VERSION: Final = re.compile(r"\s*v?(\d+(?:\.\d+)+)")
+
+
+class Group:
+    """The head or one group of workers: `path` leads to its spec from the top of the object."""
+
+    __slots__ = ("cluster", "head", "path", "spec")
+
+    def __init__(self, cluster: Cluster, path: Path, spec: dict[str, Any], *, head: bool = False) -> None:
+        self.cluster = cluster
+        self.path = path
+        self.spec = spec
+        self.head = head
+
+    @property
+    def title(self) -> str:
+        """Return how messages call the group."""
+        return "the head" if self.head else f"worker group {self.spec.get('groupName')}"
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Return what `ray start` is given."""
+        return mapping(self.spec.get("rayStartParams"))
+
+    @property
+    def template(self) -> dict[str, Any]:
+        """Return the template of its pods."""
+        return mapping(self.spec.get("template"))
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """Return the spec of its pods."""
+        return mapping(self.template.get("spec"))
+
+    @property
+    def ray(self) -> dict[str, Any]:
+        """Return the container in which the operator starts Ray, the first one."""
+        return mapping(next(iter(sequence(self.pod.get("containers"))), None))
+
+    @property
+    def ray_path(self) -> Path:
+        """Return the path of that container."""
+        return (*self.path, "template", "spec", "containers", 0)
+
+    def env(self, *names: str) -> Iterator[tuple[Path, str, str]]:
+        """Yield path, name and value of the variables of Ray's container that have one of these names."""
+        for number, each in enumerate(map(mapping, sequence(self.ray.get("env")))):
+            if each.get("name") in names:
+                yield (*self.ray_path, "env", number), str(each["name"]), str(each.get("value", ""))
+
+    def limit(self, name: str) -> Json:
+        """Return a limit of Ray's container."""
+        return mapping(mapping(self.ray.get("resources")).get("limits")).get(name)
+
+
+class Cluster:
+    """The spec of a Ray cluster, in an object of its own or in a job or a service; `path` leads to it."""
+
+    __slots__ = ("head", "item", "path", "spec", "workers")
+
+    def __init__(self, item: Item, path: Path, spec: dict[str, Any]) -> None:
+        self.item = item
+        self.path = path
+        self.spec = spec
+        self.head = Group(self, (*path, "headGroupSpec"), mapping(spec.get("headGroupSpec")), head=True)
+        self.workers = [
+            Group(self, (*path, "workerGroupSpecs", number), group)
+            for number, group in enumerate(map(mapping, sequence(spec.get("workerGroupSpecs"))))
+        ]
+
+    @property
+    def owner(self) -> str:
+        """Return the kind of the object that holds it."""
+        return str(self.item.object["kind"])
+
+    @property
+    def annotations(self) -> dict[str, Any]:
+        """Return the annotations that the operator reads for it, those of the object that holds it."""
+        return annotations_of(self.item)
+
+    @property
+    def autoscaler(self) -> dict[str, Any]:
+        """Return the options of the autoscaler."""
+        return mapping(self.spec.get("autoscalerOptions"))
+
+    @property
+    def scales(self) -> bool:
+        """Say whether the autoscaler runs."""
+        return self.spec.get("enableInTreeAutoscaling") is True
+
+    def option(self, name: str) -> dict[str, Any]:
+        """Return a part of the spec."""
+        return mapping(self.spec.get(name))
+
+
+class Job:
+    """A RayJob; `cluster` is the one that it brings, None where it brings none."""
+
+    __slots__ = ("cluster", "item", "selector", "spec")
+
+    def __init__(self, item: Item) -> None:
+        self.item = item
+        self.spec = mapping(item.object.get("spec"))
+        self.selector = mapping(self.spec.get("clusterSelector"))
+        self.cluster = next(_clusters(item), None)
+
+    @property
+    def mode(self) -> str:
+        """Return how the job is submitted."""
+        mode = self.spec.get("submissionMode")
+        # The default is for what is absent: nobody replaces an empty text.
+        return "K8sJobMode" if mode is None else str(mode)
+
+    @property
+    def submitter(self) -> dict[str, Any]:
+        """Return the container that submits in K8sJobMode, as far as the job says how it is."""
+        template = mapping(mapping(self.spec.get("submitterPodTemplate")).get("spec"))
+        return mapping(next(iter(sequence(template.get("containers"))), None))
+
+    @property
+    def pasted(self) -> bool:
+        """Say whether the operator pastes what the job says into a command for the shell of a submitter."""
+        own = self.mode == "K8sJobMode" and sequence(self.submitter.get("command"))
+        return self.mode in ("K8sJobMode", "SidecarMode") and not own
+
+    @property
+    def shuts_down(self) -> bool:
+        """Say whether the cluster goes when the job is done."""
+        return self.spec.get("shutdownAfterJobFinishes") is True
+
+
+def annotations_of(item: Item) -> dict[str, Any]:
+    """Return the annotations of an object."""
+    return mapping(mapping(item.object.get("metadata")).get("annotations"))
+
+
+def labels_of(item: Item) -> dict[str, Any]:
+    """Return the labels of an object."""
+    return mapping(mapping(item.object.get("metadata")).get("labels"))
+
+
+def number(value: Json) -> int | None:
+    """Return a whole number, None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def version(text: Json) -> tuple[int, ...] | None:
+    """Return a version of Ray as numbers, None for what the operator cannot read."""
+    found = _VERSION.match(text) if isinstance(text, str) else None
+    return tuple(map(int, found[1].split("."))) if found else None
+
+
+def items(manifests: Manifests, *kinds: str) -> Iterator[Item]:
+    """Yield KubeRay's objects of these kinds."""
+    for item in manifests.of_kinds(kinds):
+        if str(item.object.get("apiVersion", "")).startswith("ray.io/"):
+            yield item
+
+
+def _clusters(item: Item) -> Iterator[Cluster]:
+    spec: Json = item.object
+    path = _CLUSTERS[str(item.object["kind"])]
+    for part in path:
+        spec = mapping(spec).get(part)
+    if isinstance(spec, dict):
+        yield Cluster(item, path, spec)
+
+
+def _run(manifests: Manifests, kinds: Collection[str], check: Callable[[Item], Found]) -> Iterator[Finding]:
+    """Check objects of some kinds, and with RayJobs those that the operator makes of RayCronJobs."""
+    for item in items(manifests, *kinds, *(("RayCronJob",) if "RayJob" in kinds else ())):
+        if item.object["kind"] != "RayCronJob":
+            for path, what in check(item):
+                yield item.finding(path, what)
+        elif isinstance(mapping(item.object.get("spec")).get("jobTemplate"), dict):
+            for path, what in check(_made(item)):
+                yield item.finding((*_TEMPLATE, *path[1:]), what)
+
+
+def _made(item: Item) -> Item:
+    """Return the RayJob of a RayCronJob, which has none of its labels and annotations; `spec` is its template."""
+    made = {**item.object, "kind": "RayJob", "metadata": {}, "spec": item.object["spec"]["jobTemplate"]}
+    return Item(item.document, item.path, made, ())
+
+
+def each_of(*kinds: str) -> Callable[[Callable[[Item], Found]], Check]:
+    """Make a maker of checks of ones that look at objects of these kinds of KubeRay."""
+
+    def make(check: Callable[[Item], Found]) -> Check:
+        def run(manifests: Manifests) -> Iterator[Finding]:
+            for item in items(manifests, *kinds):
+                for path, what in check(item):
+                    yield item.finding(path, what)
+
+        return run
+
+    return make
+
+
+def each_cluster(check: Callable[[Cluster], Found]) -> Check:
+    """Make a check of one that looks at a cluster, whatever object holds it."""
+    return lambda manifests: _run(
+        manifests, _CLUSTERS, lambda item: (found for cluster in _clusters(item) for found in check(cluster))
+    )
+
+
+def each_group(check: Callable[[Group], Found]) -> Check:
+    """Make a check of one that looks at the head or at a group of workers."""
+    return each_cluster(lambda cluster: (found for group in (cluster.head, *cluster.workers) for found in check(group)))
+
+
+def each_worker_group(check: Callable[[Group], Found]) -> Check:
+    """Make a check of one that looks at a group of workers."""
+    return each_cluster(lambda cluster: (found for group in cluster.workers for found in check(group)))
+
+
+def each_job(check: Callable[[Job], Found]) -> Check:
+    """Make a check of one that looks at a RayJob."""
+    return lambda manifests: _run(manifests, ("RayJob",), lambda item: check(Job(item)))

@@ -1,0 +1,124 @@
+"""Checkpoints must outlive the objects that name them, and disks must fit the machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.finding import ERROR, WARNING, Finding
+from postrender.manifests.pods import accelerators, mapping, sequence
+from postrender.rules.objects.manifests import Manifests
+from postrender.rules.objects.pods.podspec import Judged, each_pod, name_of, objects
+from postrender.rules.rule import OBJECTS, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.manifests.pods import Path
+    from postrender.rules.objects.pods.podspec import Found
+
+_SHARED: Final = (
+    "gcsfuse.csi.storage.gke.io",
+    "lustre.csi.storage.gke.io",
+    "filestore.csi.storage.gke.io",
+    "parallelstore.csi.storage.gke.io",
+)
+_HYPERDISK_ONLY: Final = ("nvidia-b200", "nvidia-h200-141gb", "nvidia-gb200", "nvidia-gb300")
+_DISKS: Final = ("standard", "standard-rwo", "premium-rwo")
+_DRIVER: Final = "pd.csi.storage.gke.io"
+
+
+def _deleted(manifests: Manifests) -> Iterator[Finding]:
+    for item, spec in objects(manifests, "PersistentVolume"):
+        driver = mapping(spec.get("csi")).get("driver")
+        if driver in _SHARED and spec.get("persistentVolumeReclaimPolicy") == "Delete":
+            what = f"persistentVolumeReclaimPolicy is Delete for a volume of {driver}"
+            yield item.finding(("spec", "persistentVolumeReclaimPolicy"), what)
+    for item, _ in objects(manifests, "StorageClass"):
+        # Without a policy a class deletes: who has written nothing may not know.
+        if item.object.get("provisioner") == _SHARED[1] and item.object.get("reclaimPolicy", "Delete") == "Delete":
+            path = ("reclaimPolicy",) if "reclaimPolicy" in item.object else ("provisioner",)
+            yield item.finding(path, "reclaimPolicy is Delete for instances of Managed Lustre")
+
+
+def _anybody(manifests: Manifests) -> Iterator[Finding]:
+    taken = {str(spec.get("volumeName")) for _, spec in objects(manifests, "PersistentVolumeClaim")}
+    for item, spec in objects(manifests, "PersistentVolume"):
+        driver = mapping(spec.get("csi")).get("driver")
+        if driver in _SHARED and not spec.get("claimRef") and name_of(item) not in taken:
+            yield item.finding(("spec",), f"a volume of {driver} has no claimRef, and no claim here names it")
+
+
+def _is_disk(claim: dict[str, Any], types: dict[str, str]) -> str:
+    """Return how a claim asks for a Persistent Disk, in words; empty where it does not."""
+    if claim.get("volumeName") or claim.get("selector"):
+        return ""
+    named = claim.get("storageClassName")
+    if named is None:
+        once = sequence(claim.get("accessModes"))
+        return "the default class, which is standard-rwo" if once == ["ReadWriteOnce"] else ""
+    return f"the class {named}" if named in _DISKS or types.get(str(named), "").startswith("pd-") else ""
+
+
+def _claims(pod: Judged) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    made = {name_of(item): spec for item, spec in objects(pod.manifests, "PersistentVolumeClaim")}
+    for path, name, volume in pod.volumes():
+        claim = str(mapping(volume.get("persistentVolumeClaim")).get("claimName"))
+        template = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate")).get("spec")
+        if claim in made or isinstance(template, dict):
+            yield path, name, template if isinstance(template, dict) else made[claim]
+    spec = mapping(pod.item.object.get("spec"))
+    for number, each in enumerate(map(mapping, sequence(spec.get("volumeClaimTemplates")))):
+        name = str(mapping(each.get("metadata")).get("name"))
+        yield ("spec", "volumeClaimTemplates", number), name, mapping(each.get("spec"))
+
+
+def _disks(pod: Judged) -> Found:
+    asked = accelerators(pod.spec)
+    if not asked or not asked.issubset(_HYPERDISK_ONLY):
+        return
+    types = {
+        name_of(item): str(mapping(item.object.get("parameters")).get("type", ""))
+        for item, _ in objects(pod.manifests, "StorageClass")
+        if item.object.get("provisioner") == _DRIVER
+    }
+    for path, name, claim in _claims(pod):
+        said = _is_disk(claim, types)
+        if said:
+            yield path, f"volume {name} has {said}, and nodes with {' or '.join(sorted(asked))} take Hyperdisk only"
+
+
+RULES = (
+    Rule(
+        "storage/disk-that-never-attaches",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a pod has a Persistent Disk on a machine that takes none",
+        why="A3 Ultra, A4 and A4X machines attach Hyperdisk only: the pod waits for its volume for ever",
+        fix="use a class of Hyperdisk, a bucket or Managed Lustre",
+        source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
+        fact="gke/R17",
+        check=each_pod(_disks),
+    ),
+    Rule(
+        "storage/deleted-with-claim",
+        target=OBJECTS,
+        severity=ERROR,
+        title="checkpoints are deleted with the claim",
+        why="helm uninstall or a deleted namespace takes the claim away, and all checkpoints with it",
+        fix="write Retain, and delete what is not needed by hand",
+        source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reclaiming",
+        fact="gke/R14",
+        check=_deleted,
+    ),
+    Rule(
+        "storage/volume-for-anybody",
+        target=OBJECTS,
+        severity=WARNING,
+        title="any claim may bind a volume with data",
+        why="the first claim of its class gets it, of another team too, and the own claim stays pending",
+        fix="write claimRef with namespace and name, or volumeName into the claim",
+        source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reserving-a-persistentvolume",
+        fact="gke/R14",
+        check=_anybody,
+    ),
+)

@@ -1,0 +1,49 @@
+"""Find the rules: every `Rule` that a module below one of the folders of targets holds."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import TYPE_CHECKING
+
+from postrender.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+
+class RegistryError(Exception):
+    """Two rules have one id, or a rule is in the folder of another target."""
+
+
+@cache
+def rules(*folders: str) -> tuple[Rule, ...]:
+    """Return the rules below folders such as "objects" or "values/verl", each folder's sorted by id.
+
+    Raises RegistryError for a rule that cannot be told from another one, and for one in the wrong folder.
+    """
+    found: dict[str, Rule] = {}
+    for folder in folders:
+        for rule in sorted(_below(folder), key=lambda each: each.id):
+            if found.setdefault(rule.id, rule) is not rule:
+                raise RegistryError(f"two rules are called {rule.id}")
+    return tuple(found.values())
+
+
+def _below(folder: str) -> Iterator[Rule]:
+    package = importlib.import_module(f"{__package__}.{folder.replace('/', '.')}")
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        for rule in _held_by(importlib.import_module(info.name)):
+            if rule.target != folder.partition("/")[0]:
+                raise RegistryError(f"{rule.id}, a rule over {rule.target}, is in the folder {folder}")
+            yield rule
+
+
+def _held_by(module: ModuleType) -> Iterator[Rule]:
+    """Yield the rules that a module has a name for, by itself or in a tuple or list."""
+    for value in vars(module).values():
+        for each in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(each, Rule):
+                yield each

@@ -1,0 +1,75 @@
+"""Define rules over values: a check becomes a rule by a decorator, which fills in what a topic's rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from postrender.finding import ERROR
+from postrender.rules.rule import VALUES, Rule, Verdict
+from postrender.values.config import Effective
+
+Check = Callable[[Effective], Verdict]
+
+# Why a rule exists that a chart repeats: such a finding cannot be ignored.
+REFUSED: Final = "the chart refuses to render it: an install fails, and a review pipeline too"
+_CONFIG: Final = "job.config."
+# In front of a key that is not below job.config.
+_ROOT: Final = "="
+
+
+def whole(key: str) -> str:
+    """Return a key as rules write it with its path from the root of the values."""
+    return key[1:] if key[:1] == _ROOT else f"{_CONFIG}{key}"
+
+
+@dataclass(frozen=True)
+class Topic:
+    """What the rules of a topic share.
+
+    `domain` is the first part of their ids, `framework` is empty where none matters, `source` is the folder of their
+    sources.
+    """
+
+    domain: str
+    framework: str
+    source: str
+
+    def rule(
+        self,
+        slug: str,
+        fact: str,
+        keys: str,
+        *,
+        title: str,
+        why: str,
+        fix: str,
+        source: str,
+        severity: str = ERROR,
+        since: str = "",
+        before: str = "",
+    ) -> Callable[[Check], Rule]:
+        """Return a decorator that makes a rule of a check; `fact` and `keys` are words separated by blanks.
+
+        A fact without its list is one of the framework's list.
+        """
+
+        def made(check: Check) -> Rule:
+            return Rule(
+                f"{self.domain}/{slug}",
+                target=VALUES,
+                severity=severity,
+                title=title,
+                why=why,
+                fix=fix,
+                source=f"{self.source}{source}",
+                check=check,
+                keys=tuple(keys.split()),
+                framework=self.framework,
+                since=since,
+                before=before,
+                fact=" ".join(each if "/" in each else f"{self.framework}/{each}" for each in fact.split()),
+            )
+
+        return made

@@ -1,0 +1,102 @@
+"""How the model of a run is built, and the laws that hold for it in every framework.
+
+A model that schemas/models.yaml does not have, a number that it does not say, and an override that cannot be followed
+all raise UnknownError: the rule has nothing to say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.values import models
+from postrender.values.references import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from postrender.types import Json
+    from postrender.values.config import Effective
+
+# Given as overrides, they decide how long a sequence may be: from more than one number, in the engine's own way.
+_LENGTHENING: Final = ("rope_scaling", "rope_parameters", "model_max_length")
+_EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts")
+_ALLOWS_LONGER: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
+_OFF: Final = ("", "0", "false", "none", "null")
+
+
+class Model:
+    """Say what config.json of a model says, under what a run overrides of it."""
+
+    __slots__ = ("_known", "_over", "name")
+
+    def __init__(self, name: Json, overrides: Json) -> None:
+        known = models.load(name) if isinstance(name, str) else None
+        if known is None or not isinstance(overrides or {}, dict):
+            raise UnknownError(f"the model {name}")
+        self.name = name
+        self._known: Mapping[str, Any] = known
+        self._over: Mapping[str, Any] = overrides or {}
+
+    @property
+    def architecture(self) -> str:
+        """Return the class that trains it."""
+        if self._overridden("architectures") is not None:
+            raise UnknownError("the class of the model")
+        return str(self._known["architectures"][0])
+
+    def number(self, key: str) -> int:
+        """Return a number above zero; raise UnknownError where it is not known."""
+        value = self._value(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UnknownError(key)
+        return value
+
+    def experts(self) -> int:
+        """Return the number of experts, 0 of a model that has none."""
+        found = (self.number(key) for key in _EXPERTS if self._value(key) is not None)
+        return next(found, 0)
+
+    def positions(self) -> int:
+        """Return how many tokens a sequence may have."""
+        if any(self._overridden(key) is not None for key in _LENGTHENING):
+            raise UnknownError("the length of a sequence")
+        return self.number("max_position_embeddings")
+
+    def _value(self, key: str) -> Json:
+        """Return a value; a model with images says most of its language model one level deeper."""
+        given = self._overridden(key)
+        return given if given is not None else self._known.get(key, _map(self._known.get("text_config")).get(key))
+
+    def _overridden(self, key: str) -> Json:
+        text = _map(self._over.get("text_config"))
+        return text[key] if key in text else self._over.get(key)
+
+
+def _map(value: Json) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def uneven_heads(model: Model, size: int, *, repeats: bool) -> str | None:
+    """Say what GPUs cannot share evenly: attention heads, and those of keys and values.
+
+    `repeats` is for engines that give GPUs a copy where there are more of them than heads of keys and values.
+    """
+    if size < 1:
+        raise UnknownError("a size")
+    heads, pairs = model.number("num_attention_heads"), model.number("num_key_value_heads")
+    shares = pairs % size == 0 or (repeats and size % pairs == 0)
+    if heads % size == 0 and shares:
+        return None
+    return f"{model.name} has {heads} attention heads, and {pairs} of keys and values"
+
+
+def no_experts(model: Model) -> str | None:
+    """Say that a model has no experts to spread."""
+    return None if model.experts() else f"{model.name} has no experts"
+
+
+def allows_longer(run: Effective, more: Json = None) -> bool:
+    """Say whether vLLM is told to take sequences that are longer than the model's; `more` are variables of its own."""
+    runtime = _map(_map(run.value("job.runtimeEnv")).get("env_vars"))
+    said = (run.variable(_ALLOWS_LONGER), *(_map(each).get(_ALLOWS_LONGER) for each in (runtime, more)))
+    return any(str(word).lower() not in _OFF for word in said)

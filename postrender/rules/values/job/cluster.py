@@ -1,0 +1,187 @@
+"""Rules over what a job asks of its cluster, whatever its framework: the charts refuse the same, without the line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender import secrets
+from postrender.finding import Finding
+from postrender.rules.values.checks import shown
+from postrender.rules.values.define import REFUSED, Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from postrender.values.config import Effective
+
+TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
+# A configuration has texts that are called pad_token too.
+_IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
+
+
+@TOPIC.rule(
+    "more-nodes-than-cluster",
+    "nemo-rl/C11 verl/K1 gke/R27",
+    "=job.nodes =ray.workers.replicas",
+    title="the job uses no more nodes than the cluster has",
+    why=REFUSED,
+    fix="lower job.nodes, or raise ray.workers.replicas",
+    source="_run.tpl at 1.0.0",
+)
+def _nodes(run: Effective) -> str | None:
+    if not _trains(run) or run.wanted <= run.have:
+        return None
+    return f"job.nodes is {run.wanted}, and the cluster has {run.have} GPU nodes"
+
+
+@TOPIC.rule(
+    "no-gpu-node",
+    "gke/R27",
+    "=ray.workers.replicas",
+    title="the cluster has a GPU node",
+    why=REFUSED,
+    fix="set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true",
+    source="_head.tpl at 1.0.0",
+)
+def _gpus(run: Effective) -> str | None:
+    # What is no number is for the schema to tell.
+    is_number = isinstance(run.value("ray.workers.replicas"), int)
+    return "the cluster has no GPU node" if is_number and run.have < 1 else None
+
+
+@TOPIC.rule(
+    "nodes-paid-and-not-used",
+    "gke/R27",
+    "=job.nodes =ray.workers.replicas",
+    title="a cluster that ends with its job has the job's nodes",
+    why=REFUSED,
+    fix="lower ray.workers.replicas, or raise job.nodes",
+    source="_run.tpl at 1.0.0",
+)
+def _unused(run: Effective) -> str | None:
+    unused = _trains(run) and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
+    return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
+
+
+@TOPIC.rule(
+    "image-of-another-version",
+    "nemo-rl/K3",
+    "=images.training.tag =job.version",
+    title="the image holds the version that job.version names",
+    why=REFUSED,
+    fix="set both, as values/frameworks does for the older versions",
+    source="_nemo_rl.tpl at 1.0.0",
+)
+def _image(run: Effective) -> str | None:
+    tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
+    is_release = tag.startswith("v") and all(part.isdecimal() for part in tag[1:].split("."))
+    if run.framework != "nemo-rl" or not is_release or not repository.endswith("/nemo-rl") or tag == run.version:
+        return None
+    return f"images.training.tag is {tag}, and job.version {run.version}"
+
+
+@TOPIC.rule(
+    "head-without-cpu",
+    "nemo-rl/C12",
+    "=ray.head.numCpus =job.version",
+    title="before v0.7.0 NeMo RL reserves a CPU on every node, the head included",
+    why="silent: the job waits for ever for a CPU on the head",
+    fix="set ray.head.numCpus to 1, as values/frameworks does",
+    source="_nemo_rl.tpl at 1.0.0",
+)
+def _head(run: Effective) -> Iterator[Finding]:
+    older = run.framework == "nemo-rl" and not run.since("v0.7.0")
+    if older and run.value("ray.head.gpus.enabled") is not True and run.value("ray.head.numCpus") == 0:
+        what = f"ray.head.numCpus is 0, and {run.version} waits for a CPU on the head"
+        yield Finding(what, proposed={"=ray.head.numCpus": 1})
+
+
+@TOPIC.rule(
+    "profile-without-gpus",
+    "gke/R27",
+    "=accelerator.gpusPerNode =accelerator.name",
+    title="a training runs on machines with GPUs",
+    why=REFUSED,
+    fix="choose another profile; with this one only storage, secrets and Ray can be tried",
+    source="charts/grpo-job/templates/_run.tpl at 1.0.0",
+)
+def _profile(run: Effective) -> str | None:
+    none = run.value("job.task") in (None, "train", "evaluate") and run.value("accelerator.gpusPerNode") == 0
+    return f"the machines of profile {run.accelerator} have no GPUs" if none else None
+
+
+@TOPIC.rule(
+    "image-for-arm64",
+    "gke/R24",
+    "=images.training.arm64 =images.training.tag =accelerator.name",
+    title="the image is known to exist for the machine's processors",
+    why=REFUSED,
+    fix="choose an image for arm64, and set images.training.arm64 to true",
+    source="charts/common/templates/_worker.tpl at 1.0.0",
+)
+def _arm64(run: Effective) -> str | None:
+    arm = run.value("accelerator.architecture") == "arm64" and run.value("images.training.arm64") is not True
+    return f"{run.accelerator} has arm64 nodes, and images.training.arm64 is not true" if arm else None
+
+
+@TOPIC.rule(
+    "secret-by-value",
+    "gke/R11",
+    "",
+    title="secrets are named, and not written into values",
+    why="values end up in Git, in the release's Secret and in logs",
+    fix="put it into a Kubernetes Secret, and name that Secret and its key under ray.env",
+    source="charts/common/templates/_environment.tpl at 1.0.0",
+)
+def _secrets(run: Effective) -> Iterator[Finding]:
+    for section in ("job.env", "ray.env", "ray.head.env", "ray.workers.env"):
+        given = run.value(section)
+        for name, entry in given.items() if isinstance(given, dict) else ():
+            value = entry.get("value") if isinstance(entry, dict) else entry
+            if secrets.names_secret(name) and isinstance(value, str) and value:
+                yield Finding(f"{section}.{name} has its value in the values", keys=[f"={section}.{name}"])
+    for path, value in _texts(run.given):
+        if path.endswith(_IN_CONFIG) and value and "${" not in value:
+            yield Finding(f"{path} has its value in the values", keys=[path])
+
+
+def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _texts(value, f"{path}{key}.")
+        elif isinstance(value, str):
+            yield f"{path}{key}", value
+
+
+@TOPIC.rule(
+    "derived-key-differs",
+    "gke/R27 verl/K3",
+    "",
+    title="what the chart derives is not written differently",
+    why=REFUSED,
+    fix="remove the key, and change the value that it follows from",
+    source="_config.tpl at 1.0.0",
+)
+def _derived(run: Effective) -> Iterator[Finding]:
+    if not _trains(run):
+        return
+    for path, given, value in _differing(run.given, run.derived):
+        what = "a map of its own" if isinstance(value, dict) else shown(value)
+        is_secret = secrets.names_secret(path.rpartition(".")[2])
+        words = "another text" if is_secret else f"{shown(given)}, and the chart derives {what}"
+        yield Finding(f"{path} is {words}", keys=[path])
+
+
+def _trains(run: Effective) -> bool:
+    """Say whether the job trains: another task takes one node and no configuration of the framework."""
+    return run.value("job.task") in (None, "train")
+
+
+def _differing(given: Mapping[str, Any], derived: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Compare what is written, as the chart does: it knows no ${...}, and true is not 1."""
+    for key in derived.keys() & given.keys():
+        here, theirs, ours = f"{path}{key}", given[key], derived[key]
+        if isinstance(theirs, dict) and isinstance(ours, dict):
+            yield from _differing(theirs, ours, f"{here}.")
+        elif theirs != ours or isinstance(theirs, bool) != isinstance(ours, bool):
+            yield here, theirs, ours

@@ -1,0 +1,157 @@
+"""What stands where the chart has no use for it: markers, names of volumes, parts of the runtime environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender import paths
+from postrender.finding import Finding
+from postrender.rules.values.checks import shown
+from postrender.rules.values.define import REFUSED, Topic
+from postrender.values.config import OVERRIDE, overlay_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from postrender.types import Json
+    from postrender.values.config import Effective
+
+TOPIC = Topic("job", framework="", source="charts/")
+
+
+@TOPIC.rule(
+    "override-misplaced",
+    "gke/R27",
+    "",
+    title="the marker _override_ is true or false, and stands in a section that it can replace",
+    why=REFUSED,
+    fix="move it to the section, with all that the section needs, or remove it",
+    source="grpo-job/templates/_config.tpl at 1.0.0",
+)
+def _markers(run: Effective) -> Iterator[Finding]:
+    trees = {"job.config": run.value("job.config")}
+    overlays = run.value("job.configFor")
+    if isinstance(overlays, dict):
+        names = (name for name in overlay_names(run.values) if name in overlays)
+        trees |= {f"job.configFor.{name.replace('.', _DOT)}": overlays[name] for name in names}
+    for root, tree in trees.items():
+        if isinstance(tree, dict):
+            if OVERRIDE in tree:
+                key = f"{root}.{OVERRIDE}"
+                yield _said(key, f"{_plain(key)} stands above all: one section at a time can be replaced")
+            for name, value in tree.items():
+                yield from _below(f"{root}.{name.replace('.', _DOT)}", value, is_overlay=root != "job.config", depth=1)
+
+
+_DOT = "\\."
+
+
+def _plain(key: str) -> str:
+    return key.replace(_DOT, ".")
+
+
+def _said(key: str, what: str) -> Finding:
+    return Finding(what, keys=[f"={key}"])
+
+
+def _below(key: str, value: Json, *, is_overlay: bool, depth: int) -> Iterator[Finding]:
+    """Find what is wrong at a key and below it; an overlay of the chart's own may replace at every depth."""
+    if isinstance(value, list):
+        # No finding can stand in a list, whose items have no keys.
+        yield from (
+            _said(key, f"{place} stands in a list, which is replaced as a whole") for place in _listed(key, value)
+        )
+    elif isinstance(value, dict):
+        if OVERRIDE in value:
+            marker = f"{key}.{OVERRIDE}"
+            if depth > 1 and not is_overlay:
+                yield _said(marker, f"{_plain(marker)} stands below a section, and NeMo RL replaces whole ones only")
+            elif not isinstance(value[OVERRIDE], bool):
+                given = "a map" if isinstance(value[OVERRIDE], dict) else shown(value[OVERRIDE])
+                yield _said(marker, f"{_plain(marker)} is {given}, expected true or false")
+        for name, inner in value.items():
+            yield from _below(f"{key}.{name.replace('.', _DOT)}", inner, is_overlay=is_overlay, depth=depth + 1)
+
+
+def _listed(path: str, value: Json) -> Iterator[str]:
+    """Yield the markers that stand somewhere in a list."""
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _listed(f"{path}[{number}]", item)
+    elif isinstance(value, dict):
+        if OVERRIDE in value:
+            yield f"{_plain(path)}.{OVERRIDE}"
+        for name, inner in value.items():
+            yield from _listed(f"{path}.{name}", inner)
+
+
+@TOPIC.rule(
+    "unknown-profile",
+    "gke/R27",
+    "",
+    title="an overlay is for a version, or for a machine that has a profile",
+    why=REFUSED,
+    fix="correct the name, or remove the overlay",
+    source="common/templates/_values.tpl at 1.0.0",
+)
+def _profiles(run: Effective) -> Iterator[Finding]:
+    overlays, known = run.value("job.configFor"), sorted({*paths.accelerators(), run.accelerator})
+    for name in overlays if isinstance(overlays, dict) else ():
+        # A version has a dot, and the schema knows them all.
+        if "." not in name and name not in known:
+            what = f"job.configFor.{name} is for no known machine; the profiles are: {', '.join(known)}"
+            yield _said(f"job.configFor.{name}", what)
+
+
+@TOPIC.rule(
+    "volume-absent",
+    "gke/R27",
+    "",
+    title="the volumes that a job names are there, and the run's own one stays",
+    why=REFUSED,
+    fix="add it to storage, or name another volume",
+    source="common/templates/_storage.tpl at 1.0.0",
+)
+def _volumes(run: Effective) -> Iterator[Finding]:
+    storage = run.value("storage")
+    volumes: Mapping[str, Any] = storage if isinstance(storage, dict) else {}
+    has = ", ".join(sorted(volumes)) or "none"
+    for key in _named_volumes(run):
+        name = run.value(key)
+        if isinstance(name, str) and name and name not in volumes:
+            yield Finding(f"{key} is {name}, and storage has {has}", keys=[f"={key}", "=storage"])
+    own = volumes.get(str(run.value("job.volume")))
+    if isinstance(own, dict) and "ephemeral" in own:
+        what = f"job.volume is {run.value('job.volume')}, a local disk: checkpoints there end with the pod"
+        yield Finding(what, keys=["=job.volume", "=storage"], fix="name a volume that stays")
+
+
+def _named_volumes(run: Effective) -> Iterator[str]:
+    yield from ("job.volume", "huggingface.cache.volume")
+    if run.value("job.code.packages") or run.value("job.code.repository"):
+        yield "job.code.volume"
+
+
+@TOPIC.rule(
+    "runtime-env-twice",
+    "gke/R27",
+    "",
+    title="job.runtimeEnv leaves to the framework what the framework sets",
+    why=REFUSED,
+    fix="write variables under job.env, and leave the interpreter to the framework",
+    source="grpo-job/templates/_entrypoint.tpl at 1.0.0",
+)
+def _runtime(run: Effective) -> Iterator[Finding]:
+    given = run.value("job.runtimeEnv")
+    if not isinstance(given, dict):
+        return
+    variables = given.get("env_vars")
+    if variables:
+        names = ", ".join(map(str, variables)) if isinstance(variables, dict) else "something"
+        yield Finding(
+            f"job.runtimeEnv.env_vars has {names}, and Ray merges no two of them", keys=["=job.runtimeEnv.env_vars"]
+        )
+    trains = run.value("job.task") in (None, "train")
+    if trains and run.framework == "verl" and run.since("0.9.0") and "py_executable" in given:
+        what = f"job.runtimeEnv.py_executable, which verl {run.version} sets too, and Ray merges no two of them"
+        yield Finding(what, keys=["=job.runtimeEnv.py_executable"])

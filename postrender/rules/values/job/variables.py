@@ -1,0 +1,100 @@
+"""Environment variables that the charts set themselves, or that they cannot hand on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import Finding
+from postrender.rules.values.define import REFUSED, Topic
+from postrender.values.derived import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+TOPIC = Topic("job", framework="", source="charts/common/templates/")
+_ALWAYS: Final = (
+    *("GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S", "HF_TOKEN", "HF_HUB_OFFLINE", "WANDB_API_KEY"),
+    *("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"),
+)
+_OF_PLUGIN: Final = {"BASH_ENV": "environmentScript", "NCCL_NET": "net", "NCCL_TUNER_CONFIG_PATH": "tunerConfig"}
+_OF_KUBERAY: Final = (
+    *(
+        "FQ_RAY_IP",
+        "RAY_IP",
+        "RAY_CLUSTER_NAME",
+        "RAY_CLUSTER_NAMESPACE",
+        "RAY_CLOUD_INSTANCE_ID",
+        "RAY_NODE_TYPE_NAME",
+    ),
+    *("KUBERAY_GEN_RAY_START_CMD", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_enable_autoscaler_v2", "REDIS_USERNAME"),
+    *("REDIS_PASSWORD", "RAY_REDIS_ADDRESS"),
+)
+# What verl's loggers read, by the tracker that they are for.
+_OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "MLFLOW_TRACKING_URI": "mlflow"}
+
+
+@TOPIC.rule(
+    "variable-of-the-charts",
+    "gke/R27",
+    "",
+    title="variables of one's own have one value, are none of the charts', and a driver can have them",
+    why=REFUSED,
+    fix="remove it, and change the value that it follows from",
+    source="_environment.tpl at 1.0.0",
+)
+def _variables(run: Effective) -> Iterator[Finding]:
+    own = set(_own(run))
+    for section in ("ray.env", "ray.head.env", "ray.workers.env", "job.env"):
+        for name, entry in mapping(run.value(section)).items():
+            if ("value" in mapping(entry)) == ("secret" in mapping(entry)):
+                given, fix = "both are" if mapping(entry) else "neither is", "give exactly one of value and secret"
+                yield Finding(
+                    f"{section}.{name}: value or secret, and {given} given", keys=[f"={section}.{name}"], fix=fix
+                )
+    for section in ("ray.env", "ray.head.env", "ray.workers.env"):
+        for name in mapping(run.value(section)):
+            if name in own or name in _OF_KUBERAY:
+                owner = "the charts set" if name in own else "KubeRay sets or refuses"
+                yield Finding(f"{section}.{name}: {owner} it", keys=[f"={section}.{name}"])
+    own |= set(_own_of_driver(run))
+    for name, entry in mapping(run.value("job.env")).items():
+        key, value = f"job.env.{name}", mapping(entry).get("value")
+        if name in own:
+            yield Finding(f"{key}: the charts set it", keys=[f"={key}"])
+        elif "secret" in mapping(entry) and value is None:
+            fix = "write it under ray.env, which pods are given"
+            yield Finding(f"{key}: the driver cannot get a Secret on a running cluster", keys=[f"={key}"], fix=fix)
+        elif run.framework == "verl" and _trains(run) and "${" in str(value):
+            fix = "write it under ray.env, which pods are given"
+            yield Finding(f"{key} holds ${{, which verl reads as an interpolation", keys=[f"={key}"], fix=fix)
+
+
+def _own(run: Effective) -> Iterator[str]:
+    """Yield what head or workers are given by the charts or by the post-renderer."""
+    nccl = mapping(run.value("accelerator.nccl"))
+    yield from _ALWAYS
+    if run.value("network.mode") != "none":
+        yield from (name for name, key in _OF_PLUGIN.items() if nccl.get(key))
+    yield from mapping(nccl.get("env"))
+    if str(run.value("platform.kind")).startswith("gke-") and run.value("accelerator.libraryPath"):
+        yield "LD_LIBRARY_PATH"
+    if run.value("huggingface.cache.volume"):
+        yield "HF_HOME"
+
+
+def _own_of_driver(run: Effective) -> Iterator[str]:
+    """Yield what the driver is given besides."""
+    yield "GRPO_DATASETS"
+    rewards = _trains(run) and any(mapping(run.value("job.rewards")).values())
+    if rewards or any(mapping(run.value("job.code.packages")).values()) or run.value("job.code.repository"):
+        yield "PYTHONPATH"
+    if _trains(run) and any(mapping(run.value("job.prompts")).values()):
+        yield "GRPO_PROMPTS"
+    if run.framework == "verl":
+        yield from (name for name, key in _OF_TRACKERS.items() if run.value(f"tracking.{key}.enabled") is True)
+
+
+def _trains(run: Effective) -> bool:
+    return run.value("job.task") in (None, "train")

@@ -1,0 +1,37 @@
+"""Ask the rules over values about a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.rules.judge import judge
+from postrender.values.references import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from postrender.finding import Finding
+    from postrender.rules.rule import Rule
+    from postrender.values.config import Effective
+
+# The rules that hold for a configuration in which a section is no map.
+_OF_SECTIONS = ("/wrong-type", "/unknown-key", "/derived-key-differs", "/dangling-reference", "/section-not-judged")
+
+
+def judge_run(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding]]:
+    """Return what the rules find, in the order of the rules; the findings have keys and no location.
+
+    A rule that needs a value which only the running job knows finds nothing.
+    """
+    chosen = [rule for rule in rules if applies(rule, run)]
+    if not run.is_whole():
+        # Any other rule would find a consequence of the section that is no map.
+        chosen = [rule for rule in chosen if rule.id.endswith(_OF_SECTIONS)]
+    return [(rule, finding) for rule in chosen for finding in judge(run, [rule], silent=(UnknownError,))]
+
+
+def applies(rule: Rule, run: Effective) -> bool:
+    """Say whether a rule holds for a run's framework and its version."""
+    if rule.framework and rule.framework != run.framework:
+        return False
+    return (not rule.since or run.since(rule.since)) and not (rule.before and run.since(rule.before))

@@ -1,0 +1,286 @@
+"""Rules over the keys of job.config, the same for every framework: unknown ones, wrong types, what is left to fill in.
+
+No framework that we run refuses an unknown key everywhere, so a misspelt one is the quietest mistake there is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import shown
+from postrender.secrets import names_secret
+from postrender.values.derived import mapping
+from postrender.values.references import (
+    BUILT_IN,
+    AboveRootError,
+    CycleError,
+    DanglingError,
+    EscapedError,
+    MalformedError,
+    ReferenceResolver,
+    RefusedError,
+    UnknownError,
+    UnknownResolverError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from postrender.rules.rule import Rule
+    from postrender.rules.values.define import Topic
+    from postrender.types import Json
+    from postrender.values.catalogue import Catalogue
+    from postrender.values.config import Effective
+
+_PLACEHOLDER = "???"
+# Packages of these names may bring resolvers along.
+_REGISTERING = ("hydra", "omegaconf")
+_SILENT = "silent: the framework ignores it, and the run goes on with its default"
+
+
+def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT) -> tuple[Rule, ...]:
+    """Return these rules for a framework; `source` says where its configuration is read.
+
+    `fact` and `why` are those of the unknown key, which not every framework ignores.
+    """
+    return (
+        topic.rule(
+            "unknown-key",
+            fact,
+            "",
+            title="every key of job.config is one that this version reads",
+            why=why,
+            fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
+            source=source,
+        )(_unknown),
+        topic.rule(
+            "wrong-type",
+            "T1 S3",
+            "",
+            title="every value of job.config has the type that the framework reads",
+            why="text such as no or 1e-6 in quotes is true, or fails when it is first computed with",
+            fix="write the value with the type that is named",
+            source=source,
+        )(_types),
+        topic.rule(
+            "dangling-reference",
+            "H2 W7",
+            "",
+            title="every ${...} of job.config stands for a value, and no ??? is left",
+            why="the framework stops when it reads its configuration, or takes ??? for a text",
+            fix="name a key that is there, or write the value",
+            source=source,
+        )(_references),
+        topic.rule(
+            "section-not-judged",
+            "H2",
+            "",
+            title="the sections of job.config are known before the job runs",
+            why="silent: whatever is wrong with it is met when the GPUs are there",
+            fix="write the section itself, or refer to one that stands in the configuration",
+            source=source,
+            severity=WARNING,
+        )(_sections),
+    )
+
+
+def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Json]]:
+    """Yield what the user has written with its path: leaves, maps that take any key, and maps that are not known."""
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        if "." in key:
+            # Told by its name.
+            continue
+        if isinstance(value, dict) and catalogue.knows(here) and not catalogue.is_open(here):
+            yield from _leaves(value, catalogue, here)
+        else:
+            yield here, value
+
+
+def _dotted(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield keys with a dot in their names, which no framework splits, and the section that they stand in."""
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        if "." in key:
+            yield here, path
+        elif isinstance(value, dict):
+            yield from _dotted(value, here)
+
+
+def _unknown(run: Effective) -> Iterator[Finding]:
+    for path, section in _dotted(run.given):
+        if not (section and run.catalogue.is_open(section)):
+            fix = "write it as nested maps"
+            name = path.removeprefix(f"{section}.") if section else path
+            key = name.replace(".", "\\.")
+            yield Finding(
+                f"the key {name} has a dot in its name", keys=[f"{section}.{key}" if section else key], fix=fix
+            )
+    for path, _ in _leaves(run.given, run.catalogue):
+        if not run.catalogue.knows(path) and not run.derives(path):
+            where = f"{run.framework} {run.version}"
+            new = run.catalogue.moved.get(path)
+            fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
+            yield Finding(f"{path} is no key that {where} reads", keys=[path], fix=fix)
+
+
+def _similar(path: str, catalogue: Catalogue) -> str:
+    parent, _, name = path.rpartition(".")
+    siblings = [key for key in catalogue.keys if key.rpartition(".")[0] == parent]
+    close = difflib.get_close_matches(name, [key.rpartition(".")[2] for key in siblings], n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]}?"
+    elsewhere = [key for key in catalogue.keys if key.rpartition(".")[2] == name]
+    return f"did you mean {' or '.join(elsewhere[:3])}?" if elsewhere else ""
+
+
+def _types(run: Effective) -> Iterator[Finding]:
+    for path, given in _leaves(run.given, run.catalogue):
+        try:
+            value = run.at(path, given)
+        except UnknownError:
+            continue
+        if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
+            wanted = run.catalogue.type_of(path)
+            words = ", ".join(map(shown, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
+            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
+
+
+def _is_coerced(run: Effective, path: str, value: Json) -> bool:
+    """Say whether the framework makes what it needs of a value: NeMo RL does, but vLLM's part of it takes all as it is.
+
+    0 and 1 are as good as booleans; from v0.7.0 on its schema reads numbers from text. It reads "no" too, which older
+    versions take for true: that is told.
+    """
+    if run.framework != "nemo-rl" or path.startswith("policy.generation."):
+        return False
+    if value in (0, 1) and run.catalogue.fits(path, True):
+        return True
+    if not isinstance(value, str) or not run.since("v0.7.0"):
+        return False
+    try:
+        return run.catalogue.fits(path, float(value))
+    except (ValueError, OverflowError):
+        return False
+
+
+def _described(path: str, value: Json) -> str:
+    if isinstance(value, str) and names_secret(path.rpartition(".")[2]):
+        return "a text"
+    if isinstance(value, (dict, list)):
+        return "a map" if isinstance(value, dict) else "a list"
+    return shown(value)
+
+
+def _references(run: Effective) -> Iterator[Finding]:
+    resolver = _resolver(run)
+    circles: set[frozenset[str]] = set()
+    for path, value in _leaves(run.given, run.catalogue):
+        if value == _PLACEHOLDER:
+            yield Finding(f"{path} is still ???", keys=[path], fix="write the value")
+        for below, text in _texts(value, path):
+            try:
+                _check(run, resolver, below) if "${" in text else None
+            except DanglingError as error:
+                if run.is_broken(error.name.partition(".")[0]) and below != path.partition(".")[0]:
+                    # That the section is no map is told by itself.
+                    continue
+                if not _is_told(run, below, error.place):
+                    yield Finding(f"{below} refers to {error.name}, which is not there", keys=[below, path])
+            except CycleError as error:
+                keys = frozenset(error.paths)
+                if keys not in circles and (below in keys or not any(map(run.given_has, keys))):
+                    circles.add(keys)
+                    what = _circle(below, error)
+                    fix = "name a key of it" if error.section else "write the value at one of them"
+                    yield Finding(what, keys=[below, path], fix=fix)
+            except RefusedError as error:
+                if not _is_told(run, below, error.place):
+                    yield _refused(run, below, path, error)
+            except (UnknownError, KeyError):
+                continue
+
+
+def _check(run: Effective, resolver: ReferenceResolver, below: str) -> None:
+    place = tuple(below.split("."))
+    resolver.check(place)
+    if run.framework == "verl":
+        # It resolves its configuration in place, and once more for its trackers.
+        resolver.check_again(place)
+
+
+def _resolver(run: Effective) -> ReferenceResolver:
+    """Return what resolves the configuration as the framework does, with the resolvers that it registers."""
+    code = mapping(run.value("job.code"))
+    if code.get("repository") or any(name.startswith(_REGISTERING) for name in mapping(code.get("packages"))):
+        # What code of one's own registers nobody knows.
+        return ReferenceResolver(run.config)
+    if run.framework == "verl":
+        more: tuple[str, ...] = ("hydra", "now", "python_version")
+    else:
+        more = ("mul", "div", "max") if run.since("v0.6.0") else ("mul",)
+    return ReferenceResolver(run.config, (*BUILT_IN, *more))
+
+
+def _is_told(run: Effective, below: str, place: tuple[str, ...]) -> bool:
+    """Say whether what is wrong stands in another text of the files, at which it is told."""
+    at_ = ".".join(place)
+    return at_ not in ("", below) and run.given_has(at_)
+
+
+def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Finding:
+    """Say why the framework refuses a reference; what stands in it may be a secret, and only names are shown."""
+    keys = [below, path]
+    # verl resolves its configuration twice, and the second time it is a reference again.
+    plain = "" if run.framework == "verl" else "; \\${ is a plain text"
+    if isinstance(error, AboveRootError):
+        what = f"{below} refers to {error.name}, which is above the configuration"
+        dots = f"{error.most} dot{'s lead' if error.most > 1 else ' leads'}"
+        return Finding(what, keys=keys, fix=f"{dots} to its root; or write the name from there, without dots in front")
+    if isinstance(error, UnknownResolverError):
+        known = f"{run.framework} {run.version}"
+        fix = f"write the value, or ${{oc.env:NAME,default}} for a variable{plain}"
+        return Finding(f"{below} calls {error.name}, which {known} does not register", keys=keys, fix=fix)
+    if isinstance(error, MalformedError) and error.is_open:
+        return Finding(f"{below} opens ${{ and does not close it", keys=keys, fix="write the }")
+    if isinstance(error, EscapedError):
+        what = f"{below} has a backslash before ${{, and {run.framework} resolves it all the same: it does so twice"
+        return Finding(what, keys=keys, fix="write the text without ${")
+    fix = f"in the braces stands a key, as data.shuffle, or a call, as oc.env:NAME{plain}"
+    return Finding(f"{below} has a ${{...}} that nobody can read", keys=keys, fix=fix)
+
+
+def _circle(below: str, error: CycleError) -> str:
+    first = error.paths[0]
+    if below not in error.paths:
+        return f"{below} refers to {first}, which refers to {error.section or 'itself'}"
+    if error.section:
+        return f"{below} refers to {error.section}, the section that it stands in"
+    at_ = error.paths.index(below)
+    others = [*error.paths[at_ + 1 :], *error.paths[:at_]]
+    return f"{below} refers to itself{', through ' if others else ''}{' and '.join(others)}"
+
+
+def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts of a tree with their paths; what has a dot in its name has none."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, (dict, list)):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            if "." not in str(key):
+                yield from _texts(each, f"{path}.{key}")
+
+
+def _sections(run: Effective) -> Iterator[Finding]:
+    for key in run.unknown_sections():
+        try:
+            _resolver(run).at((key,))
+        except (RefusedError, DanglingError):
+            # Told as such.
+            continue
+        except UnknownError:
+            pass
+        what = f"{key} is {run.given[key]}, which only the running job knows: nothing of it is judged"
+        yield Finding(what, keys=[key])

@@ -1,0 +1,140 @@
+"""Checkpoints: the metric that ranks them, their format, and when they are due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import shown
+from postrender.rules.values.nemo_rl.run import CHECKPOINT, SETUP, TOPIC, is_megatron, is_v2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_METRIC = "checkpointing.metric_name"
+_FORMAT = "checkpointing.model_save_format"
+_BY = "checkpointing.checkpoint_must_save_by"
+# Of validation, where no environment adds some of its own.
+_METRICS = ("accuracy", "avg_length")
+_PARTS = 4
+
+
+def _metric(run: Effective) -> str | None:
+    """Return the metric that ranks checkpoints; None where none are saved, or none ranks them."""
+    name = run.at(_METRIC)
+    return str(name) if run.on("checkpointing.enabled") and name is not None else None
+
+
+@TOPIC.rule(
+    "metric-prefix",
+    "S2",
+    _METRIC,
+    title="the metric of checkpoints begins with val: or train:",
+    why=CHECKPOINT,
+    fix="write val:accuracy, another metric with its prefix, or null",
+    source="nemo_rl/algorithms/grpo.py:2901 at v0.7.0",
+)
+def _prefix(run: Effective) -> Iterator[Finding]:
+    name = _metric(run)
+    if name is not None and not name.startswith(("val:", "train:")):
+        known = {"val_reward": "val:accuracy", "accuracy": "val:accuracy", "val_accuracy": "val:accuracy"}.get(name)
+        yield Finding(f'checkpointing.metric_name is "{name}"', proposed={_METRIC: known} if known else {})
+
+
+@TOPIC.rule(
+    "metric-unknown",
+    "S3",
+    _METRIC,
+    title="the metric of checkpoints is one that validation makes",
+    why=CHECKPOINT,
+    fix="write val:accuracy",
+    source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0",
+)
+def _unknown(run: Effective) -> Iterator[Finding]:
+    prefix, _, name = (_metric(run) or "").partition(":")
+    if prefix == "val" and name not in _METRICS and not run.on("env.should_use_nemo_gym"):
+        what = f'checkpointing.metric_name is "val:{name}", and validation makes {" and ".join(_METRICS)}'
+        yield Finding(what, proposed={_METRIC: "val:accuracy"})
+
+
+@TOPIC.rule(
+    "saved-without-validation",
+    "W15",
+    "checkpointing.save_period grpo.val_period",
+    title="each step that saves has just validated",
+    why="silent: such checkpoints rank below all others, so the best ones are deleted",
+    fix="choose a save_period that is a multiple of grpo.val_period",
+    source="nemo_rl/algorithms/grpo.py:2912 at v0.7.0",
+    severity=WARNING,
+)
+def _periods(run: Effective) -> Iterator[Finding]:
+    if not (_metric(run) or "").startswith("val:"):
+        return
+    save, validate = run.integer("checkpointing.save_period"), run.integer("grpo.val_period")
+    last = run.integer("grpo.max_num_steps")
+    if save >= last and (run.since("v0.6.0") and run.on("grpo.val_at_end")):
+        # Only the last step saves, and it validates.
+        return
+    if validate <= 0:
+        yield Finding(
+            f"checkpoints are ranked by {_metric(run)}, and grpo.val_period is {validate}", keys=["grpo.val_period"]
+        )
+    elif save > last and last % validate:
+        yield Finding(f"the last step, {last}, saves a checkpoint, and val_period {validate} does not reach it")
+    elif save <= last and save % validate:
+        yield Finding(f"save_period {save} is no multiple of val_period {validate}")
+
+
+@TOPIC.rule(
+    "save-format",
+    "S4",
+    _FORMAT,
+    title="the format of checkpoints is one that the worker can write",
+    why=CHECKPOINT,
+    fix="write null with dtensor_cfg._v2 off, safetensors or torch_save with it on",
+    source="nemo_rl/models/policy/lm_policy.py:1083 at v0.7.0",
+)
+def _format(run: Effective) -> Iterator[Finding]:
+    kind = run.at(_FORMAT)
+    if not run.on("checkpointing.enabled") or is_megatron(run) or kind is None:
+        return
+    if not is_v2(run):
+        what = f"checkpointing.model_save_format is {shown(kind)}, and dtensor_cfg._v2 is off"
+        yield Finding(what, proposed={_FORMAT: None})
+    elif str(kind).lower() not in ("safetensors", "torch_save"):
+        yield Finding(f"checkpointing.model_save_format is {shown(kind)}, expected safetensors or torch_save")
+
+
+@TOPIC.rule(
+    "consolidated",
+    "P3",
+    "checkpointing.save_consolidated",
+    title="checkpoints are converted afterwards, not while they are saved",
+    why="saving consolidated weights has run out of memory and time, or written broken shards, in several versions",
+    fix="set it to false, and run task convert on the checkpoint that you keep",
+    source="nemo_rl/utils/checkpoint.py:144 at v0.7.0",
+    severity=WARNING,
+)
+def _consolidated(run: Effective) -> str | None:
+    saves = run.on("checkpointing.enabled") and is_v2(run)
+    return "checkpointing.save_consolidated is on" if saves and run.on("checkpointing.save_consolidated") else None
+
+
+@TOPIC.rule(
+    "save-by",
+    "S5",
+    _BY,
+    title="checkpoint_must_save_by is days:hours:minutes:seconds, in quotes",
+    why=SETUP,
+    fix='write "00:03:45:00" with quotes: YAML reads 12:30:00 as a number',
+    source="nemo_rl/utils/timer.py:251 at v0.7.0",
+)
+def _save_by(run: Effective) -> str | None:
+    value = run.at(_BY)
+    if value is None:
+        return None
+    parts = value.split(":") if isinstance(value, str) else []
+    fits = len(parts) == _PARTS and all(part.strip().isdecimal() for part in parts)
+    return None if fits else f"checkpoint_must_save_by is {shown(value)}"

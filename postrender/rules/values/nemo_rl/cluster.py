@@ -1,0 +1,152 @@
+"""How nodes and GPUs are shared between training and generation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import shown
+from postrender.rules.values.nemo_rl.run import (
+    COLOCATED,
+    NODES,
+    RESOURCES,
+    SETUP,
+    TOPIC,
+    has_teachers,
+    reward_model_nodes,
+    trains,
+    worlds,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_GPUS = f"{RESOURCES}.gpus_per_node"
+_NODES = f"{RESOURCES}.num_nodes"
+
+
+def _policy_nodes(run: Effective) -> int:
+    """Return the nodes that train and generate, zero where nothing can be said of them."""
+    if not trains(run) or has_teachers(run) or run.gpus < 1:
+        return 0
+    return run.nodes if run.nodes == 1 else run.nodes - reward_model_nodes(run)[0]
+
+
+@TOPIC.rule(
+    "reward-model-takes-all",
+    "C1 C2",
+    f"env.reward_model.resources.num_nodes env.reward_model.resources.gpus_per_node {NODES}",
+    title="the reward model leaves GPUs for the policy",
+    why=SETUP,
+    fix="give env.reward_model.resources less, or the cluster more nodes",
+    source="nemo_rl/algorithms/grpo.py:537 at v0.7.0",
+)
+def _reward_model(run: Effective) -> Iterator[Finding]:
+    nodes, gpus = reward_model_nodes(run) if trains(run) else (0, 0)
+    if run.nodes > 1 and nodes >= run.nodes:
+        yield Finding(f"the reward model takes {nodes} of {run.nodes} nodes")
+    if run.nodes == 1 and run.on(COLOCATED) and gpus and gpus >= run.gpus:
+        keys = ["env.reward_model.resources.gpus_per_node"]
+        yield Finding(f"the reward model takes {gpus} of the node's {run.gpus} GPUs", keys=keys)
+
+
+@TOPIC.rule(
+    "generation-gpus-on-one-node",
+    "C3 C4 C5",
+    f"{_GPUS} {COLOCATED} {NODES}",
+    title="on one node, generation says how many of its GPUs it takes",
+    why=SETUP,
+    fix="set policy.generation.colocated.resources: {num_nodes: 1, gpus_per_node: N} with N below the node's GPUs",
+    source="nemo_rl/algorithms/grpo.py:617 at v0.7.0",
+)
+def _one_node(run: Effective) -> Iterator[Finding]:
+    if run.on(COLOCATED) or _policy_nodes(run) != 1:
+        return
+    gpus, nodes = run.at(_GPUS), run.at(_NODES)
+    if not isinstance(gpus, int) or gpus <= 0:
+        yield Finding(f"generation is not colocated on one node, and resources.gpus_per_node is {shown(gpus)}")
+    elif gpus + (reward_model_nodes(run)[1] if run.nodes == 1 else 0) >= run.gpus:
+        yield Finding(f"generation takes {gpus} of the node's {run.gpus} GPUs, and none is left for training")
+    if nodes not in (None, 1):
+        yield Finding(f"there is one node, and resources.num_nodes is {shown(nodes)}", keys=[_NODES])
+
+
+@TOPIC.rule(
+    "generation-nodes",
+    "C6 C7 C8",
+    f"{_NODES} {COLOCATED} {NODES}",
+    title="on several nodes, generation takes whole ones and leaves some for training",
+    why=SETUP,
+    fix="set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}",
+    source="nemo_rl/algorithms/grpo.py:647 at v0.7.0",
+)
+def _several_nodes(run: Effective) -> Iterator[Finding]:
+    policy = _policy_nodes(run)
+    if run.on(COLOCATED) or policy < 2:
+        return
+    gpus, nodes = run.at(_GPUS), run.at(_NODES)
+    if not isinstance(nodes, int) or nodes <= 0:
+        yield Finding(f"generation is not colocated on {policy} nodes, and resources.num_nodes is {shown(nodes)}")
+    elif nodes >= policy:
+        yield Finding(f"generation takes {nodes} of {policy} nodes, and none is left for training")
+    if gpus != run.gpus:
+        what = f"resources.gpus_per_node is {shown(gpus)}, and a node has {run.gpus} GPUs"
+        yield Finding(what, keys=[_GPUS, COLOCATED], proposed={_GPUS: run.gpus})
+
+
+@TOPIC.rule(
+    "megatron-not-colocated",
+    "C9",
+    COLOCATED,
+    title="before v0.7.0 Megatron generates where it trains",
+    why=SETUP,
+    fix="set policy.generation.colocated.enabled to true, or backend to vllm, or use a later version",
+    source="nemo_rl/algorithms/grpo.py:447 at v0.6.0",
+    before="v0.7.0",
+)
+def _megatron(run: Effective) -> str | None:
+    apart = run.at("policy.generation.backend") == "megatron" and not run.on(COLOCATED)
+    return "Megatron generates, and generation is not colocated" if apart else None
+
+
+@TOPIC.rule(
+    "segment-size",
+    "C10",
+    f"cluster.segment_size {NODES}",
+    title="the training nodes are whole segments of an NVLink domain",
+    why="where Ray's nodes carry an NVLink domain, NeMo RL refuses it at set-up; elsewhere it is ignored",
+    fix="choose a segment_size that divides the number of training nodes, or null",
+    source="nemo_rl/distributed/virtual_cluster.py:415 at v0.7.0",
+    severity=WARNING,
+    since="v0.7.0",
+)
+def _segments(run: Effective) -> str | None:
+    # Elsewhere nodes carry no domain, and NeMo RL only warns.
+    if run.at("cluster.segment_size") is None or run.value("accelerator.nvlinkDomainNodes") is None:
+        return None
+    size, nodes = run.integer("cluster.segment_size"), -(-worlds(run)[0] // run.gpus)
+    return f"{nodes} training nodes are no multiple of segment_size {size}" if size < 1 or nodes % size else None
+
+
+@TOPIC.rule(
+    "cpus-for-gpu-workers",
+    "C12",
+    "=accelerator.worker.cpu",
+    title="a node has a CPU for each process that NeMo RL puts on its GPUs",
+    why=SETUP,
+    fix="give accelerator.worker.cpu two for each GPU, one where generation has nodes of its own",
+    source="nemo_rl/distributed/virtual_cluster.py:794 at v0.7.0",
+)
+def _cpus(run: Effective) -> str | None:
+    cpus = run.value("accelerator.worker.cpu")
+    share = 2 if run.on(COLOCATED) and run.at("policy.generation.backend") != "megatron" else 1
+    if (
+        not trains(run)
+        or not isinstance(cpus, (int, str))
+        or not str(cpus).isdecimal()
+        or int(cpus) >= share * run.gpus
+    ):
+        return None
+    return f"a worker has {cpus} CPUs, and NeMo RL reserves {share} for each of its {run.gpus} GPUs"

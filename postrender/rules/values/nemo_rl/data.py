@@ -1,0 +1,219 @@
+"""Data: names of data sets, processors, environments and prompts."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import shown
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER, data_sections, environments
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_ANY_PATH = "*.*"
+# The chart writes these into whatever the files say.
+_DERIVED = (
+    *("checkpointing.checkpoint_dir", "logger.log_dir", "logger.wandb"),
+    *("logger.tensorboard_enabled", "logger.wandb_enabled", "logger.mlflow_enabled"),
+)
+# Rows of the training split, where the data set does not change. Source: the data set's page.
+_ROWS = {"gsm8k": 7473}
+# Where the data set lies, by its old name too.
+_WITH_SOLUTIONS = ("openai/gsm8k", "gsm8k")
+_LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
+
+
+def _unknown(kind: str, name: str, run: Effective, keys: list[str]) -> Finding:
+    """Say that a name is not known, and which one may be meant."""
+    known = [each for each in run.catalogue.names[_LISTS[kind]] if each != _ANY_PATH]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    fix = f"did you mean {close[0]}?" if close else f"one of {', '.join(known)}"
+    return Finding(f"no {kind} is called {shown(name)} in {run.version}", keys=keys, fix=fix)
+
+
+@TOPIC.rule(
+    "no-train-data",
+    "D1",
+    "data.train data.dataset_name data",
+    title="the data section names the data to train on",
+    why=SETUP,
+    fix="write data.train.dataset_name (data.dataset_name before v0.6.0)",
+    source="nemo_rl/data/utils.py:143 at v0.7.0",
+)
+def _train(run: Effective) -> str | None:
+    if run.since("v0.6.0"):
+        return None if any(path == "data.train" for path, _ in data_sections(run)) else "data.train is not given"
+    return "data.dataset_name is not given" if run.at("data.dataset_name") is None else None
+
+
+@TOPIC.rule(
+    "dataset",
+    "D2",
+    "data.train.dataset_name data.dataset_name",
+    title="the data set is one that this version can load",
+    why=SETUP,
+    fix="write one of its names, or ResponseDataset with the path of a file",
+    source="nemo_rl/data/datasets/response_datasets/__init__.py:106 at v0.7.0",
+)
+def _dataset(run: Effective) -> Iterator[Finding]:
+    for path, section in data_sections(run):
+        name = section.get("dataset_name")
+        if isinstance(name, str) and "${" not in name and not run.catalogue.accepts("datasets", name):
+            yield _unknown("data set", name, run, [f"{path}.dataset_name", path])
+
+
+@TOPIC.rule(
+    "raw-answers",
+    "W14",
+    "data.train.output_key data.output_key",
+    title="the answers of GSM8K are numbers, and not whole solutions",
+    why="the reward compares with the text of the solution: every reward is 0, and the run ends without an error",
+    fix="write dataset_name: gsm8k, or before v0.6.0 a file with the last numbers, as job.task prepare-data makes it",
+    source="nemo_rl/data/datasets/response_datasets/response_dataset.py at v0.7.0",
+)
+def _raw(run: Effective) -> Iterator[Finding]:
+    for path, section in data_sections(run):
+        for key in ("data_path", "train_data_path"):
+            if section.get(key) in _WITH_SOLUTIONS and section.get("output_key") == "answer":
+                what = f"{path}.{key} is {section[key]}, whose column answer holds whole solutions"
+                yield Finding(what, keys=[f"{path}.output_key", f"{path}.{key}", path])
+
+
+@TOPIC.rule(
+    "processor",
+    "D4",
+    "data.default.processor data.train.processor data.processor",
+    title="the processor of the data is one that this version has",
+    why=SETUP,
+    fix="write math_hf_data_processor, or another one of the list",
+    source="nemo_rl/data/datasets/raw_dataset.py:57 at v0.7.0",
+    since="v0.5.0",
+)
+def _processor(run: Effective) -> Iterator[Finding]:
+    for path, section in data_sections(run):
+        name = section.get("processor")
+        if isinstance(name, str) and "${" not in name and not run.catalogue.accepts("processors", name):
+            yield _unknown("processor", name, run, [f"{path}.processor", "data.default.processor", path])
+
+
+@TOPIC.rule(
+    "environment",
+    "D3",
+    "data.default.env_name data.train.env_name data.env_name",
+    title="the environment is one that this version has, with a section of its own under env",
+    why=SETUP,
+    fix="write math, or another environment of the list, and its section under env",
+    source="nemo_rl/environments/utils.py:107 at v0.7.0",
+    since="v0.5.0",
+)
+def _environment(run: Effective) -> Iterator[Finding]:
+    started = environments(run)
+    for name, key in started.items():
+        if name != "rewards" and not run.catalogue.accepts("environments", name):
+            yield _unknown("environment", name, run, [key])
+        elif not run.has(f"env.{name}"):
+            yield Finding(f"{key} asks for the environment {name}, and env.{name} is not there", keys=[key])
+    for path, section in data_sections(run):
+        asked = section.get("env_name")
+        if isinstance(asked, str) and "${" not in asked and asked not in started:
+            # NeMo RL looks for names beside the list, not in it.
+            yield Finding(f"{path} is a list, and only data.default.env_name starts an environment", keys=[path])
+
+
+@TOPIC.rule(
+    "no-generation",
+    "D5",
+    "policy.generation.vllm_cfg policy.generation",
+    title="GRPO generates answers",
+    why=SETUP,
+    fix="remove the null, or describe policy.generation",
+    source="examples/run_grpo.py:101 at v0.7.0",
+)
+def _generation(run: Effective) -> Iterator[Finding]:
+    if run.at("policy.generation") is None:
+        yield Finding("policy.generation is null", keys=["policy.generation"])
+        return
+    section = {"vllm": "vllm_cfg", "sglang": "sglang_cfg"}.get(str(run.at("policy.generation.backend")))
+    if section is not None and not isinstance(run.at(f"policy.generation.{section}"), dict):
+        what = f"policy.generation.backend is {run.at('policy.generation.backend')}, and {section} is not given"
+        yield Finding(what, keys=[f"policy.generation.{section}", "policy.generation.backend"])
+
+
+@TOPIC.rule(
+    "system-prompt-as-prompt",
+    "P4",
+    "data.default.prompt_file data.train.prompt_file data.prompt_file",
+    title="a prompt file has a place for the question",
+    why="silent: the model never sees the question, and the reward stays near 0",
+    fix="write examples/prompts/cot.txt, and give gsm8k.txt as system_prompt_file",
+    source="examples/prompts/gsm8k.txt at v0.7.0",
+)
+def _prompt(run: Effective) -> Iterator[Finding]:
+    for path, section in data_sections(run):
+        if str(section.get("prompt_file")).endswith("examples/prompts/gsm8k.txt"):
+            keys = [f"{path}.prompt_file", "data.default.prompt_file", path]
+            yield Finding("gsm8k.txt is a system prompt without a place for the question", keys=keys)
+
+
+@TOPIC.rule(
+    "no-steps",
+    "W2",
+    "grpo.max_num_steps grpo.max_num_epochs",
+    title="the run trains for at least one step",
+    why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
+    fix="write a whole number of 1 or more; to validate alone there is the task evaluate",
+    source="nemo_rl/algorithms/grpo.py:2228 at v0.7.0",
+    severity=WARNING,
+)
+def _no_steps(run: Effective) -> Iterator[Finding]:
+    for path in ("grpo.max_num_steps", "grpo.max_num_epochs"):
+        if run.at("grpo.val_at_start") is not True and run.at(path, 1) is not None and run.integer(path) < 1:
+            yield Finding(f"{path} is {run.integer(path)}: there is no step", keys=[path])
+
+
+@TOPIC.rule(
+    "more-prompts-than-data",
+    "W2 W3",
+    "grpo.num_prompts_per_step grpo.max_num_steps",
+    title="the data has the rows that the steps take",
+    why="silent: a step is whole or left out, so the run ends early, or at once, with exit code 0",
+    fix="lower num_prompts_per_step or max_num_steps, or raise max_num_epochs",
+    source="nemo_rl/algorithms/grpo.py:366 at v0.7.0",
+    severity=WARNING,
+)
+def _rows(run: Effective) -> Iterator[Finding]:
+    for path, section in data_sections(run):
+        rows = _ROWS.get(str(section.get("dataset_name")).lower())
+        if rows is None or path == "data.validation" or isinstance(run.at("data.train"), list):
+            continue
+        prompts, epochs = run.integer("grpo.num_prompts_per_step"), run.integer("grpo.max_num_epochs")
+        steps = epochs * (rows // prompts) if prompts > 0 else 0
+        if prompts > rows:
+            yield Finding(f"a step takes {prompts} prompts, and the data set has {rows} rows")
+        elif run.given_has("grpo.max_num_steps") and run.integer("grpo.max_num_steps") > steps:
+            what = (
+                f"max_num_steps is {run.integer('grpo.max_num_steps')}, and {rows} rows give {steps} steps of {prompts}"
+            )
+            yield Finding(f"{what} prompts in {epochs} epoch{'s' if epochs > 1 else ''}", keys=["grpo.max_num_steps"])
+
+
+@TOPIC.rule(
+    "required-key",
+    "V8 S1",
+    "policy.generation policy",
+    title="sections that replace the base file's have all that the framework reads",
+    why=WORKER,
+    fix="add the key, or remove _override_",
+    source="nemo_rl/models/generation/vllm/vllm_generation.py:157 at v0.7.0",
+)
+def _required(run: Effective) -> Iterator[Finding]:
+    for path in sorted(run.catalogue.required.difference(_DERIVED)):
+        section, _, name = path.rpartition(".")
+        above = run.at(section) if section else run.config
+        # A section that is not there has its own entry, and one that is off is not read.
+        if isinstance(above, dict) and above.get("enabled") is not False and not run.has(path):
+            yield Finding(f"{path} is missing, and {run.version} needs it", keys=[section or path], fix=f"add {name}")

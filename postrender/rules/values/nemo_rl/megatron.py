@@ -1,0 +1,110 @@
+"""What Megatron, as NeMo RL uses it, asks of its configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.rules.values.checks import shown
+from postrender.rules.values.nemo_rl.run import (
+    MEGATRON,
+    PACKING,
+    TOPIC,
+    TRAINING,
+    WORKER,
+    context_parallel,
+    is_megatron,
+    tensor_parallel,
+)
+
+if TYPE_CHECKING:
+    from postrender.values.config import Effective
+
+_OPTIMIZER = f"{MEGATRON}.optimizer"
+_MULTIPLE = "policy.make_sequence_length_divisible_by"
+
+
+@TOPIC.rule(
+    "context-parallel-megatron",
+    "X1",
+    f"{PACKING} {MEGATRON}.context_parallel_size",
+    title="context parallelism with Megatron needs sequence packing",
+    why=WORKER,
+    fix="set policy.sequence_packing.enabled to true, or context_parallel_size to 1",
+    source="nemo_rl/models/megatron/setup.py:634 at v0.7.0",
+)
+def _context(run: Effective) -> str | None:
+    apart = is_megatron(run) and context_parallel(run) > 1 and not run.on(PACKING)
+    return f"context_parallel_size is {context_parallel(run)}, and sequence packing is off" if apart else None
+
+
+@TOPIC.rule(
+    "chunked-logprobs",
+    "X2",
+    f"{MEGATRON}.defer_fp32_logits policy.logprob_chunk_size",
+    title="log probabilities in chunks need logits that are converted late",
+    why=WORKER,
+    fix="set policy.megatron_cfg.defer_fp32_logits to true, or logprob_chunk_size to null",
+    source="nemo_rl/models/megatron/setup.py:902 at v0.7.0",
+)
+def _chunks(run: Effective) -> str | None:
+    size = run.at("policy.logprob_chunk_size")
+    if not is_megatron(run) or not isinstance(size, int) or size <= 0 or run.on(f"{MEGATRON}.defer_fp32_logits"):
+        return None
+    return f"logprob_chunk_size is {size}, and defer_fp32_logits is off"
+
+
+@TOPIC.rule(
+    "optimizer-precision",
+    "X4",
+    f"{_OPTIMIZER}.bf16 {_OPTIMIZER}.fp16 policy.precision",
+    title="the precision-aware optimizer has the policy's precision",
+    why=WORKER,
+    fix="set bf16 or fp16 of policy.megatron_cfg.optimizer as policy.precision says",
+    source="nemo_rl/models/megatron/setup.py:956 at v0.7.0",
+    since="v0.5.0",
+)
+def _precision(run: Effective) -> str | None:
+    name = {"bfloat16": "bf16", "float16": "fp16"}.get(str(run.at("policy.precision")))
+    if not is_megatron(run) or not name or not run.on(f"{_OPTIMIZER}.use_precision_aware_optimizer"):
+        return None
+    given = run.at(f"{_OPTIMIZER}.{name}")
+    if given is True:
+        return None
+    return f"policy.precision is {run.at('policy.precision')}, and optimizer.{name} is {shown(given)}"
+
+
+@TOPIC.rule(
+    "padding-multiple",
+    "X5",
+    _MULTIPLE,
+    title="packed sequences are padded to what CP and TP cut them into",
+    why=TRAINING,
+    fix="set policy.make_sequence_length_divisible_by to a multiple of that number",
+    source="nemo_rl/models/megatron/data.py:1132 at v0.7.0",
+    since="v0.6.0",
+)
+def _padding(run: Effective) -> str | None:
+    if not is_megatron(run) or not run.on(PACKING):
+        return None
+    cuts = 2 * context_parallel(run) if context_parallel(run) > 1 else 1
+    cuts *= tensor_parallel(run) if run.on(f"{MEGATRON}.sequence_parallel") else 1
+    multiple = run.integer(_MULTIPLE)
+    reason = "2 × CP, and TP with sequence_parallel"
+    return f"{multiple} is no multiple of {cuts} ({reason})" if multiple % cuts else None
+
+
+@TOPIC.rule(
+    "recompute-granularity",
+    "X10",
+    f"{MEGATRON}.recompute_granularity",
+    title="activations are recomputed fully or selectively",
+    why=WORKER,
+    fix="write full or selective",
+    source="nemo_rl/models/megatron/setup.py:810 at v0.7.0",
+    since="v0.7.0",
+)
+def _recompute(run: Effective) -> str | None:
+    kind = run.at(f"{MEGATRON}.recompute_granularity", "full")
+    if not is_megatron(run) or not run.on(f"{MEGATRON}.activation_checkpointing") or kind in ("full", "selective"):
+        return None
+    return f"recompute_granularity is {shown(kind)}, expected full or selective"

@@ -1,0 +1,245 @@
+"""The actor: which engine trains it, its loss, its KL terms, its advantages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values import keys
+from postrender.rules.values.checks import one_of, shown, within
+from postrender.rules.values.verl.run import ACTOR, CHECKED, MODEL, STEP, TOPIC, has_engine_workers, sequence_parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_OWN = f"{ACTOR}.fsdp_config.strategy"
+_LOSS = f"{ACTOR}.policy_loss.loss_mode"
+_KL_TYPES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
+RULES = keys.rules(
+    TOPIC,
+    "trainer/config/ppo_trainer.yaml:8 at 0.7.1",
+    fact="A11 S2 gke/R28",
+    why="silent in most sections; below actor, rollout and model the workers refuse it when they start",
+)
+
+
+@TOPIC.rule(
+    "loss-aggregation",
+    "A1",
+    f"{ACTOR}.loss_agg_mode",
+    title="the loss is aggregated in a way that this version has",
+    why=CHECKED,
+    fix="write token-mean, the default, or another one of the list",
+    source="workers/config/actor.py:209 at 0.7.1",
+)
+def _aggregation(run: Effective) -> str | None:
+    return one_of(f"{ACTOR}.loss_agg_mode", run.catalogue.names["lossAggModes"])(run)
+
+
+@TOPIC.rule(
+    "strategy",
+    "A2 A3 B2",
+    f"{ACTOR}.strategy {_OWN}",
+    title="the actor's engine is one that verl has, and that a file can choose",
+    why="verl refuses it when it validates its configuration, or when the workers start",
+    fix="write fsdp2 or fsdp; other engines need another base file than ppo_trainer, over which the charts compose",
+    source="trainer/main_ppo.py:153 at 0.7.1",
+)
+def _strategy(run: Effective) -> Iterator[Finding]:
+    known = ("fsdp", "fsdp2", *(["fsdp_turbo"] if run.since("0.9.1") else []))
+    # The newer workers of 0.7.1 look at the second key only.
+    by_first = () if _is_by_second(run) else (f"{ACTOR}.strategy",)
+    for path in (*by_first, _OWN):
+        what = one_of(path, known)(run)
+        if what:
+            yield Finding(what, keys=[path])
+
+
+def _is_by_second(run: Effective) -> bool:
+    return has_engine_workers(run) and not run.since("0.8.0")
+
+
+@TOPIC.rule(
+    "model-engine",
+    "A2",
+    "model_engine",
+    title="a file does not choose the engine by model_engine",
+    why="silent: only the command line chooses by it, and FSDP trains whatever the file says",
+    fix="remove model_engine: the charts run verl with FSDP",
+    source="trainer/config/ppo_trainer.yaml:10 at 0.8.0",
+    since="0.7.1",
+)
+def _engine(run: Effective) -> str | None:
+    wrong = run.given_has("model_engine") and run.at("model_engine") != "dp"
+    return f"model_engine is {shown(run.at('model_engine'))}, and the engine stays dp" if wrong else None
+
+
+@TOPIC.rule(
+    "strategy-without-effect",
+    "S5",
+    f"{_OWN} {ACTOR}.strategy",
+    title="FSDP's version stands where the workers read it",
+    why="silent: the other key decides, so another version of FSDP runs than the one that is written",
+    fix="write the same under actor.strategy and actor.fsdp_config.strategy, or only the one that counts",
+    source="workers/config/actor.py:317 at 0.8.0",
+    severity=WARNING,
+)
+def _ineffective(run: Effective) -> Iterator[Finding]:
+    dead, counts = (f"{ACTOR}.strategy", _OWN) if _is_by_second(run) else (_OWN, f"{ACTOR}.strategy")
+    given = run.at(dead)
+    if run.given_has(dead) and given in ("fsdp", "fsdp2", "fsdp_turbo") and given != run.at(counts):
+        what = f"{dead} is {shown(given)} and not read, {counts} is {shown(run.at(counts))}"
+        yield Finding(what, keys=[dead], proposed={counts: given})
+
+
+@TOPIC.rule(
+    "sequence-parallel-padding",
+    "A4",
+    f"{MODEL}.use_remove_padding {ACTOR}.ulysses_sequence_parallel_size",
+    title="sequence parallelism needs sequences without padding",
+    why=CHECKED,
+    fix="set actor_rollout_ref.model.use_remove_padding to true",
+    source="workers/config/actor.py:318 at 0.7.1",
+)
+def _padding(run: Effective) -> Iterator[Finding]:
+    own = run.integer(f"{ACTOR}.ulysses_sequence_parallel_size")
+    size = sequence_parallel(run) if run.since("0.8.0") else own
+    if size > 1 and not run.on(f"{MODEL}.use_remove_padding"):
+        what = f"ulysses_sequence_parallel_size is {size}, and use_remove_padding is off"
+        yield Finding(what, proposed={f"{MODEL}.use_remove_padding": True})
+
+
+@TOPIC.rule(
+    "scheduler",
+    "A6",
+    f"{ACTOR}.optim.lr_scheduler_type {ACTOR}.optim.warmup_style",
+    title="the learning rate is constant or follows a cosine",
+    why=CHECKED,
+    fix="write constant or cosine",
+    source="workers/config/optimizer.py:122 at 0.7.1",
+)
+def _scheduler(run: Effective) -> Iterator[Finding]:
+    # The older key replaces the newer one.
+    older = run.at(f"{ACTOR}.optim.warmup_style") is not None
+    path = f"{ACTOR}.optim.{'warmup_style' if older else 'lr_scheduler_type'}"
+    what = one_of(path, ("constant", "cosine"))(run)
+    if what:
+        yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "advantage-estimator",
+    "A7",
+    "algorithm.adv_estimator",
+    title="the advantage estimator is one that this version has",
+    why=STEP,
+    fix="write grpo, or another one of the list",
+    source="trainer/ppo/core_algos.py:149 at 0.7.1",
+)
+def _estimator(run: Effective) -> str | None:
+    return one_of("algorithm.adv_estimator", run.catalogue.names["advantageEstimators"])(run)
+
+
+@TOPIC.rule(
+    "policy-loss",
+    "A12",
+    _LOSS,
+    title="the policy loss is one that this version has",
+    why=STEP,
+    fix="write vanilla, the default",
+    source="trainer/ppo/core_algos.py:82 at 0.7.1",
+)
+def _loss(run: Effective) -> str | None:
+    # Code of one's own registers others.
+    own_code = run.on(f"{MODEL}.external_lib")
+    return None if own_code else one_of(_LOSS, run.catalogue.names["policyLosses"])(run)
+
+
+@TOPIC.rule(
+    "kl-type",
+    "A8",
+    f"{ACTOR}.kl_loss_type algorithm.kl_penalty",
+    title="the KL term is of a type that this version has",
+    why=STEP,
+    fix="write low_var_kl; an added + is understood from 0.8.0 on",
+    source="trainer/ppo/core_algos.py:2185 at 0.7.1",
+)
+def _kl_type(run: Effective) -> Iterator[Finding]:
+    kinds = (*_KL_TYPES, *(f"{kind}+" for kind in _KL_TYPES if run.since("0.8.0")))
+    for switch, path in (
+        (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_type"),
+        ("algorithm.use_kl_in_reward", "algorithm.kl_penalty"),
+    ):
+        what = one_of(path, kinds)(run) if run.on(switch) else None
+        if what:
+            yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "dual-clip",
+    "A9",
+    f"{ACTOR}.clip_ratio_c",
+    title="dual clipping is above 1",
+    why=STEP,
+    fix="write 3.0, the default",
+    source="trainer/ppo/core_algos.py:1322 at 0.7.1",
+)
+def _dual_clip(run: Effective) -> str | None:
+    # Other losses read the key as something else, or not at all.
+    return within(f"{ACTOR}.clip_ratio_c", above=1)(run) if run.at(_LOSS) == "vanilla" else None
+
+
+@TOPIC.rule(
+    "kl-control",
+    "A10",
+    "algorithm.kl_ctrl.type algorithm.kl_ctrl.horizon",
+    title="KL control is fixed, or adaptive over a horizon",
+    why="the trainer refuses it when it is made: the cluster is up, and its GPUs are paid for",
+    fix="write fixed, or adaptive with a positive horizon",
+    source="trainer/ppo/core_algos.py:209 at 0.7.1",
+)
+def _control(run: Effective) -> Iterator[Finding]:
+    if not run.on("algorithm.use_kl_in_reward"):
+        return
+    kind = one_of("algorithm.kl_ctrl.type", ("fixed", "adaptive"))(run)
+    if kind:
+        yield Finding(kind, keys=["algorithm.kl_ctrl.type"])
+    horizon = within("algorithm.kl_ctrl.horizon", above=0)(run)
+    if horizon and run.at("algorithm.kl_ctrl.type") == "adaptive":
+        yield Finding(horizon, keys=["algorithm.kl_ctrl.horizon"])
+
+
+@TOPIC.rule(
+    "kl-coefficient-without-switch",
+    "S1 gke/R28",
+    f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
+    title="a KL coefficient is read only where its switch is on",
+    why="silent: no KL term and no reference model, although the values name a coefficient",
+    fix="set actor.use_kl_loss or algorithm.use_kl_in_reward to true, or remove the coefficient",
+    source="trainer/ppo/ray_trainer.py:1458 at 0.7.1",
+    severity=WARNING,
+)
+def _coefficient(run: Effective) -> Iterator[Finding]:
+    for path, switch in (
+        (f"{ACTOR}.kl_loss_coef", f"{ACTOR}.use_kl_loss"),
+        ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
+    ):
+        if run.given_has(path) and run.at(path) and not run.on(switch):
+            yield Finding(f"{path} is {shown(run.at(path))}, and {switch} is off", keys=[path])
+
+
+@TOPIC.rule(
+    "kl-twice",
+    "S1",
+    "algorithm.use_kl_in_reward",
+    title="the distance to the reference is counted once",
+    why="silent: it lowers the reward and is added to the loss; GRPO has it in the loss alone",
+    fix="set algorithm.use_kl_in_reward to false",
+    source="utils/config.py:169 at 0.7.1",
+    severity=WARNING,
+)
+def _twice(run: Effective) -> str | None:
+    twice = run.on("algorithm.use_kl_in_reward") and run.on(f"{ACTOR}.use_kl_loss")
+    return "algorithm.use_kl_in_reward and actor.use_kl_loss are both on" if twice else None

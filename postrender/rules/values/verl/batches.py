@@ -1,0 +1,255 @@
+"""Batch sizes: prompts of a step and of an update, sequences a GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import shown, within
+from postrender.rules.values.verl.run import (
+    ACTOR,
+    BATCH,
+    CHECKED,
+    DYNAMIC,
+    MINI,
+    NODES,
+    ROLLOUT,
+    SAMPLES,
+    SEQUENCE,
+    STEP,
+    TOPIC,
+    WORKER,
+    data_parallel,
+    gpus,
+    has_engine_workers,
+    has_new_trainer,
+    recomputes_log_probs,
+    sequence_parallel,
+    sequences,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+
+@TOPIC.rule(
+    "no-steps",
+    "B1",
+    "trainer.total_epochs",
+    title="the run trains for at least one epoch",
+    why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
+    fix="write a whole number of 1 or more; to validate alone there is trainer.val_only",
+    source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
+    severity=WARNING,
+)
+def _no_steps(run: Effective) -> Iterator[Finding]:
+    epochs = run.integer("trainer.total_epochs")
+    if run.at("trainer.val_only") is not True and epochs < 1:
+        yield Finding(f"trainer.total_epochs is {epochs}: there is no step")
+
+
+@TOPIC.rule(
+    "batch-not-divisible-by-gpus",
+    "B1",
+    f"{BATCH} {SAMPLES} {NODES}",
+    title="the sequences of a step are a multiple of the GPUs",
+    why=CHECKED,
+    fix="choose train_batch_size × rollout.n as a multiple of all GPUs",
+    source="utils/config.py:110 at 0.7.1",
+)
+def _batch(run: Effective) -> str | None:
+    if run.on(DYNAMIC) or sequences(run) % gpus(run) == 0:
+        return None
+    return f"{_step(run)} are not a multiple of {gpus(run)} GPUs"
+
+
+def _step(run: Effective) -> str:
+    return f"{run.integer(BATCH)} prompts × {run.integer(SAMPLES)} answers = {sequences(run)} sequences a step"
+
+
+@TOPIC.rule(
+    "dynamic-batch-not-divisible",
+    "S6",
+    f"{BATCH} {SAMPLES} {NODES}",
+    title="the sequences of a step are shared evenly, with dynamic micro batches too",
+    why="verl does not check it with use_dynamic_bsz: it is met after the first generation",
+    fix="choose train_batch_size × rollout.n as a multiple of the data parallel size",
+    source="utils/seqlen_balancing.py:147 at 0.7.1",
+)
+def _shared(run: Effective) -> str | None:
+    if not run.on(DYNAMIC) or has_new_trainer(run):
+        return None
+    # 0.6.1 balances over all GPUs, later ones over the data parallel ranks.
+    by_gpu = not run.since("0.7.1") and run.on("trainer.balance_batch")
+    parts = gpus(run) if by_gpu else data_parallel(run)
+    return (
+        f"{_step(run)} are not a multiple of {parts} {'GPUs' if by_gpu else 'ranks'}"
+        if sequences(run) % parts
+        else None
+    )
+
+
+@TOPIC.rule(
+    "batch-of-nothing",
+    "B1",
+    BATCH,
+    title="a step has prompts",
+    why=CHECKED,
+    fix="choose a train_batch_size of 1 or more",
+    source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
+)
+def _nothing(run: Effective) -> str | None:
+    return f"{BATCH} is null, expected 1 or more" if run.at(BATCH) is None else within(BATCH, least=1)(run)
+
+
+@TOPIC.rule(
+    "mini-batch-larger-than-batch",
+    "B3",
+    f"{MINI} {BATCH}",
+    title="an update takes no more prompts than the step has",
+    why=CHECKED,
+    fix="set ppo_mini_batch_size, which counts prompts, to train_batch_size or less",
+    source="workers/config/actor.py:215 at 0.7.1",
+)
+def _mini(run: Effective) -> str | None:
+    batch, mini = run.integer(BATCH), run.integer(MINI)
+    wrong = not run.on(DYNAMIC) and 0 < batch < mini
+    return f"ppo_mini_batch_size {mini} is more than train_batch_size {batch}" if wrong else None
+
+
+@TOPIC.rule(
+    "mini-batch-not-dividing-batch",
+    "S7 B8",
+    f"{MINI} {BATCH}",
+    title="the prompts of a step are whole updates",
+    why="the last update of a step is short, or padded with made-up rows, or the workers refuse the batch",
+    fix="choose a ppo_mini_batch_size that divides train_batch_size",
+    source="utils/tensordict_utils.py:556 at 0.7.1",
+    severity=WARNING,
+)
+def _updates(run: Effective) -> str | None:
+    batch, mini = run.integer(BATCH), run.integer(MINI)
+    whole = not 0 < mini < batch or batch % mini == 0
+    return None if whole else f"train_batch_size {batch} is no multiple of ppo_mini_batch_size {mini}"
+
+
+@TOPIC.rule(
+    "update-not-divisible",
+    "B7 B8",
+    f"{MINI} {SAMPLES} {NODES}",
+    title="an update's sequences are shared evenly by the data parallel ranks",
+    why=STEP,
+    fix="choose ppo_mini_batch_size × rollout.n as a multiple of the data parallel size",
+    source="workers/engine_workers.py:239 at 0.7.1",
+)
+def _update(run: Effective) -> str | None:
+    ranks, made = data_parallel(run), run.integer(MINI) * run.integer(SAMPLES)
+    parts = f"{run.integer(MINI)} prompts × {run.integer(SAMPLES)} answers = {made} sequences an update"
+    if made < ranks:
+        return f"{parts} are less than one for each of {ranks} data parallel ranks"
+    # Older workers round down.
+    uneven = has_engine_workers(run) and made % ranks
+    return f"{parts} are not a multiple of {ranks} data parallel ranks" if uneven else None
+
+
+@TOPIC.rule(
+    "batch-not-divisible-by-sync",
+    "B10",
+    BATCH,
+    title="a step's prompts are shared evenly between weight updates",
+    why=STEP,
+    fix="choose a parameter_sync_step that divides train_batch_size",
+    source="trainer/ppo/v1/trainer_base.py:535 at 0.9.1",
+    since="0.9.1",
+)
+def _sync(run: Effective) -> Iterator[Finding]:
+    path = f"trainer.v1.{run.at('trainer.v1.trainer_mode')}.parameter_sync_step"
+    if has_new_trainer(run) and run.at(path) is not None:
+        steps = run.integer(path)
+        if steps < 1 or run.integer(BATCH) % steps:
+            yield Finding(f"train_batch_size {run.integer(BATCH)} is no multiple of {path} {steps}", keys=[path, BATCH])
+
+
+@TOPIC.rule(
+    "sequences-not-divisible-by-agents",
+    "B9",
+    f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}",
+    title="the sequences of a step are shared evenly by the agent workers",
+    why="it is met at the first generation: the model is loaded on all GPUs",
+    fix="choose an agent.num_workers that divides train_batch_size × rollout.n",
+    source="protocol.py:873 at 0.7.1",
+)
+def _agents(run: Effective) -> str | None:
+    if has_new_trainer(run) or run.at(f"{ROLLOUT}.mode") != "async" or run.variable("VERL_AUTO_PADDING"):
+        return None
+    made, workers = sequences(run), run.integer(f"{ROLLOUT}.agent.num_workers")
+    if workers > 0 and made % workers == 0:
+        return None
+    return f"{made} sequences a step are not a multiple of agent.num_workers {workers}"
+
+
+@TOPIC.rule(
+    "dynamic-batch-once",
+    "B11",
+    f"{ROLLOUT}.log_prob_use_dynamic_bsz {DYNAMIC}",
+    title="actor and log probabilities agree on dynamic batches",
+    why=WORKER,
+    fix="set both to the same, or leave rollout.log_prob_use_dynamic_bsz to follow the actor",
+    source="workers/engine_workers.py:515 at 0.7.1",
+    since="0.7.1",
+)
+def _dynamic(run: Effective) -> str | None:
+    actor, rollout = run.at(DYNAMIC), run.at(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
+    if not has_engine_workers(run) or actor == rollout:
+        return None
+    return f"actor.use_dynamic_bsz is {shown(actor)}, and rollout.log_prob_use_dynamic_bsz {shown(rollout)}"
+
+
+@TOPIC.rule(
+    "sequence-parallel-not-dividing-gpus",
+    "A4",
+    f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {NODES}",
+    title="the GPUs are a multiple of those that share a sequence",
+    why=WORKER,
+    fix="choose a ulysses_sequence_parallel_size that divides all GPUs",
+    source="workers/fsdp_workers.py:181 at 0.7.1",
+)
+def _sequence(run: Effective) -> str | None:
+    size = sequence_parallel(run)
+    wrong = size < 1 or gpus(run) % size
+    return f"{gpus(run)} GPUs are no multiple of ulysses_sequence_parallel_size {size}" if wrong else None
+
+
+@TOPIC.rule(
+    "one-answer-a-group",
+    "S8",
+    SAMPLES,
+    title="GRPO compares several answers to one prompt",
+    why="silent: a group of one has nothing to compare with, and its advantage is the bare reward",
+    fix='write "n": 8 (in quotes) under actor_rollout_ref.rollout',
+    source="trainer/ppo/core_algos.py:315 at 0.7.1",
+)
+def _group(run: Effective) -> str | None:
+    estimator = run.at("algorithm.adv_estimator")
+    alone = estimator in ("grpo", "grpo_vectorized", "grpo_passk") and run.integer(SAMPLES) < 2
+    return f"rollout.n is {run.integer(SAMPLES)} with adv_estimator {estimator}" if alone else None
+
+
+@TOPIC.rule(
+    "clipping-never-active",
+    "S14",
+    MINI,
+    title="a step has more than one update, or clipping has no effect",
+    why="silent: with one update a step the importance ratio is 1, and clip_ratio changes nothing",
+    fix="nothing, if that is meant; else lower ppo_mini_batch_size",
+    source="trainer/ppo/core_algos.py:1338 at 0.7.1",
+    severity=WARNING,
+)
+def _clipping(run: Effective) -> str | None:
+    clips = any(run.given_has(f"{ACTOR}.{name}") for name in ("clip_ratio", "clip_ratio_low", "clip_ratio_high"))
+    once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
+    # Answers of older weights have a ratio of their own.
+    on_policy = recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
+    return "a clip_ratio is given, and each step has one update" if clips and once and on_policy else None

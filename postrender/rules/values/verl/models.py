@@ -1,0 +1,100 @@
+"""What the model itself asks of the parallel sizes and lengths, from its config.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import Finding
+from postrender.rules.values.geometry import Model, allows_longer, no_experts, uneven_heads
+from postrender.rules.values.verl.run import ACTOR, MODEL, ROLLOUT, SEQUENCE, TOPIC, WORKER, sequence_parallel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_PATH: Final = f"{MODEL}.path"
+_TP: Final = f"{ROLLOUT}.tensor_model_parallel_size"
+_EXPERTS: Final = f"{ROLLOUT}.expert_parallel_size"
+_LENGTH: Final = f"{ROLLOUT}.max_model_len"
+
+
+def model_of(run: Effective) -> Model:
+    """Return the model as verl reads it: its config may lie elsewhere, and its overrides may lie one level deeper."""
+    overrides = run.at(f"{MODEL}.override_config")
+    if isinstance(overrides, dict) and "model_config" in overrides:
+        overrides = overrides["model_config"]
+    return Model(run.at(f"{MODEL}.hf_config_path") or run.at(_PATH), overrides)
+
+
+@TOPIC.rule(
+    "sequence-parallel-heads",
+    "A5",
+    f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {_PATH}",
+    title="the sequence parallel size divides the model's attention heads",
+    why=WORKER,
+    fix="choose a size that divides the heads, and divides or is a multiple of those of keys and values",
+    source="models/transformers/monkey_patch.py:333 at 0.7.1",
+)
+def _sequence_heads(run: Effective) -> str | None:
+    size = sequence_parallel(run)
+    # The engine of FSDP turbo has a size of its own.
+    if size <= 1 or run.at(f"{ACTOR}.strategy") == "fsdp_turbo":
+        return None
+    uneven = uneven_heads(model_of(run), size, repeats=True)
+    return uneven and f"ulysses_sequence_parallel_size is {size}, and {uneven}"
+
+
+@TOPIC.rule(
+    "rollout-heads-not-divisible",
+    "R5",
+    f"{_TP} {_PATH}",
+    title="rollout's tensor parallel size divides the model's attention heads",
+    why=WORKER,
+    fix="choose a size that divides the heads, and divides or is a multiple of those of keys and values",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:319 at 0.7.1",
+)
+def _rollout_heads(run: Effective) -> str | None:
+    size = run.integer(_TP) if run.at(f"{ROLLOUT}.name") == "vllm" else 1
+    uneven = uneven_heads(model_of(run), size, repeats=True) if size > 1 else None
+    return uneven and f"rollout.tensor_model_parallel_size is {size}, and {uneven}"
+
+
+@TOPIC.rule(
+    "rollout-without-experts",
+    "R14",
+    f"{_EXPERTS} {_PATH}",
+    title="rollout spreads experts of a model that has some",
+    why=WORKER,
+    fix="set expert_parallel_size to 1",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:366 at 0.7.1",
+)
+def _rollout_experts(run: Effective) -> str | None:
+    size = run.integer(_EXPERTS) if run.at(f"{ROLLOUT}.name") == "vllm" else 1
+    what = no_experts(model_of(run)) if size > 1 else None
+    return what and f"rollout.expert_parallel_size is {size}, and {what}"
+
+
+@TOPIC.rule(
+    "longer-than-model",
+    "R8",
+    f"{_LENGTH} data.max_response_length data.max_prompt_length {_PATH}",
+    title="sequences are not longer than the model's positions",
+    why=WORKER,
+    fix="lower the length, or set model.override_config.max_position_embeddings if you mean it",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:117 at 0.7.1",
+)
+def _longer(run: Effective) -> Iterator[Finding]:
+    model, keys = model_of(run), [_LENGTH, _PATH]
+    if run.since("0.7.1"):
+        # verl compares by itself, and looks at nothing but this number.
+        length, most = run.integer(_LENGTH), model.number("max_position_embeddings")
+        what = f"rollout.max_model_len is {length}"
+    elif run.at(f"{ROLLOUT}.name") == "vllm" and not allows_longer(run):
+        length = run.integer(f"{ROLLOUT}.prompt_length") + run.integer(f"{ROLLOUT}.response_length")
+        what, most = f"prompt and response have up to {length} tokens", model.positions()
+        keys = ["data.max_response_length", "data.max_prompt_length", _PATH]
+    else:
+        return
+    if length > most:
+        yield Finding(f"{what}, and {model.name} has {most} positions", keys=keys)

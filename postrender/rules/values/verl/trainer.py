@@ -1,0 +1,262 @@
+"""Data, rewards, logging, resuming, the trainer of 0.9."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import one_of, shown
+from postrender.rules.values.define import REFUSED
+from postrender.rules.values.verl.run import BATCH, CHECKED, MINI, ROLLOUT, TOPIC, has_new_trainer
+from postrender.values.merge import value_at
+from postrender.values.references import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_TRUNCATION = "data.truncation"
+_RESUME = "trainer.resume_mode"
+_FROM = "trainer.resume_from_path"
+_OF_SCHEME = "abcdefghijklmnopqrstuvwxyz0123456789+"
+_REWARD = "custom_reward_function.path"
+_ABSOLUTE = (
+    *("data.train_files", "data.val_files", _FROM, "trainer.rollout_data_dir", "trainer.validation_data_dir"),
+    *(_REWARD, f"reward.{_REWARD}"),
+)
+
+
+@TOPIC.rule(
+    "data-files",
+    "D1",
+    "data.train_files data.val_files",
+    title="data files are Parquet, or JSON from 0.7.1 on",
+    why="the run ends when it reads its data: the cluster is up, and its GPUs are paid for",
+    fix="run task prepare-data, which writes Parquet",
+    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
+)
+def _files(run: Effective) -> Iterator[Finding]:
+    if run.at("data.custom_cls.path") is not None:
+        return
+    for path in ("data.train_files", "data.val_files"):
+        for file in _texts(run, path):
+            json = file.endswith((".json", ".jsonl"))
+            # 0.6.1 takes every file for Parquet, whatever its name.
+            known = json or file.endswith(".parquet") if run.since("0.7.1") else not json
+            if not known:
+                wanted = ".parquet, .json or .jsonl" if run.since("0.7.1") else ".parquet"
+                yield Finding(f"{path} is {shown(file)}, expected a name that ends in {wanted}", keys=[path])
+
+
+def _texts(run: Effective, path: str) -> list[str]:
+    """Return the names of files at a path. What only the job knows in front of a name does not matter."""
+    try:
+        given = run.at(path)
+    except UnknownError:
+        section, _, key = path.partition(".")
+        given = run.config[section][key]
+    names = given if isinstance(given, list) else [given]
+    return [name for name in names if isinstance(name, str) and not name.endswith("}")]
+
+
+@TOPIC.rule(
+    "relative-path",
+    "D1 D5",
+    "",
+    title="paths are absolute, for each process looks in its own pod",
+    why=REFUSED,
+    fix="write a path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet",
+    source="utils/dataset/rl_dataset.py:163 at 0.7.1",
+)
+def _paths(run: Effective) -> Iterator[Finding]:
+    if run.value("job.task") not in (None, "train"):
+        return
+    for path in _ABSOLUTE:
+        if not run.given_has(path):
+            continue
+        given = value_at(run.given, tuple(path.split(".")))
+        for name in given if isinstance(given, list) else [given]:
+            if name and not _is_absolute(str(name)):
+                yield Finding(f"{path} has {shown(name)}, which is relative", keys=[path])
+
+
+def _is_absolute(name: str) -> bool:
+    """Say whether a path is the same in every pod, as the chart does: absolute, a reference, or an address."""
+    scheme, is_address, _ = name.partition("://")
+    return name.startswith(("/", "${")) or bool(is_address and scheme and not scheme.strip(_OF_SCHEME))
+
+
+@TOPIC.rule(
+    "truncation",
+    "D3",
+    _TRUNCATION,
+    title="long prompts are cut in a way that verl has, or are an error",
+    why="it is met when the first prompt is read: the model is loaded on all GPUs",
+    fix="write error, left, right or middle",
+    source="utils/torch_functional.py:352 at 0.6.1",
+    before="0.7.1",
+)
+def _truncation(run: Effective) -> str | None:
+    return one_of(_TRUNCATION, ("error", "left", "right", "middle"))(run)
+
+
+@TOPIC.rule(
+    "long-prompts-cut",
+    "S9",
+    "data.filter_overlong_prompts data.truncation",
+    title="prompts that are too long are left out",
+    why="silent from 0.7.1 on: data.truncation is not read, and such prompts lose their beginning",
+    fix="set data.filter_overlong_prompts to true",
+    source="utils/dataset/rl_dataset.py:114 at 0.7.1",
+    severity=WARNING,
+    since="0.7.1",
+)
+def _overlong(run: Effective) -> str | None:
+    silent = run.given_has(_TRUNCATION) and not run.on("data.filter_overlong_prompts")
+    return f"data.truncation is {shown(run.at(_TRUNCATION))}, and filter_overlong_prompts is off" if silent else None
+
+
+@TOPIC.rule(
+    "reward-manager",
+    "D5",
+    "reward.reward_manager.name reward_model.reward_manager",
+    title="the reward manager is one that this version has",
+    why="the reward workers refuse it when they start: the cluster is up, and its GPUs are paid for",
+    fix="write naive, the default",
+    source="trainer/ppo/reward.py:112 at 0.7.1",
+)
+def _manager(run: Effective) -> Iterator[Finding]:
+    older = not run.since("0.9.1") and run.at("reward_model.reward_manager") is not None
+    sources = [run.at("reward.reward_manager.source", "register")]
+    sources += [] if run.since("0.9.1") else [run.at("reward_model.reward_loop_source") or "register"]
+    if sources.count("register") < len(sources):
+        return
+    path = "reward_model.reward_manager" if older else "reward.reward_manager.name"
+    what = one_of(path, run.catalogue.names["rewardManagers"])(run)
+    if what:
+        yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "reward-function-without-name",
+    "D5",
+    "reward.custom_reward_function.name custom_reward_function.name",
+    title="a reward function of one's own has a name",
+    why="the reward workers look for it when they start: the cluster is up, and its GPUs are paid for",
+    fix="write the function's name, or remove the line: compute_score is the default",
+    source="trainer/ppo/reward.py:76 at 0.7.1",
+)
+def _function(run: Effective) -> Iterator[Finding]:
+    for section in ("reward.custom_reward_function", "custom_reward_function"):
+        read = section.startswith("reward.") == run.since("0.7.1")
+        if read and run.on(f"{section}.path") and run.at(f"{section}.name") is None:
+            yield Finding(f"{section}.path is given, and its name is null", keys=[f"{section}.name"])
+
+
+@TOPIC.rule(
+    "legacy-reward",
+    "S4",
+    "custom_reward_function reward_model sandbox_fusion",
+    title="rewards are described under reward",
+    why="silent: the old section is not read any more, and the default reward counts",
+    fix="write reward.custom_reward_function, or job.rewards of the values",
+    source="trainer/ppo/reward.py:70 at 0.9.1",
+    since="0.9.1",
+)
+def _legacy(run: Effective) -> Iterator[Finding]:
+    for section in ("custom_reward_function", "reward_model", "sandbox_fusion"):
+        if run.given_has(section):
+            yield Finding(f"{section} is not read by verl {run.version}", keys=[section])
+
+
+@TOPIC.rule(
+    "cpus-for-gpus",
+    "K2",
+    "=accelerator.worker.cpu",
+    title="a node offers the CPUs that are reserved with each GPU",
+    why="silent: the job waits for ever for a placement group that no node can hold",
+    fix="give accelerator.worker.cpu three for each GPU, for 0.6.1 one",
+    source="single_controller/ray/base.py:143 at 0.7.1",
+)
+def _cpus(run: Effective) -> str | None:
+    cpus, share = str(run.value("accelerator.worker.cpu")), 3 if run.since("0.7.1") else 1
+    few = cpus.isdecimal() and int(cpus) < share * run.gpus
+    return f"a worker has {cpus} CPUs, and verl reserves {share} for each of its {run.gpus} GPUs" if few else None
+
+
+@TOPIC.rule(
+    "resume-mode",
+    "V7 V8",
+    f"{_RESUME} {_FROM}",
+    title="resuming is automatic, off, or from a named step",
+    why="it is met when checkpoints are looked for: the model is loaded on all GPUs",
+    fix="write auto, disable, or resume_path with a folder whose name is global_step_ and a number",
+    source="trainer/ppo/ray_trainer.py:944 at 0.7.1",
+)
+def _resume(run: Effective) -> Iterator[Finding]:
+    what = one_of(_RESUME, ("auto", "disable", "resume_path"))(run)
+    if what:
+        yield Finding(what, keys=[_RESUME])
+    elif run.at(_RESUME) == "resume_path":
+        folder = run.at(_FROM)
+        mark, step = str(folder).rpartition("global_step_")[1:]
+        if not (isinstance(folder, str) and mark and step.strip().isdecimal()):
+            yield Finding(f"{_FROM} is {shown(folder)}, expected .../global_step_N", keys=[_FROM])
+
+
+@TOPIC.rule(
+    "hdfs-resume",
+    "V6",
+    "trainer.default_hdfs_dir",
+    title="HDFS holds no checkpoints to resume from",
+    why="it is met when checkpoints are looked for: the model is loaded on all GPUs",
+    fix="remove trainer.default_hdfs_dir",
+    source="trainer/ppo/ray_trainer.py:929 at 0.7.1",
+)
+def _hdfs(run: Effective) -> str | None:
+    given = run.at("trainer.default_hdfs_dir")
+    if given is None or run.at(_RESUME) == "disable" or has_new_trainer(run):
+        return None
+    return f"trainer.default_hdfs_dir is {shown(given)}, and resume_mode {shown(run.at(_RESUME))}"
+
+
+@TOPIC.rule(
+    "trainer-mode",
+    "V10",
+    "trainer.v1.trainer_mode",
+    title="the trainer's mode is one that verl has",
+    why="it is met when the trainer is made: the cluster is up, and its GPUs are paid for",
+    fix="write sync, the default",
+    source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1",
+    since="0.9.1",
+)
+def _mode(run: Effective) -> str | None:
+    known = ("sync", "colocate_async", "separate_async")
+    return one_of("trainer.v1.trainer_mode", known)(run) if has_new_trainer(run) else None
+
+
+@TOPIC.rule(
+    "separate-rollout",
+    "V11",
+    "trainer.v1.trainer_mode",
+    title="a separate rollout has GPUs of its own, and one update a weight synchronization",
+    why=CHECKED,
+    fix="set trainer.v1.trainer_mode to sync, or give rollout what is named",
+    source="trainer/ppo/v1/trainer_separate_async.py:59 at 0.9.1",
+    since="0.9.1",
+)
+def _separate(run: Effective) -> Iterator[Finding]:
+    if not has_new_trainer(run) or run.at("trainer.v1.trainer_mode") != "separate_async":
+        return
+    path = "trainer.v1.separate_async.parameter_sync_step"
+    steps, mini, batch = run.integer(path), run.integer(MINI), run.integer(BATCH)
+    if batch != steps * mini:
+        what = f"train_batch_size {batch} is not parameter_sync_step {steps} × ppo_mini_batch_size {mini}"
+        yield Finding(what, keys=[path, BATCH])
+    for name in ("nnodes", "n_gpus_per_node"):
+        if run.integer(f"{ROLLOUT}.{name}") < 1:
+            yield Finding(f"rollout.{name} is {run.integer(f'{ROLLOUT}.{name}')}", keys=[f"{ROLLOUT}.{name}"])
+    backend = f"{ROLLOUT}.checkpoint_engine.backend"
+    if run.at(backend) == "naive":
+        yield Finding('rollout.checkpoint_engine.backend is "naive"', keys=[backend])

@@ -1,0 +1,80 @@
+"""Find secrets by their shape, and never show them. The shapes are those of schemas/tokens.yaml."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from operator import itemgetter
+from typing import NamedTuple
+
+from postrender import facts
+
+SECRET_NAMES = (
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "api_key",
+    "apikey",
+    "secret_key",
+    "access_key",
+    "private_key",
+)
+# A character by its code, a quote that goes on behind the end of a line.
+_ESCAPE = re.compile(r"\\[xuU\n\r]")
+
+
+class Secret(NamedTuple):
+    """Say where a secret stands, counted from 1, and which shape it has; the secret itself is not kept."""
+
+    shape: str
+    line: int
+    col: int
+
+
+@cache
+def shapes() -> Mapping[str, re.Pattern[str]]:
+    """Return the pattern of each shape by its name, in the order of schemas/tokens.yaml."""
+    # One pattern for all would be slower: `re` searches for the text that a pattern begins with as fast as for a word.
+    return {name: re.compile(pattern) for name, pattern in facts.load("secrets.json").items()}
+
+
+def _matches(text: str) -> Iterator[tuple[str, re.Match[str]]]:
+    for name, pattern in shapes().items():
+        for match in pattern.finditer(text):
+            yield name, match
+
+
+def shape_of(text: str) -> str | None:
+    """Return the name of the shape of a secret that the text contains, or None."""
+    return next((name for name, _ in _matches(text)), None)
+
+
+def find(text: str) -> list[Secret]:
+    """Return the place and shape of every secret in a text, in the order of the text."""
+    found = []
+    line, begin, last = 1, 0, 0
+    for name, start in sorted(((name, match.start()) for name, match in _matches(text)), key=itemgetter(1)):
+        line += text.count("\n", last, start)
+        begin = text.rfind("\n", last, start) + 1 or begin
+        last = start
+        found.append(Secret(name, line, start - begin + 1))
+    return found
+
+
+def mask(text: str) -> str:
+    """Replace every secret by its shape in angle brackets: the last guard before a message is printed."""
+    for name, match in list(_matches(text)):
+        text = text.replace(match[0], f"<{name} token>")
+    return text
+
+
+def may_be_hidden(text: str) -> bool:
+    """Say whether YAML text has escapes that write characters by their code or join two lines, which hide a secret."""
+    return _ESCAPE.search(text) is not None
+
+
+def names_secret(name: str) -> bool:
+    """Say whether a key or a variable of this name holds a secret, whatever its value looks like."""
+    return name.lower().endswith(SECRET_NAMES)

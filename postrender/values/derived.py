@@ -1,0 +1,163 @@
+"""What the chart derives of a framework's configuration: job.config may say the same, and nothing else.
+
+The twins of these functions are grpo.nemo-rl.derived and grpo.verl.derived (charts/grpo-job/templates); what the values
+do not say enough for is left out. tests/postrender/test_effective.py compares the two.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from postrender.types import Json
+
+    Tree = Mapping[str, Any]
+
+_LOGGERS: Final = ("tensorboard", "wandb", "mlflow")
+_NEMO_RL_BASE: Final = "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"
+# Data sets have sections of their own from here on.
+_SECTIONS: Final = (0, 6, 0)
+# The reward has a section of its own from here on.
+_REWARD: Final = (0, 7, 0)
+
+
+class Derived:
+    """Hold the values of a stack, and return what follows from them for a run on so many nodes with so many GPUs."""
+
+    def __init__(self, values: Tree, release: tuple[int, ...], nodes: int, gpus: int) -> None:
+        self._job, self._tracking = mapping(values.get("job")), mapping(values.get("tracking"))
+        self._storage = mapping(values.get("storage"))
+        self._release = release
+        self._nodes, self._gpus = nodes, gpus
+        self._directory = self._folder(
+            self._job.get("volume"), f"runs/{self._job['name']}" if "name" in self._job else ""
+        )
+        self._has_rewards = any(reward is not None for reward in mapping(self._job.get("rewards")).values())
+
+    def nemo_rl(self, given: Tree) -> dict[str, Any]:
+        """Return what the chart writes into a configuration of NeMo RL; `given` is what the files say of it."""
+        logger: dict[str, Any] = {f"{name}_enabled": self._is_on(name) for name in _LOGGERS}
+        derived: dict[str, Any] = {
+            "defaults": _NEMO_RL_BASE,
+            "cluster": {"num_nodes": self._nodes, "gpus_per_node": self._gpus},
+            "logger": logger,
+        }
+        wandb, mlflow = mapping(self._tracking.get("wandb")), mapping(self._tracking.get("mlflow"))
+        if self._is_on("wandb"):
+            logger["wandb"] = {"project": wandb.get("project"), "name": self._name_in("wandb")}
+        if self._is_on("mlflow"):
+            names = {"experiment_name": mlflow.get("experiment"), "run_name": self._name_in("mlflow")}
+            logger["mlflow"] = {"tracking_uri": mlflow.get("trackingUri"), **names}
+        if self._directory:
+            logger["log_dir"] = f"{self._directory}/logs"
+            derived["checkpointing"] = {"checkpoint_dir": f"{self._directory}/checkpoints"}
+        if self._has_rewards:
+            name = {"env_name": "rewards"}
+            workers = mapping(mapping(given.get("env")).get("rewards")).get("num_workers", 8)
+            derived["data"] = name if self._release < _SECTIONS else {"default": name}
+            derived["env"] = {"rewards": {"num_workers": workers}}
+        return derived
+
+    def verl(self, given: Tree) -> dict[str, Any]:
+        """Return what the chart writes into a configuration of verl; `given` is what the files say of it."""
+        trainer: dict[str, Any] = {"nnodes": self._nodes, "n_gpus_per_node": self._gpus}
+        trainer["logger"] = ["console", *(name for name in _LOGGERS if self._is_on(name))]
+        for name, project in (("mlflow", "experiment"), ("wandb", "project")):
+            if self._is_on(name):
+                trainer["project_name"] = mapping(self._tracking[name]).get(project)
+                trainer["experiment_name"] = self._name_in(name)
+        ray: dict[str, Any] = {"num_cpus": None}
+        derived = {"defaults": ["ppo_trainer", "_self_"], "trainer": trainer, "ray_kwargs": {"ray_init": ray}}
+        if self._directory:
+            derived["hydra"] = {"run": {"dir": self._attempt()}, "output_subdir": "hydra"}
+            trainer["default_local_dir"] = f"{self._directory}/checkpoints"
+            if "rollout_data_dir" not in mapping(given.get("trainer")):
+                trainer["rollout_data_dir"] = f"{self._directory}/logs/rollouts"
+            ray["runtime_env"] = {"env_vars": self._environment()}
+            if self._has_rewards:
+                function = {
+                    "custom_reward_function": {"path": f"{self._code()}/verl_reward.py", "name": "compute_score"}
+                }
+                derived |= function if self._release < _REWARD else {"reward": function}
+        return derived
+
+    def decided(self, framework: str, given: Tree) -> dict[str, Any]:
+        """Return what the files say without the keys that job.rewards decides, which may be the framework's own."""
+        if not self._has_rewards:
+            return dict(given)
+        if framework == "verl":
+            kept = {key: value for key, value in given.items() if key != "custom_reward_function"}
+            return {
+                **kept,
+                **({"reward": _without(kept["reward"], "custom_reward_function")} if "reward" in kept else {}),
+            }
+        return _without_own_rewards(given)
+
+    def _environment(self) -> dict[str, Any]:
+        """Return the variables that verl hands to its workers."""
+        logs = f"{self._directory}/logs"
+        found: dict[str, Any] = {"GRPO_DATASETS": self._folder(self._job.get("volume"), "datasets")}
+        found |= {"TENSORBOARD_DIR": logs} if self._is_on("tensorboard") else {}
+        found |= {"WANDB_DIR": logs} if self._is_on("wandb") else {}
+        if self._is_on("mlflow"):
+            found["MLFLOW_TRACKING_URI"] = mapping(self._tracking["mlflow"]).get("trackingUri")
+        modules = [self._code()] if self._has_rewards else []
+        modules += [folder] if (folder := self._code_of_framework()) else []
+        found |= {"PYTHONPATH": ":".join(modules)} if modules else {}
+        given = {name: mapping(entry).get("value") for name, entry in mapping(self._job.get("env")).items()}
+        return found | {name: value for name, value in given.items() if value is not None}
+
+    def _code_of_framework(self) -> str:
+        """Return where the code lies that the image does not hold; its name says what is in it."""
+        code = mapping(self._job.get("code"))
+        packages = {name: version for name, version in mapping(code.get("packages")).items() if version is not None}
+        parts = [f"{name}-{packages[name]}" for name in sorted(packages)]
+        if code.get("repository"):
+            name = str(code["repository"]).rstrip("/").rpartition("/")[2].removesuffix(".git")
+            parts.insert(0, f"{name}-{str(code.get('revision'))[:12]}")
+        return self._folder(code.get("volume") or self._job.get("volume"), f"code/{'+'.join(parts)}") if parts else ""
+
+    def _attempt(self) -> str:
+        return f"{self._directory}/attempts/{self._job.get('attempt')}"
+
+    def _code(self) -> str:
+        return f"{self._attempt()}/code"
+
+    def _folder(self, volume: Json, name: str) -> str:
+        """Return a folder of a volume; empty where the values do not say enough."""
+        mount = mapping(self._storage.get(str(volume))).get("mountPath")
+        return f"{mount}/{name}" if mount and name else ""
+
+    def _is_on(self, logger: str) -> bool:
+        return mapping(self._tracking.get(logger)).get("enabled") is True
+
+    def _name_in(self, logger: str) -> Json:
+        return mapping(self._tracking.get(logger)).get("name") or self._job.get("name")
+
+
+def mapping(value: Json) -> dict[str, Any]:
+    """Return a value where it is a map, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def _without_own_rewards(given: Tree) -> dict[str, Any]:
+    """Return a configuration of NeMo RL without the names of its environments."""
+    kept = dict(given)
+    if isinstance(kept.get("data"), dict):
+        data = _without(kept["data"], "env_name")
+        for name in data.keys() & {"default", "train", "validation"}:
+            section = data[name]
+            if isinstance(section, list):
+                data[name] = [_without(each, "env_name") for each in section]
+            else:
+                data[name] = _without(section, "env_name")
+        kept["data"] = data
+    if "env" in kept:
+        kept["env"] = _without(kept["env"], "rewards")
+    return kept
+
+
+def _without(section: Json, name: str) -> Json:
+    return {key: value for key, value in section.items() if key != name} if isinstance(section, dict) else section

@@ -1,0 +1,153 @@
+"""Merge values as Helm merges `-f` files: plain trees, and trees that know which line of which file set each value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from postrender.errors import InputError
+from postrender.yaml.reader import Node, load_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from postrender.errors import Location
+    from postrender.types import Json
+    from postrender.yaml.reader import Node
+
+    Path = tuple[str | int, ...]
+
+# Below these paths null is a value of the framework; everywhere else it deletes the entry.
+_NULL_IS_A_VALUE = (("job", "config"), ("job", "configFor"))
+
+
+class ListPositionError(KeyError):
+    """A key that is no number, at the place of a position in a list."""
+
+
+def overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two plain trees: maps are merged key by key, everything else replaces, null is kept."""
+    merged = dict(under)
+    for key, value in over.items():
+        below = merged.get(key)
+        merged[key] = overlay(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+    return merged
+
+
+def without_nulls(value: Json, path: tuple[str, ...] = ()) -> Json:
+    """Return a plain tree without the entries that null deletes; below job.config null is a value."""
+    if path in _NULL_IS_A_VALUE or not isinstance(value, dict):
+        return value
+    return {key: without_nulls(item, (*path, key)) for key, item in value.items() if item is not None}
+
+
+def profile_name(tree: Mapping[str, Any]) -> str:
+    """Return accelerator.name of a plain tree, or an empty string."""
+    accelerator = tree.get("accelerator")
+    return str(accelerator.get("name") or "") if isinstance(accelerator, dict) else ""
+
+
+def value_at(tree: Json, path: Sequence[str]) -> Json:
+    """Return the value at a path of keys and list positions in a plain tree; raise KeyError where there is none."""
+    for part in path:
+        if isinstance(tree, dict):
+            tree = tree[part]
+        elif isinstance(tree, list):
+            tree = _item(tree, part)
+        else:
+            raise KeyError(part)
+    return tree
+
+
+def _item(items: list[Json], part: str) -> Json:
+    try:
+        position = int(part)
+    except ValueError as error:
+        raise ListPositionError(part) from error
+    if not 0 <= position < len(items):
+        raise KeyError(part)
+    return items[position]
+
+
+def _overlay_nodes(under: Node, over: Node) -> Node:
+    """Merge two trees as `overlay` does; a merged map has the position of the later file, which the user edits."""
+    if not isinstance(under.value, dict) or not isinstance(over.value, dict):
+        return over
+    entries = dict(under.value)
+    for key, node in over.value.items():
+        entries[key] = _overlay_nodes(entries[key], node) if key in entries else node
+    return Node(entries, over.at, over.key_at, over.spelled)
+
+
+class Values:
+    """The merged values of several files with their positions; later files win.
+
+    `root` is the merged tree, `files` are the names as the user gave them.
+    """
+
+    def __init__(self, root: Node, files: Sequence[str]) -> None:
+        self.root = root
+        self.files = list(files)
+
+    def node(self, path: Path) -> Node | None:
+        """Return the node at a path of keys and list positions, or None."""
+        node: Node | None = self.root
+        for part in path:
+            value = node.value if node else None
+            if isinstance(value, dict):
+                node = value.get(str(part))
+            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+                node = value[part]
+            else:
+                return None
+        return node
+
+    def at(self, path: Path) -> Location:
+        """Return the location of the key at a path, or of the nearest map above it."""
+        while path:
+            node = self.node(path)
+            if node:
+                return node.key_at
+            path = path[:-1]
+        return self.root.at
+
+    def get(self, path: str, default: Json = None) -> Json:
+        """Return the plain value at a dotted path, such as `ray.workers.replicas`, or the default."""
+        node = self.node(tuple(path.split(".")))
+        return node.plain() if node else default
+
+    def as_helm_merges(self) -> dict[str, Any]:
+        """Return the merged tree with every null kept, as Helm passes it to the chart."""
+        tree: dict[str, Any] = self.root.plain()
+        return tree
+
+    def effective(self) -> dict[str, Any]:
+        """Return the merged tree without the entries that null deletes; below job.config null is a value."""
+        tree: dict[str, Any] = without_nulls(self.as_helm_merges())
+        return tree
+
+
+def load(files: Sequence[str]) -> Values:
+    """Read and merge values files in order; raise InputError or UnreadableError for the first file that is wrong."""
+    return merge([load_values(file) for file in files], files)
+
+
+def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
+    """Merge the documents of several files; `roots` and `files` have the same length, at least one."""
+    merged = roots[0]
+    for root in roots[1:]:
+        merged = _overlay_nodes(merged, root)
+    _refuse_two_profiles([Values(root, [file]) for root, file in zip(roots, files, strict=True)])
+    return Values(merged, files)
+
+
+def _refuse_two_profiles(each: Sequence[Values]) -> None:
+    """Raise InputError where two files name different accelerators: the merge would mix two machines."""
+    named = [one for one in each if profile_name(one.as_helm_merges())]
+    for other in named[1:]:
+        first, name = profile_name(named[0].as_helm_merges()), profile_name(other.as_helm_merges())
+        if first != name:
+            raise InputError(
+                f"a second accelerator profile: {named[0].files[0]} is for {first}, this file for {name}",
+                at=other.at(("accelerator", "name")),
+                fix="give one profile only, by -f or by --accelerator",
+            )

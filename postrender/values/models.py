@@ -1,0 +1,20 @@
+"""Know what config.json says of a model, by its name on Hugging Face: the facts of schemas/models.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from postrender import facts
+
+
+def load(name: str) -> Mapping[str, Any] | None:
+    """Return what is known of a model, keys as config.json names them; None of a model that the file does not have."""
+    return _models().get(name)
+
+
+@cache
+def _models() -> Mapping[str, Mapping[str, Any]]:
+    models: Mapping[str, Mapping[str, Any]] = facts.load("models.json")
+    return models

@@ -1,0 +1,55 @@
+"""Know what the installed accelerator profiles say of machines, for pods that select another one than the values do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from postrender import paths
+from postrender.yaml import reader
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Facts of one profile that rules compare.
+
+    `rdma` counts the `interfaces` that NCCL uses. `cpu` and `memory` are the quantities that a node has for pods, empty
+    where the profile does not give them. `refuses` are the values that do not work on the machine (spot, dranet …).
+    """
+
+    name: str
+    label: str
+    gpus: int
+    tuner: str
+    arch: str
+    interfaces: int
+    rdma: int
+    cpu: str
+    memory: str
+    refuses: frozenset[str]
+
+
+@cache
+def by_label() -> Mapping[str, Machine]:
+    """Return the machines by the node label `cloud.google.com/gke-accelerator`."""
+    files = map(paths.accelerator, paths.accelerators())
+    machines = [_machine(reader.load_values(file).plain()["accelerator"]) for file in files]
+    return {machine.label: machine for machine in machines if machine.label}
+
+
+def _machine(accelerator: Mapping[str, Any]) -> Machine:
+    interfaces, node = accelerator.get("interfaces") or {}, accelerator.get("node") or {}
+    return Machine(
+        name=str(accelerator["name"]),
+        label=str(accelerator["label"]),
+        gpus=int(accelerator["gpusPerNode"]),
+        tuner=str((accelerator.get("nccl") or {}).get("tunerConfig") or ""),
+        arch=str(accelerator.get("architecture") or "amd64"),
+        interfaces=len(interfaces),
+        rdma=sum(each.get("deviceMode") == "RDMA" for each in interfaces.values()),
+        cpu=str(node.get("cpu") or ""),
+        memory=str(node.get("memory") or ""),
+        refuses=frozenset(accelerator.get("refuses") or ()),
+    )

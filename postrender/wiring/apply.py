@@ -1,0 +1,199 @@
+"""Wire the objects of one document and report what changed and what was skipped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.manifests import pods
+from postrender.wiring import transforms
+from postrender.wiring.plan import FORMAT
+from postrender.wiring.transforms import FAIL, Decisions, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from postrender.manifests.pods import Path, Pod
+    from postrender.types import Json
+    from postrender.wiring.plan import Wiring
+
+# An annotation of an object. Users write `skip`; any other value is written here.
+STAMP: Final = "grpo-charts/wiring"
+SKIP: Final = "skip"
+# Stands for every pod of an object in the list of skipped pods.
+ALL: Final = "all"
+_LABEL_OF_OWNER = "grpo-charts/owner"
+# With these labels Kueue would queue an object that has no pods.
+_KUEUE = "kueue.x-k8s.io/"
+_HOOK = "helm.sh/"
+_WEIGHT = "helm.sh/hook-weight"
+_FILE = "postrenderer.helm.sh/postrender-filename"
+
+
+class Options:
+    """Options of the wiring, as the command line gives them."""
+
+    __slots__ = ("init_containers", "policy", "select", "templates")
+
+    def __init__(
+        self,
+        *,
+        policy: str = FAIL,
+        select: frozenset[tuple[str, str]] = frozenset(),
+        templates: Mapping[str, tuple[str, ...]] | None = None,
+        init_containers: bool = False,
+    ) -> None:
+        self.policy = policy
+        self.select = select
+        self.templates = templates or {}
+        self.init_containers = init_containers
+
+
+class Wired:
+    """Report on one object that has pod templates (`found`).
+
+    `pods` lists the paths of the templates that were wired, `variables` those that got environment variables only,
+    `skipped` other templates with GPUs and the reason. `beside` lists objects that must be installed with this one.
+    `elsewhere` is true where a pod was skipped because it selects another machine.
+    """
+
+    __slots__ = ("beside", "changed", "conflicts", "elsewhere", "found", "item", "path", "pods", "skipped", "variables")
+
+    def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
+        self.path = path
+        self.item = item
+        self.found = found
+        self.elsewhere = False
+        self.pods: list[str] = []
+        self.variables: list[str] = []
+        self.skipped: list[dict[str, str]] = []
+        self.conflicts: list[dict[str, Any]] = []
+        self.beside: list[dict[str, Any]] = []
+        self.changed = False
+
+    @property
+    def kind(self) -> str:
+        """Return the object's kind."""
+        return str(self.item.get("kind"))
+
+    @property
+    def name(self) -> str:
+        """Return the object's name, or its generateName."""
+        metadata = pods.mapping(self.item.get("metadata"))
+        return str(metadata.get("name") or metadata.get("generateName") or "")
+
+
+def wire(document: Json, wiring: Wiring, options: Options) -> tuple[Json, list[Wired]]:
+    """Return a wired copy of a document and a report on each of its objects that has pods.
+
+    The copy shares every unchanged part with the document.
+    """
+    holder = {"": document}
+    done = []
+    for path, original in pods.objects(document):
+        if found := pods.pods(original, options.templates):
+            for pod in found:
+                _own_pod(_own(holder, ("", *path, *pod.path)))
+            item = _own(holder, ("", *path))
+            _own(item, ("metadata",))
+            done.append(_wire_object(Wired(path, item, pods.pods(item, options.templates)), original, wiring, options))
+    return holder[""], done
+
+
+def _own(holder: Json, path: Path) -> Json:
+    """Copy the maps and lists along a path, which the copy shares with the original; return the last of them."""
+    for part in path:
+        there: Json = pods.mapping(holder).get(part) if isinstance(part, str) else holder[part]
+        if not isinstance(there, (dict, list)):
+            return None
+        holder[part] = there.copy()
+        holder = holder[part]
+    return holder
+
+
+def _own_pod(template: dict[str, Any]) -> None:
+    """Copy the parts of a pod template that transforms change in place."""
+    _own(template, ("metadata",))
+    for kind in ("initContainers", "containers"):
+        containers = _own(template, ("spec", kind))
+        for at in range(len(pods.sequence(containers))):
+            _own(containers, (at, "resources"))
+
+
+def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, options: Options) -> Wired:
+    stamp = pods.mapping(pods.mapping(result.item.get("metadata")).get("annotations")).get(STAMP)
+    if options.select and (result.kind.lower(), result.name) not in options.select:
+        result.skipped.append({"pod": ALL, "reason": "not selected"})
+        return result
+    if str(stamp).lower() == SKIP:
+        result.skipped.append({"pod": ALL, "reason": f"the annotation {STAMP} says {SKIP}"})
+        return result
+    decisions = Decisions(options.policy)
+    targets = _targets(result, wiring, decisions)
+    for target in targets:
+        _apply(target, options)
+        (result.pods if target.whole else result.variables).append(target.place("spec"))
+    result.conflicts = decisions.conflicts
+    result.changed = result.item != original
+    if result.changed or (stamp is not None and targets):
+        metadata = pods.mapping(result.item.get("metadata"))
+        there = pods.mapping(metadata.get("annotations"))
+        metadata["annotations"] = {**there, STAMP: f"{FORMAT} {wiring.digest}"}
+        result.item["metadata"] = metadata
+    whole = [target for target in targets if target.whole]
+    if whole:
+        result.beside = [_beside(each, result.item) for each in wiring.documents(whole[0].owner, whole[0].nodes)]
+    return result
+
+
+def _targets(result: Wired, wiring: Wiring, decisions: Decisions) -> list[Target]:
+    targets = []
+    for pod in result.found:
+        count, reason = pod.gpu_container()[1], wiring.unfit(pod)
+        if reason:
+            result.skipped.append({"pod": ".".join(map(str, pod.path)), "reason": reason})
+            result.elsewhere |= count == wiring.gpus
+        for position in pod.gpu_containers():
+            target = Target(pod, position, wiring, decisions)
+            target.whole = not reason and (count > 0 or pod.worker)
+            targets.append(target)
+    whole = [target.pod for target in targets if target.whole]
+    nodes = [pod.count for pod in whole]
+    for target in targets:
+        target.nodes = None if None in nodes else sum(each or 0 for each in nodes)
+        labels = pods.mapping(pods.mapping(target.pod.template.get("metadata")).get("labels"))
+        target.owner = str(labels.get(_LABEL_OF_OWNER) or result.name)
+        target.libraries = target.whole or (target.pod.ray and (bool(whole) or not result.skipped))
+    return targets
+
+
+def _apply(target: Target, options: Options) -> None:
+    if target.whole:
+        transforms.add_interfaces(target)
+        transforms.add_placement(target)
+        transforms.add_volumes(target)
+        transforms.add_claims(target)
+    transforms.add_variables(target, init_containers=options.init_containers)
+    if target.whole:
+        transforms.add_check(target)
+
+
+def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a new object with the namespace, labels and Helm annotations of the object that needs it."""
+    metadata = pods.mapping(item.get("metadata"))
+    named = {str(key): value for key, value in pods.mapping(metadata.get("labels")).items()}
+    labels = {key: value for key, value in named.items() if not key.startswith(_KUEUE)}
+    there = pods.mapping(metadata.get("annotations"))
+    kept = {key: value for key, value in there.items() if key == _FILE or key.startswith(_HOOK)}
+    if f"{_HOOK}hook" in kept:
+        # Helm installs hooks one by one and waits for each, so what its pods need must come first.
+        kept[_WEIGHT] = str(_weight(kept.get(_WEIGHT)) - 1)
+    own = {"namespace": metadata.get("namespace"), "labels": labels, "annotations": kept}
+    return {**new, "metadata": {**new["metadata"], **{key: value for key, value in own.items() if value}}}
+
+
+def _weight(there: Json) -> int:
+    """Return the weight of a hook as Helm reads it: 0 where it is no number."""
+    try:
+        return int(str(there))
+    except ValueError:
+        return 0

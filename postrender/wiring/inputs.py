@@ -1,0 +1,70 @@
+"""Read the values that wiring follows from, without a JSON Schema library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from postrender import facts
+from postrender.errors import InputError
+from postrender.values import merge
+
+if TYPE_CHECKING:
+    from postrender.types import Json
+
+_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict}
+
+
+def load(files: Sequence[str]) -> dict[str, Any]:
+    """Merge values files over the charts' defaults, as Helm does; only the sections of wiring are judged.
+
+    Raises UnreadableError and InputError as `values.load` does, and InputError where a key is misspelt, missing or of
+    the wrong type.
+    """
+    schema = facts.load("wiring.json")
+    given = merge.load(files)
+    merged = merge.overlay(schema["default"], given.as_helm_merges())
+    names = schema["propertyNames"]["enum"]
+    for name in merged:
+        if name not in names:
+            fix = f"it may be one of {', '.join(names)}"
+            raise InputError(f"there is no section {name}", at=given.at((name,)), fix=fix)
+    wanted = {name: merged[name] for name in schema["properties"] if name in merged}
+    sections: dict[str, Any] = merge.without_nulls(wanted)
+    if not sections.get("accelerator"):
+        raise InputError(
+            "no accelerator profile among the values",
+            fix="give --values values/accelerators/b200.yaml (or h200.yaml) before the other files",
+        )
+    wrong = misfit(sections, schema)
+    if wrong is not None:
+        path, reason = wrong
+        fix = f"grpo values {path[0]} says what is expected"
+        raise InputError(f"{'.'.join(path)}: {reason}", at=given.at(path), fix=fix)
+    return sections
+
+
+def misfit(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """Return the path of the first value that a schema does not allow, and why; None if all fits.
+
+    The schema has the keywords of schemas/generated/wiring.json only: types, words, required keys, strict objects.
+    """
+    kind = schema["type"]
+    if type(value) is not _TYPES[kind]:
+        return (), f"expected {'a map' if kind == 'object' else f'a value of type {kind}'}"
+    if not isinstance(value, dict):
+        if "enum" not in schema or value in schema["enum"]:
+            return None
+        return (), f"expected one of {', '.join(schema['enum'])}"
+    for key in schema.get("required", ()):
+        if key not in value:
+            return (key,), "a value is needed here"
+    properties, more = schema.get("properties", {}), schema.get("additionalProperties")
+    for key, item in value.items():
+        inner = properties.get(key, more)
+        if not inner:
+            return (key,), "there is no key of this name"
+        found = misfit(item, inner)
+        if found is not None:
+            return (key, *found[0]), found[1]
+    return None

@@ -1,0 +1,345 @@
+"""Compute what a pod needs from the cluster it lands in, from the values, as `charts/common` does.
+
+This module and the `common.wiring.*` templates are the one thing that the project has twice. For every profile
+tests/postrender/test_equivalence.py renders the charts without wiring, post-renders them, and compares the result with
+the charts' own wiring.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender import secrets
+from postrender.errors import InputError
+from postrender.manifests.pods import ACCELERATOR, accelerators, excluded
+from postrender.yaml import writer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from postrender.manifests.pods import Pod
+
+# Raise it when the same values lead to other wiring.
+FORMAT: Final = 1
+# The init container that checks the folders that are mounted from the node.
+CHECK: Final = "check-node"
+INTERFACES: Final = "networking.gke.io/interfaces"
+# The modulus of the fingerprint, which stands in annotations: another one would change every wired object.
+_PRIME = 2**32 - 5
+_UNITS = ("Mi", "Gi", "Ti")
+_MEBIBYTE = {"Mi": "Gi", "Gi": "Ti"}
+
+
+def quantity(text: str) -> str:
+    """Return a memory quantity in the canonical form of Kubernetes (1024Gi is 1Ti).
+
+    Raises InputError for any other text.
+    """
+    number, unit = int(text[:-2]) if text[:-2].isdecimal() else 0, text[-2:]
+    if not number or unit not in _UNITS:
+        raise InputError(f"{text!r} is no quantity of memory", fix="write it as 250Gi")
+    while unit in _MEBIBYTE and number % 1024 == 0:
+        number, unit = number // 1024, _MEBIBYTE[unit]
+    return f"{number}{unit}"
+
+
+def from_secret(name: str, secret: Mapping[str, str]) -> dict[str, Any]:
+    """Return an environment variable that refers to a key of a Secret."""
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": secret["name"], "key": secret["key"]}}}
+
+
+class Wiring:
+    """The wiring of one stack; `values` come from `inputs.load`.
+
+    Lists have the order of the charts.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._accelerator = values["accelerator"]
+        self._settings = self._accelerator["nccl"]
+        self._image = values["images"]["training"]
+        self.profile = str(self._accelerator["name"])
+        self.gpus = int(self._accelerator["gpusPerNode"])
+        self.mode = str(values["network"]["mode"])
+        self.is_google = values["platform"]["kind"].startswith("gke-")
+        self.is_autopilot = values["platform"]["kind"] == "gke-autopilot"
+        self.label = str(self._accelerator["label"]) if self.is_google else ""
+        self.annotations = self._annotations()
+        self.volumes, self.mounts = self._volumes()
+        self.secrets = self._secrets()
+        self.nccl = self._variables()
+        self.tolerations = self._tolerations()
+        self.digest = self._digest()
+        self._checks: dict[str, dict[str, Any] | None] = {}
+
+    def _digest(self) -> str:
+        """Return a fingerprint of the wiring: eight hexadecimal digits.
+
+        Raises InputError where the wiring contains a literal secret.
+        """
+        everything = [
+            *(self.annotations, self.secrets, self.libraries(""), self.nccl, self.volumes, self.mounts),
+            *(self.selector("", ""), self.tolerations, self.mode),
+        ]
+        text = writer.flow(everything)
+        if shape := secrets.shape_of(text):
+            raise InputError(
+                f"the values hold what looks like a secret of the kind {shape}, which would stand in the manifests",
+                fix="revoke it, put the new one into a Kubernetes Secret, and name that",
+            )
+        return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
+
+    def others(self, asked: set[str]) -> set[str]:
+        """Return the accelerators that a pod selects if the profile's is not among them."""
+        return asked if self.label and self.label not in asked else set()
+
+    def unfit(self, pod: Pod) -> str:
+        """Return why a pod with GPUs does not take a whole node of the profile; empty where it does or has no GPUs."""
+        count, containers = pod.gpu_container()[1], pod.gpu_containers()
+        if not count:
+            return ""
+        if not self.gpus:
+            return f"{count} GPUs, and {self.profile} has none"
+        if len(containers) > 1:
+            return f"divides its GPUs among {len(containers)} containers, and one must take all {self.gpus}"
+        if count != self.gpus:
+            return f"takes {count} GPUs, and a node of {self.profile} has {self.gpus}"
+        if others := self.others(accelerators(pod.spec)):
+            return f"selects {', '.join(sorted(others))}, and {self.profile} is {self.label}"
+        if self.label in excluded(pod.spec):
+            return f"avoids {self.label} by its affinity"
+        own = self.mode != "none" and pod.spec.get("hostNetwork") is True
+        return "has the network of its node (hostNetwork), to which no other can be attached" if own else ""
+
+    def interfaces(self) -> list[dict[str, str]]:
+        """Return the interfaces of a GPU pod besides eth0 with their networks, sorted by number."""
+        prefix = self._values["network"]["names"]["prefix"]
+        given = self._accelerator["interfaces"]
+        names = sorted((name for name in given if name[3:].isdecimal()), key=lambda name: int(name[3:]))
+        return [
+            {"interface": name, "network": f"{prefix}{given[name]['network']}", "deviceMode": given[name]["deviceMode"]}
+            for name in names
+        ]
+
+    def _annotations(self) -> dict[str, str]:
+        if self.mode != "multiNetwork":
+            return {}
+        pairs = [("eth0", "default"), *((each["interface"], each["network"]) for each in self.interfaces())]
+        listed = ",".join(f'{{"interfaceName":"{name}","network":"{network}"}}' for name, network in pairs)
+        return {"networking.gke.io/default-interface": "eth0", INTERFACES: f"[{listed}]"}
+
+    def _secrets(self) -> list[dict[str, Any]]:
+        """Return the variables of every pod: secrets by reference, or HF_HUB_OFFLINE where downloads are off."""
+        huggingface, wandb = self._values["huggingface"], self._values["tracking"]["wandb"]
+        if huggingface["offline"]["enabled"]:
+            found: list[dict[str, Any]] = [{"name": "HF_HUB_OFFLINE", "value": "1"}]
+        else:
+            found = [from_secret("HF_TOKEN", huggingface["secret"])]
+        return [*found, *([from_secret("WANDB_API_KEY", wandb["secret"])] if wandb["enabled"] else [])]
+
+    def libraries(self, image: str) -> list[dict[str, Any]]:
+        """Return LD_LIBRARY_PATH for a container; the image's own library path is added for the training image only."""
+        if not self.is_google or not self._accelerator["libraryPath"]:
+            return []
+        own = self._image["libraryPath"] if self._is_training(image) else ""
+        paths = [path for path in (own, self._accelerator["libraryPath"]) if path]
+        return [{"name": "LD_LIBRARY_PATH", "value": ":".join(paths)}]
+
+    def _variables(self) -> list[dict[str, Any]]:
+        """Return NCCL's variables on a GPU node."""
+        nccl = self._settings
+        wanted = {"NCCL_SOCKET_IFNAME": nccl["socketInterface"], "GLOO_SOCKET_IFNAME": nccl["socketInterface"]}
+        if self.mode != "none":
+            names = {"BASH_ENV": "environmentScript", "NCCL_NET": "net", "NCCL_TUNER_CONFIG_PATH": "tunerConfig"}
+            wanted = {name: nccl[key] for name, key in names.items() if nccl.get(key)} | wanted
+        more = nccl.get("env", {})
+        pairs = [*wanted.items(), *((name, more[name]) for name in sorted(more))]
+        return [{"name": name, "value": value} for name, value in pairs]
+
+    def _volumes(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        size = quantity(self._accelerator["sharedMemory"])
+        volumes: list[dict[str, Any]] = [
+            {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}},
+        ]
+        mounts: list[dict[str, Any]] = []
+        paths = self._accelerator["hostPaths"] if self.is_google else {}
+        for name in sorted(paths):
+            path = paths[name]
+            of_plugin = (self._settings.get("environmentScript") or "").startswith(f"{path['mountPath']}/")
+            if of_plugin and self.mode == "none":
+                continue
+            volumes.append({"name": f"host-{name}", "hostPath": {"path": path["hostPath"], "type": "Directory"}})
+            mounts.append({"name": f"host-{name}", "mountPath": path["mountPath"], "readOnly": True})
+        return volumes, [*mounts, {"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 (shared memory)
+
+    def claims(self, owner: str, nodes: int | None) -> list[dict[str, str]]:
+        """Return the resource claims of a pod; `nodes` is the number of pods in its NVLink domain.
+
+        Raises InputError where the object has no name from which the claims' names could follow.
+        """
+        claims = []
+        if not owner and (self.mode == "dranet" or self._accelerator.get("nvlinkDomainNodes")):
+            raise InputError("an object without a name cannot claim devices", fix="give it metadata.name")
+        if self.mode == "dranet":
+            claims.append({"name": "rdma", "resourceClaimTemplateName": f"{owner}-rdma"})
+        if self._accelerator.get("nvlinkDomainNodes"):
+            claims.append({"name": "nvlink", "resourceClaimTemplateName": self.domain_name(owner, nodes)})
+        return claims
+
+    def domain_name(self, owner: str, nodes: int | None) -> str:
+        """Return the name of the ComputeDomain; raise InputError where the number of pods is unknown or too large."""
+        most = self._accelerator["nvlinkDomainNodes"]
+        if nodes is None or not 0 < nodes <= most:
+            found = nodes if nodes is not None else "no fixed number"
+            raise InputError(
+                f"an NVLink domain of {self.profile} has 1 to {most} nodes, and {owner} has {found}",
+                fix="give the object a fixed number of GPU pods",
+            )
+        return f"{owner}-nvlink-{nodes}"
+
+    def documents(self, owner: str, nodes: int | None) -> list[dict[str, Any]]:
+        """Return the objects to which the claims of `owner`'s pods refer, without labels and namespace."""
+        found = []
+        if self.mode == "dranet":
+            count = sum(each["deviceMode"] == "RDMA" for each in self.interfaces())
+            exactly = {"deviceClassName": "mrdma.google.com", "allocationMode": "ExactCount", "count": count}
+            spec = {"spec": {"devices": {"requests": [{"name": "rdma", "exactly": exactly}]}}}
+            found.append(_object("resource.k8s.io/v1", "ResourceClaimTemplate", f"{owner}-rdma", spec))
+        if self._accelerator.get("nvlinkDomainNodes"):
+            name = self.domain_name(owner, nodes)
+            domain = {"numNodes": nodes, "channel": {"resourceClaimTemplate": {"name": name}}}
+            found.append(_object("resource.nvidia.com/v1beta1", "ComputeDomain", name, domain))
+        return found
+
+    def selector(self, owner: str, image: str) -> dict[str, str]:
+        """Return the node labels by which a GPU pod chooses its node."""
+        selector: dict[str, str] = {}
+        capacity = self._values["platform"]["capacity"]
+        if self._is_arm:
+            selector["kubernetes.io/arch"] = "arm64"
+        if not self.is_google:
+            return selector
+        if self.label:
+            selector[ACCELERATOR] = self.label
+        if capacity["kind"] in ("spot", "flex-start"):
+            selector[f"cloud.google.com/gke-{capacity['kind']}"] = "true"
+        if self.mode == "dranet":
+            selector["gke.networks.io/accelerator-network-profile"] = "auto"
+        return selector | (self._autopilot(owner, image) if self.is_autopilot else {})
+
+    def _autopilot(self, owner: str, image: str) -> dict[str, str]:
+        capacity = self._values["platform"]["capacity"]
+        selector: dict[str, str] = {}
+        if self._minimum_driver(image):
+            selector["cloud.google.com/gke-gpu-driver-version"] = "latest"
+        if capacity["reservation"]:
+            selector["cloud.google.com/reservation-name"] = capacity["reservation"]
+            selector["cloud.google.com/reservation-affinity"] = "specific"
+        if capacity["placementPolicy"]:
+            selector["cloud.google.com/gke-placement-group"] = owner
+            selector["cloud.google.com/placement-policy-name"] = capacity["placementPolicy"]
+        return selector
+
+    @property
+    def _is_arm(self) -> bool:
+        return bool(self._accelerator.get("architecture") == "arm64")
+
+    def _tolerations(self) -> list[dict[str, str]]:
+        """Return the tolerations of a GPU pod."""
+        kind = self._values["platform"]["capacity"]["kind"] if self.is_google else ""
+        wanted = [
+            (self.gpus, _tolerate("nvidia.com/gpu")),
+            (self._is_arm, _tolerate("kubernetes.io/arch", "arm64")),
+            (kind == "spot", _tolerate("cloud.google.com/gke-spot")),
+            (kind == "queued", _tolerate("cloud.google.com/gke-queued", "true")),
+        ]
+        return [toleration for needed, toleration in wanted if needed]
+
+    def check_node(self, image: str) -> dict[str, Any] | None:
+        """Return the init container that fails on a node without NCCL's files or with too old a driver.
+
+        None where there is nothing to check.
+        """
+        if image not in self._checks:
+            self._checks[image] = self._check_node(image)
+        return self._checks[image]
+
+    def _check_node(self, image: str) -> dict[str, Any] | None:
+        script = self._script(image)
+        if not script:
+            return None
+        amounts = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi"}
+        last = 'echo "check-node: driver folders and NCCL settings are in place"'
+        return {
+            "name": CHECK,
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": ["/bin/bash", "-c"],
+            "args": [f"{script}{last}"],
+            "resources": {"requests": amounts, "limits": amounts},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "volumeMounts": [mount for mount in self.mounts if mount["name"].startswith("host-")],
+        }
+
+    def _script(self, image: str) -> str:
+        script, table = self._settings.get("environmentScript"), self._settings.get("tunerConfig")
+        files = [file for file in (script, table) if file and self.mode != "none"]
+        lines = []
+        if files:
+            lines += [
+                f"for file in {' '.join(files)}; do",
+                '  if [ ! -r "$file" ]; then',
+                '    echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this'
+                ' node, or is for another machine family" >&2',
+                "    exit 1",
+                "  fi",
+                "done",
+            ]
+        if files and script:
+            said = f"check-node: {script} is not a script that bash can read: the installer was interrupted"
+            lines += [f"if ! bash -n {script}; then", f'  echo "{said}" >&2', "  exit 1", "fi"]
+        minimum = self._minimum_driver(image)
+        if minimum:
+            lines += _driver_check(minimum, self.is_autopilot)
+        return "".join(f"{line}\n" for line in lines)
+
+    def _minimum_driver(self, image: str) -> int:
+        return int(self._image["minimumDriver"]) if self.gpus and self._is_training(image) else 0
+
+    def _is_training(self, image: str) -> bool:
+        training = self._image
+        repository, tag, digest = (training.get(key) for key in ("repository", "tag", "digest"))
+        return bool(repository) and image == (f"{repository}@{digest}" if digest else f"{repository}:{tag}")
+
+
+def _driver_check(minimum: int, is_autopilot: bool) -> list[str]:
+    standard, autopilot = (
+        "make the node pool with gpu-driver-version=latest",
+        "the pods ask for the newest that Autopilot has",
+    )
+    newer = autopilot if is_autopilot else standard
+    return [
+        "driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)",
+        'if [ -z "$driver" ]; then',
+        '  echo "check-node: the version of the NVIDIA driver cannot be read here; the image needs'
+        f' {minimum} or newer"',
+        f'elif [ "${{driver%%.*}}" -lt {minimum} ]; then',
+        f"  echo \"check-node: the node has NVIDIA driver $driver, and the image's CUDA needs {minimum} or newer:"
+        f' {newer}" >&2',
+        "  exit 1",
+        "fi",
+    ]
+
+
+def _tolerate(key: str, value: str = "") -> dict[str, str]:
+    operator = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
+    return {"key": key, **operator, "effect": "NoSchedule"}
+
+
+def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,84 @@
+"""A shell completes commands, options and values: bash, zsh and fish, as click's scripts ask for them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import ROOT
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def grpo(instruction: str, **environment: str) -> str:
+    """Run `grpo` as the script of a shell does, or to get the script."""
+    done = subprocess.run(
+        [sys.executable, "-m", "postrender.cli"],
+        check=True,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "_GRPO_COMPLETE": instruction, **environment},
+    )
+    return done.stdout
+
+
+def completed(shell: str, *words: str) -> set[str]:
+    """Return what a shell is told about the last of the words."""
+    number = str(len(words))
+    if shell == "fish":
+        # Fish gives the words before the cursor, and the one that is typed.
+        text = grpo("fish_complete", COMP_WORDS=" ".join(("grpo", *words)), COMP_CWORD=words[-1])
+        return {line.partition(",")[2].partition("\t")[0] for line in text.splitlines()}
+    text = grpo(f"{shell}_complete", COMP_WORDS=" ".join(("grpo", *words)), COMP_CWORD=number)
+    if shell == "zsh":
+        lines = text.splitlines()
+        return {lines[at + 1] for at in range(0, len(lines) - 2, 3)}
+    return {line.partition(",")[2] for line in text.splitlines() if line}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_of_a_shell_is_one(shell: str) -> None:
+    script = grpo(f"{shell}_source")
+    assert f"_GRPO_COMPLETE={shell}_complete" in script
+    if program := shutil.which(shell):
+        subprocess.run([program, "-n"], input=script, text=True, check=True)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("che",), {"check", "checkpoints"}),
+        (("helm-plugin", "in"), {"install"}),
+        (("render", "--n"), {"--namespace", "--notes"}),
+        (("lint", "--accelerator", "h2"), {"h200"}),
+        (("diff", "--accelerator", "b"), {"b200"}),
+        (("lint", "--format", "j"), {"json", "junit"}),
+        (("check", "--fail-on", "w"), {"warning"}),
+        (("render", "r"), {"raycluster"}),
+        (("checkpoints", "--framework", "v"), {"verl"}),
+        (("rules", "secr"), {"secrets", "secrets/literal-token"}),
+        (("lint", "--explain", "values/tok"), {"values/token"}),
+        (("check", "--select", "pods,values/tok"), {"pods,values/token"}),
+        (("values", "ray.workers.rep"), {"ray.workers.replicas"}),
+    ],
+)
+def test_what_is_completed(shell: str, words: tuple[str, ...], expected: set[str]) -> None:
+    found = completed(shell, *words)
+    assert expected <= found
+    assert all(name.startswith(words[-1]) for name in found)
+
+
+def test_files_are_left_to_the_shell() -> None:
+    text = grpo("bash_complete", COMP_WORDS="grpo lint -f va", COMP_CWORD="3")
+    assert text == "file,va\n"
+
+
+def test_what_is_wrong_in_front_of_the_cursor_is_no_traceback() -> None:
+    assert completed("bash", "lint", "--accelerator", "zork", "--format", "te") == {"text"}
+    assert completed("bash", "zork", "--for") == set()

@@ -1,0 +1,74 @@
+"""Every command explains itself: in one line in the list of commands, and with examples in its own help."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender.cli import commands
+from postrender.cli.main import main
+
+Run = Callable[..., str]
+COMMANDS = sorted(
+    path.stem.replace("_", "-") for path in Path(commands.__file__).parent.glob("*.py") if path.stem != "__init__"
+)
+NESTED = ["helm-plugin dir", "helm-plugin install"]
+
+
+@pytest.fixture
+def help_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return what `grpo WORDS` prints, which ends with 0 and without an error."""
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*words: str) -> str:
+        assert main([*words]) == 0
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out
+
+    return run
+
+
+def test_the_group_lists_each_command_in_one_line(help_of: Run) -> None:
+    listed = help_of("--help").split("\nCommands:\n")[1].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == COMMANDS
+    for line in listed:
+        assert re.fullmatch(r"  [a-z-]+ +[A-Z].*[^.]\.", line), line
+
+
+def test_the_group_says_how_a_shell_completes_and_what_exit_codes_mean(help_of: Run) -> None:
+    text = help_of("--help")
+    for shell in ("bash", "zsh", "fish"):
+        assert re.search(rf"^ +{shell} .*_GRPO_COMPLETE={shell}_source grpo", text, re.MULTILINE)
+    assert "Exit codes: 0 clean, 1 findings, 2 " in text
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *NESTED])
+def test_a_command_shows_usage_options_and_examples(help_of: Run, command: str) -> None:
+    text = help_of(*command.split(), "--help")
+    assert text == help_of(*command.split(), "-h")
+    assert text.startswith(f"Usage: grpo {command} ")
+    assert "\nOptions:\n" in text
+    assert max(map(len, text.splitlines())) <= 120
+    # What click would not leave as it is must not be seen.
+    assert "\b" not in text
+    assert "\\b" not in text
+    if command != "version":
+        examples = text.split("\n  Examples:\n")[1].splitlines()
+        assert any(line.startswith(f"    grpo {command}") or f"$(grpo {command}" in line for line in examples)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, *NESTED])
+def test_each_option_says_what_it_is_for(help_of: Run, command: str) -> None:
+    text = help_of(*command.split(), "--help").split("\nOptions:\n")[1].split("\n\n")[0]
+    options = re.split(r"\n  (?=-)", text.removeprefix("  "))
+    for option in options:
+        assert re.search(r"  +[A-Z].*", option.replace("\n", "  ")), option
+
+
+def test_the_short_letter_of_the_namespace(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "storage", "-n", "My NS"]) == 2
+    assert "--namespace is 'My NS', expected lower-case letters" in capsys.readouterr().err

@@ -1,0 +1,46 @@
+"""The site has every page of the repository, and pages for rules and values that Git does not have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postrender.generate import reference, rulepages, site, sources
+from tests.conftest import ROOT
+from tests.docs import pages
+
+PAGES = site.pages(ROOT)
+GENERATED = {*rulepages.pages(ROOT), *reference.pages(sources.load(ROOT))}
+
+
+def test_the_site_has_all_pages() -> None:
+    committed = {path.relative_to(ROOT).as_posix() for path in pages.PAGES}
+    assert {*PAGES} >= committed | GENERATED | {"index.md", "CONTRIBUTING.md"}
+    assert PAGES["index.md"].startswith((ROOT / "README.md").read_text("utf-8"))
+
+
+def test_generated_pages_are_not_in_git() -> None:
+    assert not [path for path in GENERATED if (ROOT / path).exists()]
+
+
+def test_a_page_keeps_its_text_and_gets_its_list() -> None:
+    for name in ("docs/values.md", "docs/rules.md"):
+        assert PAGES[name].startswith((ROOT / name).read_text("utf-8"))
+    assert "\nvalues/stack\nvalues/platform\n" in PAGES["docs/values.md"]
+    assert "### nemo-rl\n" in PAGES["docs/rules.md"]
+
+
+def test_the_folder_holds_what_the_pages_link_to(tmp_path: Path) -> None:
+    (tmp_path / "site/docs").mkdir(parents=True)
+    (tmp_path / "site/docs/old.md").touch()
+    site.write(ROOT, tmp_path / "site")
+    assert not (tmp_path / "site/docs/old.md").exists()
+    assert (tmp_path / "site/docs/options.md").read_text("utf-8") == PAGES["docs/options.md"]
+    assert (tmp_path / "site/examples/helmfile.yaml").is_file()
+
+
+def test_the_command_wants_one_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["site"])
+    assert site.main() == 2
+    assert "FOLDER" in capsys.readouterr().err

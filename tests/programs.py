@@ -1,0 +1,24 @@
+"""The programs of jobs/: the file of each, and one folder that holds them all, as where they run."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import shutil
+import tempfile
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+JOBS = ROOT / "jobs"
+PROGRAMS = {path.stem: path for path in sorted(JOBS.glob("*/*.py"))}
+
+
+@functools.cache
+def flat_folder() -> Path:
+    """Return a folder with a copy of every program: the entrypoint of a job lays them out like this."""
+    folder = Path(tempfile.mkdtemp(prefix="grpo-programs-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for path in PROGRAMS.values():
+        shutil.copy(path, folder)
+    return folder

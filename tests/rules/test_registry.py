@@ -1,0 +1,95 @@
+"""The registry finds every rule by itself, in an order that does not depend on anything but the ids."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from postrender.rules import index, registry
+from postrender.rules.objects.pods import images
+from postrender.rules.rule import CHART, OBJECTS, VALUES
+from tests.conftest import ROOT
+
+RULES = ROOT / "postrender/rules"
+# Every object of a stream is judged by these before anything reaches a cluster.
+GATE = {
+    "network/interfaces-of-another-machine",
+    "nccl/tuner-of-another-machine",
+    "nodes/another-accelerator",
+    "nodes/host-path-without-type",
+    "pods/duplicate-merge-key",
+    "pods/gpu-container-not-first",
+    "secrets/literal-token",
+    "stream/object-twice",
+}
+
+
+def test_every_rule_that_the_sources_define_is_found() -> None:
+    text = "".join(path.read_text() for path in RULES.rglob("*.py") if path.parent != RULES)
+    ids = set(re.findall(r'\bRule\(\s*"([a-z-]+/[a-z0-9-]+)",', text))
+    assert len(ids) > 150
+    assert ids <= {rule.id for rule in registry.rules(OBJECTS, CHART)}
+    slugs = re.findall(r'\bTOPIC\.rule\(\s*"([a-z0-9-]+)",', text)
+    found = [rule.id.partition("/")[2] for rule in registry.rules(VALUES)]
+    assert len(slugs) > 150
+    assert not [slug for slug in slugs if slugs.count(slug) > found.count(slug)]
+
+
+def test_rules_are_in_the_order_of_targets_and_ids() -> None:
+    ids = [rule.id for rule in index.rules()]
+    assert ids == [rule.id for target in (VALUES, OBJECTS, CHART) for rule in registry.rules(target)]
+    for target in (VALUES, OBJECTS, CHART):
+        assert [rule.id for rule in registry.rules(target)] == sorted(rule.id for rule in registry.rules(target))
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", each) for each in ids)
+
+
+def test_a_second_rule_of_an_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = images.RULES[0]
+    monkeypatch.setattr(images, "TWICE", dataclasses.replace(one, title="another"), raising=False)
+    with pytest.raises(registry.RegistryError, match=f"two rules are called {one.id}"):
+        registry.rules.__wrapped__("objects/pods")
+
+
+def test_a_rule_in_the_folder_of_another_target_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    strange = dataclasses.replace(images.RULES[0], id="pods/strange", target=VALUES)
+    monkeypatch.setattr(images, "STRANGE", strange, raising=False)
+    with pytest.raises(registry.RegistryError, match="pods/strange, a rule over values, is in the folder objects/pods"):
+        registry.rules.__wrapped__("objects/pods")
+
+
+def test_the_gate_is_a_part_of_what_is_checked() -> None:
+    gate = registry.rules("objects/gate")
+    assert {rule.id for rule in gate} == GATE
+    assert {*gate} <= {*registry.rules(OBJECTS)}
+
+
+def test_the_gate_loads_no_rules_but_its_own() -> None:
+    code = "import sys; from postrender import pipeline; from postrender.rules import registry; "
+    code += "registry.rules('objects/gate'); print(*(name for name in sys.modules if name.startswith('postrender.')))"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
+    loaded = [name for name in done.stdout.split() if name.startswith("postrender.rules.")]
+    allowed = {f"postrender.rules.{name}" for name in ("judge", "registry", "rule", "objects", "objects.manifests")}
+    assert {name for name in loaded if not name.startswith("postrender.rules.objects.gate")} == allowed
+
+
+@pytest.mark.parametrize("rule", index.rules(), ids=lambda rule: str(rule.id))
+def test_a_rule_is_in_the_folder_that_its_id_names(rule: registry.Rule) -> None:
+    """But in the gate, whose rules are from many domains and have a module each."""
+    domain, slug = rule.id.replace("-", "_").split("/")
+    folder = {VALUES: f"values/{domain}", OBJECTS: f"objects/{domain}", CHART: "chart"}[rule.target]
+    if rule.id in GATE:
+        assert (RULES / f"objects/gate/{slug}.py").is_file()
+    else:
+        assert rule in registry.rules(folder)
+
+
+@pytest.mark.parametrize("folder", [path for path in [RULES, *RULES.rglob("*")] if path.is_dir()], ids=str)
+def test_a_folder_can_be_overlooked(folder: Path) -> None:
+    """It has at most twelve modules."""
+    assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= 12
