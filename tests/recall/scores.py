@@ -30,7 +30,9 @@ def saying(framework: str) -> dict[str, set[str]]:
     found = {fact: {*rules} for fact, rules in (BESIDE.get(framework) or {}).items()}
     for rule in registry.rules("values"):
         for fact in rule.fact.split() if rule.framework in ("", framework) else ():
-            found.setdefault(fact, set()).add(rule.id)
+            origin, _, name = fact.partition("/")
+            if origin == framework:
+                found.setdefault(name, set()).add(rule.id)
     return found
 
 
