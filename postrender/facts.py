@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
 from typing import Any
 
 from postrender import paths
 from postrender.errors import InstallationError
 
 
-def path(name: str) -> Path:
+def path(name: str) -> str:
     """Return the path of a generated file or folder, such as `models.json`."""
-    return Path(paths.data_root(), "schemas", "generated", name)
+    return os.path.join(paths.data_root(), "schemas", "generated", name)
 
 
 def load(name: str) -> Any:  # noqa: ANN401 (JSON of any shape)
     """Return the content of a generated file; raise InstallationError where it is missing or damaged."""
     file = path(name)
     try:
-        return json.loads(file.read_bytes())
+        with open(file, "rb") as stream:
+            return json.load(stream)
     except (OSError, ValueError) as error:
         fix = "install grpo-charts again, or run: make generate"
         raise InstallationError(f"a generated file cannot be read: {file}", fix=fix) from error

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from postrender.errors import Location
 
@@ -16,8 +16,7 @@ ERROR, WARNING, INFO = SEVERITIES
 NOWHERE = Location("")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A place in a stream of documents: the number of a document, and the path of a value below its root.
 
     `of_key` means the last key of the path, not its value. Where no path leads to the place, `line` and `col` say where
@@ -31,8 +30,7 @@ class Place:
     of_key: bool = False
 
 
-@dataclass(slots=True)
-class Finding:
+class Finding(NamedTuple):
     """Say what is wrong (with the numbers), where, why it matters and what to do.
 
     The check of a rule gives `what` and the place in the terms of its target: `keys` for values, the one to edit first;
@@ -43,7 +41,6 @@ class Finding:
     what: str
     # The place that a user edits.
     at: Location = NOWHERE
-    _: KW_ONLY
     # Keys as rules over values write them; without any, those of the rule.
     keys: Sequence[str] = ()
     place: Place = Place()
@@ -54,8 +51,8 @@ class Finding:
     # Other places that take part, each with a word about it.
     also: Sequence[tuple[Location, str]] = ()
     # Values that repair it: by keys as a rule writes them, and by their paths in the values files.
-    proposed: Mapping[str, Any] = field(default_factory=dict)
-    edits: Mapping[Path, Any] = field(default_factory=dict)
+    proposed: Mapping[str, Any] = MappingProxyType({})
+    edits: Mapping[Path, Any] = MappingProxyType({})
     # Keeps the source line out of every report.
     secret: bool = False
 

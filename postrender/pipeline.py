@@ -222,8 +222,8 @@ class Rewriter:
             place = finding.place
             document = self._documents[place.document]
             line = place.line or _line(document, place.path, self._judged(place))
-            finding.at = Location(document.name, document.line + line - 1)
-            self._result.refusals.append(finding)
+            at = Location(document.name, document.line + line - 1)
+            self._result.refusals.append(finding._replace(at=at))
         self._result.refusals.sort(key=lambda each: (each.at.line, each.rule))
 
     def _judged(self, place: Place) -> Item | None:

@@ -48,20 +48,19 @@ class Checked:
         self.definitions = chart.definitions()
         self._chart = chart
 
-    def move(self, finding: Finding, text: str, line: int) -> None:
-        """Put a finding at a line of a rendered document at the line of its template, where that is certain.
+    def moved(self, finding: Finding, text: str, line: int) -> Finding:
+        """Return a finding at a line of a rendered document at the line of its template, where that is certain.
 
         Where it is not, the template is named beside the place.
         """
         source = _SOURCE.search(text)
         if not source or source[1] not in self._chart.files:
-            return
+            return finding
         number = templates.line_of(self._chart.text(source[1]), text.split("\n")[line - 1])
         if number:
-            finding.also = [*finding.also, (finding.at, "as it was rendered")]
-            finding.at = self._chart.at(source[1], number, finding.at.col)
-        else:
-            finding.also = [*finding.also, (self._chart.at(source[1]), "is the template")]
+            at = self._chart.at(source[1], number, finding.at.col)
+            return finding._replace(at=at, also=[*finding.also, (finding.at, "as it was rendered")])
+        return finding._replace(also=[*finding.also, (self._chart.at(source[1]), "is the template")])
 
 
 def check(engine: Engine, path: str, files: Sequence[str], *, kube_version: str | None = None) -> Checked:

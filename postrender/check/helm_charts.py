@@ -51,10 +51,11 @@ def judge_charts(
             documents = read({chart.name: chart.manifest.encode("utf-8")})
             if any(known.entry(schemas.kind_of(document.plain)) is None for document in documents):
                 take(known, [*documents, *read(chart.definitions)])
-            found = checked(documents, wiring, known)
-            for finding, document, _ in found:
-                chart.move(finding, document.text, finding.at.line - document.line)
-            findings += [*chart.findings, *(finding for finding, _, _ in found)]
+            findings += chart.findings
+            findings += [
+                chart.moved(finding, document.text, finding.at.line - document.line)
+                for finding, document, _ in checked(documents, wiring, known)
+            ]
             count += len(documents)
             refused = refused or chart.error
         sys.stderr.write(f"rendered with {engine.name}\n")

@@ -50,9 +50,9 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
     for finding in judge(manifests, registry.rules(OBJECTS)):
         place = finding.place
         document = documents[place.document]
-        finding.at = _location(document, place)
-        finding.secret = finding.secret or lines.show_secret(place.document, finding.at.line)
-        found.append((finding, document, place.path))
+        at = _location(document, place)
+        secret = finding.secret or lines.show_secret(place.document, at.line)
+        found.append((finding._replace(at=at, secret=secret), document, place.path))
     return sorted(_once(found), key=lambda each: each[0].key())
 
 

@@ -14,7 +14,7 @@ from postrender.manifests.loader import read
 from postrender.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from postrender.check.objects import Checked
     from postrender.finding import Finding
@@ -37,24 +37,26 @@ def judge_values(
         sys.stderr.write(f"rendered with {engine.name}\n")
         documents = read({_name(layer): each.manifest.encode("utf-8") for layer, each in layers.items()})
         found = checked(documents, wiring, kinds)
-        for layer in stack.layers():
+        findings: list[Finding] = []
+        for layer in sorted(stack.layers()):
             mine = [each for each in found if each[1].file == _name(layer)]
             if mine:
-                _move(mine, Origins(engine, stack, layer, version))
-    return [finding for finding, _, _ in found], len(documents)
+                findings += _moved(mine, Origins(engine, stack, layer, version))
+    return findings, len(documents)
 
 
 def _name(layer: str) -> str:
     return f"<{layer}>"
 
 
-def _move(checked: Sequence[Checked], origins: Origins) -> None:
-    """Put findings about rendered objects at the lines of the values that they come from, where there are any."""
+def _moved(checked: Sequence[Checked], origins: Origins) -> Iterator[Finding]:
+    """Yield findings about rendered objects at the lines of the values that they come from, where there are any."""
     places = [(identity(document.plain), path) for _, document, path in checked]
     with Progress("values") as progress:
         found = origins.of([*dict.fromkeys(places)], progress.step)
     for (finding, _, _), place in zip(checked, places, strict=True):
         if place in found:
             at, key = found[place]
-            finding.also = [(finding.at, f"rendered from {key}")]
-            finding.at = at
+            yield finding._replace(at=at, also=[(finding.at, f"rendered from {key}")])
+        else:
+            yield finding

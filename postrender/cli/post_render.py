@@ -6,6 +6,7 @@ Helm starts it for every install and upgrade. It needs neither click nor rich no
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -59,6 +60,8 @@ Examples:
   helm template my-release my-chart | grpo-post-render --values values/accelerators/b200.yaml --values my-site.yaml
   GRPO_VALUES=values/accelerators/b200.yaml:my-site.yaml helm install my-release my-chart \\
     --post-renderer grpo-post-render"""
+# Of the lines of --help.
+_WIDTH = 100
 _FUNCTION = b"apiVersion: config.kubernetes.io/"
 
 
@@ -80,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=functools.partial(argparse.RawDescriptionHelpFormatter, width=_WIDTH),
         allow_abbrev=False,
         exit_on_error=False,
     )

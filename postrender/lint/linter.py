@@ -222,11 +222,13 @@ def _run(merged: Values) -> Iterator[Finding]:
 def _located(rule: Rule, finding: Finding, written: Written) -> Finding:
     """Work out from the keys of a finding, or else of its rule, where it is in the files."""
     own, keys = [*map(whole, finding.keys)], [*map(whole, (*finding.keys, *rule.keys))]
-    finding.at, also = written.place(keys)
-    finding.also = () if own else also
-    finding.edits = {written.target(whole(key)): value for key, value in finding.proposed.items()}
-    finding.secret = any(secrets.names_secret(key.rpartition(".")[2]) for key in keys[:1])
-    return finding
+    at, also = written.place(keys)
+    return finding._replace(
+        at=at,
+        also=() if own else also,
+        edits={written.target(whole(key)): value for key, value in finding.proposed.items()},
+        secret=any(secrets.names_secret(key.rpartition(".")[2]) for key in keys[:1]),
+    )
 
 
 def _is_said_already(problem: Problem, merged: Values) -> bool:

@@ -155,8 +155,7 @@ class Explainer:
         is_secret = isinstance(value, str) and any(secrets.names_secret(str(part)) for part in problem.path)
         what = f"{name} is {'a text' if is_secret else shown(value)}{size}, expected {wanted}"
         finding = self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
-        finding.secret = is_secret
-        return finding
+        return finding._replace(secret=is_secret)
 
     def _wanted(self, problem: Problem, part: dict[str, Any], value: Json) -> tuple[str, str]:
         """Say what the schema expects, and what to write."""

@@ -40,7 +40,6 @@ def _asked(rule: Rule, given: Any, at: Location, silent: tuple[type[Exception], 
         raise
     except Exception as error:
         found = [Finding(f"the rule broke down: {type(error).__name__}: {error}; please report it", at)]
-    for finding in found:
-        finding.rule, finding.severity, finding.why = rule.id, rule.severity, rule.why
-        finding.fix = finding.fix or rule.fix
-    return found
+    return [
+        each._replace(rule=rule.id, severity=rule.severity, why=rule.why, fix=each.fix or rule.fix) for each in found
+    ]

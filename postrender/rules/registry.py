@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
+import os
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -33,17 +33,27 @@ def rules(*folders: str) -> tuple[Rule, ...]:
 
 
 def _below(folder: str) -> Iterator[Rule]:
-    package = importlib.import_module(f"{__package__}.{folder.replace('/', '.')}")
-    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        for rule in _held_by(importlib.import_module(info.name)):
+    for module in _modules(folder):
+        for rule in _held_by(importlib.import_module(module)):
             if rule.target != folder.partition("/")[0]:
                 raise RegistryError(f"{rule.id}, a rule over {rule.target}, is in the folder {folder}")
             yield rule
 
 
+def _modules(folder: str) -> Iterator[str]:
+    """Yield the names of the modules below a folder, packages among them."""
+    here = os.path.dirname(__file__)
+    for path, _, files in os.walk(os.path.join(here, folder)):
+        for file in files:
+            if file.endswith(".py"):
+                name = os.path.relpath(os.path.join(path, file), here).removesuffix(".py").removesuffix("__init__")
+                yield f"{__package__}.{name.rstrip(os.sep).replace(os.sep, '.')}"
+
+
 def _held_by(module: ModuleType) -> Iterator[Rule]:
     """Yield the rules that a module has a name for, by itself or in a tuple or list."""
     for value in vars(module).values():
-        for each in value if isinstance(value, tuple | list) else (value,):
-            if isinstance(each, Rule):
-                yield each
+        if isinstance(value, Rule):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from (each for each in value if isinstance(each, Rule))

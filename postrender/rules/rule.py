@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from postrender.finding import Finding
 
@@ -22,8 +21,7 @@ def _nothing(_: Any) -> None:  # noqa: ANN401 (a check gets what its target is)
     """Find nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """Say what is checked, why, and what to do; `source` is the evidence.
 
     A rule without a source stands for a check that is part of reading the values: its why and fix depend on what was
@@ -31,7 +29,6 @@ class Rule:
     """
 
     id: str
-    _: KW_ONLY
     target: str
     severity: str
     title: str

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from postrender import paths
 from postrender.yaml import reader
 
 
-@dataclass(frozen=True)
-class Machine:
+class Machine(NamedTuple):
     """Facts of one profile that rules compare.
 
     `rdma` counts the `interfaces` that NCCL uses. `cpu` and `memory` are the quantities that a node has for pods, empty

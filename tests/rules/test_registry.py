@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -51,13 +50,13 @@ def test_rules_are_in_the_order_of_targets_and_ids() -> None:
 
 def test_a_second_rule_of_an_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     one = images.RULES[0]
-    monkeypatch.setattr(images, "TWICE", dataclasses.replace(one, title="another"), raising=False)
+    monkeypatch.setattr(images, "TWICE", one._replace(title="another"), raising=False)
     with pytest.raises(registry.RegistryError, match=f"two rules are called {one.id}"):
         registry.rules.__wrapped__("objects/pods")
 
 
 def test_a_rule_in_the_folder_of_another_target_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    strange = dataclasses.replace(images.RULES[0], id="pods/strange", target=VALUES)
+    strange = images.RULES[0]._replace(id="pods/strange", target=VALUES)
     monkeypatch.setattr(images, "STRANGE", strange, raising=False)
     with pytest.raises(registry.RegistryError, match="pods/strange, a rule over values, is in the folder objects/pods"):
         registry.rules.__wrapped__("objects/pods")
