@@ -10,6 +10,8 @@ RECIPE := values/recipes/gemma3-27b-gsm8k.yaml
 SITE := values/examples/site.yaml
 STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
 LAYERS := network storage raycluster grpo-job
+# The tests start the programs many hundred times; without its bytecode each start would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall tools e2e dist clean
 

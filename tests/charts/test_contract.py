@@ -237,7 +237,7 @@ def readers(path: shapes.Path_) -> list[str]:
     return sorted(LAYERS, key=lambda layer: path[0] not in READS.get(layer, {path[0]}))
 
 
-@pytest.mark.parametrize("path", thin([(each,) for each in leaf_paths()], 5), ids=".".join)
+@pytest.mark.parametrize("path", thin([(each,) for each in leaf_paths()], 10), ids=".".join)
 def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText) -> None:
     """Changing a leaf changes what at least one chart renders or says."""
     values = everything()
@@ -277,7 +277,7 @@ def object_paths() -> list[tuple[str, shapes.Path_]]:
 
 
 LEVELS = pytest.mark.parametrize(
-    ("layer", "path"), object_paths(), ids=lambda part: part if isinstance(part, str) else ".".join(part)
+    ("layer", "path"), thin(object_paths(), 8), ids=lambda part: part if isinstance(part, str) else ".".join(part)
 )
 
 

@@ -101,7 +101,7 @@ def strip(item: Object) -> Object:
     return item
 
 
-@pytest.mark.parametrize("row", thin(ROWS, 8), ids=options.label)
+@pytest.mark.parametrize("row", thin(ROWS, 24), ids=options.label)
 def test_all_but_the_wiring_is_the_same(row: options.Row, render: Render) -> None:
     """Take the wiring out of what the charts render, and it is what they render without; every object is valid."""
     for layer in options.layers(row):
@@ -137,7 +137,7 @@ def test_the_node_is_looked_at_where_there_is_something_to_see(
     assert ("check-node" in (render_text("raycluster", values).notes or "")) is looks
 
 
-@pytest.mark.parametrize(("profile", "mode"), MACHINES)
+@pytest.mark.parametrize(("profile", "mode"), thin(MACHINES, 4))
 def test_no_pod_has_any_wiring(profile: str, mode: str, render: Render) -> None:
     """Every machine in every network that it can have, head with GPUs or not, cluster of its own or not."""
     values = options.merge(options.FACTORS["network"][mode], options.FACTORS["accelerator"].get(profile, {}))

@@ -21,7 +21,7 @@ from postrender.report import formats
 from postrender.report import text as report_text
 from postrender.wiring.plan import Wiring
 from tests import options
-from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, SITE, stack_files
+from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, SITE, stack_files, thin
 from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
@@ -333,7 +333,7 @@ MODES = {
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 def test_our_own_layers_are_clean(accelerator: str, recipe: str, render_text: Callable[..., Rendered]) -> None:
     from postrender.wiring import inputs
     from postrender.yaml import reader

@@ -19,7 +19,7 @@ from postrender.cli import main as cli
 from postrender.generate.release import package
 from postrender.helm.engines import Embedded
 from postrender.report import text as report_text
-from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool, stack_files
+from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool, stack_files, thin
 
 Run = Callable[..., tuple[int, str, str]]
 META = "apiVersion: v2\nname: app\nversion: 1.0.0\n"
@@ -313,7 +313,7 @@ def test_charts_may_be_links_and_packages_in_a_chart(grpo: Run) -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 def test_our_own_charts_are_clean(grpo: Run, layer: str, accelerator: str) -> None:
     files = [word for file in stack_files(accelerator) for word in ("-f", str(file))]
     code, out, err = grpo(str(ROOT / "charts" / layer), *files, "--fail-on", "info")

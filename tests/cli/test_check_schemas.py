@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from postrender import textfile
+from postrender.cli import main as cli
 from postrender.manifests import crds, schemas
 from postrender.manifests.loader import read
+from postrender.report import text as report_text
 from tests.conftest import ROOT
 
 _NO_SCHEMA = "crd.yaml, line 1: the definition of example.com/v1/Trainer is no schema"
@@ -66,13 +68,21 @@ spec:
 
 
 def grpo(*words: str, stdin: str = "", path: str = "") -> tuple[int, str, str]:
-    """Run `grpo check` as a process of its own."""
-    command = [sys.executable, "-m", "postrender.cli", "check", *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": path or os.environ["PATH"]}
-    done = subprocess.run(
-        command, input=stdin, check=False, capture_output=True, encoding="utf-8", timeout=60, env=environment
-    )
-    return done.returncode, done.stdout, done.stderr
+    """Run `grpo check`."""
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        patch.setattr("sys.stdout", out)
+        patch.setattr("sys.stderr", err)
+        patch.setenv("PATH", path or os.environ["PATH"])
+        # Both know files by their names, and each call has a stream of its own.
+        patch.setattr(report_text, "_lines", {})
+        patch.setattr(textfile, "_streams", {})
+        code = cli.main(["check", *words])
+    for stream in (out, err):
+        stream.flush()
+        stream.seek(0)
+    return code, out.read(), err.read()
 
 
 def said(out: str) -> list[tuple[str, int, str]]:

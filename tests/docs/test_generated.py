@@ -104,6 +104,7 @@ def test_a_stale_file_is_named_with_the_command_that_mends_it(
     assert "network" not in said
 
 
+@pytest.mark.full
 def test_a_generated_file_without_a_source_is_named_and_removed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,7 +55,8 @@ def until_done(identity: str) -> dict[str, Any]:
             found: dict[str, Any] = json.load(answer)
         return found if found["status"] in ("SUCCEEDED", "FAILED", "STOPPED") else None
 
-    return until(ended, f"Ray job {identity}", 120)
+    # All recipes start their workers at once, on as few processors as the machine has.
+    return until(ended, f"Ray job {identity}", 400)
 
 
 @pytest.fixture(scope="module")

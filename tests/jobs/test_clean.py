@@ -164,6 +164,7 @@ def test_a_run_that_trains_is_left_alone(tmp_path: Path, site: Site) -> None:
     assert site.start(attempt=2).wait() == 0
 
 
+@pytest.mark.full
 def test_a_run_whose_owner_fell_silent_is_cleaned(tmp_path: Path, site: Site) -> None:
     fill(site.directory)
     launch = site.start("--run", 30)
@@ -175,6 +176,7 @@ def test_a_run_whose_owner_fell_silent_is_cleaned(tmp_path: Path, site: Site) ->
     assert not (site.directory / "checkpoints").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("task", ["convert", "evaluate"])
 def test_a_task_that_reads_checkpoints_is_waited_for(
     tmp_path: Path, directory: Path, task: str, monkeypatch: pytest.MonkeyPatch

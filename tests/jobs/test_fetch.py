@@ -119,6 +119,7 @@ def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, mode
     assert json.loads(record(tmp_path).read_text())["commit"] == commit
 
 
+@pytest.mark.full
 def test_a_data_set_is_loaded_by_its_name_offline(tmp_path: Path, hub: Hub) -> None:
     repository = hub.add(f"datasets/{DATA}", data_files())
     first = repository.branches["main"]
@@ -135,6 +136,7 @@ def test_a_data_set_is_loaded_by_its_name_offline(tmp_path: Path, hub: Hub) -> N
     assert load_by_name(tmp_path) == len(GSM8K)
 
 
+@pytest.mark.full
 def test_a_data_set_that_the_library_does_not_understand_is_fetched_all_the_same(tmp_path: Path, hub: Hub) -> None:
     hub.add(f"datasets/{DATA}", {"README.md": b"#", "notes.xyz": b"1"})
     said = fetch(tmp_path, hub, models={}, datasets={DATA: {}}).succeeds()
@@ -142,6 +144,7 @@ def test_a_data_set_that_the_library_does_not_understand_is_fetched_all_the_same
     assert set(load_offline(tmp_path, DATA, kind="dataset")) == {"README.md", "notes.xyz"}
 
 
+@pytest.mark.full
 def test_a_branch_is_resolved_once(tmp_path: Path, hub: Hub, model: Repository) -> None:
     fetch(tmp_path, hub).succeeds()
     asked, first = len(hub.requests), model.branches["main"]
@@ -155,6 +158,7 @@ def test_a_branch_is_resolved_once(tmp_path: Path, hub: Hub, model: Repository) 
     assert load_offline(tmp_path, MODEL) == FILES
 
 
+@pytest.mark.full
 def test_another_commit_is_fetched_and_becomes_the_default(tmp_path: Path, hub: Hub, model: Repository) -> None:
     fetch(tmp_path, hub).succeeds()
     old = model.branches["main"]
@@ -165,6 +169,7 @@ def test_another_commit_is_fetched_and_becomes_the_default(tmp_path: Path, hub: 
     assert load_offline(tmp_path, MODEL)["config.json"] == b"{}"
 
 
+@pytest.mark.full
 def test_a_branch_other_than_main_is_the_default_too(tmp_path: Path, hub: Hub, model: Repository) -> None:
     model.push({**FILES, "config.json": b'{"pr": 7}'}, branch="refs/pr/7")
     fetch(tmp_path, hub, revision="refs/pr/7").succeeds()
@@ -172,6 +177,7 @@ def test_a_branch_other_than_main_is_the_default_too(tmp_path: Path, hub: Hub, m
     assert (tmp_path / "hf/hub/models--google--gemma-3-27b-it/refs/refs/pr/7").exists()
 
 
+@pytest.mark.full
 def test_a_file_that_was_cut_short_is_fetched_again(tmp_path: Path, hub: Hub, model: Repository) -> None:
     fetch(tmp_path, hub).succeeds()
     weights = next((tmp_path / "hf/hub").glob("*/snapshots/*/model-00001*"))
@@ -269,6 +275,7 @@ def test_without_a_network_the_sentence_says_so(tmp_path: Path, monkeypatch: pyt
     assert f"no answer from {nobody.url}: this pod needs a way out" in said
 
 
+@pytest.mark.full
 def test_errors_that_pass_are_waited_for(tmp_path: Path, hub: Hub, model: Repository) -> None:
     hub.faults = [503, 429]
     fetch(tmp_path, hub).succeeds()
@@ -388,6 +395,7 @@ def wheel(folder: Path, version: str, name: str = "verl") -> None:
         file.writestr(f"{info}/RECORD", f"{name}/__init__.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
 
 
+@pytest.mark.full
 def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(tmp_path / "wheels", "0.7.1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -406,6 +414,7 @@ def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch
     assert load_task("code_digest").verify_code(code["directory"]) == first
 
 
+@pytest.mark.full
 def test_a_repository_and_packages_share_the_directory(
     tmp_path: Path, upstream: tuple[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,6 +58,7 @@ def test_a_successor_waits_for_an_owner_that_is_alive(site: Site) -> None:
     site.never_two()
 
 
+@pytest.mark.full
 def test_a_successor_gives_up(site: Site) -> None:
     site.start("--run", 30)
     site.trains(1)
@@ -94,6 +95,7 @@ def test_a_successor_waits_while_the_trainer_saves(site: Site) -> None:
     assert end - start > 1.5 * LAPSE
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["fresh", "released", "lapsed"])
 def test_racing_successors_run_one_after_the_other(site: Site, how: str) -> None:
     if how != "fresh":
@@ -163,6 +165,7 @@ def test_a_deleted_record_stops_the_trainer(site: Site) -> None:
     assert "owner.json is gone" in launch.output
 
 
+@pytest.mark.full
 def test_a_late_write_of_an_earlier_owner_is_overruled(site: Site) -> None:
     assert site.start().wait() == 0
     late = (site.directory / "owner.json").read_text(encoding="utf-8")
@@ -174,6 +177,7 @@ def test_a_late_write_of_an_earlier_owner_is_overruled(site: Site) -> None:
     assert second.wait() == 0
 
 
+@pytest.mark.full
 def test_a_frozen_owner_stops_when_it_wakes_and_its_successor_goes_on(site: Site) -> None:
     first = site.start("--run", 30)
     site.trains(1)
@@ -216,6 +220,7 @@ def test_hanging_storage_stops_the_trainer_before_a_successor_may_start(site: Si
     assert site.intervals()[0][1] - hung < LAPSE
 
 
+@pytest.mark.full
 def test_a_short_loss_of_the_storage_is_survived(site: Site) -> None:
     launch = site.start("--run", 1.5)
     site.trains(1)
@@ -226,6 +231,7 @@ def test_a_short_loss_of_the_storage_is_survived(site: Site) -> None:
     assert site.record()["state"] == "released"
 
 
+@pytest.mark.full
 def test_a_claim_without_a_record_is_waited_for(site: Site) -> None:
     assert site.start().wait() == 0
     (site.directory / "owners/2.json").write_text("{}")
@@ -235,6 +241,7 @@ def test_a_claim_without_a_record_is_waited_for(site: Site) -> None:
     assert site.record()["term"] == 3
 
 
+@pytest.mark.full
 def test_an_unreadable_record_is_waited_for(site: Site) -> None:
     assert site.start().wait() == 0
     (site.directory / "owner.json").write_text("{")
@@ -243,6 +250,7 @@ def test_an_unreadable_record_is_waited_for(site: Site) -> None:
     assert time.monotonic() - started > LAPSE
 
 
+@pytest.mark.full
 def test_an_owner_with_a_longer_lapse_is_given_that_time(site: Site) -> None:
     assert site.start().wait() == 0
     rewrite(site.directory / "owner.json", state="running", lapse=1.5 * LAPSE)
@@ -251,6 +259,7 @@ def test_an_owner_with_a_longer_lapse_is_given_that_time(site: Site) -> None:
     assert time.monotonic() - started > 1.5 * LAPSE
 
 
+@pytest.mark.full
 def test_a_stop_while_waiting_ends_at_once_and_touches_nothing(site: Site) -> None:
     first = site.start("--run", 2)
     site.trains(1)

@@ -178,6 +178,7 @@ def test_half_a_line_is_counted_and_passed_over(tmp_path: Path) -> None:
     assert "2 samples: reward 1.0000 +- 0.0000 (1 to 1), 3 lines cannot be read" in start(tmp_path).stdout
 
 
+@pytest.mark.full
 def test_a_file_larger_than_the_memory_is_streamed(tmp_path: Path) -> None:
     path, padding = tmp_path / "logs/exp_001/train_data_step1.jsonl", "x" * 1_000_000
     write(path, [{**nemo_rl(index, 0.5), "token_ids": padding} for index in range(100)])

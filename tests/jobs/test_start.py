@@ -182,6 +182,7 @@ def test_a_full_disk_does_not_use_up_the_attempt(site: Site) -> None:
     assert module.create_exclusively(directory / "spec.sha256", "abc")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("change", [{"term": None}, {"term": "x"}, {"lapse": "60"}, {"lapse": None}, {"term": True}])
 def test_a_damaged_record_is_taken_over_after_a_while(site: Site, change: dict[str, Any]) -> None:
     assert site.start().wait() == 0

@@ -198,6 +198,7 @@ def chatty(site: Site) -> Iterator[list[str]]:
     os.close(held)
 
 
+@pytest.mark.full
 def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site, chatty: list[str]) -> None:
     launch = site.start_plan(site.plan(command=chatty))
     site.trains(1)
@@ -223,6 +224,7 @@ def test_a_volume_that_hangs_stops_the_trainer_in_time(site: Site, chatty: list[
     launch.process.kill()
 
 
+@pytest.mark.full
 def test_a_volume_that_comes_back_costs_a_retry_and_not_the_run(site: Site) -> None:
     launch = site.start("--run", 2, "--deaf", retries=1)
     site.trains(1)

@@ -81,6 +81,7 @@ def test_nodes_that_do_not_come_are_an_error(ray: Site, nodes: list[list[Any]], 
     assert ray.intervals() == []
 
 
+@pytest.mark.full
 def test_no_ray_is_an_error_of_one_line(ray: Site) -> None:
     (ray.tmp / "offers.json").write_text("null")
     launch = start(ray)
@@ -89,6 +90,7 @@ def test_no_ray_is_an_error_of_one_line(ray: Site) -> None:
     assert "Traceback" not in launch.output
 
 
+@pytest.mark.full
 def test_an_error_of_ray_in_a_long_wait_is_not_the_end(ray: Site) -> None:
     offer(ray, [HEAD, NODE], 8)
     launch = start(ray)
@@ -106,6 +108,7 @@ def test_what_libraries_print_is_no_report(ray: Site) -> None:
     assert start(ray).wait() == 0
 
 
+@pytest.mark.full
 def test_a_retry_waits_for_the_nodes_again(ray: Site) -> None:
     offer(ray, [HEAD, NODE, NODE], 16)
     launch = start(ray, retries=1, command=["sh", "-c", f"rm {ray.tmp / 'offers.json'}; exit 3"])

@@ -14,7 +14,7 @@ from postrender.lint import linter
 from postrender.report import formats
 from postrender.yaml import reader
 from tests.charts.test_grpo_job import plan
-from tests.conftest import PROFILES, RECIPES, ROOT, stack_files
+from tests.conftest import PROFILES, RECIPES, ROOT, stack_files, thin
 
 RULE = "values/covered-by-overlay"
 CASES: dict[str, dict[str, Any]] = reader.load_values(Path(__file__).with_name("covered_cases.yaml")).plain()
@@ -138,7 +138,7 @@ def test_data_of_ones_own_is_lost_with_an_older_version(tmp_path: Path) -> None:
     assert covered([*files, site]) == []
 
 
-@pytest.mark.parametrize("accelerator", PROFILES)
+@pytest.mark.parametrize("accelerator", thin(PROFILES, 3))
 def test_no_recipe_covers_what_the_project_writes(accelerator: str) -> None:
     for recipe in RECIPES:
         profile, recipe_file, site = map(str, stack_files(accelerator, recipe))

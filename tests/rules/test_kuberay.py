@@ -26,7 +26,7 @@ from postrender.rules import registry
 from postrender.rules.objects.ray.fields import FIELDS
 from postrender.yaml import reader
 from tests import options
-from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool
+from tests.conftest import ACCELERATORS, LAYERS, ROOT, require_tool, thin
 from tests.rules.kuberay_cases import Case, cases, whole
 from tests.rules.kuberay_clusters import Edits
 from tests.rules.kuberay_jobs import JOB
@@ -171,6 +171,7 @@ def ours() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.full
 def test_the_record_is_what_the_operator_says(write_goldens: bool) -> None:
     found = verdicts(cases())
     if write_goldens:
@@ -292,7 +293,7 @@ PLURALS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("part", FIELDS)
+@pytest.mark.parametrize("part", thin([*FIELDS], 6))
 def test_the_fields_are_those_of_the_definitions(part: str) -> None:
     plural, path = next((plural, parts[part]) for plural, parts in PLURALS.items() if part in parts)
     assert set(FIELDS[part].split()) == properties(*path, plural=plural)
