@@ -136,7 +136,8 @@ def _answer(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
 def main() -> int:
     """Say which Helm is inside, then answer requests until stdin ends."""
     answers = _private_stdout()
-    import helm_python as helm
+    # Whatever the library prints while it loads must not get between the answers.
+    import helm_python as helm  # noqa: PLC0415
 
     hello = {"version": helm._native.helm_sdk_version(), "package": helm.__version__}
     print(json.dumps(hello), file=answers, flush=True)

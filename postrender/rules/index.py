@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from postrender.errors import UsageError
 from postrender.finding import ERROR
 from postrender.rules import registry
-from postrender.rules.rule import CHART, OBJECTS, VALUES, Rule
-from postrender.rules.values.define import REFUSED
+from postrender.rules.rule import CHART, OBJECTS, REFUSED, VALUES, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm.engines import Engine
-from postrender.rules.values.define import REFUSED
+from postrender.rules.rule import REFUSED
 from tests.conftest import ROOT, thin
 from tests.rules.test_values_rules import BAD, BY_ID, GOOD, files
 

@@ -12,8 +12,6 @@ from postrender.values.config import Effective
 
 Check = Callable[[Effective], Verdict]
 
-# Why a rule exists that a chart repeats: such a finding cannot be ignored.
-REFUSED: Final = "the chart refuses to render it: an install fails, and a review pipeline too"
 _CONFIG: Final = "job.config."
 # In front of a key that is not below job.config.
 _ROOT: Final = "="

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
 from postrender.finding import Finding
+from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import shown
-from postrender.rules.values.define import REFUSED, Topic
+from postrender.rules.values.define import Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

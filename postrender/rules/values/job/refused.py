@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from postrender import paths
 from postrender.finding import Finding
+from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import shown
-from postrender.rules.values.define import REFUSED, Topic
+from postrender.rules.values.define import Topic
 from postrender.values.config import OVERRIDE, overlay_names
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
-from postrender.rules.values.define import REFUSED, Topic
+from postrender.rules.rule import REFUSED
+from postrender.rules.values.define import Topic
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:

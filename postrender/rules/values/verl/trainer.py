@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
+from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import one_of, shown
-from postrender.rules.values.define import REFUSED
 from postrender.rules.values.verl.run import BATCH, CHECKED, MINI, ROLLOUT, TOPIC, has_new_trainer
 from postrender.values.merge import value_at
 from postrender.values.references import UnknownError

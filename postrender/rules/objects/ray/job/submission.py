@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -60,8 +61,6 @@ def _resources(job: Job) -> Found:
     if not isinstance(text, str) or not text:
         return
     try:
-        import json
-
         value = json.loads(text)
     except ValueError:
         value = None
