@@ -77,7 +77,9 @@ def test_a_reservation_chooses_the_nodes_that_autopilot_makes(render: Render) ->
     }
 
 
-@pytest.mark.parametrize(("cpu", "memory", "chosen"), [("32", "128Gi", True), ("16", "64Gi", False), ("16", "104Gi", True)])
+@pytest.mark.parametrize(
+    ("cpu", "memory", "chosen"), [("32", "128Gi", True), ("16", "64Gi", False), ("16", "104Gi", True)]
+)
 def test_a_large_head_gets_a_class_that_has_room(cpu: str, memory: str, chosen: bool, render: Render) -> None:
     """Autopilot's default class ends at 30 cores and 110 GiB a pod, sidecars included."""
     head = {"cpu": cpu, "memory": memory}

@@ -152,7 +152,7 @@ TASKS = {
     "clean": "clean",
 }
 
-# Their only effect by themselves is a refusal: tests/charts/test_profiles.py, test_a_framework_and_its_version_go_together.
+# Their only effect by themselves is a refusal: test_a_framework_and_its_version_go_together in test_profiles.py.
 REFUSES = {("images", "training", "arm64"), ("job", "framework"), ("job", "version")}
 
 CANDIDATES = [

@@ -148,7 +148,7 @@ def test_a_version_is_laid_under_the_accelerator(render: Render) -> None:
 
 @pytest.mark.parametrize("name", ["v0.7.0", "v0.5.0", "b200"])
 def test_a_marked_section_of_an_overlay_replaces(name: str, render: Render) -> None:
-    """The marker stays for a NeMo RL that reads it, so that the base file's section goes too; older ones never see it."""
+    """The marker stays for a NeMo RL that reads it, so that the base file's section goes too; older ones get none."""
     version = "v0.5.0" if name == "v0.5.0" else "v0.7.0"
     job = {
         "config": {"z": {"train": {"a": 1}, "shuffle": True}, "x": {"deep": {"a": 1}}},
@@ -159,7 +159,9 @@ def test_a_marked_section_of_an_overlay_replaces(name: str, render: Render) -> N
     assert config["x"] == {"deep": {"b": 2}}
 
 
-@pytest.mark.parametrize(("version", "marked"), [("v0.7.0", True), ("v0.6.0", True), ("v0.5.0", False), ("v0.4.0", False)])
+@pytest.mark.parametrize(
+    ("version", "marked"), [("v0.7.0", True), ("v0.6.0", True), ("v0.5.0", False), ("v0.4.0", False)]
+)
 def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked: bool, render: Render) -> None:
     """NeMo RL before v0.6.0 would keep it as a key; false means nothing to any."""
     config = configuration(render, {"config": {"data": {"_override_": True}, "env": {"_override_": False}}}, version)
@@ -180,8 +182,14 @@ def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked:
             r"job\.config\.data\.train\._override_: .* Move it to job\.config\.data, with all",
         ),
         ({"config": {"data": {"_override_": 1}}}, r"job\.config\.data\._override_ is 1, expected true .* or false"),
-        ({"configFor": {"b200": {"a": {"b": {"_override_": "yes"}}}}}, r'job\.configFor\.b200\.a\.b\._override_ is "yes"'),
-        ({"configFor": {"v0.7.0": {"_override_": True}}}, r"job\.configFor\.v0\.7\.0\._override_: one section at a time"),
+        (
+            {"configFor": {"b200": {"a": {"b": {"_override_": "yes"}}}}},
+            r'job\.configFor\.b200\.a\.b\._override_ is "yes"',
+        ),
+        (
+            {"configFor": {"v0.7.0": {"_override_": True}}},
+            r"job\.configFor\.v0\.7\.0\._override_: one section at a time",
+        ),
         ({"config": {"_override_": True}}, r"job\.config\._override_: one section at a time"),
         ({"config": {"a": [{"_override_": True}]}}, r"job\.config\.a\[0\]\._override_: a list is replaced as a whole"),
         (

@@ -69,7 +69,10 @@ def test_a_hook_shows_the_token_of_its_cluster(render: Render) -> None:
 
 def test_a_cluster_without_gpus_is_tested_for_the_rest(render: Render) -> None:
     """What is there to look at: storage and the Hugging Face secret."""
-    assert {name.rpartition("-")[2] for name in hooks(render("raycluster", accelerator="cpu"))} == {"huggingface", "storage"}
+    assert {name.rpartition("-")[2] for name in hooks(render("raycluster", accelerator="cpu"))} == {
+        "huggingface",
+        "storage",
+    }
 
 
 def test_the_programs_are_the_files_of_jobs(render: Render) -> None:

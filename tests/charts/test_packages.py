@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from postrender.generate.release import package
 from postrender.helm.engines import Engine
 from tests.conftest import LAYERS, PROFILES, ROOT, stack_files
 

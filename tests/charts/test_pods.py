@@ -127,7 +127,7 @@ def test_the_log_sidecar_reads_the_users_own_volume_at_rays_folder(render: Rende
 
 
 def test_helpers_go_where_the_head_may_go(render: Render) -> None:
-    """TensorBoard and the tests pull the same image from the same registry; where the head has GPUs, no node may be without."""
+    """TensorBoard and the tests pull the same image from the same registry, also where every node has GPUs."""
     values: dict[str, Any] = {
         "tracking": {"tensorboard": {"server": {"enabled": True}}},
         "ray": {"head": {"podSpec": {"imagePullSecrets": [{"name": "registry"}], "nodeSelector": {"pool": "cpu"}}}},
@@ -159,7 +159,9 @@ def test_a_head_with_gpus_is_near_its_workers(render: Render) -> None:
 def test_tensorboard_is_closed_with_the_cluster(render: Render) -> None:
     """It asks for no password."""
     values = {"tracking": {"tensorboard": {"server": {"enabled": True}}}, "ray": {"networkPolicy": {"enabled": True}}}
-    policies = {item["metadata"]["name"]: item for item in render("raycluster", values) if item["kind"] == "NetworkPolicy"}
+    policies = {
+        item["metadata"]["name"]: item for item in render("raycluster", values) if item["kind"] == "NetworkPolicy"
+    }
     assert policies["gemma-tensorboard"]["spec"] == {
         "podSelector": {"matchLabels": {"grpo-charts/tensorboard": "gemma"}},
         "policyTypes": ["Ingress"],
@@ -285,7 +287,10 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         ),
         (
             "raycluster",
-            {"network": {"mode": "dranet"}, "ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}}},
+            {
+                "network": {"mode": "dranet"},
+                "ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}},
+            },
             r"ray\.workers\.annotations has networking\.gke\.io/interfaces, and network\.mode is dranet",
         ),
         (
@@ -315,12 +320,19 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         ),
         (
             "raycluster",
-            {"storage": {"one": {"mountPath": "/o", "pvc": {"storageClassName": "a", "size": "1Gi", "accessMode": ONCE}}}},
+            {
+                "storage": {
+                    "one": {"mountPath": "/o", "pvc": {"storageClassName": "a", "size": "1Gi", "accessMode": ONCE}}
+                }
+            },
             r"storage\.one\.pvc\.accessMode is ReadWriteOnce",
         ),
         (
             "raycluster",
-            {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "a"}}}, "ray": {"gcsfuse": {"cacheSize": "1Gi"}}},
+            {
+                "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "a"}}},
+                "ray": {"gcsfuse": {"cacheSize": "1Gi"}},
+            },
             r"ray\.gcsfuse\.cacheSize: no volume of storage is a bucket",
         ),
         (
@@ -360,7 +372,10 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
             "storage",
             {
                 "storage": {
-                    name: {"mountPath": f"/{name}", "pvc": {"storageClassName": "l", "size": "72000Gi", "lustre": LUSTRE}}
+                    name: {
+                        "mountPath": f"/{name}",
+                        "pvc": {"storageClassName": "l", "size": "72000Gi", "lustre": LUSTRE},
+                    }
                     for name in ("a", "b")
                 }
             },

@@ -108,9 +108,9 @@ def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Ren
 def test_another_number_of_nodes_is_another_domain(render: Render) -> None:
     """The spec of a ComputeDomain is immutable, and an upgrade would be refused."""
     names = {
-        by_kind(render("raycluster", {**ARM, "ray": {"workers": {"replicas": count}}}, accelerator="gb200"), "ComputeDomain")[
-            "metadata"
-        ]["name"]
+        by_kind(
+            render("raycluster", {**ARM, "ray": {"workers": {"replicas": count}}}, accelerator="gb200"), "ComputeDomain"
+        )["metadata"]["name"]
         for count in (2, 4)
     }
     assert names == {"gemma-ray-nvlink-2", "gemma-ray-nvlink-4"}

@@ -259,7 +259,9 @@ def test_a_missing_volume_that_two_keys_name_is_named_once_for_both(
 ) -> None:
     """Whoever mends the first alone would meet the second."""
     values = {"storage": {"data": None, "work": {"mountPath": "/work", "existingClaim": {"name": "x"}}}}
-    with pytest.raises(RenderError, match=r'volume is "data" \((job\.volume|huggingface\.cache\.volume) names it too\)'):
+    with pytest.raises(
+        RenderError, match=r'volume is "data" \((job\.volume|huggingface\.cache\.volume) names it too\)'
+    ):
         render_text(layer, values)
 
 

@@ -119,7 +119,11 @@ def test_code_has_a_folder_for_each_version_and_is_needed_by_what_runs_it(render
 
 
 def test_code_from_a_commit(render: Render) -> None:
-    code = {"repository": "https://github.com/verl-project/verl.git", "revision": "a" * 40, "packages": {"verl": None, "orjson": None}}
+    code = {
+        "repository": "https://github.com/verl-project/verl.git",
+        "revision": "a" * 40,
+        "packages": {"verl": None, "orjson": None},
+    }
     found = plan(render("grpo-job", job("fetch", code=code), files=VERL))["task"]["code"]
     assert found["directory"] == f"/data/code/verl-{'a' * 12}"
 
@@ -154,7 +158,13 @@ def test_what_evaluate_leaves_out_is_what_the_guides_used(render: Render) -> Non
         (job("evaluate", evaluate={"benchmarks": {"math500": None}}), "name a benchmark"),
         (job("evaluate", evaluate={"benchmarks": {"gsm9k": {}}}), "gsm9k"),
         (job("evaluate", evaluate={"benchmarks": {"aime2025": {"samples": 4}}}), "set temperature above 0"),
-        (job("evaluate", evaluate={**NEEDED["evaluate"], "base": {"enabled": False}, "checkpoint": {"enabled": False}}), "job.evaluate.base"),
+        (
+            job(
+                "evaluate",
+                evaluate={**NEEDED["evaluate"], "base": {"enabled": False}, "checkpoint": {"enabled": False}},
+            ),
+            "job.evaluate.base",
+        ),
         (job("convert", step="newest"), "job.step"),
         (job("fetch", code={"repository": "https://github.com/a/b"}), "repository and revision together"),
         (job("fetch", code={"repository": "https://github.com/a/b", "revision": "main"}), "job.code.revision"),
@@ -185,7 +195,9 @@ def test_rewards_travel_as_files_and_reach_the_configuration(render: Render) -> 
     assert found["environment"]["PYTHONPATH"] == folder
     assert found["environment"]["GRPO_PROMPTS"] == f"{folder}/prompts"
     assert set(found["shared"]) <= travelling(entrypoint)
-    assert {f"{name}.py" for name in imported("nemo_rl_environment") | imported("nemo_rl_rewards")} <= set(found["shared"])
+    assert {f"{name}.py" for name in imported("nemo_rl_environment") | imported("nemo_rl_rewards")} <= set(
+        found["shared"]
+    )
     text = entrypoint.split("cat >\"$programs/rewards/short.py\" <<'GRPO_FILE'\n")[1].split("\nGRPO_FILE\n")[0]
     assert text + "\n" == LENGTH
     table = entrypoint.split("cat >\"$programs/rewards.json\" <<'GRPO_FILE'\n")[1].split("\nGRPO_FILE\n")[0]
@@ -321,7 +333,10 @@ def test_the_number_of_reward_workers_is_the_users(render: Render) -> None:
     ("values", "files", "text"),
     [
         (
-            {"config": {"data": {"default": {"prompt_file": "${oc.env:GRPO_PROMPTS}/tgas.txt"}}}, "prompts": {"tags": "{}"}},
+            {
+                "config": {"data": {"default": {"prompt_file": "${oc.env:GRPO_PROMPTS}/tgas.txt"}}},
+                "prompts": {"tags": "{}"},
+            },
             stack_files(),
             "the prompt tgas.txt, and job.prompts has tags",
         ),

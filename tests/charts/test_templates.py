@@ -70,7 +70,8 @@ def test_a_partial_begins_with_a_list_of_its_helpers(path: Path) -> None:
     for helper in DEFINE.findall(code(path)):
         part = helper.rpartition(".")[2]
         listed = f'include "{helper}"' in head[1] or (
-            helper.startswith(("grpo.nemo-rl.", "grpo.verl.")) and re.search(rf"^{part} |, {part}|\"{part}\"", head[1], re.M)
+            helper.startswith(("grpo.nemo-rl.", "grpo.verl."))
+            and re.search(rf"^{part} |, {part}|\"{part}\"", head[1], re.M)
         )
         assert listed or helper.startswith("grpo.task."), f"{helper} is not in the list"
 
