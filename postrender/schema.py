@@ -5,18 +5,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jsonschema_rs import Draft7Validator, RegexOptions
+from jsonschema_rs import Draft7Validator, RegexOptions, ValidationError
 
 from postrender.errors import InstallationError
-
-if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError
-
-    from postrender.types import Json
-
-Path = tuple[str | int, ...]
+from postrender.types import Json, Path
 
 
 class Problem:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 from postrender.check import helm_chart
 from postrender.check.objects import checked
 from postrender.errors import InputError
+from postrender.finding import Finding
 from postrender.helm import engines
 from postrender.manifests import schemas
-from postrender.manifests.loader import read
-from postrender.yaml.reader import load_values
+from postrender.manifests.loader import Document, read
+from postrender.manifests.schemas import Kinds
+from postrender.wiring.plan import Wiring
+from postrender.yaml.reader import Node, load_values
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from postrender.finding import Finding
-    from postrender.manifests.loader import Document
-    from postrender.manifests.schemas import Kinds
-    from postrender.wiring.plan import Wiring
-    from postrender.yaml.reader import Node
-
-    Take = Callable[[Kinds, Sequence[Document]], None]
+Take = Callable[[Kinds, Sequence[Document]], None]
 
 # As schemas/values has it.
 _SHORTEST = 3

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from postrender import paths
 from postrender.check import helm_charts, rendered
 from postrender.check.objects import check
 from postrender.errors import InputError
-from postrender.finding import ERROR, INFO
+from postrender.finding import ERROR, INFO, Finding
 from postrender.helm.stack import Stack
 from postrender.lint.ignores import Ignores
 from postrender.manifests import crds, schemas
-from postrender.manifests.loader import read, streams
+from postrender.manifests.loader import Document, read, streams
+from postrender.manifests.schemas import Kinds
 from postrender.wiring import inputs
 from postrender.wiring.plan import Wiring
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.finding import Finding
-    from postrender.manifests.loader import Document
-    from postrender.manifests.schemas import Kinds
 
 
 def judge(

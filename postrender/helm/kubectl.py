@@ -13,16 +13,12 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from postrender import paths
 from postrender.errors import ClusterError, InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.values.merge import Values
+from postrender.values.merge import Values
 
 _CONTAINER = "ray-head"
 _TIMEOUT_SECONDS = 600

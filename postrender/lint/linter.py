@@ -5,7 +5,8 @@ What Helm misreads, what the schemas refuse, what is a secret or covered; and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
@@ -14,22 +15,17 @@ from postrender.lint import ignores, overlay_conflicts
 from postrender.lint.locate import Written
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
-from postrender.rules.rule import VALUES
+from postrender.rules.rule import VALUES, Rule
 from postrender.rules.values.define import whole
 from postrender.rules.values.judge import judge_run
-from postrender.schema import Schema
+from postrender.schema import Problem, Schema
+from postrender.types import Path
 from postrender.values import catalogue, merge
 from postrender.values.config import Effective
+from postrender.values.merge import Values
 from postrender.yaml import reader
+from postrender.yaml.reader import Node
 from postrender.yaml.scalars import WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from postrender.rules.rule import Rule
-    from postrender.schema import Problem
-    from postrender.values.merge import Path, Values
-    from postrender.yaml.reader import Node
 
 # This chart reads every section, so its schema refuses whatever one of the other three refuses: a test compares them
 # keyword by keyword.

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from postrender import secrets
 from postrender.finding import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from postrender.schema import Path, Problem, Schema
-    from postrender.types import Json
-    from postrender.values.merge import Values
+from postrender.schema import Problem, Schema
+from postrender.types import Json, Path
+from postrender.values.merge import Values
 
 _SHOWN_CHARACTERS = 60
 _BOUNDS = {

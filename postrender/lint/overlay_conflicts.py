@@ -7,20 +7,16 @@ the accelerator. Nobody who writes a value after a recipe expects the recipe's t
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from postrender import secrets
 from postrender.finding import Finding
 from postrender.lint.messages import dotted, shown
+from postrender.types import Json
+from postrender.values.merge import Values
+from postrender.yaml.reader import Node
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from postrender.types import Json
-    from postrender.values.merge import Values
-    from postrender.yaml.reader import Node
-
-    Keys = tuple[str, ...]
+Keys = tuple[str, ...]
 
 _OVERRIDE = "_override_"
 _SHOWN_CHARACTERS = 60

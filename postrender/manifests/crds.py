@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from postrender.errors import InputError, Location
 from postrender.helm import kubectl
 from postrender.manifests import pods
-from postrender.manifests.loader import read, streams
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from postrender.manifests.loader import Document
-    from postrender.manifests.schemas import Kinds
-    from postrender.types import Json
+from postrender.manifests.loader import Document, read, streams
+from postrender.manifests.schemas import Kinds
+from postrender.types import Json
 
 CLUSTER: Final = "cluster"
 _KIND: Final = "CustomResourceDefinition"

@@ -11,17 +11,14 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
+from postrender.helm.engines import Rendered
 from postrender.manifests.scopes import NO_NAMESPACE
 from postrender.yaml import reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from postrender.helm.engines import Rendered
 
 INDEX = "kustomization.yaml"
 # A file that an interrupted run may leave; the next run overwrites it.

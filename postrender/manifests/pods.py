@@ -5,14 +5,12 @@ A path is a tuple of keys and list positions below the object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from postrender.types import Json
 
-    from postrender.types import Json
-
-    Path = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 GPU: Final = "nvidia.com/gpu"
 ACCELERATOR: Final = "cloud.google.com/gke-accelerator"

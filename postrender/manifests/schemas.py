@@ -7,17 +7,14 @@ version of Kubernetes; more kinds come from CustomResourceDefinitions that a per
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from postrender import facts
-from postrender.errors import GrpoError, InputError, InstallationError
+from postrender.errors import GrpoError, InputError, InstallationError, Location
 from postrender.manifests import violations
+from postrender.manifests.violations import Violation
 from postrender.schema import compiled
-
-if TYPE_CHECKING:
-    from postrender.errors import Location
-    from postrender.manifests.violations import Violation
-    from postrender.types import Json, Untyped
+from postrender.types import Json, Untyped
 
 Schema = dict[str, Any]
 

@@ -5,12 +5,10 @@ What was found may be a secret.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from postrender.types import Json, Untyped
+from postrender.types import Json, Untyped
 
 TYPE_NAMES: Final[Mapping[type, str]] = {
     bool: "boolean",

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from postrender import secrets, textfile
-from postrender.errors import GrpoError
-from postrender.finding import ERROR, SEVERITIES, WARNING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.errors import Location
-    from postrender.finding import Finding
+from postrender.errors import GrpoError, Location
+from postrender.finding import ERROR, SEVERITIES, WARNING, Finding
 
 # The findings of these domains explain themselves; the other domains have rules with a page.
 _WITHOUT_PAGE = ("values/", "checks/")

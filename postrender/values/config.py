@@ -7,18 +7,15 @@ own loaders.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from postrender.types import Json
 from postrender.values import catalogue, merge
+from postrender.values.catalogue import Catalogue
 from postrender.values.derived import Derived, mapping
 from postrender.values.merge import value_at
 from postrender.values.references import DanglingError, UnknownError, resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from postrender.types import Json
-    from postrender.values.catalogue import Catalogue
 
 OVERRIDE: Final = "_override_"
 # From here on NeMo RL itself reads the marker, in the sections of the first level.

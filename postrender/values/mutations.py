@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from postrender.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from postrender.types import Json
-    from postrender.yaml.reader import Node
-
-    Path = tuple[str | int, ...]
+from postrender.types import Json, Path
+from postrender.yaml.reader import Node
 
 # Tried after what is like the value itself: a template may want a number in a text, or a map with a name.
 _TEXTS = ("x", "1", "true", "1Gi", "/x")

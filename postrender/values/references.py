@@ -13,27 +13,23 @@ is worked out in this module, for OmegaConf itself cannot be asked about a job t
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import mul, truediv
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from antlr4 import ParserRuleContext
 from omegaconf._utils import split_key
 from omegaconf.errors import GrammarParseError, InterpolationResolutionError
 from omegaconf.grammar_parser import parse
 from omegaconf.grammar_visitor import GrammarVisitor
 
+from postrender.types import Json
 from postrender.values.merge import ListPositionError, value_at
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from antlr4 import ParserRuleContext
-
-    from postrender.types import Json
-
-    Path = tuple[str, ...]
-    # A value, and the path at which it stands; None where it stands nowhere, as the list in `${oc.select:a,[1]}`.
-    Found = tuple[Json, Path | None]
+Path = tuple[str, ...]
+# A value, and the path at which it stands; None where it stands nowhere, as the list in `${oc.select:a,[1]}`.
+Found = tuple[Json, Path | None]
 
 # The resolvers of OmegaConf itself.
 BUILT_IN: Final = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.env", "oc.select")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from postrender.manifests import pods
+from postrender.manifests.pods import Path, Pod
+from postrender.types import Json
 from postrender.wiring import transforms
-from postrender.wiring.plan import FORMAT
+from postrender.wiring.plan import FORMAT, Wiring
 from postrender.wiring.transforms import FAIL, Decisions, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from postrender.manifests.pods import Path, Pod
-    from postrender.types import Json
-    from postrender.wiring.plan import Wiring
 
 # An annotation of an object. Users write `skip`; any other value is written here.
 STAMP: Final = "grpo-charts/wiring"

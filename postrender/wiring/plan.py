@@ -7,17 +7,13 @@ the charts' own wiring.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from postrender import secrets
 from postrender.errors import InputError
-from postrender.manifests.pods import ACCELERATOR, accelerators, excluded
+from postrender.manifests.pods import ACCELERATOR, Pod, accelerators, excluded
 from postrender.yaml import writer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from postrender.manifests.pods import Pod
 
 # Raise it when the same values lead to other wiring.
 FORMAT: Final = 1

@@ -6,16 +6,12 @@ One policy decides what happens to an existing value that differs.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from postrender.errors import InputError
-from postrender.manifests.pods import mapping, sequence
-from postrender.wiring.plan import CHECK, INTERFACES
-
-if TYPE_CHECKING:
-    from postrender.manifests.pods import Pod
-    from postrender.types import Json
-    from postrender.wiring.plan import Wiring
+from postrender.manifests.pods import Pod, mapping, sequence
+from postrender.types import Json
+from postrender.wiring.plan import CHECK, INTERFACES, Wiring
 
 # What happens to an existing value that differs from the wiring.
 FAIL: Final = "fail"

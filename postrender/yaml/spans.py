@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from postrender.errors import InputError
+from postrender.types import Untyped
 from postrender.yaml import reader, scalars
 
-if TYPE_CHECKING:
-    from postrender.types import Untyped
-
-    Kind = Literal["map", "list", "scalar"]
+Kind = Literal["map", "list", "scalar"]
 
 _MAX_DEPTH = 100
 
