@@ -53,7 +53,11 @@ def lint(files: Sequence[str]) -> list[Finding]:
     texts = [(file, textfile.read_bytes(file)) for file in files]
     merged = merge.merge([reader.values_from_bytes(data, file) for file, data in texts], files)
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
-    found += [*_version(merged), *_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
+    found += [
+        *_version(merged),
+        *overlay_conflicts.findings(merged),
+        *_schema(merged, Schema(paths.schema(_STRICTEST))),
+    ]
     if all(finding.rule in _HARMLESS for finding in found):
         # Of values that are none, whatever follows from them would be said too.
         told = {(finding.at.file, finding.at.line) for finding in found}
@@ -189,10 +193,6 @@ def _version(merged: Values) -> Iterator[Finding]:
             why="Image, framework, version and configuration belong together; no chart renders without that.",
             fix="set job.framework, job.version and images.training to a set that belongs together, as the recipes do",
         )
-
-
-def _covered(merged: Values) -> Iterator[Finding]:
-    return overlay_conflicts.findings(merged)
 
 
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from postrender.errors import InputError
@@ -61,9 +63,7 @@ def changed(tree: Mapping[str, Any], path: Path, value: Json) -> dict[str, Any]:
 
 def at(tree: Json, path: Path) -> Json:
     """Return the value at a path; raise LookupError or TypeError where nothing stands there."""
-    for part in path:
-        tree = tree[part]
-    return tree
+    return reduce(getitem, path, tree)
 
 
 def dotted(path: Path) -> str:
