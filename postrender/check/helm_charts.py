@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from postrender.check import helm_chart
 from postrender.check.objects import checked
 from postrender.errors import InputError
 from postrender.finding import Finding
 from postrender.helm import engines
-from postrender.manifests import schemas
-from postrender.manifests.loader import Document, read
+from postrender.manifests import crds
+from postrender.manifests.loader import read
 from postrender.manifests.schemas import Kinds
 from postrender.wiring.plan import Wiring
 from postrender.yaml.reader import Node, load_values
-
-Take = Callable[[Kinds, Sequence[Document]], None]
 
 # As schemas/values has it.
 _SHORTEST = 3
@@ -27,14 +25,12 @@ def judge_charts(
     files: Sequence[str],
     wiring: Wiring | None,
     known: Kinds,
-    take: Take,
     helm_path: str | None,
     kube_version: str | None,
 ) -> tuple[list[Finding], int]:
     """Judge charts, each rendered by itself with the files; return the findings and the number of manifests.
 
-    `take` adds the definitions that a chart brings along. Raises RefusedChartError, with what was found of all
-    charts, where Helm refuses one.
+    Raises RefusedChartError, with what was found of all charts, where Helm refuses one.
     """
     findings: list[Finding] = []
     count, refused = 0, None
@@ -43,8 +39,8 @@ def judge_charts(
         for word in words:
             chart = helm_chart.check(engine, word, given, kube_version=kube_version)
             documents = read({chart.name: chart.manifest.encode("utf-8")})
-            if any(known.entry(schemas.kind_of(document.plain)) is None for document in documents):
-                take(known, [*documents, *read(chart.definitions)])
+            if unknown := crds.missing(known, documents):
+                crds.add_from(known, [*documents, *read(chart.definitions)], unknown)
             found = checked(documents, wiring, known)
             for finding, document, _ in found:
                 chart.move(finding, document.text, finding.at.line - document.line)

@@ -5,7 +5,7 @@ user's credentials and way to the cluster, and what it is told here can be print
 that needs Python's standard library only: it travels on stdin, because nothing can be mounted in a pod that runs.
 """
 
-# ruff: noqa: TID251 - this module and helm.py may start programs
+# ruff: noqa: TID251 - this module and engines.py may start programs
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from operator import mul, truediv
 from typing import Any, Final
@@ -42,18 +43,26 @@ _MAX_DEPTH = 40
 _MAX_LENGTH = 1_000_000
 
 
-class UnknownError(Exception):
-    """A value that only the running job knows, or that the caller cannot use."""
-
-
-class RefusedError(UnknownError):
-    """A reference that makes the framework stop; `place` is the path of the text that holds it, `name` its own."""
+class _NoValueError(Exception):
+    """A reference without a value; `name` is its own, `place` the path of the text that holds it."""
 
     place: Path = ()
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
+
+
+class UnknownError(_NoValueError):
+    """A value that only the running job knows, or that the caller cannot use."""
+
+
+class DanglingError(_NoValueError):
+    """A reference to a key that does not exist; `name` is that key."""
+
+
+class RefusedError(UnknownError):
+    """A reference that makes the framework stop."""
 
 
 class MalformedError(RefusedError):
@@ -92,16 +101,6 @@ class EscapedError(RefusedError):
     """A text with a backslash before `${` that fails when the framework resolves its configuration a second time."""
 
 
-class DanglingError(Exception):
-    """A reference to a key that does not exist; `name` is that key, `place` the path of the text that refers to it."""
-
-    place: Path = ()
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 def resolve(tree: Mapping[str, Any], path: Path) -> Json:
     """Return the value at a path with its references resolved.
 
@@ -122,7 +121,7 @@ class ReferenceResolver:
         # The texts and sections that are being resolved, from the outermost in.
         self._active: list[Path] = []
         self._found: dict[Path, Found] = {}
-        self._failed: dict[Path, UnknownError | DanglingError] = {}
+        self._failed: dict[Path, _NoValueError] = {}
         self._checked: set[Path] = set()
 
     def check(self, path: Path) -> None:
@@ -130,13 +129,10 @@ class ReferenceResolver:
         value, place = self.at(path)
         if place is None or not isinstance(value, (dict, list)):
             return
-        self._enter(path)
-        try:
+        with self._inside(path):
             for each in _paths_of_references(value, place):
                 if each not in self._checked:
                     self._check_within(each)
-        finally:
-            self._active.pop()
 
     def _check_within(self, path: Path) -> None:
         try:
@@ -148,13 +144,27 @@ class ReferenceResolver:
             pass
         self._checked.add(path)
 
+    @contextmanager
+    def _inside(self, place: Path) -> Iterator[None]:
+        """Resolve what stands at a place; raise CycleError where it is being resolved already."""
+        if place in self._active:
+            raise CycleError(self._active[self._active.index(place) :])
+        if len(self._active) > _MAX_DEPTH:
+            raise UnknownError(".".join(place))
+        self._active.append(place)
+        try:
+            yield
+        finally:
+            self._active.pop()
+
     def check_again(self, path: Path) -> None:
         """Raise EscapedError for a text that OmegaConf refuses when it resolves its own result again."""
         value = self.at(path)[0]
-        try:
-            self._evaluate(value, path) if isinstance(value, str) and OPEN in value else None
-        except (RefusedError, DanglingError) as error:
-            raise EscapedError(".".join(path)) from error
+        if isinstance(value, str) and OPEN in value:
+            try:
+                self._evaluate(value, path)
+            except (RefusedError, DanglingError) as error:
+                raise EscapedError(".".join(path)) from error
 
     def at(self, path: Path) -> Found:
         """Return the value at a path and where it stands; any part of the path may lead through a reference."""
@@ -170,29 +180,17 @@ class ReferenceResolver:
         return value, place
 
     def _resolve_text(self, text: str, place: Path) -> Found:
-        if place in self._found:
-            return self._found[place]
         if place in self._failed:
             raise self._failed[place]
-        self._enter(place)
-        try:
-            found = self._evaluate(text, place)
-        except (UnknownError, DanglingError) as error:
-            if isinstance(error, (RefusedError, DanglingError)):
-                error.place = error.place or place
-            self._failed[place] = error
-            raise
-        finally:
-            self._active.pop()
-        self._found[place] = found
-        return found
-
-    def _enter(self, place: Path) -> None:
-        if place in self._active:
-            raise CycleError(self._active[self._active.index(place) :])
-        if len(self._active) > _MAX_DEPTH:
-            raise UnknownError(".".join(place))
-        self._active.append(place)
+        if place not in self._found:
+            with self._inside(place):
+                try:
+                    self._found[place] = self._evaluate(text, place)
+                except _NoValueError as error:
+                    error.place = error.place or place
+                    self._failed[place] = error
+                    raise
+        return self._found[place]
 
     def _evaluate(self, text: str, place: Path) -> Found:
         evaluation = _Evaluation(self, place)
