@@ -71,14 +71,6 @@ def defaults() -> dict[str, Any]:
     return tree
 
 
-def _judged(tree: Mapping[str, Any]) -> list[tuple[Rule, Finding]]:
-    """Return what the rules say about the run that values describe, the charts' defaults below them."""
-    if not _has_catalogue(tree):
-        # Said elsewhere.
-        return []
-    return judge_run(Effective(tree), registry.rules(VALUES))
-
-
 def _has_catalogue(tree: Mapping[str, Any]) -> bool:
     job = tree.get("job")
     return isinstance(job, dict) and job.get("version") in catalogue.versions(str(job.get("framework")))
@@ -211,7 +203,9 @@ def _run(merged: Values) -> Iterator[Finding]:
     if not (_has_accelerator(merged) and merged.get("job.version") is not None):
         return
     accepted, written = ignores.Ignores(merged), Written.of(merged)
-    yield from accepted.left(_located(rule, finding, written) for rule, finding in _judged(tree))
+    # A version without a catalogue is said elsewhere.
+    judged = judge_run(Effective(tree), registry.rules(VALUES)) if _has_catalogue(tree) else []
+    yield from accepted.left(_located(rule, finding, written) for rule, finding in judged)
     yield from accepted.useless_of_values()
 
 

@@ -67,7 +67,6 @@ class Wiring:
         self.nccl = self._variables()
         self.tolerations = self._tolerations()
         self.digest = self._digest()
-        self._checks: dict[str, dict[str, Any] | None] = {}
 
     def _digest(self) -> str:
         """Return a fingerprint of the wiring: eight hexadecimal digits.
@@ -257,11 +256,6 @@ class Wiring:
 
         None where there is nothing to check.
         """
-        if image not in self._checks:
-            self._checks[image] = self._check_node(image)
-        return self._checks[image]
-
-    def _check_node(self, image: str) -> dict[str, Any] | None:
         script = self._script(image)
         if not script:
             return None
