@@ -15,7 +15,8 @@ from postrender.values import catalogue, merge
 from postrender.values.catalogue import Catalogue
 from postrender.values.derived import Derived, mapping
 from postrender.values.merge import value_at
-from postrender.values.references import DanglingError, UnknownError, resolve
+from postrender.values.reference_errors import DanglingError, UnknownError
+from postrender.values.references import resolve
 
 OVERRIDE: Final = "_override_"
 # From here on NeMo RL itself reads the marker, in the sections of the first level.
