@@ -10,8 +10,6 @@ from postrender.yaml import reader, scalars
 
 Kind = Literal["map", "list", "scalar"]
 
-_MAX_DEPTH = 100
-
 
 class Span:
     """The place of one value: offsets in characters; `end` excludes a comment and the end of the line.
@@ -54,8 +52,8 @@ class _Scanner:
 
     def _span(self, event: Untyped, depth: int) -> Span:
         kind = type(event).__name__
-        if depth > _MAX_DEPTH:
-            raise InputError(f"nested deeper than {_MAX_DEPTH} levels", fix="flatten the object")
+        if depth > reader.MAX_DEPTH:
+            raise InputError(f"nested deeper than {reader.MAX_DEPTH} levels", fix="flatten the object")
         if kind == "AliasEvent":
             return self._alias(event)
         start, end = event.start_mark.index, event.end_mark.index
