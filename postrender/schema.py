@@ -5,20 +5,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
+from typing import Any
 
-from jsonschema_rs import Draft7Validator, RegexOptions
+from jsonschema_rs import Draft7Validator, RegexOptions, ValidationError
 
 from postrender.errors import InstallationError
-
-if TYPE_CHECKING:
-    from jsonschema_rs import ValidationError
-
-    from postrender.types import Json
-
-Path = tuple[str | int, ...]
+from postrender.types import Json, Path
 
 
+@dataclass(slots=True)
 class Problem:
     """Hold one thing that a schema has to say.
 
@@ -26,13 +24,10 @@ class Problem:
     leads to the value, `rule` to the keyword in the schema.
     """
 
-    __slots__ = ("expected", "keyword", "path", "rule")
-
-    def __init__(self, keyword: str, expected: Json, path: Path, rule: Path) -> None:
-        self.keyword = keyword
-        self.expected = expected
-        self.path = path
-        self.rule = rule
+    keyword: str
+    expected: Json
+    path: Path
+    rule: Path
 
 
 def compiled(schema: dict[str, Any]) -> Draft7Validator:
@@ -73,7 +68,7 @@ class Schema:
         part: Json = root
         parts = [root]
         for step in rule[:-1]:
-            part = _resolve(root, part["$ref"]) if step == "$ref" else part[step]
+            part = reduce(getitem, part["$ref"].removeprefix("#/").split("/"), root) if step == "$ref" else part[step]
             if isinstance(part, dict):
                 parts.append(part)
         return parts
@@ -86,12 +81,6 @@ class Schema:
         """Return the description that stands nearest to a keyword, going outwards; empty where there is none."""
         texts = [part["description"] for part in self._parts(rule) if isinstance(part.get("description"), str)]
         return texts[-1] if texts else ""
-
-
-def _resolve(root: Json, pointer: str) -> Json:
-    for step in pointer.removeprefix("#/").split("/"):
-        root = root[step]
-    return root
 
 
 def _problem(error: ValidationError) -> Problem:

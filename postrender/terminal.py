@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from rich.console import Console
-
-if TYPE_CHECKING:
-    from rich.theme import Theme
+from rich.theme import Theme
 
 
 def is_watched(stream: IO[str] | None) -> bool:

@@ -1,7 +1,8 @@
-"""Read a file as text of a sane size, or say in one sentence why not."""
+"""Read a file as text of a sane size, or say in one sentence why not; write a file whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -44,6 +45,22 @@ def read_bytes(path: str) -> bytes:
     if not stat.S_ISREG(status.st_mode):
         _streams[path] = data
     return data
+
+
+def write_if_changed(path: str, data: bytes, temporary: str) -> bool:
+    """Write a file whole or not at all, and only where it differs; say whether it was written.
+
+    `temporary` is a path in the same folder; an interrupted run may leave it, and the next one replaces it.
+    """
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        if file.read() == data:
+            return False
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    with open(temporary, "xb") as file:
+        file.write(data)
+    os.replace(temporary, path)
+    return True
 
 
 def keep(name: str, data: bytes) -> None:

@@ -9,3 +9,6 @@ Json: TypeAlias = Any
 
 # An object of a library that has no types.
 Untyped: TypeAlias = Any
+
+# Keys and positions in lists, from the root of a value to a part of it.
+Path: TypeAlias = tuple[str | int, ...]

@@ -6,23 +6,17 @@ import json
 import os
 import re
 import tarfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from postrender import secrets
-from postrender.errors import RenderError, UnreadableError
+from postrender.errors import Location, RenderError, UnreadableError
+from postrender.helm.engines import Engine
+from postrender.types import Json, Path
 from postrender.values import merge, mutations
 from postrender.yaml import reader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from postrender.errors import Location
-    from postrender.helm.engines import Engine
-    from postrender.types import Json
-    from postrender.yaml.reader import Node
-
-    Path = tuple[str | int, ...]
+from postrender.yaml.reader import Node
 
 _DEAD = "moves nothing"
 # How a schema's refusal lists the values that it takes.

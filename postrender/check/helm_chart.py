@@ -9,22 +9,18 @@ import shutil
 import sys
 import tarfile
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from postrender.errors import InputError, Location, RenderError, UnreadableError
 from postrender.finding import Finding
+from postrender.helm.engines import Engine
 from postrender.manifests import chart_files
+from postrender.manifests.chart_files import Chart
 from postrender.rules import registry
 from postrender.rules.chart import templates
 from postrender.rules.judge import judge
 from postrender.rules.rule import CHART
 from postrender.yaml import stream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from postrender.helm.engines import Engine
-    from postrender.manifests.chart_files import Chart
 
 _SOURCE = re.compile(r"^# Source: [^/\n]+/(\S+)", re.MULTILINE)
 

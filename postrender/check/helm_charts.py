@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from postrender.check import helm_chart
 from postrender.check.objects import checked
 from postrender.errors import InputError
+from postrender.finding import Finding
 from postrender.helm import engines
-from postrender.manifests import schemas
+from postrender.manifests import crds
 from postrender.manifests.loader import read
-from postrender.yaml.reader import load_values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from postrender.finding import Finding
-    from postrender.manifests.loader import Document
-    from postrender.manifests.schemas import Kinds
-    from postrender.wiring.plan import Wiring
-    from postrender.yaml.reader import Node
-
-    Take = Callable[[Kinds, Sequence[Document]], None]
+from postrender.manifests.schemas import Kinds
+from postrender.wiring.plan import Wiring
+from postrender.yaml.reader import Node, load_values
 
 # As schemas/values has it.
 _SHORTEST = 3
@@ -33,14 +25,12 @@ def judge_charts(
     files: Sequence[str],
     wiring: Wiring | None,
     known: Kinds,
-    take: Take,
     helm_path: str | None,
     kube_version: str | None,
 ) -> tuple[list[Finding], int]:
     """Judge charts, each rendered by itself with the files; return the findings and the number of manifests.
 
-    `take` adds the definitions that a chart brings along. Raises RefusedChartError, with what was found of all
-    charts, where Helm refuses one.
+    Raises RefusedChartError, with what was found of all charts, where Helm refuses one.
     """
     findings: list[Finding] = []
     count, refused = 0, None
@@ -49,8 +39,8 @@ def judge_charts(
         for word in words:
             chart = helm_chart.check(engine, word, given, kube_version=kube_version)
             documents = read({chart.name: chart.manifest.encode("utf-8")})
-            if any(known.entry(schemas.kind_of(document.plain)) is None for document in documents):
-                take(known, [*documents, *read(chart.definitions)])
+            if unknown := crds.missing(known, documents):
+                crds.add_from(known, [*documents, *read(chart.definitions)], unknown)
             findings += chart.findings
             findings += [
                 chart.moved(finding, document.text, finding.at.line - document.line)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from postrender.errors import Location
+from postrender.finding import Finding, Place
 from postrender.manifests import pods
+from postrender.manifests.loader import Document
+from postrender.manifests.pods import Path
+from postrender.manifests.schemas import Kinds
 from postrender.rules import registry
 from postrender.rules.judge import judge
 from postrender.rules.objects.manifests import Item, Manifests, secret_texts
 from postrender.rules.rule import OBJECTS
+from postrender.wiring.plan import Wiring
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from postrender.finding import Finding, Place
-    from postrender.manifests.loader import Document
-    from postrender.manifests.pods import Path
-    from postrender.manifests.schemas import Kinds
-    from postrender.wiring.plan import Wiring
-
-    Checked = tuple[Finding, Document, Path]
+Checked = tuple[Finding, Document, Path]
 
 _SCHEMA = "kubernetes/"
 

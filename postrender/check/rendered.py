@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from postrender.check.objects import checked
+from postrender.check.objects import Checked, checked
 from postrender.check.trace import Origins, identity
 from postrender.errors import RenderError
+from postrender.finding import Finding
 from postrender.helm import engines
+from postrender.helm.stack import Stack
 from postrender.lint import refusals
 from postrender.manifests.loader import read
+from postrender.manifests.schemas import Kinds
 from postrender.progress import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from postrender.check.objects import Checked
-    from postrender.finding import Finding
-    from postrender.helm.stack import Stack
-    from postrender.manifests.schemas import Kinds
-    from postrender.wiring.plan import Wiring
+from postrender.wiring.plan import Wiring
 
 
 def judge_values(

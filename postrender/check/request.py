@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from postrender import paths
 from postrender.check import helm_charts, rendered
 from postrender.check.objects import check
 from postrender.errors import InputError
-from postrender.finding import ERROR, INFO
+from postrender.finding import ERROR, INFO, Finding
 from postrender.helm.stack import Stack
 from postrender.lint.ignores import Ignores
-from postrender.manifests import crds, schemas
+from postrender.manifests import crds
 from postrender.manifests.loader import read, streams
+from postrender.manifests.schemas import Kinds
 from postrender.wiring import inputs
 from postrender.wiring.plan import Wiring
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.finding import Finding
-    from postrender.manifests.loader import Document
-    from postrender.manifests.schemas import Kinds
 
 
 def judge(
@@ -58,7 +52,7 @@ def _judge_words(
     others = [word for word in words if word not in charts]
     if not charts:
         return _judge_manifests(others, wiring, known)
-    findings, count = helm_charts.judge_charts(charts, files, wiring, known, _take_definitions, helm, kube_version)
+    findings, count = helm_charts.judge_charts(charts, files, wiring, known, helm, kube_version)
     found, more = _judge_manifests(others, wiring, known) if others else ([], 0)
     return [*findings, *found], count + more
 
@@ -72,14 +66,8 @@ def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) 
         names = ", ".join(name for each in given for name in each)
         raise InputError(f"no Kubernetes objects in {names}", fix="give rendered manifests")
     for documents in together:
-        _take_definitions(known, documents)
+        crds.add_from(known, documents, crds.missing(known, documents))
     return [finding for documents in together for finding in check(documents, wiring, known)], count
-
-
-def _take_definitions(known: Kinds, documents: Sequence[Document]) -> None:
-    """Judge objects by definitions that are installed with them, where no other ones were given."""
-    asked = {schemas.kind_of(document.plain) for document in documents}
-    crds.add_from(known, documents, {kind for kind in asked if known.entry(kind) is None})
 
 
 def _wiring(words: Sequence[str], files: Sequence[str]) -> Wiring | None:

@@ -6,26 +6,21 @@ that move it the one that moves least besides counts, and one that stands there 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from postrender.errors import RenderError
+from postrender.errors import Location, RenderError
+from postrender.helm.engines import Engine
+from postrender.helm.stack import Stack
+from postrender.types import Json, Path
 from postrender.values import mutations
 from postrender.yaml import reader, stream
+from postrender.yaml.reader import Node
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from postrender.errors import Location
-    from postrender.helm.engines import Engine
-    from postrender.helm.stack import Stack
-    from postrender.types import Json
-    from postrender.yaml.reader import Node
-
-    Path = tuple[str | int, ...]
-    # Kind and name of an object, and a path below it.
-    Place = tuple[tuple[str, str], Path]
-    Tell = Callable[[int, int], None]
-    Leaf = tuple[Path, Node]
+# Kind and name of an object, and a path below it.
+Place = tuple[tuple[str, str], Path]
+Tell = Callable[[int, int], None]
+Leaf = tuple[Path, Node]
 
 _MISSING = object()
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
 from postrender.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class _Named(click.Command):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import click
 
@@ -12,9 +12,6 @@ from postrender.cli.output import Report
 from postrender.cli.rulebook import complete, named, split
 from postrender.finding import SEVERITIES
 from postrender.report import formats
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def judging(function: Callable[..., int]) -> Callable[..., int]:

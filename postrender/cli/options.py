@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import click
 
 from postrender import paths
 from postrender.cli.command import wrong
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    Function = Callable[..., Any]
-    Decorator = Callable[[Function], Function]
-    Complete = Callable[[click.Context, click.Parameter, str], list[Any]]
+Function = Callable[..., Any]
+Decorator = Callable[[Function], Function]
+Complete = Callable[[click.Context, click.Parameter, str], list[Any]]
 
 # Whether a file is there and can be read is said where it is read, with what to do.
 FILE = click.Path(readable=False)

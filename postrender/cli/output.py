@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final, TextIO
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.highlighter import RegexHighlighter
@@ -16,9 +17,6 @@ from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, Installation
 from postrender.finding import Finding, is_at_least
 from postrender.report import formats
 from postrender.report import text as report_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
 
 _NOTHING: Final = "Nothing that it concerns has been judged."
 _THEME: Final = Theme(

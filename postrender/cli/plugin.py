@@ -11,7 +11,7 @@ import shlex
 import sys
 
 import postrender
-from postrender import __version__
+from postrender import __version__, textfile
 from postrender.errors import InstallationError, OutputError, OutputRefusedError, UsageError
 
 NAME = "grpo-post-render"
@@ -97,20 +97,6 @@ def _is_ours(folder: str) -> bool:
         return all(name == "run.sh" or name.startswith(".") for name in os.listdir(folder))
 
 
-def _put(path: str, data: bytes) -> bool:
-    """Write a file whole or not at all, and only where it differs; say whether it was written."""
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            if file.read() == data:
-                return False
-    folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}")
-    with open(temporary, "wb") as file:
-        file.write(data)
-    os.replace(temporary, path)
-    return True
-
-
 def _refuse(directory: str) -> None:
     """Raise the error of a folder, or of a system, that a plugin cannot be for."""
     if not _HAS_SHELL:
@@ -139,8 +125,12 @@ def make(directory: str) -> bool:
         if os.path.islink(folder):
             os.unlink(folder)
         os.makedirs(folder, exist_ok=True)
-        texts = files(sys.executable, _root())
-        written = [_put(os.path.join(folder, name), os.fsencode(text)) for name, text in texts.items()]
+        written = [
+            textfile.write_if_changed(
+                os.path.join(folder, name), os.fsencode(text), os.path.join(folder, f".{name}.{os.getpid()}")
+            )
+            for name, text in files(sys.executable, _root()).items()
+        ]
     except OSError as error:
         raise OutputError(
             f"{error.filename or folder}: cannot be written: {error.strerror}",

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
+
+import click
 
 from postrender import paths
 from postrender.errors import UsageError
 from postrender.schema import Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import click
 
 _WIDTH = 100
 # Helm's own keys, which no chart of ours reads.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
 from postrender import paths, textfile
 from postrender.rules import index
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.rules.rule import Rule
+from postrender.rules.rule import Rule
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import click
 
 from postrender.cli import options
 from postrender.cli.command import wrong
-from postrender.errors import EXIT_CANNOT_RUN, EXIT_FINDINGS
+from postrender.errors import EXIT_CANNOT_RUN, EXIT_FINDINGS, UsageError
 from postrender.helm import kubectl
 from postrender.values import merge
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from postrender.errors import UsageError
 
 # What lies in the directory of a run, in a folder of its steps, or in one of its samples.
 _OF_A_RUN = re.compile(

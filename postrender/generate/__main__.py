@@ -11,7 +11,7 @@ from pathlib import Path
 # At build time, for its RE2-like engine of patterns, which postrender.schema does not offer.
 import jsonschema_rs
 
-from postrender.generate import chart_readme, facts, kinds, reference, schemas, sources, tutorial
+from postrender.generate import facts, kinds, reference, schemas, sources, tutorial
 from postrender.generate.sources import CHARTS, COMMAND, ROOT, Schema, SourceError
 from postrender.manifests.schemas import DEFAULT, of_version
 
@@ -25,7 +25,7 @@ def outputs(root: Path) -> dict[str, str]:
     problems = list(sources.check(tree))
     if problems:
         raise SourceError("\n".join(problems))
-    of_kubernetes = kinds.kubernetes()
+    of_kubernetes = kinds.kubernetes(root)
     kubernetes: Mapping[str, Schema] = of_version(of_kubernetes["$defs"], DEFAULT)
     out = facts.render(root, tree)
     out[f"{facts.FOLDER}/kinds/kubernetes.json"] = facts.lines_json(of_kubernetes)
@@ -35,7 +35,7 @@ def outputs(root: Path) -> dict[str, str]:
         check_defaults(chart, schema, reference.defaults(tree, chart))
         out[f"charts/{chart}/values.schema.json"] = text(schema)
         out[f"charts/{chart}/values.yaml"] = reference.values_yaml(tree, chart)
-        out[chart_readme.path(chart)] = chart_readme.render(tree, chart, root)
+        out[reference.readme_path(chart)] = reference.readme(tree, chart, root)
     whole = schemas.bundle(tree, "grpo-job", kubernetes)
     out["schemas/values.schema.json"] = text(schemas.for_editors(whole))
     out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)

@@ -1,9 +1,10 @@
 """Make the schemas of the kinds of Kubernetes, Ray and GKE: schemas/generated/kinds/.
 
 Those of Kubernetes are pruned from the strict bundles in the distribution `kubernetes-validate`, which only this module
-needs; what differs between versions is written once a change. Those of Ray and GKE are short sources in schemas/kinds/:
-this module closes every object, allows null where a field is optional (the API server drops such a null; of what is
-required the rules say that it is missing), and adds the fields that all kinds share.
+needs, and refined by schemas/kinds/kubernetes.yaml; what differs between versions is written once a change. Those of
+Ray and GKE are short sources beside it: this module closes every object, allows null where a field is optional (the API
+server drops such a null; of what is required the rules say that it is missing), and adds the fields that all kinds
+share.
 """
 
 from __future__ import annotations
@@ -14,45 +15,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from postrender.generate.refinements import REFINEMENTS
-from postrender.generate.schemaparts import SHAPES
 from postrender.generate.sources import COMMAND, Schema, SourceError, read_yaml, reference_name
 from postrender.manifests.schemas import VERSIONS, closure, reference, references
 
+FOLDER = "schemas/kinds"
 SOURCES = ("ray.yaml", "gke.yaml")
 PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
 
-# The shape of metadata.name where it is not a DNS subdomain.
-NAMES: Mapping[str, str] = {
-    "apps/v1/StatefulSet": "label",
-    "batch/v1/CronJob": "cronJobName",
-    "batch/v1/Job": "jobName",
-    "certificates.k8s.io/v1/CertificateSigningRequest": "anyName",
-    "certificates.k8s.io/v1/ClusterTrustBundle": "bundleName",
-    "certificates.k8s.io/v1alpha1/ClusterTrustBundle": "bundleName",
-    "certificates.k8s.io/v1beta1/ClusterTrustBundle": "bundleName",
-    "coordination.k8s.io/v1alpha1/LeaseCandidate": "keyName",
-    "coordination.k8s.io/v1alpha2/LeaseCandidate": "keyName",
-    "coordination.k8s.io/v1beta1/LeaseCandidate": "keyName",
-    "v1/Event": "anyName",
-    "v1/Namespace": "label",
-    "v1/Service": "label1035",
-    "networking.k8s.io/v1/IPAddress": "anyName",
-    "networking.k8s.io/v1beta1/IPAddress": "anyName",
-    "policy/v1/PodDisruptionBudget": "pathSegment",
-    "rbac.authorization.k8s.io/v1/ClusterRole": "pathSegment",
-    "rbac.authorization.k8s.io/v1/ClusterRoleBinding": "pathSegment",
-    "rbac.authorization.k8s.io/v1/Role": "pathSegment",
-    "rbac.authorization.k8s.io/v1/RoleBinding": "pathSegment",
-}
 # These are questions to the API server and orders, nothing that stays: nobody has them in a manifest.
 TRANSIENT = ("authentication.k8s.io/", "authorization.k8s.io/", "internal.apiserver.k8s.io/")
-# The API server refuses these without a spec; the OpenAPI document calls it optional everywhere.
-NEEDS_SPEC = (
-    *("PersistentVolume", "PersistentVolumeClaim", "Pod", "Service"),
-    *("DaemonSet", "Deployment", "StatefulSet", "CronJob", "Job"),
-)
-
 # From this version on a Service may be called as other objects are.
 RELAXED_SERVICES = 36
 # Written by the API server alone, large, and never part of what a person writes.
@@ -85,21 +56,15 @@ def _property(name: str, node: Schema) -> Schema:
     return {"type": [OPAQUE[name], "null"]} if is_opaque else prune(node)
 
 
-def refine(defs: dict[str, Schema]) -> None:
-    """Apply REFINEMENTS in place; raise KeyError for a field that the bundle no longer has."""
-    for where, extra in REFINEMENTS.items():
+def refine(defs: dict[str, Schema], refinements: Mapping[str, Schema]) -> None:
+    """Apply refinements in place; raise KeyError for a field that the bundle no longer has."""
+    for where, extra in refinements.items():
         name, *steps = where.split(" ")
         node = defs[name]
         for step in steps:
-            node = _step(node, step)
+            inside = {"[]": "items", "{}": "additionalProperties"}.get(step)
+            node = node[inside] if inside else node["properties"][step]
         _narrow(node, extra)
-
-
-def _step(node: Schema, step: str) -> Schema:
-    inner: Schema = {"[]": lambda: node["items"], "{}": lambda: node["additionalProperties"]}.get(
-        step, lambda: node["properties"][step]
-    )()
-    return inner
 
 
 def _narrow(node: Schema, extra: Schema) -> None:
@@ -107,19 +72,22 @@ def _narrow(node: Schema, extra: Schema) -> None:
         node.clear()
     nullable = "null" in node.get("type", ())
     node.update(extra)
+    if node.get("format") == "cron":
+        del node["format"]
+        node["pattern"] = cron_pattern()
     if nullable and "enum" in node:
         node["enum"] = [*node["enum"], None]
 
 
-def definitions(bundle: Mapping[str, Schema]) -> dict[str, Schema]:
-    """Return the definitions of one version, pruned and refined."""
+def definitions(bundle: Mapping[str, Schema], source: Schema) -> dict[str, Schema]:
+    """Return the definitions of one version, pruned, and refined as the source says."""
     defs = {short(name): prune(node) for name, node in bundle.items()}
-    defs.update({name: dict(node) for name, node in SHAPES.items()})
-    refine(defs)
+    defs.update({name: dict(node) for name, node in source["shapes"].items()})
+    refine(defs, source["refinements"])
     return defs
 
 
-def entries(defs: Mapping[str, Schema], minor: int) -> dict[str, Schema]:
+def entries(defs: Mapping[str, Schema], minor: int, source: Schema) -> dict[str, Schema]:
     """Return the kinds of one version by `apiVersion/kind`: definition, shape of the name, what is required."""
     found = {}
     for name, node in sorted(defs.items()):
@@ -128,15 +96,12 @@ def entries(defs: Mapping[str, Schema], minor: int) -> dict[str, Schema]:
         if not version or not kind or "metadata" not in properties:
             continue
         if not version[0].startswith(TRANSIENT) and not kind[0].endswith("List"):
-            found[f"{version[0]}/{kind[0]}"] = _entry(f"{version[0]}/{kind[0]}", name)
+            each = f"{version[0]}/{kind[0]}"
+            required = ["spec"] if kind[0] in source["needsSpec"] else []
+            found[each] = {"definition": name, "name": source["names"].get(each, "subdomain"), "required": required}
     if minor >= RELAXED_SERVICES:
         found["v1/Service"]["name"] = "label"
     return found
-
-
-def _entry(kind: str, definition: str) -> Schema:
-    required = ["spec"] if kind.rsplit("/", 1)[-1] in NEEDS_SPEC else []
-    return {"definition": definition, "name": NAMES.get(kind, "subdomain"), "required": required}
 
 
 def read_bundle(version: int) -> dict[str, Schema]:
@@ -163,13 +128,14 @@ def _changes(name: str, versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
     return found
 
 
-def kubernetes() -> Schema:
+def kubernetes(root: Path) -> Schema:
     """Return the kinds and definitions of all versions of Kubernetes."""
+    source = read_yaml(root / FOLDER / "kubernetes.yaml")
     kinds, defs = {}, {}
     for version in VERSIONS:
-        all_of_it = definitions(read_bundle(version))
-        kinds[version] = entries(all_of_it, version)
-        roots = [*(entry["definition"] for entry in kinds[version].values()), *SHAPES]
+        all_of_it = definitions(read_bundle(version), source)
+        kinds[version] = entries(all_of_it, version, source)
+        roots = [*(entry["definition"] for entry in kinds[version].values()), *source["shapes"]]
         defs[version] = closure(all_of_it, [*map(reference, roots)])
     covered = f"Kubernetes 1.{VERSIONS[0]} to 1.{VERSIONS[-1]}"
     comment = f"Generated by `{COMMAND}` from {covered}; do not edit."
@@ -184,7 +150,7 @@ def custom(root: Path, kubernetes: Mapping[str, Schema]) -> Schema:
     kinds: Schema = {}
     defs: dict[str, Schema] = {}
     for name in SOURCES:
-        content = read_yaml(root / "schemas" / "kinds" / name)
+        content = read_yaml(root / FOLDER / name)
         for kind, entry in content["kinds"].items():
             definition = f"{entry['spec'].split('.')[0]}.{kind.rsplit('/', 1)[-1]}"
             kinds[kind] = {"definition": definition, "name": entry["name"], "required": entry["required"]}
@@ -193,7 +159,7 @@ def custom(root: Path, kubernetes: Mapping[str, Schema]) -> Schema:
         defs.update({k: closed(v) if k in names else optional(closed(v)) for k, v in content["$defs"].items()})
     unknown = sorted(set(references(list(defs.values()))) - set(defs) - set(kubernetes))
     if unknown:
-        raise SourceError(f"schemas/kinds: references to unknown definitions: {', '.join(unknown)}")
+        raise SourceError(f"{FOLDER}: references to unknown definitions: {', '.join(unknown)}")
     comment = f"Generated by `{COMMAND}` from {' and '.join(SOURCES)}; do not edit."
     return {"$comment": comment, "kinds": kinds, "$defs": defs}
 
@@ -233,3 +199,34 @@ def optional(node: Schema) -> Schema:
     if "enum" in node:
         out["enum"] = [*node["enum"], None]
     return out
+
+
+def cron_pattern() -> str:
+    """Return the pattern of a CronJob's schedule; that a range does not end before it begins is not in it."""
+    months = _words("jan feb mar apr may jun jul aug sep oct nov dec")
+    days = _words("sun mon tue wed thu fri sat")
+    fields = map(
+        _cron_field,
+        (
+            "[+]?0*[0-5]?[0-9]",
+            "[+]?0*(1?[0-9]|2[0-3])",
+            "[+]?0*([1-9]|[12][0-9]|3[01])",
+            f"([+]?0*([1-9]|1[0-2])|{months})",
+            f"([+]?0*[0-6]|{days})",
+        ),
+    )
+    # `\s` is slow to compile.
+    blank = r"[\t-\r \x85\xa0]"
+    duration = r"[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(h|m|s|ms|us|\u00b5s|\u03bcs|ns))+)"
+    named = "@(yearly|annually|monthly|weekly|daily|midnight|hourly)"
+    return f"^({named}|@every {duration}|{blank}*{f'{blank}+'.join(fields)}{blank}*)$"
+
+
+def _cron_field(one: str) -> str:
+    part = rf"([*?](-[^/,\t-\r \x85\xa0]*)?|{one}(-{one})?)(/[+]?0*[1-9][0-9]*)?"
+    return f"(,*{part}(,+{part})*,*|,+)"
+
+
+def _words(words: str) -> str:
+    """Return the pattern of some words in any letter case, which compiles faster than `(?i:)`."""
+    return "|".join("".join(f"[{each}{each.upper()}]" for each in word) for word in words.split())

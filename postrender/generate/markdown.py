@@ -1,8 +1,9 @@
-"""Write text as Markdown."""
+"""Write text and tables as Markdown."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _LINK = re.compile(r"https://[^\s,;)]*[^\s,;).]")
 
@@ -16,3 +17,13 @@ def prose(text: str) -> str:
 def _escaped(text: str) -> str:
     # An underscore inside a word is one.
     return re.sub(r"([*`\[\]<>|]|(?<!\w)_|_(?!\w))", r"\\\1", text)
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """Return cells as one row of a table."""
+    return "| " + " | ".join(map(cell, cells)) + " |"
+
+
+def cell(text: str) -> str:
+    """Return text for a table: a bar would end the cell, and `<name>` outside of code would be taken for HTML."""
+    return text.replace("|", "\\|") if text.startswith("`") else text.replace("|", "\\|").replace("<", "&lt;")

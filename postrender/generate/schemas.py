@@ -23,10 +23,8 @@ NOT_TOKEN: Schema = {"if": TOKEN, "then": REFUSED}
 PASSED_THROUGH = ("global", "common", "enabled", "tags")
 COMBINATORS = ("oneOf", "anyOf", "allOf", "not", "if", "then", "else")
 SHOWN = ("description", "default")
-PROSE = ("description", "default", "title")
 # Definitions of Kubernetes objects that values lay over ours.
 OVERLAY = "overlay."
-EMPTY: Schema = {"type": ["object", "null"], "maxProperties": 0}
 
 
 def bundle(sources: Sources, chart: str, kubernetes: Mapping[str, Schema]) -> Schema:

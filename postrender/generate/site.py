@@ -1,18 +1,24 @@
 """Assemble the pages of the documentation site: `python -m postrender.generate.site FOLDER`.
 
-The folder mirrors the repository, so that a link between two pages holds in both. Pages for each rule and for each
-section of the values are generated. `make docs` builds the site from the folder.
+The folder mirrors the repository, so that a link between two pages holds in both. Generated are a page for each rule,
+from the rule and its fixtures, the tables of all rules, and a page for each section of the values. `make docs` builds
+the site from the folder.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from postrender.generate import reference, rulepages, sources
+from postrender.generate import reference, sources
+from postrender.generate.markdown import prose
 from postrender.generate.sources import ROOT
+from postrender.rules import index
+from postrender.rules.rule import Rule
+from postrender.yaml import reader
 
 # Pages that Git has, by pattern, and folders of files that they link to.
 PAGES = ("docs/**/*.md", "charts/*/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -23,6 +29,15 @@ _MENU = {
     "Reference": ("docs/values", "docs/rules"),
     "Project": ("CONTRIBUTING", "CHANGELOG"),
 }
+_FIXTURES = "tests/rules"
+# The facts that no rule checks.
+_STATUS = Path(index.__file__).with_name("status.yaml")
+_READING = (
+    "These checks are part of reading the values. Each finding names its reason and its fix, and none can be ignored."
+)
+# The first line of a fixture names the files below it.
+_LINT = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
+_WIRING = re.compile(r"# values: (\S+)(?: (\{.*\}))?$")
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -34,17 +49,83 @@ def pages(root: Path) -> dict[str, str]:
     }
     values = reference.pages(sources.load(root))
     written["docs/values.md"] += "\n" + _menu("", (path.removeprefix("docs/").removesuffix(".md") for path in values))
-    written["docs/rules.md"] += "\n" + rulepages.tables()
+    written["docs/rules.md"] += "\n" + rule_tables()
     charts = tuple(path.removesuffix(".md") for path in written if path.startswith("charts/"))
     menus = "\n".join(_menu(caption, entries) for caption, entries in [*_MENU.items(), ("Charts", charts)] if entries)
-    index = f"{(root / 'README.md').read_text('utf-8')}\n{menus}"
-    return {"index.md": index, **written, **values, **rulepages.pages(root)}
+    readme = (root / "README.md").read_text("utf-8")
+    return {"index.md": f"{readme}\n{menus}", **written, **values, **rule_pages(root)}
 
 
 def _menu(caption: str, entries: Iterable[str]) -> str:
     """Return a table of contents; without a caption it is shown on the page, else only in the menu at the side."""
     options = [f":caption: {caption}", ":hidden:"] if caption else [":titlesonly:"]
     return "\n".join(["```{toctree}", ":glob:", *options, "", *entries, "```"]) + "\n"
+
+
+def rule_pages(root: Path) -> dict[str, str]:
+    """Return the text of each rule's page by its path; a rule without fixtures has no examples."""
+    return {f"docs/rules/{rule.id}.md": _rule_page(rule, root / _FIXTURES / rule.id) for rule in index.rules()}
+
+
+def rule_tables() -> str:
+    """Return a table of rules for each domain, with links from a page beside the folder of rules."""
+    rules = index.rules()
+    checked = len({fact for rule in rules for fact in rule.fact.split()})
+    without_rule = sum(map(len, reader.load_values(_STATUS).plain().values()))
+    counted = f"{len(rules)} rules check {checked} of {checked + without_rule} known facts."
+    lines = [f"## All rules\n\n{counted} The id of a rule begins with its domain.\n"]
+    for domain in dict.fromkeys(rule.domain for rule in rules):
+        lines.append(f"### {domain}\n\n| rule | severity | checks that | for |\n|---|---|---|---|")
+        lines += [
+            f"| [{rule.id}](rules/{rule.id}.md) | {rule.severity} | {prose(rule.title)} | {rule.versions} |"
+            for rule in rules
+            if rule.domain == domain
+        ]
+        lines.append("")
+    lines.append(f"### Reading values\n\n{_READING}\n\n| id | checks that |\n|---|---|")
+    lines += [f"| {each.id} | {prose(each.title)} |" for each in index.READING]
+    return "\n".join(lines) + "\n"
+
+
+def _rule_page(rule: Rule, fixtures: Path) -> str:
+    about = f", for {rule.versions}" if rule.versions else ""
+    up = "../" * (rule.id.count("/") + 1)
+    lines = [
+        # The tables link to the page; a menu of all rules would be too long.
+        f"---\norphan: true\n---\n\n# {rule.id}\n\n{prose(rule.title)}\n",
+        f"- Severity: {rule.severity}",
+        f"- Command: `{rule.command}`{about}",
+        f"- Why: {prose(rule.why)}",
+        f"- Fix: {prose(rule.fix)}",
+        f"- Source: {prose(rule.source)}",
+        *(line for name in ("bad", "good") for line in _example(name, fixtures / f"{name}.yaml")),
+        f"\n[All rules]({up}rules.md)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _example(name: str, path: Path) -> Iterator[str]:
+    if not path.is_file():
+        return
+    first, _, rest = path.read_text("utf-8").partition("\n")
+    yield f"\n## {name.capitalize()}\n"
+    if files := _files_below(first):
+        yield f"{files}\n"
+    text = rest if files else f"{first}\n{rest}"
+    yield f"```yaml\n{text.strip()}\n```"
+
+
+def _files_below(first: str) -> str:
+    """Return in words which files the first line of a fixture names, or an empty text where it names none."""
+    if found := _LINT.match(first):
+        profile, recipe, framework = found.groups()
+        files = [f"accelerators/{profile}.yaml", f"recipes/{recipe}.yaml"]
+        files += [f"frameworks/{framework}.yaml"] if framework else []
+        return f"As the last file, after {', '.join(f'`values/{each}`' for each in (*files, 'examples/site.yaml'))}:"
+    if found := _WIRING.match(first):
+        more = f" and `{found[2]}`" if found[2] else ""
+        return f"With the values `values/accelerators/{found[1]}.yaml`{more}:"
+    return ""
 
 
 def write(root: Path, folder: Path) -> None:

@@ -46,17 +46,8 @@ LEFT_TO_TEMPLATE = ("accelerator",)
 KEYWORDS = frozenset(
     (
         *("type", "enum", "const", "not", "oneOf", "anyOf", "allOf", "if", "then", "else", "$ref"),
-        *(
-            "pattern",
-            "minLength",
-            "maxLength",
-            "minimum",
-            "maximum",
-            "exclusiveMinimum",
-            "exclusiveMaximum",
-            "multipleOf",
-        ),
-        *("items", "minItems", "maxItems", "uniqueItems"),
+        *("pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("multipleOf", "items", "minItems", "maxItems", "uniqueItems"),
         *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
         *("dependencies", "description", "default", "examples"),
         *("x-unit", "x-source", "x-requiredIn", "x-verbatim", "x-kubernetes", "x-without", "x-nullable"),

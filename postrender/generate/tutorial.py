@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from postrender.errors import GrpoError
-from postrender.generate import stacknames
+from postrender.generate import placeholders
 from postrender.generate.sources import ROOT, SourceError
 
 TEMPLATE, PAGE = "docs/tutorial.md.in", "docs/tutorial.md"
-FILES = ("values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", stacknames.EXAMPLE)
+FILES = ("values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", placeholders.EXAMPLE)
 WIDTH = 120
 
 
 def render(root: Path = ROOT, files: Sequence[str] = FILES) -> str:
     """Return the page; raise SourceError where the files are not those of a stack that the page is for."""
     template = (root / TEMPLATE).read_text("utf-8")
-    found = stacknames.names(root, files)
+    found = placeholders.names(root, files)
     asked = set(re.findall(r"\{\{(\w+)\}\}", template))
     if asked != set(found):
         raise SourceError(f"{TEMPLATE}: unknown {sorted(asked - set(found))}, never used {sorted(set(found) - asked)}")

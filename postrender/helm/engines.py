@@ -3,7 +3,7 @@
 Both engines read the values files themselves, so that what is rendered is what an install would render.
 """
 
-# ruff: noqa: TID251 - this module and incluster.py may start programs
+# ruff: noqa: TID251 - this module and kubectl.py may start programs
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import re
 import subprocess
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from shutil import which
-from typing import IO, Any, Protocol, Self
+from typing import IO, Any, Self
 
 from postrender import textfile
 from postrender.errors import EngineError, RenderError
@@ -49,17 +50,36 @@ class Rendered:
         return tuple(reader.load_objects(self.manifest, f"<{self.chart}>"))
 
 
-class Engine(Protocol):
+@dataclass(frozen=True)
+class Release:
+    """Hold what Helm is asked to render: a chart's folder, the values over its own, and the names that it sees."""
+
+    chart: str
+    files: Sequence[str]
+    values: Mapping[str, Any] | None
+    name: str
+    namespace: str
+    kube_version: str | None
+    notes: bool
+
+
+class Engine(ABC):
     """Render charts; use it as a context manager."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *exc: object) -> None: ...
+    def __exit__(self, *exc: object) -> None:
+        return None
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Name the engine and its version, for people."""
-        ...
+
+    @abstractmethod
+    def _render(self, release: Release) -> tuple[str, str | None]:
+        """Return the manifest and the notes."""
 
     def render(
         self,
@@ -77,7 +97,10 @@ class Engine(Protocol):
         Raises RenderError with Helm's message when Helm refuses, UnreadableError for a missing file, EngineError
         when Helm itself breaks down.
         """
-        ...
+        names = [os.fspath(file) for file in files]
+        asked = Release(os.path.abspath(chart), names, values, release, namespace, kube_version, notes)
+        manifest, text = self._render(asked)
+        return Rendered(os.path.basename(asked.chart), manifest, text, self.name)
 
 
 def _clean(text: str) -> str:
@@ -92,28 +115,20 @@ def _environment() -> dict[str, str]:
     return {**kept, "KUBECONFIG": os.devnull}
 
 
-class Binary:
+class Binary(Engine):
     """Render with a helm executable, version 3 or 4."""
 
     def __init__(self, path: str | os.PathLike[str] = "helm") -> None:
         self._path = os.fspath(path)
-        self._version: str | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        return None
-
-    @property
+    @cached_property
     def version(self) -> str:
         """Return the version that the executable reports, such as `v4.3.1`."""
-        if self._version is None:
-            self._version = self._run("version", "--template", "{{.Version}}").strip()
-            if not re.match(r"v[0-9]", self._version):
-                fix = "give the helm executable with --helm PATH"
-                raise EngineError(f"{self._path} is no helm: it reports no version", fix=fix)
-        return self._version
+        version = self._run("version", "--template", "{{.Version}}").strip()
+        if not re.match(r"v[0-9]", version):
+            fix = "give the helm executable with --helm PATH"
+            raise EngineError(f"{self._path} is no helm: it reports no version", fix=fix)
+        return version
 
     @property
     def name(self) -> str:
@@ -153,35 +168,23 @@ class Binary:
         release = json.loads(self._run("install", *args, "--dry-run=client", "-o", "json"))
         return str(release["info"].get("notes", ""))
 
-    def render(
-        self,
-        chart: str,
-        files: Sequence[str | os.PathLike[str]] = (),
-        *,
-        values: Mapping[str, Any] | None = None,
-        release: str = "release",
-        namespace: str = "default",
-        kube_version: str | None = None,
-        notes: bool = True,
-    ) -> Rendered:
-        """Render with `helm template`; see Engine."""
+    def _render(self, release: Release) -> tuple[str, str | None]:
         with tempfile.TemporaryDirectory(prefix="grpo-") as folder:
-            args = [release, os.path.abspath(chart), "--namespace", namespace]
-            for number, file in enumerate(files):
-                args += ["--values", _readable(os.fspath(file), os.path.join(folder, f"{number}.yaml"))]
-            if values is not None:
+            args = [release.name, release.chart, "--namespace", release.namespace]
+            for number, file in enumerate(release.files):
+                args += ["--values", _readable(file, os.path.join(folder, f"{number}.yaml"))]
+            if release.values is not None:
                 over = os.path.join(folder, "values.json")
                 with open(over, "w", encoding="utf-8") as stream:
-                    json.dump(values, stream)
+                    json.dump(release.values, stream)
                 args += ["--values", over]
-            versions = ["--kube-version", kube_version] if kube_version else []
+            versions = ["--kube-version", release.kube_version] if release.kube_version else []
             manifest = self._run("template", *args, *versions)
             # `helm install` has no --kube-version; notes are the same text whatever the cluster's version is.
-            text = self._notes(args) if notes else None
-        return Rendered(os.path.basename(chart), manifest, text, self.name)
+            return manifest, self._notes(args) if release.notes else None
 
 
-class Embedded:
+class Embedded(Engine):
     """Render with the Helm inside helm-python-sdk, in one worker process for the life of the context."""
 
     def __init__(self) -> None:
@@ -276,36 +279,21 @@ class Embedded:
 
     def package(self, chart: str, destination: str) -> str:
         """Write a chart as .tgz into a folder and return its path; linked folders become real files."""
-        archive: str = self.ask({"op": "package", "chart": os.path.abspath(chart), "destination": destination})[
-            "archive"
-        ]
-        return archive
+        answer = self.ask({"op": "package", "chart": os.path.abspath(chart), "destination": destination})
+        return str(answer["archive"])
 
-    def render(
-        self,
-        chart: str,
-        files: Sequence[str | os.PathLike[str]] = (),
-        *,
-        values: Mapping[str, Any] | None = None,
-        release: str = "release",
-        namespace: str = "default",
-        kube_version: str | None = None,
-        notes: bool = True,
-    ) -> Rendered:
-        """Render in the worker process; see Engine."""
-        chart = os.path.abspath(chart)
-        answer = self.ask(
-            {
-                "op": "render",
-                "chart": chart,
-                "texts": [_text(file) for file in files],
-                "values": values,
-                "release": release,
-                "namespace": namespace,
-                "kube_version": kube_version,
-            }
-        )
-        return Rendered(os.path.basename(chart), answer["manifest"], answer["notes"] if notes else None, self.name)
+    def _render(self, release: Release) -> tuple[str, str | None]:
+        request = {
+            "op": "render",
+            "chart": release.chart,
+            "texts": [_text(file) for file in release.files],
+            "values": release.values,
+            "release": release.name,
+            "namespace": release.namespace,
+            "kube_version": release.kube_version,
+        }
+        answer = self.ask(request)
+        return answer["manifest"], answer["notes"] if release.notes else None
 
 
 def _readable(file: str, copy: str) -> str:
@@ -317,17 +305,16 @@ def _readable(file: str, copy: str) -> str:
     return copy
 
 
-def _text(file: str | os.PathLike[str]) -> str:
+def _text(file: str) -> str:
     try:
-        return textfile.read_bytes(os.fspath(file)).decode("utf-8")
+        return textfile.read_bytes(file).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise RenderError(f"{os.fspath(file)} is not UTF-8") from error
+        raise RenderError(f"{file} is not UTF-8") from error
 
 
 def choose(path: str | None = None) -> Engine:
     """Choose the engine: the given executable, else `helm` on PATH, else the embedded Helm."""
     if path:
         return Binary(path)
-
     found = which("helm")
     return Binary(found) if found else Embedded()

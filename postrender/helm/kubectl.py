@@ -5,7 +5,7 @@ user's credentials and way to the cluster, and what it is told here can be print
 that needs Python's standard library only: it travels on stdin, because nothing can be mounted in a pod that runs.
 """
 
-# ruff: noqa: TID251 - this module and helm.py may start programs
+# ruff: noqa: TID251 - this module and engines.py may start programs
 
 from __future__ import annotations
 
@@ -13,16 +13,12 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from postrender import paths
 from postrender.errors import ClusterError, InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.values.merge import Values
+from postrender.values.merge import Values
 
 _CONTAINER = "ray-head"
 _TIMEOUT_SECONDS = 600

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from postrender import paths
 from postrender.errors import RenderError
+from postrender.helm.engines import Engine, Rendered
 from postrender.values import merge
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from postrender.helm.engines import Engine, Rendered
-    from postrender.values.merge import Values
+from postrender.values.merge import Values
 
 # How a release of the stack ends; the release of a run is called as the run.
 _SUFFIX = {"network": "network", "storage": "storage", "raycluster": "ray"}

@@ -13,14 +13,11 @@ import os
 import re
 import sys
 import tempfile
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterator
+from typing import Any, TextIO
 
+from postrender.types import Untyped
 from postrender.values.merge import overlay
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from postrender.types import Untyped
 
 _DOCUMENT = re.compile(r"^---\n(?=# Source: )", re.MULTILINE)
 # The library leaves hooks out of what it renders. Under another name they are objects like any other; this one sorts

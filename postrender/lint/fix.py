@@ -7,20 +7,16 @@ import os
 import stat
 import sys
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from postrender import paths, secrets, textfile
 from postrender.errors import InputError, OutputError, UsageError
+from postrender.finding import Finding
 from postrender.lint import values_editor
 from postrender.report import text as report_text
+from postrender.types import Json, Path
 from postrender.values import merge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from postrender.finding import Finding
-    from postrender.types import Json
-    from postrender.values.merge import Path, Values
+from postrender.values.merge import Values
 
 
 class _Plan:

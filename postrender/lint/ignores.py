@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from postrender.finding import ERROR, Finding
 from postrender.rules import index, registry
 from postrender.rules.rule import CHART, OBJECTS, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from postrender.values.merge import Values
+from postrender.values.merge import Values
 
 _WHY = "An exception that nobody needs hides the next mistake of its kind."
 

@@ -5,7 +5,8 @@ What Helm misreads, what the schemas refuse, what is a secret or covered; and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
@@ -14,22 +15,17 @@ from postrender.lint import ignores, overlay_conflicts
 from postrender.lint.locate import Written
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
-from postrender.rules.rule import VALUES
+from postrender.rules.rule import VALUES, Rule
 from postrender.rules.values.define import whole
 from postrender.rules.values.judge import judge_run
-from postrender.schema import Schema
+from postrender.schema import Problem, Schema
+from postrender.types import Path
 from postrender.values import catalogue, merge
 from postrender.values.config import Effective
+from postrender.values.merge import Values
 from postrender.yaml import reader
+from postrender.yaml.reader import Node
 from postrender.yaml.scalars import WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from postrender.rules.rule import Rule
-    from postrender.schema import Problem
-    from postrender.values.merge import Path, Values
-    from postrender.yaml.reader import Node
 
 # This chart reads every section, so its schema refuses whatever one of the other three refuses: a test compares them
 # keyword by keyword.
@@ -57,7 +53,11 @@ def lint(files: Sequence[str]) -> list[Finding]:
     texts = [(file, textfile.read_bytes(file)) for file in files]
     merged = merge.merge([reader.values_from_bytes(data, file) for file, data in texts], files)
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
-    found += [*_version(merged), *_covered(merged), *_schema(merged, Schema(paths.schema(_STRICTEST)))]
+    found += [
+        *_version(merged),
+        *overlay_conflicts.findings(merged),
+        *_schema(merged, Schema(paths.schema(_STRICTEST))),
+    ]
     if all(finding.rule in _HARMLESS for finding in found):
         # Of values that are none, whatever follows from them would be said too.
         told = {(finding.at.file, finding.at.line) for finding in found}
@@ -69,14 +69,6 @@ def defaults() -> dict[str, Any]:
     """Return the chart's own values, over which Helm lays the files: a key that has a default is required as well."""
     tree: dict[str, Any] = reader.load_values(paths.defaults(_STRICTEST)).plain()
     return tree
-
-
-def _judged(tree: Mapping[str, Any]) -> list[tuple[Rule, Finding]]:
-    """Return what the rules say about the run that values describe, the charts' defaults below them."""
-    if not _has_catalogue(tree):
-        # Said elsewhere.
-        return []
-    return judge_run(Effective(tree), registry.rules(VALUES))
 
 
 def _has_catalogue(tree: Mapping[str, Any]) -> bool:
@@ -195,10 +187,6 @@ def _version(merged: Values) -> Iterator[Finding]:
         )
 
 
-def _covered(merged: Values) -> Iterator[Finding]:
-    return overlay_conflicts.findings(merged)
-
-
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
     tree = merge.overlay(defaults(), merged.as_helm_merges())
     if schema.is_valid(tree):
@@ -215,7 +203,9 @@ def _run(merged: Values) -> Iterator[Finding]:
     if not (_has_accelerator(merged) and merged.get("job.version") is not None):
         return
     accepted, written = ignores.Ignores(merged), Written.of(merged)
-    yield from accepted.left(_located(rule, finding, written) for rule, finding in _judged(tree))
+    # A version without a catalogue is said elsewhere.
+    judged = judge_run(Effective(tree), registry.rules(VALUES)) if _has_catalogue(tree) else []
+    yield from accepted.left(_located(rule, finding, written) for rule, finding in judged)
     yield from accepted.useless_of_values()
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from postrender.errors import Location
+from postrender.types import Path
 from postrender.values.config import OVERRIDE, overlay_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.errors import Location
-    from postrender.values.merge import Path, Values
+from postrender.values.merge import Values
 
 _CONFIG = ("job", "config")
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from postrender import secrets
 from postrender.finding import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from postrender.schema import Path, Problem, Schema
-    from postrender.types import Json
-    from postrender.values.merge import Values
+from postrender.schema import Problem, Schema
+from postrender.types import Json, Path
+from postrender.values.merge import Values
+from postrender.values.mutations import dotted
 
 _SHOWN_CHARACTERS = 60
 _BOUNDS = {
@@ -33,12 +31,6 @@ _BOUNDS = {
     "const": "{}",
 }
 _TYPES = {"object": "a map", "array": "a list", "string": "text", "integer": "an integer", "null": "null"}
-
-
-def dotted(path: Path) -> str:
-    """Write a path as people do: `ray.workers.replicas`, with list positions in brackets."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".") or "the values"
 
 
 def shown(value: Json) -> str:
@@ -149,7 +141,7 @@ class Explainer:
         node = self._values.node(problem.path)
         value = node.plain() if node else None
         wanted, fix = self._wanted(problem, part, value)
-        name = dotted(problem.path)
+        name = dotted(problem.path) or "the values"
         rule = "wrong-type" if problem.keyword == "type" else "wrong-value"
         size = f", {len(value)} characters long" if isinstance(value, str) and "Length" in problem.keyword else ""
         is_secret = isinstance(value, str) and any(secrets.names_secret(str(part)) for part in problem.path)

@@ -7,30 +7,21 @@ the accelerator. Nobody who writes a value after a recipe expects the recipe's t
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from postrender import secrets
 from postrender.finding import Finding
-from postrender.lint.messages import dotted, shown
+from postrender.lint.messages import shown
+from postrender.types import Json
+from postrender.values.config import OVERRIDE, overlay_names
+from postrender.values.merge import Values
+from postrender.values.mutations import dotted
+from postrender.yaml.reader import Node
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Keys = tuple[str, ...]
 
-    from postrender.types import Json
-    from postrender.values.merge import Values
-    from postrender.yaml.reader import Node
-
-    Keys = tuple[str, ...]
-
-_OVERRIDE = "_override_"
 _SHOWN_CHARACTERS = 60
-
-
-def _names(job: Json, accelerator: Json) -> list[str]:
-    """Return the keys of the overlays that count, in the order in which the chart lays them."""
-    named = [(job, "version"), (accelerator, "name")]
-    found = [section.get(key) for section, key in named if isinstance(section, dict)]
-    return [name for name in found if isinstance(name, str)]
 
 
 def _is_same(one: Json, other: Json) -> bool:
@@ -38,25 +29,23 @@ def _is_same(one: Json, other: Json) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
+@dataclass(frozen=True)
 class _Cover:
     """Hold what an overlay has in the place of a value: `node` at the keys `path`, the value itself or one above it.
 
     `used` is the value that counts instead, None where the job runs without any.
     """
 
-    __slots__ = ("name", "node", "path", "used")
-
-    def __init__(self, name: str, node: Node, path: Keys, used: Node | None) -> None:
-        self.name = name
-        self.node = node
-        self.path = path
-        self.used = used
+    name: str
+    node: Node
+    path: Keys
+    used: Node | None
 
 
 def findings(merged: Values) -> Iterator[Finding]:
     """Yield one finding for each covered value, at the value: there a person sees what does not count."""
     config = merged.node(("job", "config"))
-    names = _names({"version": merged.get("job.version")}, {"name": merged.get("accelerator.name")})
+    names = overlay_names(merged.as_helm_merges())
     overlays = [(name, node) for name in names if (node := merged.node(("job", "configFor", name)))]
     if not config or not isinstance(config.value, dict):
         return
@@ -97,7 +86,7 @@ def _cover(name: str, overlay: Node, path: Keys, leaf: Node) -> _Cover | None:
 
 
 def _replaces(node: Node) -> bool:
-    marker = node.value.get(_OVERRIDE) if isinstance(node.value, dict) else None
+    marker = node.value.get(OVERRIDE) if isinstance(node.value, dict) else None
     return marker is not None and marker.value is True
 
 

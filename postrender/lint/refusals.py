@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from postrender.errors import Location, RenderError
+from postrender.errors import GrpoError, Location, RenderError
 from postrender.finding import ERROR, Finding
 from postrender.lint.locate import Written
+from postrender.types import Path
 from postrender.values import merge
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from postrender.errors import GrpoError
-    from postrender.values.merge import Path, Values
+from postrender.values.merge import Values
 
 _REFUSED = "The chart refuses to render, so an install would fail."
 _RULE = "values/refused-by-chart"

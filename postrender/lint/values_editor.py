@@ -6,15 +6,12 @@ nothing, lists get another indentation), so that a fix of one value would show u
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from postrender.errors import InputError, SpliceError
+from postrender.types import Json, Path
 from postrender.yaml import editor, reader, spans, writer
-
-if TYPE_CHECKING:
-    from postrender.types import Json
-    from postrender.values.merge import Path
-    from postrender.yaml.spans import Span
+from postrender.yaml.spans import Span
 
 _MARK = "\ufeff"
 

@@ -6,18 +6,15 @@ import json
 import os
 import re
 import tarfile
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from postrender import textfile
 from postrender.errors import InputError, Location, UnreadableError
 from postrender.types import Json
 from postrender.yaml import reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from postrender.yaml.reader import Node
+from postrender.yaml.reader import Node
 
 META = "Chart.yaml"
 VALUES = "values.yaml"

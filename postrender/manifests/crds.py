@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from postrender.errors import InputError, Location
 from postrender.helm import kubectl
 from postrender.manifests import pods
-from postrender.manifests.loader import read, streams
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from postrender.manifests.loader import Document
-    from postrender.manifests.schemas import Kinds
-    from postrender.types import Json
+from postrender.manifests.loader import Document, read, streams
+from postrender.manifests.schemas import Kinds, kind_of
+from postrender.types import Json
 
 CLUSTER: Final = "cluster"
 _KIND: Final = "CustomResourceDefinition"
@@ -33,18 +29,14 @@ def add(kinds: Kinds, words: Sequence[str]) -> None:
     Raises InputError where there is none, UnreadableError, and ClusterError where kubectl does not answer.
     """
     for word in dict.fromkeys(words):
-        given = [{f"<{CLUSTER}>": _of_the_cluster()}] if word == CLUSTER else streams([word])
+        given = [{f"<{CLUSTER}>": kubectl.definitions()}] if word == CLUSTER else streams([word])
         if not add_from(kinds, (document for texts in given for document in read(texts))):
             fix = "give the crds/ folder of the chart or the operator, a file with definitions, or: --crds cluster"
             raise InputError(f"{word}: no {_KIND} in it", fix=fix)
 
 
-def _of_the_cluster() -> bytes:
-    return kubectl.definitions()
-
-
 def add_from(kinds: Kinds, documents: Iterable[Document], only: set[str] | None = None) -> int:
-    """Add the definitions among documents, or only those of some kinds; return how many there are."""
+    """Add the definitions among documents, or only those of some kinds; return how many definitions there are."""
     found = 0
     for document in documents:
         for _, item in pods.objects(document.plain):
@@ -54,6 +46,12 @@ def add_from(kinds: Kinds, documents: Iterable[Document], only: set[str] | None 
                     if only is None or kind in only:
                         kinds.add(kind, _definition(kind, schema), Location(document.file, document.line + 1))
     return found
+
+
+def missing(kinds: Kinds, documents: Iterable[Document]) -> set[str]:
+    """Return the kinds of documents that have no schema."""
+    asked = {kind_of(document.plain) for document in documents}
+    return {kind for kind in asked if kinds.entry(kind) is None}
 
 
 def _versions(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

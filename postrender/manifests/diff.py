@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from postrender.types import Json
+from postrender.types import Json
 
 _WIDTH = 100
 # Lists of named entries are compared by name: one more volume must not make all later ones differ.

@@ -11,17 +11,15 @@ import hashlib
 import os
 import re
 import stat
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from postrender import textfile
 from postrender.errors import InputError, OutputError, OutputRefusedError, RenderError
+from postrender.helm.engines import Rendered
 from postrender.manifests.scopes import NO_NAMESPACE
 from postrender.yaml import reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from postrender.helm.engines import Rendered
 
 INDEX = "kustomization.yaml"
 # A file that an interrupted run may leave; the next run overwrites it.
@@ -172,18 +170,8 @@ def _former(folder: str, owner: str) -> list[str]:
 
 
 def _put(folder: str, name: str, text: str) -> bool:
-    """Write a file atomically if it differs; return whether it was written."""
-    path, temporary = os.path.join(folder, name), os.path.join(folder, _TEMPORARY)
-    data = text.encode()
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        if file.read() == data:
-            return False
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
-    with open(temporary, "xb") as file:
-        file.write(data)
-    os.replace(temporary, path)
-    return True
+    temporary = os.path.join(folder, _TEMPORARY)
+    return textfile.write_if_changed(os.path.join(folder, name), text.encode(), temporary)
 
 
 def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: str) -> Written:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
 
 from postrender import paths, textfile
 from postrender.errors import InputError, Location, UnreadableError
+from postrender.manifests.pods import Path
 from postrender.secrets import SECRET_NAMES
 from postrender.yaml import reader, stream
+from postrender.yaml.reader import Node
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from postrender.manifests.pods import Path
-    from postrender.yaml.reader import Node
-
-    # Texts by name that are installed together.
-    Stream = dict[str, bytes]
+# Texts by name that are installed together.
+Stream = dict[str, bytes]
 
 _STDIN = "-"
 _NAMED_STDIN = "<stdin>"

@@ -5,14 +5,14 @@ A path is a tuple of keys and list positions below the object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from postrender.types import Json
+from postrender.values import mutations
 
-    from postrender.types import Json
-
-    Path = tuple[str | int, ...]
+Path = tuple[str | int, ...]
 
 GPU: Final = "nvidia.com/gpu"
 ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
@@ -63,6 +63,7 @@ def sequence(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
+@dataclass(slots=True, eq=False)
 class Pod:
     """One pod template, or a Pod itself: `template` holds metadata and spec, `path` leads to it.
 
@@ -70,14 +71,12 @@ class Pod:
     from the template, where the object gives it.
     """
 
-    __slots__ = ("count", "path", "ray", "template", "worker")
-
-    def __init__(self, path: Path, template: dict[str, Any], *, ray: bool, worker: bool, count: int | None) -> None:
-        self.path = path
-        self.template = template
-        self.ray = ray
-        self.worker = worker
-        self.count = count
+    path: Path
+    template: dict[str, Any]
+    _: KW_ONLY
+    ray: bool
+    worker: bool
+    count: int | None
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -185,23 +184,17 @@ def _walk(value: Json, parts: tuple[str, ...], path: Path = ()) -> Iterator[tupl
             yield from _walk(each, rest, (*path, key))
 
 
-def _at(item: Json, path: Path) -> Json:
-    for part in path:
-        item = item[part]
-    return item
-
-
 def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
     """Return how many pods the object makes from one template; None where it does not say."""
     if kind in RAY:
         at = next(at for at, part in enumerate(path) if part in ("headGroupSpec", "workerGroupSpecs"))
         if path[at] == "headGroupSpec":
             return 1
-        scales = mapping(_at(item, path[:at])).get("enableInTreeAutoscaling")
-        return None if scales else _product(mapping(_at(item, path[:-1])), ("replicas", "numOfHosts"))
+        scales = mapping(mutations.at(item, path[:at])).get("enableInTreeAutoscaling")
+        return None if scales else _product(mapping(mutations.at(item, path[:-1])), ("replicas", "numOfHosts"))
     spec = mapping(item.get("spec"))
     if kind == "JobSet":
-        job = mapping(_at(item, path[:3]))
+        job = mapping(mutations.at(item, path[:3]))
         inner = mapping(mapping(job.get("template")).get("spec"))
         return _times(_product(job, ("replicas",)), _product(inner, ("parallelism",)))
     if kind == "LeaderWorkerSet":

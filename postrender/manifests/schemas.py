@@ -7,17 +7,14 @@ version of Kubernetes; more kinds come from CustomResourceDefinitions that a per
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from postrender import facts
-from postrender.errors import GrpoError, InputError, InstallationError
+from postrender.errors import GrpoError, InputError, InstallationError, Location
 from postrender.manifests import violations
+from postrender.manifests.violations import Violation
 from postrender.schema import compiled
-
-if TYPE_CHECKING:
-    from postrender.errors import Location
-    from postrender.manifests.violations import Violation
-    from postrender.types import Json, Untyped
+from postrender.types import Json, Untyped
 
 Schema = dict[str, Any]
 
@@ -47,9 +44,8 @@ class Kinds:
         kubernetes, custom = facts.load("kinds/kubernetes.json"), facts.load("kinds/custom.json")
         # Of every version: a kind that another version has is one of Kubernetes.
         self._of_kubernetes: list[str] = [*kubernetes["kinds"]]
-        self._kubernetes_definitions = of_version(kubernetes["$defs"], version)
         self._entries = {**of_version(kubernetes["kinds"], version), **custom["kinds"]}
-        self._definitions: dict[str, Schema] = {**self._kubernetes_definitions, **custom["$defs"]}
+        self._definitions: dict[str, Schema] = {**of_version(kubernetes["$defs"], version), **custom["$defs"]}
         # The kinds that were added, each with the place of its definition.
         self._added: dict[str, Location | None] = {}
         self._validators: dict[tuple[str, ...], Untyped] = {}
@@ -73,18 +69,6 @@ class Kinds:
         """Say whether there is a schema for an object's apiVersion and kind."""
         return kind_of(item) in self._entries
 
-    def all(self) -> Iterator[str]:
-        """Yield every kind that has a schema."""
-        yield from self._entries
-
-    def definition(self, name: str) -> Schema:
-        """Return a definition such as `core.v1.PodSpec`; raise KeyError where there is none in this version."""
-        return self._definitions[name]
-
-    def definitions(self) -> Iterator[str]:
-        """Yield the names of the definitions that Kubernetes has in this version."""
-        yield from self._kubernetes_definitions
-
     def is_of_kubernetes(self, api_version: str) -> bool:
         """Say whether the group is one of Kubernetes itself, all kinds of which are known here."""
         group = api_version.rpartition("/")[0]
@@ -99,20 +83,23 @@ class Kinds:
 
     def schema(self, *kinds: str) -> Schema:
         """Return one draft-07 schema that judges objects of these kinds, each by its own; raise KeyError for others."""
-        return self._whole([self._judged(kind) for kind in kinds])
+        parts = [self._judged(kind) for kind in kinds]
+        return {"allOf": parts, "$defs": closure(self._definitions, parts)}
 
     def judge(self, objects: Sequence[Mapping[str, Any]]) -> list[list[Violation]]:
         """Return what is wrong with each object of plain JSON types; raise KeyError for a kind without a schema."""
-        # One schema for all: what the kinds share, most of it, is compiled once.
+        if not objects:
+            return []
         kinds = tuple(dict.fromkeys(map(kind_of, objects)))
-        return self._judge(kinds, [self._judged(kind) for kind in kinds], objects) if kinds else []
-
-    def judge_part(self, definition: str, part: Json) -> list[Violation]:
-        """Return what is wrong with a part of an object, by a definition such as `core.v1.PodTemplateSpec`.
-
-        Raises KeyError for a definition that is not in the schemas.
-        """
-        return self._judge((definition,), [reference(definition)], [part])[0]
+        if kinds not in self._validators:
+            self._validators[kinds] = self._validator(kinds)
+        validator = self._validators[kinds]
+        wrong = [not validator.is_valid(each) for each in objects]
+        words = dict(violations.patterns(self.schema(*kinds)["$defs"])) if any(wrong) else {}
+        return [
+            violations.describe(validator.iter_errors(each), words) if is_wrong else []
+            for each, is_wrong in zip(objects, wrong, strict=True)
+        ]
 
     def _judged(self, kind: str) -> Schema:
         entry = self._entries[kind]
@@ -120,24 +107,10 @@ class Kinds:
         head = {"apiVersion": {"const": version}, "kind": {"const": name}}
         return {"if": {"properties": head}, "then": {"allOf": [reference(entry["definition"]), _head(entry)]}}
 
-    def _whole(self, parts: list[Schema]) -> Schema:
-        """Return the schema that is made of parts and of the definitions that these need."""
-        return {"allOf": parts, "$defs": closure(self._definitions, parts)}
-
-    def _judge(self, name: tuple[str, ...], parts: list[Schema], objects: Sequence[Json]) -> list[list[Violation]]:
-        if name not in self._validators:
-            self._validators[name] = self._validator(parts)
-        validator = self._validators[name]
-        wrong = [not validator.is_valid(each) for each in objects]
-        words = dict(violations.patterns([*closure(self._definitions, parts).values()])) if any(wrong) else {}
-        return [
-            violations.describe(validator.iter_errors(each), words) if is_wrong else []
-            for each, is_wrong in zip(objects, wrong, strict=True)
-        ]
-
-    def _validator(self, parts: list[Schema]) -> Untyped:
+    def _validator(self, kinds: tuple[str, ...]) -> Untyped:
+        """Return a validator for several kinds: what they share, most of it, is compiled once."""
         try:
-            return compiled(self._whole(parts))
+            return compiled(self.schema(*kinds))
         except ValueError as error:
             raise self._refusal(error) from error
 

@@ -5,12 +5,12 @@ What was found may be a secret.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from postrender.types import Json, Untyped
+from postrender.types import Json, Path, Untyped
+from postrender.values.mutations import dotted
 
 TYPE_NAMES: Final[Mapping[type, str]] = {
     bool: "boolean",
@@ -38,31 +38,19 @@ _UNSAID: Final = (None, "")
 _FORMS: Final = ("anyOf", "oneOf")
 
 
+@dataclass(frozen=True, slots=True)
 class Violation:
     """Hold one thing that is wrong: the path of the field from the top of the object, and what was expected there.
 
     `unknown` says that the field is none that the kind has.
     """
 
-    __slots__ = ("message", "path", "unknown")
-
-    def __init__(self, path: tuple[str | int, ...], message: str, *, unknown: bool = False) -> None:
-        self.path = path
-        self.message = message
-        self.unknown = unknown
+    path: Path
+    message: str
+    unknown: bool = field(default=False, kw_only=True, compare=False)
 
     def __str__(self) -> str:
-        where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in self.path).lstrip(".")
-        return f"{where}: {self.message}" if where else self.message
-
-    def __repr__(self) -> str:
-        return f"Violation({str(self)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Violation) and (self.path, self.message) == (other.path, other.message)
-
-    def __hash__(self) -> int:
-        return hash((self.path, self.message))
+        return f"{dotted(self.path)}: {self.message}" if self.path else self.message
 
 
 def describe(errors: Iterable[Untyped], words: Mapping[str, str]) -> list[Violation]:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from postrender.finding import ERROR
+from postrender.finding import ERROR, Finding
 from postrender.report import github, json, junit, sarif, text
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.finding import Finding
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 

@@ -5,16 +5,11 @@ Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workf
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from postrender import secrets
-from postrender.finding import INFO
+from postrender.finding import INFO, Finding
 from postrender.report.text import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.finding import Finding
 
 
 def write(findings: Sequence[Finding]) -> str:

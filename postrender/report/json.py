@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from postrender import secrets
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.finding import Finding
+from postrender.finding import Finding
 
 
 def write(findings: Sequence[Finding]) -> str:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from postrender import secrets
-from postrender.finding import is_at_least
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.finding import Finding
+from postrender.finding import Finding, is_at_least
 
 _SUITE = "grpo"
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 from urllib.parse import quote
 
 from postrender import __version__, secrets
-from postrender.finding import ERROR, INFO, WARNING
+from postrender.errors import Location
+from postrender.finding import ERROR, INFO, WARNING, Finding
 from postrender.rules import index
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.errors import Location
-    from postrender.finding import Finding
-    from postrender.rules.rule import Rule
+from postrender.rules.rule import Rule
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS = {ERROR: "error", WARNING: "warning", INFO: "note"}

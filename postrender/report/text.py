@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import cache
 
 from postrender import secrets, textfile
-from postrender.errors import GrpoError
-from postrender.finding import ERROR, SEVERITIES, WARNING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.errors import Location
-    from postrender.finding import Finding
+from postrender.errors import GrpoError, Location
+from postrender.finding import ERROR, SEVERITIES, WARNING, Finding
 
 # The findings of these domains explain themselves; the other domains have rules with a page.
 _WITHOUT_PAGE = ("values/", "checks/")
 _SHOWN_CHARACTERS = 200
-_lines: dict[str, list[str]] = {}
 
 
 def write(findings: Sequence[Finding]) -> str:
@@ -61,13 +55,16 @@ def excerpt(at: Location) -> str:
 def _line(at: Location) -> str:
     if not at.line:
         return ""
-    if at.file not in _lines:
-        try:
-            _lines[at.file] = textfile.read_bytes(at.file).decode("utf-8", "replace").splitlines()
-        except GrpoError:
-            _lines[at.file] = []
-    lines = _lines[at.file]
+    lines = _source_lines(at.file)
     return secrets.mask(lines[at.line - 1])[:_SHOWN_CHARACTERS] if at.line <= len(lines) else ""
+
+
+@cache
+def _source_lines(file: str) -> list[str]:
+    try:
+        return textfile.read_bytes(file).decode("utf-8", "replace").splitlines()
+    except GrpoError:
+        return []
 
 
 def visible(text: str) -> str:

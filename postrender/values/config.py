@@ -7,18 +7,16 @@ own loaders.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
+from postrender.types import Json
 from postrender.values import catalogue, merge
+from postrender.values.catalogue import Catalogue
 from postrender.values.derived import Derived, mapping
 from postrender.values.merge import value_at
-from postrender.values.references import DanglingError, UnknownError, resolve
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from postrender.types import Json
-    from postrender.values.catalogue import Catalogue
+from postrender.values.reference_errors import DanglingError, UnknownError
+from postrender.values.references import resolve
 
 OVERRIDE: Final = "_override_"
 # From here on NeMo RL itself reads the marker, in the sections of the first level.
@@ -129,10 +127,6 @@ class Effective:
         except DanglingError as error:
             raise UnknownError(path) from error
 
-    def given_at(self, path: str) -> Json:
-        """Return what the values files say under job.config and its overlays; raise KeyError where they say nothing."""
-        return resolve({**self.config, **self.given}, tuple(path.split(".")))
-
     def is_whole(self) -> bool:
         """Say whether every section of the base file that is a map is one still."""
         return not any(map(self.is_broken, self.given))
@@ -144,19 +138,11 @@ class Effective:
 
     def derives(self, path: str) -> bool:
         """Say whether the chart writes a key, which another rule compares."""
-        try:
-            value_at(self.derived, tuple(path.split(".")))
-        except KeyError:
-            return False
-        return True
+        return _has(self.derived, path)
 
     def given_has(self, path: str) -> bool:
         """Say whether the values files set a key of the configuration."""
-        try:
-            value_at(self.given, tuple(path.split(".")))
-        except KeyError:
-            return False
-        return True
+        return _has(self.given, path)
 
     def value(self, path: str) -> Json:
         """Return a value from the root of the values, None where it is not there."""
@@ -213,6 +199,14 @@ class Effective:
 
 # Beyond it a number is none that a rule could compute with.
 _LARGEST = 2.0**53
+
+
+def _has(tree: Mapping[str, Any], path: str) -> bool:
+    try:
+        value_at(tree, tuple(path.split(".")))
+    except KeyError:
+        return False
+    return True
 
 
 def _count(value: Json) -> int:

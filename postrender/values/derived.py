@@ -6,14 +6,12 @@ do not say enough for is left out. tests/postrender/test_effective.py compares t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from postrender.types import Json
 
-    from postrender.types import Json
-
-    Tree = Mapping[str, Any]
+Tree = Mapping[str, Any]
 
 _LOGGERS: Final = ("tensorboard", "wandb", "mlflow")
 _NEMO_RL_BASE: Final = "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"

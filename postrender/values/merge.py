@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from postrender.errors import InputError
+from postrender.errors import InputError, Location
+from postrender.types import Json, Path
 from postrender.yaml.reader import Node, load_values
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from postrender.errors import Location
-    from postrender.types import Json
-    from postrender.yaml.reader import Node
-
-    Path = tuple[str | int, ...]
 
 # Below these paths null is a value of the framework; everywhere else it deletes the entry.
 _NULL_IS_A_VALUE = (("job", "config"), ("job", "configFor"))

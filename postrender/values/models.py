@@ -9,12 +9,8 @@ from typing import Any
 from postrender import facts
 
 
+@cache
 def load(name: str) -> Mapping[str, Any] | None:
     """Return what is known of a model, keys as config.json names them; None of a model that the file does not have."""
-    return _models().get(name)
-
-
-@cache
-def _models() -> Mapping[str, Mapping[str, Any]]:
     models: Mapping[str, Mapping[str, Any]] = facts.load("models.json")
-    return models
+    return models.get(name)

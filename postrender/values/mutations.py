@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import getitem
+from typing import Any
 
 from postrender.errors import InputError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from postrender.types import Json
-    from postrender.yaml.reader import Node
-
-    Path = tuple[str | int, ...]
+from postrender.types import Json, Path
+from postrender.yaml.reader import Node
 
 # Tried after what is like the value itself: a template may want a number in a text, or a map with a name.
 _TEXTS = ("x", "1", "true", "1Gi", "/x")
@@ -66,9 +63,7 @@ def changed(tree: Mapping[str, Any], path: Path, value: Json) -> dict[str, Any]:
 
 def at(tree: Json, path: Path) -> Json:
     """Return the value at a path; raise LookupError or TypeError where nothing stands there."""
-    for part in path:
-        tree = tree[part]
-    return tree
+    return reduce(getitem, path, tree)
 
 
 def dotted(path: Path) -> str:

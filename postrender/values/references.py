@@ -1,7 +1,7 @@
 """Resolve OmegaConf's `${...}` references in a configuration before its job runs.
 
-OmegaConf's own grammar reads the texts, so a text means here what it means to the framework. What a reference leads to
-is worked out in this module, for OmegaConf itself cannot be asked about a job that does not run yet:
+OmegaConf's own grammar reads the texts (grammar.py). What a reference leads to is worked out in this module, for
+OmegaConf itself cannot be asked about a job that does not run yet:
 
 - It runs the resolvers: `${oc.env:NAME}` reads a variable of this machine, and not of the job's driver.
 - It registers resolvers for the whole process: nemo-rl v0.5.0 has no `${div:a,b}`, v0.6.0 has it, and verl has others.
@@ -12,98 +12,33 @@ is worked out in this module, for OmegaConf itself cannot be asked about a job t
 
 from __future__ import annotations
 
-import warnings
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import mul, truediv
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from omegaconf._utils import split_key
-from omegaconf.errors import GrammarParseError, InterpolationResolutionError
-from omegaconf.grammar_parser import parse
-from omegaconf.grammar_visitor import GrammarVisitor
 
+from postrender.types import Json
+from postrender.values.grammar import OPEN, Found, evaluate
 from postrender.values.merge import ListPositionError, value_at
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
-    from antlr4 import ParserRuleContext
-
-    from postrender.types import Json
-
-    Path = tuple[str, ...]
-    # A value, and the path at which it stands; None where it stands nowhere, as the list in `${oc.select:a,[1]}`.
-    Found = tuple[Json, Path | None]
+from postrender.values.reference_errors import (
+    AboveRootError,
+    CycleError,
+    DanglingError,
+    EscapedError,
+    NoValueError,
+    Path,
+    RefusedError,
+    UnknownError,
+)
 
 # The resolvers of OmegaConf itself.
 BUILT_IN: Final = ("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.env", "oc.select")
 # The resolvers that nemo-rl registers, for numbers.
 _COMPUTED: Mapping[str, Callable[[float, float], float]] = {"mul": mul, "div": truediv, "max": max}
-OPEN: Final = "${"
 # Longer chains of references exceed Python's recursion limit, in OmegaConf too.
 _MAX_DEPTH = 40
-# References that repeat each other can make a text of any length.
-_MAX_LENGTH = 1_000_000
-
-
-class UnknownError(Exception):
-    """A value that only the running job knows, or that the caller cannot use."""
-
-
-class RefusedError(UnknownError):
-    """A reference that makes the framework stop; `place` is the path of the text that holds it, `name` its own."""
-
-    place: Path = ()
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-class MalformedError(RefusedError):
-    """A text that OmegaConf's grammar does not accept; `is_open` says that a brace is missing at its end."""
-
-    def __init__(self, text: str, *, is_open: bool) -> None:
-        super().__init__(text)
-        self.is_open = is_open
-
-
-class CycleError(RefusedError):
-    """References that lead back to themselves; `paths` are the keys that hold them, in order.
-
-    `section` is set where a single reference includes the section that it stands in.
-    """
-
-    def __init__(self, paths: Sequence[Path], section: Path | None = None) -> None:
-        super().__init__(".".join(paths[0]))
-        self.paths = [".".join(path) for path in paths]
-        self.section = ".".join(section) if section else ""
-
-
-class AboveRootError(RefusedError):
-    """A relative reference with too many leading dots; `most` is the number that leads to the root."""
-
-    def __init__(self, name: str, most: int) -> None:
-        super().__init__(name)
-        self.most = most
-
-
-class UnknownResolverError(RefusedError):
-    """A call of a resolver that the framework does not register."""
-
-
-class EscapedError(RefusedError):
-    """A text with a backslash before `${` that fails when the framework resolves its configuration a second time."""
-
-
-class DanglingError(Exception):
-    """A reference to a key that does not exist; `name` is that key, `place` the path of the text that refers to it."""
-
-    place: Path = ()
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
 
 
 def resolve(tree: Mapping[str, Any], path: Path) -> Json:
@@ -126,7 +61,7 @@ class ReferenceResolver:
         # The texts and sections that are being resolved, from the outermost in.
         self._active: list[Path] = []
         self._found: dict[Path, Found] = {}
-        self._failed: dict[Path, UnknownError | DanglingError] = {}
+        self._failed: dict[Path, NoValueError] = {}
         self._checked: set[Path] = set()
 
     def check(self, path: Path) -> None:
@@ -134,13 +69,10 @@ class ReferenceResolver:
         value, place = self.at(path)
         if place is None or not isinstance(value, (dict, list)):
             return
-        self._enter(path)
-        try:
+        with self._inside(path):
             for each in _paths_of_references(value, place):
                 if each not in self._checked:
                     self._check_within(each)
-        finally:
-            self._active.pop()
 
     def _check_within(self, path: Path) -> None:
         try:
@@ -152,13 +84,27 @@ class ReferenceResolver:
             pass
         self._checked.add(path)
 
+    @contextmanager
+    def _inside(self, place: Path) -> Iterator[None]:
+        """Resolve what stands at a place; raise CycleError where it is being resolved already."""
+        if place in self._active:
+            raise CycleError(self._active[self._active.index(place) :])
+        if len(self._active) > _MAX_DEPTH:
+            raise UnknownError(".".join(place))
+        self._active.append(place)
+        try:
+            yield
+        finally:
+            self._active.pop()
+
     def check_again(self, path: Path) -> None:
         """Raise EscapedError for a text that OmegaConf refuses when it resolves its own result again."""
         value = self.at(path)[0]
-        try:
-            self._evaluate(value, path) if isinstance(value, str) and OPEN in value else None
-        except (RefusedError, DanglingError) as error:
-            raise EscapedError(".".join(path)) from error
+        if isinstance(value, str) and OPEN in value:
+            try:
+                evaluate(value, path, self)
+            except (RefusedError, DanglingError) as error:
+                raise EscapedError(".".join(path)) from error
 
     def at(self, path: Path) -> Found:
         """Return the value at a path and where it stands; any part of the path may lead through a reference."""
@@ -174,48 +120,17 @@ class ReferenceResolver:
         return value, place
 
     def _resolve_text(self, text: str, place: Path) -> Found:
-        if place in self._found:
-            return self._found[place]
         if place in self._failed:
             raise self._failed[place]
-        self._enter(place)
-        try:
-            found = self._evaluate(text, place)
-        except (UnknownError, DanglingError) as error:
-            if isinstance(error, (RefusedError, DanglingError)):
-                error.place = error.place or place
-            self._failed[place] = error
-            raise
-        finally:
-            self._active.pop()
-        self._found[place] = found
-        return found
-
-    def _enter(self, place: Path) -> None:
-        if place in self._active:
-            raise CycleError(self._active[self._active.index(place) :])
-        if len(self._active) > _MAX_DEPTH:
-            raise UnknownError(".".join(place))
-        self._active.append(place)
-
-    def _evaluate(self, text: str, place: Path) -> Found:
-        evaluation = _Evaluation(self, place)
-        try:
-            with warnings.catch_warnings():
-                # OmegaConf warns about empty arguments.
-                warnings.simplefilter("ignore")
-                value = evaluation.visit(_parsed(text))
-        except GrammarParseError as error:
-            raise MalformedError(text, is_open=_ends_too_early(error)) from error
-        except InterpolationResolutionError as error:
-            raise RefusedError(text) from error
-        except (RecursionError, ValueError) as error:
-            raise UnknownError(text) from error
-        if evaluation.unknown:
-            raise evaluation.unknown
-        if isinstance(value, str) and len(value) > _MAX_LENGTH:
-            raise UnknownError(text)
-        return value, evaluation.place if isinstance(value, (dict, list)) else place
+        if place not in self._found:
+            with self._inside(place):
+                try:
+                    self._found[place] = evaluate(text, place, self)
+                except NoValueError as error:
+                    error.place = error.place or place
+                    self._failed[place] = error
+                    raise
+        return self._found[place]
 
     def refer(self, name: str, shown: str, place: Path) -> Found:
         """Return what a name refers to from a place; `shown` is the name for messages."""
@@ -249,70 +164,6 @@ class ReferenceResolver:
             raise UnknownError(name) from error
         except KeyError:
             return (arguments[1] if len(arguments) > 1 else None), None
-
-
-class _Evaluation(GrammarVisitor):
-    """Evaluate one parsed text at a place.
-
-    A reference whose value is not known is noted in `unknown`, and the rest of the text is evaluated all the same: it
-    may hold one that is refused. `place` is where the last value stands.
-    """
-
-    def __init__(self, resolver: ReferenceResolver, place: Path) -> None:
-        def name_of(name: str, _memo: object) -> Json:
-            return name
-
-        super().__init__(name_of, lambda name, args, args_str: (name, args), memo=None)
-        self._resolver = resolver
-        self._text_place = place
-        self.place: Path | None = place
-        self.unknown: UnknownError | None = None
-
-    def visitInterpolation(self, ctx: ParserRuleContext) -> Json:  # noqa: N802 (ANTLR's name)
-        before, self.unknown = self.unknown, None
-        try:
-            value, self.place = super().visitInterpolation(ctx)
-        except RefusedError:
-            raise
-        except UnknownError as error:
-            value, self.unknown = "", error
-        self.unknown = before or self.unknown
-        return value
-
-    def visitInterpolationNode(self, ctx: ParserRuleContext) -> Json:  # noqa: N802 (ANTLR's name)
-        name: Json = super().visitInterpolationNode(ctx)
-        if self.unknown:
-            raise self.unknown
-        dots = len(name) - len(name.lstrip("."))
-        shown = "." * dots + ".".join(map(_shown, ctx.configKey()))
-        return self._resolver.refer(name, shown, self._text_place)
-
-    def visitInterpolationResolver(self, ctx: ParserRuleContext) -> Found:  # noqa: N802 (ANTLR's name)
-        name, arguments = super().visitInterpolationResolver(ctx)
-        shown = ".".join(map(_shown, list(ctx.resolverName().getChildren())[::2]))
-        registered = self._resolver.registered
-        is_known = not (self.unknown and OPEN in shown)
-        if is_known and registered is not None and name not in registered:
-            raise UnknownResolverError(shown)
-        if self.unknown:
-            raise self.unknown
-        return self._resolver.call(name, arguments, self._text_place)
-
-
-# One text is resolved many times in a run, and parsing it takes longest.
-_parsed = lru_cache(maxsize=1000)(parse)
-
-
-def _ends_too_early(error: GrammarParseError) -> bool:
-    """Say whether the parser stopped at the end of the text."""
-    token = getattr(error.__cause__, "offendingToken", None)
-    return "<EOF>" in str(error) or getattr(token, "text", "") == "<EOF>"
-
-
-def _shown(key: ParserRuleContext) -> str:
-    """Return a key of a reference for messages: what a reference in it gives may be a secret."""
-    text: str = key.getText()
-    return "${...}" if OPEN in text else text
 
 
 def _path(name: str, shown: str, place: Path) -> Path:

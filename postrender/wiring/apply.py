@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Final
 
 from postrender.manifests import pods
+from postrender.manifests.pods import Path, Pod
+from postrender.types import Json
 from postrender.wiring import transforms
-from postrender.wiring.plan import FORMAT
+from postrender.wiring.plan import FORMAT, Wiring
 from postrender.wiring.transforms import FAIL, Decisions, Target
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from postrender.manifests.pods import Path, Pod
-    from postrender.types import Json
-    from postrender.wiring.plan import Wiring
 
 # An annotation of an object. Users write `skip`; any other value is written here.
 STAMP: Final = "grpo-charts/wiring"
@@ -29,25 +26,18 @@ _WEIGHT = "helm.sh/hook-weight"
 _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
+@dataclass(frozen=True, slots=True)
 class Options:
     """Options of the wiring, as the command line gives them."""
 
-    __slots__ = ("init_containers", "policy", "select", "templates")
-
-    def __init__(
-        self,
-        *,
-        policy: str = FAIL,
-        select: frozenset[tuple[str, str]] = frozenset(),
-        templates: Mapping[str, tuple[str, ...]] | None = None,
-        init_containers: bool = False,
-    ) -> None:
-        self.policy = policy
-        self.select = select
-        self.templates = templates or {}
-        self.init_containers = init_containers
+    _: KW_ONLY
+    policy: str = FAIL
+    select: frozenset[tuple[str, str]] = frozenset()
+    templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    init_containers: bool = False
 
 
+@dataclass(slots=True, eq=False)
 class Wired:
     """Report on one object that has pod templates (`found`).
 
@@ -56,19 +46,16 @@ class Wired:
     `elsewhere` is true where a pod was skipped because it selects another machine.
     """
 
-    __slots__ = ("beside", "changed", "conflicts", "elsewhere", "found", "item", "path", "pods", "skipped", "variables")
-
-    def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
-        self.path = path
-        self.item = item
-        self.found = found
-        self.elsewhere = False
-        self.pods: list[str] = []
-        self.variables: list[str] = []
-        self.skipped: list[dict[str, str]] = []
-        self.conflicts: list[dict[str, Any]] = []
-        self.beside: list[dict[str, Any]] = []
-        self.changed = False
+    path: Path
+    item: dict[str, Any]
+    found: list[Pod]
+    elsewhere: bool = False
+    pods: list[str] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    skipped: list[dict[str, str]] = field(default_factory=list)
+    conflicts: list[dict[str, Any]] = field(default_factory=list)
+    beside: list[dict[str, Any]] = field(default_factory=list)
+    changed: bool = False
 
     @property
     def kind(self) -> str:

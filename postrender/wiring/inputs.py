@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from postrender import facts
 from postrender.errors import InputError
+from postrender.types import Json
 from postrender.values import merge
-
-if TYPE_CHECKING:
-    from postrender.types import Json
 
 _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict}
 

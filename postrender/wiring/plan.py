@@ -7,17 +7,13 @@ the charts' own wiring.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from postrender import secrets
 from postrender.errors import InputError
-from postrender.manifests.pods import ACCELERATOR, accelerators, excluded
+from postrender.manifests.pods import ACCELERATOR, Pod, accelerators, excluded
 from postrender.yaml import writer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from postrender.manifests.pods import Pod
 
 # Raise it when the same values lead to other wiring.
 FORMAT: Final = 1
@@ -71,7 +67,6 @@ class Wiring:
         self.nccl = self._variables()
         self.tolerations = self._tolerations()
         self.digest = self._digest()
-        self._checks: dict[str, dict[str, Any] | None] = {}
 
     def _digest(self) -> str:
         """Return a fingerprint of the wiring: eight hexadecimal digits.
@@ -261,11 +256,6 @@ class Wiring:
 
         None where there is nothing to check.
         """
-        if image not in self._checks:
-            self._checks[image] = self._check_node(image)
-        return self._checks[image]
-
-    def _check_node(self, image: str) -> dict[str, Any] | None:
         script = self._script(image)
         if not script:
             return None

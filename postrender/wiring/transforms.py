@@ -6,16 +6,13 @@ One policy decides what happens to an existing value that differs.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from postrender.errors import InputError
-from postrender.manifests.pods import mapping, sequence
-from postrender.wiring.plan import CHECK, INTERFACES
-
-if TYPE_CHECKING:
-    from postrender.manifests.pods import Pod
-    from postrender.types import Json
-    from postrender.wiring.plan import Wiring
+from postrender.manifests.pods import Pod, mapping, sequence
+from postrender.types import Json
+from postrender.wiring.plan import CHECK, INTERFACES, Wiring
 
 # What happens to an existing value that differs from the wiring.
 FAIL: Final = "fail"
@@ -26,12 +23,12 @@ POLICIES: Final = (FAIL, KEEP, REPLACE)
 _PARTS = ("subPath", "subPathExpr")
 
 
+@dataclass
 class Decisions:
     """Apply one policy to the conflicts of one object and record them; `place` names the part of a pod."""
 
-    def __init__(self, policy: str) -> None:
-        self.policy = policy
-        self.conflicts: list[dict[str, Any]] = []
+    policy: str
+    conflicts: list[dict[str, Any]] = field(default_factory=list)
 
     def replaces(self, place: str, there: Json, wanted: Json) -> bool:
         """Record a conflict and return whether the existing value is to be replaced.
@@ -68,6 +65,7 @@ class Decisions:
         return result
 
 
+@dataclass(slots=True)
 class Target:
     """A pod template to wire, with its GPU container; `owner` and `nodes` give the resource claims their names.
 
@@ -75,30 +73,19 @@ class Target:
     of the driver's libraries to them.
     """
 
-    __slots__ = (
-        "_above",
-        "container",
-        "decisions",
-        "libraries",
-        "nodes",
-        "owner",
-        "pod",
-        "position",
-        "whole",
-        "wiring",
-    )
+    pod: Pod
+    position: int
+    wiring: Wiring
+    decisions: Decisions
+    whole: bool = False
+    libraries: bool = False
+    owner: str = ""
+    nodes: int | None = None
 
-    def __init__(self, pod: Pod, position: int, wiring: Wiring, decisions: Decisions) -> None:
-        self.pod = pod
-        self.position = position
-        self.container: dict[str, Any] = pod.containers()[position]
-        self.wiring = wiring
-        self.decisions = decisions
-        self.whole = False
-        self.libraries = False
-        self.owner = ""
-        self.nodes: int | None = None
-        self._above = "".join(f"{part}." for part in pod.path)
+    @property
+    def container(self) -> dict[str, Any]:
+        """Return the GPU container."""
+        return self.pod.containers()[self.position]
 
     @property
     def image(self) -> str:
@@ -107,7 +94,7 @@ class Target:
 
     def place(self, part: str) -> str:
         """Return a dotted path below the object, for reports."""
-        return f"{self._above}{part}"
+        return ".".join(map(str, (*self.pod.path, part)))
 
     def container_place(self, part: str) -> str:
         """Return a dotted path below the object to a part of the container."""

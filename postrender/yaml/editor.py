@@ -6,19 +6,16 @@ changes its type is written as a whole. `edited` reads the result again and rais
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from postrender.errors import InputError, SpliceError
+from postrender.types import Json
 from postrender.yaml import spans, writer
+from postrender.yaml.spans import Span
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from postrender.types import Json
-    from postrender.yaml.spans import Span
-
-    # Start, end, and the text that stands there afterwards.
-    Edit = tuple[int, int, str]
+# Start, end, and the text that stands there afterwards.
+Edit = tuple[int, int, str]
 
 
 def same(left: Json, right: Json) -> bool:

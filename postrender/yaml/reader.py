@@ -7,7 +7,8 @@ from __future__ import annotations
 import base64
 import os
 import re
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
@@ -25,15 +26,11 @@ from yaml.reader import ReaderError
 
 from postrender.errors import InputError, Location
 from postrender.textfile import check_text, place, read_bytes
+from postrender.types import Json, Untyped
 from postrender.yaml import scalars
+from postrender.yaml.scalars import Scalar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from postrender.types import Json, Untyped
-    from postrender.yaml.scalars import Scalar
-
-    Value = dict[str, "Node"] | list["Node"] | Scalar
+Value = dict[str, "Node"] | list["Node"] | Scalar
 
 T = TypeVar("T")
 

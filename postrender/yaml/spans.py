@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from postrender.errors import InputError
+from postrender.types import Untyped
 from postrender.yaml import reader, scalars
 
-if TYPE_CHECKING:
-    from postrender.types import Untyped
-
-    Kind = Literal["map", "list", "scalar"]
-
-_MAX_DEPTH = 100
+Kind = Literal["map", "list", "scalar"]
 
 
 class Span:
@@ -56,8 +52,8 @@ class _Scanner:
 
     def _span(self, event: Untyped, depth: int) -> Span:
         kind = type(event).__name__
-        if depth > _MAX_DEPTH:
-            raise InputError(f"nested deeper than {_MAX_DEPTH} levels", fix="flatten the object")
+        if depth > reader.MAX_DEPTH:
+            raise InputError(f"nested deeper than {reader.MAX_DEPTH} levels", fix="flatten the object")
         if kind == "AliasEvent":
             return self._alias(event)
         start, end = event.start_mark.index, event.end_mark.index

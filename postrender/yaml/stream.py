@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from postrender.errors import InputError, Location
+from postrender.types import Json
 from postrender.yaml import reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from postrender.types import Json
 
 # Helm stores a release in an object of at most 1 MiB, so nothing much larger is a stream of manifests.
 MAX_BYTES: Final = 128 * 1024 * 1024

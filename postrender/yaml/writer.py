@@ -5,19 +5,16 @@ Strings are always in double quotes with the escapes of JSON, booleans and integ
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from postrender.types import Json
+from postrender.types import Json
 
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _IN_KEYS = _LETTERS | frozenset("0123456789./_-")
 # Keys that YAML 1.1 reads as booleans or null.
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
-# Keys in their written form.
-_keys: dict[str, str] = {}
 
 
 def text(value: str) -> str:
@@ -49,12 +46,11 @@ def scalar(value: Json) -> str:
     raise TypeError(f"expected text, a boolean, an integer or null, found {type(value).__name__}")
 
 
+@cache
 def key(name: str) -> str:
     """Return a key, quoted where a reader could take it for something other than a string."""
-    if name not in _keys:
-        plain = name and name[0] in _LETTERS and _IN_KEYS.issuperset(name) and name.lower() not in _WORDS
-        _keys[name] = name if plain else text(name)
-    return _keys[name]
+    is_plain = name and name[0] in _LETTERS and _IN_KEYS.issuperset(name) and name.lower() not in _WORDS
+    return name if is_plain else text(name)
 
 
 def flow(value: Json) -> str:

@@ -16,7 +16,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.generate import chart_readme, facts, reference, schemas, sources, tutorial
+from postrender.generate import facts, reference, schemas, sources, tutorial
 from postrender.generate.__main__ import main
 from postrender.generate.markdown import prose
 from postrender.generate.sources import CHARTS, ROOT, SECTIONS, Schema, SourceError, Sources
@@ -249,7 +249,7 @@ def test_a_pod_spec_overlay_is_strict_and_owns_no_containers(chart: str) -> None
 @pytest.mark.parametrize("chart", CHARTS)
 def test_the_readme_of_a_chart_names_each_key_that_it_reads(chart: str) -> None:
     """And says what the chart makes, needs, and what comes next."""
-    page = (ROOT / chart_readme.path(chart)).read_text("utf-8")
+    page = (ROOT / reference.readme_path(chart)).read_text("utf-8")
     for heading in (f"# {chart}", "## What it makes", "## What it needs", "## Install", "## Next", "## Values"):
         assert f"\n{heading}\n" in page
     for section in SECTIONS:
@@ -259,7 +259,7 @@ def test_the_readme_of_a_chart_names_each_key_that_it_reads(chart: str) -> None:
 
 def test_a_chart_without_a_head_for_its_readme_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"schemas/readme/network\.md: expected a head"):
-        chart_readme.render(TREE, "network", tmp_path)
+        reference.readme(TREE, "network", tmp_path)
 
 
 def test_the_values_reference_names_every_leaf() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from postrender.generate import rulepages
+from postrender.generate import site
 from postrender.generate.markdown import prose
 from postrender.rules import index
 from postrender.rules.rule import Rule
 from tests.conftest import ROOT
 
-PAGES = rulepages.pages(ROOT)
+PAGES = site.rule_pages(ROOT)
 RULES = {rule.id: rule for rule in index.rules()}
 
 
@@ -29,7 +29,7 @@ def test_a_rule_has_a_page_that_says_what_it_says(rule: Rule) -> None:
 
 
 def test_the_tables_link_to_every_page_and_the_pages_back() -> None:
-    tables = rulepages.tables()
+    tables = site.rule_tables()
     listed = re.findall(r"\]\((\S+\.md)\)", tables)
     assert sorted(f"docs/{name}" for name in listed) == sorted(PAGES)
     for each in index.READING:
@@ -63,7 +63,7 @@ def test_the_files_that_a_fixture_names_are_listed(tmp_path: Path, first: str, s
     folder = tmp_path / "tests/rules" / rule
     folder.mkdir(parents=True)
     (folder / "bad.yaml").write_text(f"{first}\na: 1\n", "utf-8")
-    page = rulepages.pages(tmp_path)[f"docs/rules/{rule}.md"]
+    page = site.rule_pages(tmp_path)[f"docs/rules/{rule}.md"]
     assert said in page
     assert ("```yaml\na: 1\n```" if said else f"```yaml\n{first}\na: 1\n```") in page
     assert "## Good" not in page

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from postrender.generate import reference, rulepages, site, sources
+from postrender.generate import reference, site, sources
 from tests.conftest import ROOT
 from tests.docs import pages
 
 PAGES = site.pages(ROOT)
-GENERATED = {*rulepages.pages(ROOT), *reference.pages(sources.load(ROOT))}
+GENERATED = {*site.rule_pages(ROOT), *reference.pages(sources.load(ROOT))}
 
 
 def test_the_site_has_all_pages() -> None:

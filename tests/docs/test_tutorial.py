@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from postrender.errors import UnreadableError
-from postrender.generate import stacknames, tutorial
+from postrender.generate import placeholders, tutorial
 from postrender.generate.sources import SourceError
 from postrender.helm.engines import Engine, Rendered
 from tests.conftest import LAYERS, ROOT, SITE, by_kind
@@ -69,7 +69,7 @@ class Page:
 
 
 def files(tmp_path: Path, accelerator: str, recipe: str, extra: str) -> list[str]:
-    found = [f"values/accelerators/{accelerator}.yaml", f"values/recipes/{recipe}.yaml", stacknames.EXAMPLE]
+    found = [f"values/accelerators/{accelerator}.yaml", f"values/recipes/{recipe}.yaml", placeholders.EXAMPLE]
     if not extra:
         return found
     (tmp_path / "mine.yaml").write_text(extra, encoding="utf-8")
@@ -194,14 +194,14 @@ def test_the_head_fits_its_machine(page: Page) -> None:
     sidecar = spec["metadata"]["annotations"]
     cores = sum(float(one["cpu"]) for one in asked) + float(sidecar["gke-gcsfuse/cpu-limit"])
     quantities = [*(one["memory"] for one in asked), sidecar["gke-gcsfuse/memory-limit"]]
-    memory = sum(stacknames.units(each) for each in quantities)
+    memory = sum(placeholders.units(each) for each in quantities)
     create = page.command("gcloud container clusters create")
     size = int(re.findall("n2-standard-([0-9]+)", create)[0])
     assert cores < size
     assert memory * 1.0737 < 4 * size * 0.95
     assert f"asks for {cores:g} cores and {memory:g}Gi" in page.text.replace("\n", " ")
     disk = [*(one["ephemeral-storage"] for one in asked), sidecar["gke-gcsfuse/ephemeral-storage-limit"]]
-    assert int(re.findall("--disk-size=([0-9]+)", create)[0]) > sum(map(stacknames.units, disk)) * 1.0737 + 100
+    assert int(re.findall("--disk-size=([0-9]+)", create)[0]) > sum(map(placeholders.units, disk)) * 1.0737 + 100
 
 
 def test_names_that_changed_are_gone(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_sizes_are_rounded_up_and_few_steps_are_called_so(tmp_path: Path) -> Non
 )
 def test_the_time_is_read_as_the_headers_say_it(said: str, time: str) -> None:
     text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\nimages:\n"
-    assert stacknames.header(text, 10)["time"] == time
+    assert placeholders.header(text, 10)["time"] == time
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from postrender.helm.engines import Engine
 from postrender.lint.linter import defaults
 from postrender.values import catalogue, merge
 from postrender.values.config import OVERRIDE, Effective, overlaid
-from postrender.values.references import DanglingError, UnknownError, resolve
+from postrender.values.reference_errors import DanglingError, UnknownError
+from postrender.values.references import resolve
 from tests.conftest import ROOT, SITE, thin
 from tests.recipes.contract import VERSIONS
 from tests.recipes.rendered import every_configuration, leaves, render_plan, stack

@@ -11,7 +11,7 @@ import yaml
 
 from postrender.rules.values.geometry import Model
 from postrender.values import models
-from postrender.values.references import UnknownError
+from postrender.values.reference_errors import UnknownError
 from tests.conftest import RECIPES, ROOT
 
 WHOLE: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "schemas/models.yaml").read_text("utf-8"))

@@ -12,19 +12,17 @@ from omegaconf import OmegaConf
 from omegaconf.errors import GrammarParseError, OmegaConfBaseException
 
 from postrender.values import catalogue
-from postrender.values.references import (
-    BUILT_IN,
+from postrender.values.reference_errors import (
     AboveRootError,
     CycleError,
     DanglingError,
     EscapedError,
     MalformedError,
-    ReferenceResolver,
     RefusedError,
     UnknownError,
     UnknownResolverError,
-    resolve,
 )
+from postrender.values.references import BUILT_IN, ReferenceResolver, resolve
 from tests.conftest import examples
 
 REGISTERED = {*BUILT_IN, "mul", "div", "max"}

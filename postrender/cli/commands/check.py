@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -11,18 +11,14 @@ from postrender.check import request
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging
+from postrender.cli.output import Report
 from postrender.errors import GrpoError
+from postrender.finding import Finding
 from postrender.lint import refusals
 from postrender.lint.linter import lint
 from postrender.manifests import crds
 from postrender.manifests import schemas as manifests_schemas
 from postrender.manifests.schemas import Kinds
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.cli.output import Report
-    from postrender.finding import Finding
 
 
 @click.command(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from postrender.cli import options, output, runs
 from postrender.cli.command import Command, examples
-
-if TYPE_CHECKING:
-    from postrender.cli.runs import Run
+from postrender.cli.runs import Run
 
 # Five columns: step, complete, GiB, the metric, and remarks, which have blanks in them.
 _COLUMNS = 5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -14,9 +14,6 @@ from postrender.cli.command import Command, examples, wrong
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.helm import engines
 from postrender.progress import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @click.command(

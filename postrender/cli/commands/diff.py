@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -14,9 +14,6 @@ from postrender.errors import EXIT_CLEAN
 from postrender.helm import engines
 from postrender.helm.stack import Stack
 from postrender.manifests.diff import as_json, as_text, compare
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @click.command(

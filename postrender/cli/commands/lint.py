@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
 from postrender.cli import options, rulebook
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging
+from postrender.cli.output import Report
 from postrender.errors import EXIT_CLEAN, GrpoError
 from postrender.lint import fix as fixing
 from postrender.lint.linter import lint as judge
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.cli.output import Report
 
 
 @click.command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -12,13 +12,9 @@ from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.errors import EXIT_CLEAN
 from postrender.helm import engines
+from postrender.helm.engines import Rendered
 from postrender.helm.stack import Stack
 from postrender.manifests import export
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.helm.engines import Rendered
 
 _ALL = "all"
 

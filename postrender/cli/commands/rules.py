@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -12,13 +12,7 @@ from postrender.cli import options, output, rulebook
 from postrender.cli.command import Command, examples
 from postrender.errors import EXIT_CLEAN
 from postrender.rules import index
-from postrender.rules.rule import CHART, OBJECTS, VALUES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postrender.rules.rule import Rule
-
+from postrender.rules.rule import CHART, OBJECTS, VALUES, Rule
 
 # The words for targets in JSON.
 _JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts"}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from postrender.cli import options, runs
 from postrender.cli.command import Command, examples, wrong
-
-if TYPE_CHECKING:
-    from postrender.cli.runs import Run
+from postrender.cli.runs import Run
 
 
 def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.values import models
-from postrender.values.references import UnknownError
+from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.rules.judge import judge
-from postrender.values.references import UnknownError
+from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,18 +12,17 @@ from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import shown
 from postrender.secrets import names_secret
 from postrender.values.derived import mapping
-from postrender.values.references import (
-    BUILT_IN,
+from postrender.values.reference_errors import (
     AboveRootError,
     CycleError,
     DanglingError,
     EscapedError,
     MalformedError,
-    ReferenceResolver,
     RefusedError,
     UnknownError,
     UnknownResolverError,
 )
+from postrender.values.references import BUILT_IN, ReferenceResolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.rules.values.define import Topic
-from postrender.values.references import UnknownError
+from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from postrender.values.config import Effective

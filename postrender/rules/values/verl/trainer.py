@@ -9,7 +9,7 @@ from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import one_of, shown
 from postrender.rules.values.verl.run import BATCH, CHECKED, MINI, ROLLOUT, TOPIC, has_new_trainer
 from postrender.values.merge import value_at
-from postrender.values.references import UnknownError
+from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
