@@ -12,7 +12,8 @@ import pytest
 from postrender.errors import RenderError
 from postrender.helm.engines import Binary, Embedded, Engine
 from postrender.manifests import chart_files
-from postrender.rules.chart import drafts, pattern_not_re2, values_file
+from postrender.rules.chart import values_file
+from postrender.rules.chart.schema import drafts, pattern_not_re2
 from tests.conftest import require_tool
 
 DRAFTS = {

@@ -1,1 +1,1 @@
-"""Rules of this domain."""
+"""Rules over charts: their files, and how they render."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.manifests import chart_files
 from postrender.manifests.pods import sequence
-from postrender.rules.chart.jsonschemas import entry, lets_in, resolver
+from postrender.rules.chart.schema.jsonschemas import entry, lets_in, resolver
 from postrender.rules.rule import CHART, Rule
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
 from postrender.manifests import chart_files
-from postrender.rules.chart.jsonschemas import entry, is_closed, resolver
+from postrender.rules.chart.schema.jsonschemas import entry, is_closed, resolver
 from postrender.rules.chart.wording import some
 from postrender.rules.rule import CHART, Rule
 

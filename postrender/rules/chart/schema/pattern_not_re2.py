@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, Finding
-from postrender.rules.chart.jsonschemas import entry, named, subschemas
+from postrender.rules.chart.schema.jsonschemas import entry, named, subschemas
 from postrender.rules.rule import CHART, Rule
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urldefrag, urljoin
 
 from postrender.finding import ERROR, WARNING, Finding
-from postrender.rules.chart.jsonschemas import DRAFT_7, draft, entry, subschemas
+from postrender.rules.chart.schema.jsonschemas import DRAFT_7, draft, entry, subschemas
 from postrender.rules.chart.wording import some
 from postrender.rules.rule import CHART, Rule
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import INFO, WARNING, Finding
-from postrender.rules.chart.jsonschemas import DRAFT_7, LATEST, draft, entry, subschemas
+from postrender.rules.chart.schema.jsonschemas import DRAFT_7, LATEST, draft, entry, subschemas
 from postrender.rules.chart.wording import some
 from postrender.rules.rule import CHART, Rule
 

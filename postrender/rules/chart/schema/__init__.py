@@ -1,0 +1,1 @@
+"""Rules over a chart's values.schema.json."""
