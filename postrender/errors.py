@@ -6,7 +6,7 @@ Exit codes of every `grpo` command: 0 clean, 1 findings, 2 usage or bad input, 3
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from typing import NamedTuple
 
 EXIT_CLEAN = 0
 EXIT_FINDINGS = 1
@@ -17,8 +17,7 @@ EXIT_INTERRUPTED = 130
 NO_MEMORY = "the system refuses more memory\n  fix: allow this process more (ulimit -v), or give it less at once"
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """Hold a place that a person can open: a file name, a line and a column, both counted from 1.
 
     Line 0 means the file as a whole, column 0 the line as a whole.

@@ -6,7 +6,6 @@ A path is a tuple of keys and list positions below the object.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
 from postrender.types import Json
@@ -63,7 +62,6 @@ def sequence(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-@dataclass(slots=True, eq=False)
 class Pod:
     """One pod template, or a Pod itself: `template` holds metadata and spec, `path` leads to it.
 
@@ -71,12 +69,12 @@ class Pod:
     from the template, where the object gives it.
     """
 
-    path: Path
-    template: dict[str, Any]
-    _: KW_ONLY
-    ray: bool
-    worker: bool
-    count: int | None
+    def __init__(self, path: Path, template: dict[str, Any], *, ray: bool, worker: bool, count: int | None) -> None:
+        self.path = path
+        self.template = template
+        self.ray = ray
+        self.worker = worker
+        self.count = count
 
     @property
     def spec(self) -> dict[str, Any]:

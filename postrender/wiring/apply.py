@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from postrender.manifests import pods
 from postrender.manifests.pods import Path, Pod
@@ -26,18 +26,15 @@ _WEIGHT = "helm.sh/hook-weight"
 _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(NamedTuple):
     """Options of the wiring, as the command line gives them."""
 
-    _: KW_ONLY
     policy: str = FAIL
     select: frozenset[tuple[str, str]] = frozenset()
-    templates: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    templates: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     init_containers: bool = False
 
 
-@dataclass(slots=True, eq=False)
 class Wired:
     """Report on one object that has pod templates (`found`).
 
@@ -46,16 +43,17 @@ class Wired:
     `elsewhere` is true where a pod was skipped because it selects another machine.
     """
 
-    path: Path
-    item: dict[str, Any]
-    found: list[Pod]
-    elsewhere: bool = False
-    pods: list[str] = field(default_factory=list)
-    variables: list[str] = field(default_factory=list)
-    skipped: list[dict[str, str]] = field(default_factory=list)
-    conflicts: list[dict[str, Any]] = field(default_factory=list)
-    beside: list[dict[str, Any]] = field(default_factory=list)
-    changed: bool = False
+    def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
+        self.path = path
+        self.item = item
+        self.found = found
+        self.elsewhere = False
+        self.pods: list[str] = []
+        self.variables: list[str] = []
+        self.skipped: list[dict[str, str]] = []
+        self.conflicts: list[dict[str, Any]] = []
+        self.beside: list[dict[str, Any]] = []
+        self.changed = False
 
     @property
     def kind(self) -> str:

@@ -6,7 +6,6 @@ One policy decides what happens to an existing value that differs.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from postrender.errors import InputError
@@ -23,12 +22,12 @@ POLICIES: Final = (FAIL, KEEP, REPLACE)
 _PARTS = ("subPath", "subPathExpr")
 
 
-@dataclass
 class Decisions:
     """Apply one policy to the conflicts of one object and record them; `place` names the part of a pod."""
 
-    policy: str
-    conflicts: list[dict[str, Any]] = field(default_factory=list)
+    def __init__(self, policy: str) -> None:
+        self.policy = policy
+        self.conflicts: list[dict[str, Any]] = []
 
     def replaces(self, place: str, there: Json, wanted: Json) -> bool:
         """Record a conflict and return whether the existing value is to be replaced.
@@ -65,7 +64,6 @@ class Decisions:
         return result
 
 
-@dataclass(slots=True)
 class Target:
     """A pod template to wire, with its GPU container; `owner` and `nodes` give the resource claims their names.
 
@@ -73,19 +71,16 @@ class Target:
     of the driver's libraries to them.
     """
 
-    pod: Pod
-    position: int
-    wiring: Wiring
-    decisions: Decisions
-    whole: bool = False
-    libraries: bool = False
-    owner: str = ""
-    nodes: int | None = None
-
-    @property
-    def container(self) -> dict[str, Any]:
-        """Return the GPU container."""
-        return self.pod.containers()[self.position]
+    def __init__(self, pod: Pod, position: int, wiring: Wiring, decisions: Decisions) -> None:
+        self.pod = pod
+        self.position = position
+        self.container: dict[str, Any] = pod.containers()[position]
+        self.wiring = wiring
+        self.decisions = decisions
+        self.whole = False
+        self.libraries = False
+        self.owner = ""
+        self.nodes: int | None = None
 
     @property
     def image(self) -> str:
