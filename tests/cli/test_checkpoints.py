@@ -82,7 +82,7 @@ def test_what_the_run_lacks_is_a_finding(grpo: Run, directory: Path) -> None:
     for words in ([str(directory)], ["gemma3-gsm8k", *FILES]):
         code, out, err = grpo(*words, "--metric=zork")
         assert (code, len(out.splitlines())) == (1, 3)
-        assert err == "grpo: no step has a value of zork; there are: total_steps, val:accuracy\n"
+        assert err == "grpo: no step has a value of zork; available metrics: total_steps, val:accuracy\n"
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "samples"])
