@@ -151,7 +151,7 @@ def test_an_object_may_be_in_one_render_only(grpo: Run) -> None:
     write("app", map=CLEAN, early=early)
     code, out, _ = grpo("app", "--fail-on", "warning")
     assert code == 1
-    assert "ConfigMap early is in one of two renders only, because of now" in out
+    assert "ConfigMap early is in only one of two renders, because of now" in out
 
 
 def test_what_helm_refuses_is_told_with_what_was_found(grpo: Run) -> None:

@@ -123,7 +123,7 @@ def test_a_secret_in_base64_is_refused_in_a_list_that_has_a_name() -> None:
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "metadata": {"name": "l"}, "items": [held]})
     done = run(f"---\n{text}".encode() + PLAIN, *VALUES)
     assert done.returncode == 1
-    assert "Secret s: this holds a secret of the kind huggingface [secrets/literal-token]" in done.stderr.decode()
+    assert "Secret s: this contains a secret of the kind huggingface [secrets/literal-token]" in done.stderr.decode()
 
 
 @pytest.mark.parametrize("shape", EXAMPLES)
