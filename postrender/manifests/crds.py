@@ -12,7 +12,7 @@ from postrender.manifests.loader import read, streams
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from postrender.manifests.loader import Document
+    from postrender.manifests.loader import ManifestDocument
     from postrender.manifests.schemas import Kinds
     from postrender.types import Json
 
@@ -43,7 +43,7 @@ def _of_the_cluster() -> bytes:
     return kubectl.definitions()
 
 
-def add_from(kinds: Kinds, documents: Iterable[Document], only: set[str] | None = None) -> int:
+def add_from(kinds: Kinds, documents: Iterable[ManifestDocument], only: set[str] | None = None) -> int:
     """Add the definitions among documents, or only those of some kinds; return how many there are."""
     found = 0
     for document in documents:
