@@ -1,8 +1,8 @@
 """Run one check in a Ray cluster: submit probe.py as a Ray job, print its output, say in one sentence what failed.
 
-The plan is JSON, the only argument. Exit code 0: the check passed; 1: it failed, could not run, or made way for another
-job. Whatever happens to this program short of SIGKILL, its job is stopped first; without it the job ends by itself.
-Where the head asks for a token, RAY_AUTH_TOKEN holds it; it is never printed.
+The only argument is the plan, as JSON. Exit code 0: the check passed; 1: it failed, could not run, or stopped because
+another job started. This program stops its job before it exits. After SIGKILL it cannot, and the job ends at its own
+time limit. If the head requires a token, RAY_AUTH_TOKEN holds it; the token is never printed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 Record = dict[str, Any]
 
 CALL, POLL = 15.0, 1.0
-# How long a head may keep silent before the check fails: its agent starts some seconds after its dashboard.
+# How long the head may not answer before the check fails: its agent starts some seconds after its dashboard.
 PATIENCE = 30.0
-# The job ends before this program gives up, so that the probe itself can say what it waited for.
+# The job's time limit is earlier than this program's, so that the probe itself can report what it waited for.
 MARGIN = 15.0
 ALIVE = {"PENDING", "RUNNING"}
 now = time.monotonic
@@ -36,11 +36,11 @@ class CheckError(Exception):
 
 
 class NoAnswerError(CheckError):
-    """The head did not answer, or not with what was asked for; a later call may succeed."""
+    """The head sent no usable answer; a later call may succeed."""
 
 
 class CheckStoppedError(Exception):
-    """A signal asked to stop."""
+    """A signal asked this program to stop."""
 
 
 def say(text: str) -> None:
@@ -49,10 +49,10 @@ def say(text: str) -> None:
 
 def read_token() -> str:
     token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
-    # The HTTP library's own complaint would show the token.
+    # The HTTP library's error message would show the token.
     if not re.fullmatch("[!-~]*", token):
         raise CheckError(
-            "RAY_AUTH_TOKEN holds what no HTTP header can hold: write the Secret again, from a file of one line"
+            "RAY_AUTH_TOKEN has characters that HTTP headers cannot have: write the Secret again from a one-line file"
         )
     return token
 
@@ -67,11 +67,11 @@ class Head:
             self.headers["Authorization"] = f"Bearer {token}"
 
     def call(self, method: str, path: str, body: Record | None = None) -> Any:
-        """Return the answer's JSON.
+        """Send a request and return the JSON of the answer.
 
-        Raises NoAnswerError, and CheckError where the head refuses to talk to us.
+        Raises NoAnswerError, and CheckError if the head rejects the token.
         """
-        # Not urllib: it would ask a proxy that the image's environment names.
+        # Not urllib: it would use the proxy that the image's environment names.
         connection = http.client.HTTPConnection(self.address, timeout=CALL)
         try:
             connection.request(method, path, json.dumps(body) if body else None, self.headers)
@@ -83,7 +83,7 @@ class Head:
         finally:
             connection.close()
         if answer.status in (401, 403):
-            raise CheckError(f"the Ray head at {self.address} asks for a token: RAY_AUTH_TOKEN is missing or another")
+            raise CheckError(f"the Ray head at {self.address} requires a token: RAY_AUTH_TOKEN is missing or wrong")
         try:
             if answer.status < 400:
                 return json.loads(text)
@@ -92,10 +92,10 @@ class Head:
         last = (text.strip().splitlines() or ["nothing"])[-1][:300]
         raise NoAnswerError(f"the Ray head at {self.address} answered {method} {path} with {answer.status}: {last}")
 
-    def patiently(self, method: str, path: str, body: Record | None = None) -> Any:
-        """Call until there is an answer.
+    def call_with_retries(self, method: str, path: str, body: Record | None = None) -> Any:
+        """Send a request, again if necessary, until the head answers.
 
-        Raises CheckError when there is none for PATIENCE seconds.
+        Raises CheckError after PATIENCE seconds without an answer.
         """
         deadline = now() + PATIENCE
         while True:
@@ -107,25 +107,25 @@ class Head:
                 time.sleep(POLL)
 
     def jobs(self) -> list[Record]:
-        """Return all jobs that the head knows, those of other drivers too."""
-        found: list[Record] = self.patiently("GET", "/api/jobs/")
+        """Return all jobs of the cluster, including those of other drivers."""
+        found: list[Record] = self.call_with_retries("GET", "/api/jobs/")
         return found
 
 
 def without_echo(text: str, ended: bool) -> str:
-    """Return a job's output without what Ray writes before it: the entrypoint, and so the whole program."""
+    """Return a job's output without the entrypoint, which Ray prints first and which contains the whole program."""
     _, echoed, output = text.partition("\nGRPO_PROGRAM\n")
     return output.lstrip("\n") if echoed else text if ended else ""
 
 
-def names(jobs: list[Record], own: str) -> str:
-    """Name the jobs that have not ended, ours aside; empty when there is none."""
+def other_jobs(jobs: list[Record], own: str) -> str:
+    """Describe the jobs other than our own that have not ended; return an empty text if there are none."""
     others = [job for job in jobs if job.get("status") in ALIVE and job.get("submission_id") != own]
     return ", ".join(f"{job.get('submission_id') or job.get('job_id')} ({job['status']})" for job in others)
 
 
 def entrypoint(plan: Record, program: str) -> str:
-    """Return the job's shell command. Program and plan travel in it: nothing can be mounted in a pod that runs."""
+    """Return the job's shell command. It contains program and plan: nothing can be mounted into a running pod."""
     start, text = "exec python3 -I -W ignore - 3<<'GRPO_PLAN' <<'GRPO_PROGRAM'", json.dumps(plan, indent=2)
     return f"{start}\n{text}\nGRPO_PLAN\n{program.rstrip()}\nGRPO_PROGRAM\n"
 
@@ -147,14 +147,14 @@ class Check:
         command = entrypoint({**self.probe, "seconds": seconds}, program)
         body = {"submission_id": self.id, "entrypoint": command, "metadata": {"grpo-charts": "helm test"}}
         try:
-            self.head.patiently("POST", "/api/jobs/", body)
+            self.head.call_with_retries("POST", "/api/jobs/", body)
         except CheckError:
-            # An answer that was lost on its way is no refusal.
+            # The head may have accepted the job although its answer was lost.
             if all(job.get("submission_id") != self.id for job in self.head.jobs()):
                 raise
 
     def print_output(self, ended: bool) -> None:
-        """Print what the job has written since the last call; a gap in the answers is made up for by the next."""
+        """Print what the job has written since the last call; if the request fails, the next call prints it."""
         with contextlib.suppress(NoAnswerError):
             text = self.head.call("GET", f"/api/jobs/{self.id}/logs").get("logs") or ""
             text = without_echo(text, ended)
@@ -163,55 +163,55 @@ class Check:
             self.output = text
 
     def watch(self) -> Record:
-        """Return the job's record when it has ended.
+        """Wait until the job has ended and return its record.
 
-        Raises CheckError when it does not end in time, or when somebody else needs the cluster.
+        Raises CheckError when it does not end in time, or when another job starts.
         """
         while True:
             jobs = self.head.jobs()
             own = next((job for job in jobs if job.get("submission_id") == self.id), None)
             if own is None:
-                raise CheckError("the Ray head does not know the job any more: it was restarted meanwhile")
+                raise CheckError("the Ray head no longer knows the job: the head was restarted")
             ended = own["status"] not in ALIVE
             self.print_output(ended)
             if ended:
                 return own
-            if others := names(jobs, self.id):
+            if others := other_jobs(jobs, self.id):
                 raise CheckError(
-                    f"made way for a job that started meanwhile: {others}. Run the test again when it has ended"
+                    f"stopped because another job started: {others}. Run the test again when that job has ended"
                 )
             if now() - self.started > self.limit:
                 last = (self.output.strip().splitlines() or ["none"])[-1]
-                raise CheckError(f"not finished within {self.limit:.0f} s and stopped; its last output: {last}")
+                raise CheckError(f"stopped because it did not finish within {self.limit:.0f} s; last output: {last}")
             time.sleep(POLL)
 
     def stop(self) -> None:
-        """Ask Ray to stop the job; what a second signal would break off is done by then."""
+        """Ask Ray to stop the job. Ignore further signals, which would interrupt the request."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         try:
             self.head.call("POST", f"/api/jobs/{self.id}/stop")
             say(f"job {self.id} was asked to stop")
         except CheckError as error:
-            say(f"job {self.id} could not be stopped ({error}); it ends by itself within {self.limit:.0f} s")
+            say(f"cannot stop job {self.id} ({error}); it ends by itself within {self.limit:.0f} s")
 
     def reason(self, own: Record) -> str:
-        """Say why the job did not succeed: in the probe's own words where it had the time to say any."""
-        if said := re.findall("^grpo: failed: (.+)$", self.output, re.MULTILINE):
-            return str(said[-1])
+        """Return why the job did not succeed: the probe's own message if it printed one."""
+        if failures := re.findall("^grpo: failed: (.+)$", self.output, re.MULTILINE):
+            return str(failures[-1])
         if own["status"] == "STOPPED":
             return "somebody stopped its job"
         message = (own.get("message") or "Ray gives no reason").strip().splitlines()[-1]
-        return f"its job ended as {own['status']}; the output above says why, or Ray: {message}"
+        return f"its job ended with status {own['status']}; see the output above, and Ray's message: {message}"
 
     def run(self, program: str) -> None:
-        """Submit, watch and judge.
+        """Submit the job, watch it and check its result.
 
-        Raises CheckError, and CheckStoppedError after a signal; the job has then ended or was asked to.
+        Raises CheckError, and CheckStoppedError after a signal; the job has then ended or was asked to stop.
         """
-        if others := names(self.head.jobs(), self.id):
+        if others := other_jobs(self.head.jobs(), self.id):
             raise CheckError(
-                f"refused to run beside another job: {others}. A check takes GPUs that a training needs:"
+                f"another job is running: {others}. The check would take GPUs that this job needs:"
                 " run it when the cluster is idle"
             )
         try:
@@ -230,7 +230,7 @@ def on_signal(number: int, _frame: FrameType | None) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the check that the plan names; the last line of the output is the sentence that matters."""
+    """Run the check that the plan names; after a failure, the last line of the output gives the reason."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     plan = json.loads(arguments[0])
@@ -242,7 +242,7 @@ def main(arguments: list[str]) -> int:
     except CheckError as error:
         say(f"{what} failed: {error}")
     except CheckStoppedError as error:
-        say(f"{what} failed: {error} ended it before its time")
+        say(f"{what} failed: {error} stopped it")
     else:
         return 0
     return 1

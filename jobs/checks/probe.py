@@ -1,8 +1,8 @@
-"""Look at a Ray cluster from inside: GPUs, NCCL between two nodes, storage, the Hugging Face token.
+"""Check a Ray cluster from inside: GPUs, NCCL between two nodes, storage, the Hugging Face token.
 
-check_cluster.py submits it as a Ray job. The plan is JSON on file descriptor 3. Functions reach other nodes by value.
-Nodes without free CPUs are reached too: every task asks for none and names its node.
-The last line of a check that failed begins with "grpo: failed:". No secret is printed, not even its length.
+check_cluster.py submits it as a Ray job. The plan is JSON on file descriptor 3. Ray pickles functions by value, so
+other nodes need no copy of this file. Every task requests no CPU and names its node, so it also runs on busy nodes.
+The last line of a failed check begins with "grpo: failed:". No secret is printed, not even its length.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Plan = dict[str, Any]
 Answer = tuple[str, Any]  # from a node: a problem, or else a value
 Call = tuple[Any, ...]  # to a node: the node, a function, its arguments
 now = time.monotonic
-APPEAR = 30.0  # how long another node may take to see a new file: object-store mounts keep what they have listed
+APPEAR = 30.0  # how long another node may take to see a new file: object-store mounts cache directory listings
 WARM_UP, REPEAT = 3, 10
 
 
@@ -47,7 +47,7 @@ def one_line(error: object) -> str:
 
 
 def guarded(function: Callable[..., Any], arguments: Sequence[Any]) -> Answer:
-    """Call a function on its node; Ray's own errors would bury the message in a traceback."""
+    """Call a function and return its problem or value; Ray's own errors would hide the message in a traceback."""
     try:
         return "", function(*arguments)
     except ProbeError as error:
@@ -67,7 +67,7 @@ class Node(NamedTuple):
 
 
 class Cluster:
-    """What the checks ask of Ray, until a deadline."""
+    """The Ray cluster as the checks use it; no call waits longer than the deadline."""
 
     def __init__(self, seconds: float) -> None:
         import ray
@@ -87,9 +87,9 @@ class Cluster:
         return sorted(found, key=lambda node: (node.name, node.id))
 
     def wait(self, count: int, gpus: bool = False) -> list[Node]:
-        """Return the nodes, those with GPUs alone where asked, when as many have joined as there should be.
+        """Wait until `count` nodes have joined and return them; with `gpus`, consider only nodes with GPUs.
 
-        Raises ProbeError when there are fewer after some time, or more.
+        Raises ProbeError when there are more, or still fewer after some time.
         """
         end, what = now() + self.patience, "GPU nodes" if gpus else "nodes"
         while True:
@@ -112,7 +112,7 @@ class Cluster:
         return self.ray.remote(guarded).options(**options).remote(function, arguments)
 
     def run(self, calls: list[Call], gpus: int = 0) -> list[Any]:
-        """Run functions on their nodes at the same time, each with as many GPUs, and return their values.
+        """Run functions on their nodes at the same time, each with `gpus` GPUs, and return their values.
 
         Raises ProbeError with the problems of all nodes.
         """
@@ -127,7 +127,7 @@ class Cluster:
         try:
             answer: Answer = self.ray.get(reference, timeout=self.left())
         except self.ray.exceptions.GetTimeoutError:
-            return "no answer in time: its GPUs are taken by an actor that was left behind, or a call hangs", None
+            return "no answer in time: a leftover actor holds its GPUs, or a call hangs", None
         except self.ray.exceptions.RayError as error:
             return one_line(error), None
         return answer
@@ -135,19 +135,19 @@ class Cluster:
     def together(self, references: list[Any]) -> list[Any]:
         """Return the values of calls that wait for each other.
 
-        Raises ProbeError at the first problem, because the other calls may then wait for ever.
+        Raises ProbeError at the first problem, because the other calls may then wait forever.
         """
         pending = list(references)
         while pending:
             done, pending = self.ray.wait(pending, num_returns=1, timeout=self.left())
-            problem, _ = self.answer(done[0]) if done else (f"{len(pending)} processes did not come to an end", None)
+            problem, _ = self.answer(done[0]) if done else (f"{len(pending)} processes did not finish", None)
             if problem:
                 raise ProbeError(problem)
         return [self.answer(reference)[1] for reference in references]
 
 
 def list_gpus(wanted: int) -> str:
-    """Describe this process's GPUs, each of which has computed something."""
+    """Describe the GPUs that this process sees, after a small computation on each of them."""
     try:
         import torch
 
@@ -163,7 +163,7 @@ def list_gpus(wanted: int) -> str:
 
 
 def check_gpus(cluster: Cluster, plan: Plan) -> None:
-    """Find all GPUs of every GPU node: Ray offers them, and CUDA computes on each."""
+    """Check that Ray offers all GPUs of every GPU node, and that CUDA can compute on each of them."""
     wanted, nodes = plan["gpusPerNode"], cluster.wait(plan["nodes"], gpus=True)
     if wrong := [f"{node.name}: Ray has {node.gpus} GPUs, expected {wanted}" for node in nodes if node.gpus != wanted]:
         raise ProbeError("; ".join(wrong))
@@ -190,7 +190,7 @@ def read_file(path: str, text: str, patience: float) -> None:
         time.sleep(0.5)
     with open(path, encoding="utf-8") as file:
         if file.read() != text:
-            raise ProbeError(f"{path} holds something else than was written")
+            raise ProbeError(f"{path} does not contain what was written")
 
 
 def delete_file(path: str) -> None:
@@ -199,7 +199,7 @@ def delete_file(path: str) -> None:
 
 
 def check_storage(cluster: Cluster, plan: Plan) -> None:
-    """Write a file from each node in each volume; the next node reads it, unless the volume is each pod's own."""
+    """Write a file from each node to each volume; for a shared volume, another node reads it."""
     nodes, volumes = cluster.wait(plan["nodes"]), plan["volumes"]
     files = {(i, v["path"]): f"{v['path']}/.helm-test-{uuid.uuid4().hex}" for v in volumes for i in range(len(nodes))}
     shared = {v["path"] for v in volumes if v["shared"]} if len(nodes) > 1 else set()
@@ -223,14 +223,14 @@ def find_token(source: str) -> None:
 
 
 def check_huggingface(cluster: Cluster, plan: Plan) -> None:
-    """Find HF_TOKEN set and not empty on every node."""
+    """Check that HF_TOKEN is set and not empty on every node."""
     nodes = cluster.wait(plan["nodes"])
     cluster.run([(node, find_token, plan["secret"]) for node in nodes])
     say(f"HF_TOKEN is set and not empty on {len(nodes)} nodes")
 
 
 def median_seconds(rank: int, world: int, size: int, device: Any) -> float:
-    """Return how long an all-reduce of `size` bytes takes, in the middle of REPEAT; check the sum first."""
+    """Return the median time of REPEAT all-reduces of `size` bytes; check the sum first."""
     import torch
     import torch.distributed as dist
 
@@ -254,7 +254,7 @@ class Rank:
     """One process of the all-reduce, with one GPU of its own."""
 
     def place(self) -> Answer:
-        """Return the number of the GPU on its node, and an address at which the ranks could meet."""
+        """Return the number of the GPU on its node, and an address for the ranks' rendezvous."""
         import ray
 
         with socket.socket() as free:
@@ -263,7 +263,7 @@ class Rank:
         return "", (ray.get_gpu_ids()[0], f"{ray.util.get_node_ip_address()}:{port}")
 
     def measure(self, rank: int, world: int, address: str, plan: Plan) -> Answer:
-        """Return the seconds of an all-reduce, and the network that NCCL says it uses, if it says so."""
+        """Return the seconds of an all-reduce, and the network that NCCL uses, if its log names one."""
         with tempfile.TemporaryDirectory(prefix="nccl-") as folder:
             return guarded(join, (rank, world, address, plan, f"{folder}/log"))
 
@@ -283,33 +283,33 @@ def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[flo
         seconds = median_seconds(rank, world, plan["bytes"], device)
     except Exception as error:
         raise ProbeError(
-            " / ".join([f"rank {rank} of {world}: {one_line(error)}", *said(log, "NCCL WARN (.+)")])
+            " / ".join([f"rank {rank} of {world}: {one_line(error)}", *last_match(log, "NCCL WARN (.+)")])
         ) from None
-    return seconds, "".join(said(log, r"(?:Using network|Assigned NET plugin) (\S+)"))
+    return seconds, "".join(last_match(log, r"(?:Using network|Assigned NET plugin) (\S+)"))
 
 
-def said(log: str, pattern: str) -> list[str]:
-    """Return the last thing of a kind that NCCL's log says, if it says any."""
+def last_match(log: str, pattern: str) -> list[str]:
+    """Return the last match of a pattern in NCCL's log as a list, which is empty without a match."""
     with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8", errors="replace") as file:
         return re.findall(pattern, file.read())[-1:]
     return []
 
 
 def start_ranks(cluster: Cluster, plan: Plan) -> tuple[list[Any], str]:
-    """Start one process a GPU on as many nodes as asked; return them by rank, and where they meet."""
+    """Start one process per GPU on the nodes of the plan; return them by rank, and the address of rank 0."""
     from ray.util.placement_group import placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     nodes, gpus = plan["across"], plan["gpusPerNode"]
     group = placement_group([{"GPU": gpus}] * nodes, strategy="STRICT_SPREAD")
     if not group.wait(cluster.patience):
-        raise ProbeError(f"Ray has no {nodes} nodes with {gpus} free GPUs: an actor that was left behind holds some")
+        raise ProbeError(f"Ray has no {nodes} nodes with {gpus} free GPUs: a leftover actor holds some")
     actor, ranks = cluster.ray.remote(Rank), []
     for bundle in range(nodes):
         where = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
         ranks += [actor.options(num_cpus=0, num_gpus=1, scheduling_strategy=where).remote() for _ in range(gpus)]
     places = cluster.together([rank.place.remote() for rank in ranks])
-    # Ranks of a node in the order of its GPUs, as NeMo RL has them.
+    # NeMo RL orders the ranks of a node by its GPUs too.
     order = sorted(range(len(ranks)), key=lambda i: (i // gpus, places[i][0]))
     return [ranks[i] for i in order], places[order[0]][1]
 
@@ -321,7 +321,7 @@ def bandwidths(size: int, seconds: float, world: int) -> tuple[float, float]:
 
 
 def check_nccl(cluster: Cluster, plan: Plan) -> None:
-    """Sum over all GPUs of some nodes, rightly, over the network that it should be, and fast enough."""
+    """Run an all-reduce over all GPUs of some nodes; check its sum, its network and its bandwidth."""
     cluster.wait(plan["nodes"], gpus=True)
     ranks, address = start_ranks(cluster, plan)
     world = len(ranks)
@@ -330,7 +330,7 @@ def check_nccl(cluster: Cluster, plan: Plan) -> None:
     networks = ", ".join(sorted({network for _, network in measured if network}))
     algorithm, bus = bandwidths(plan["bytes"], max(seconds for seconds, _ in measured), world)
     say(f"all-reduce of {plan['bytes'] / 2**30:.2f} GiB by {plan['backend']}, {world} ranks on {plan['across']} nodes")
-    say(f"algorithm bandwidth {algorithm:.1f} GB/s, bus bandwidth {bus:.1f} GB/s, network: {networks or 'not said'}")
+    say(f"algorithm bandwidth {algorithm:.1f} GB/s, bus bandwidth {bus:.1f} GB/s, network: {networks or 'unknown'}")
     if plan["net"] and networks and networks.lower() != plan["net"].lower():
         raise ProbeError(f"NCCL used {networks} instead of {plan['net']}")
     if bus < (least := plan["minimumBusBandwidth"]):

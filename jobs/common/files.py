@@ -45,7 +45,7 @@ def write_atomically(path: str | Path, text: str, suffix: str = "") -> None:
 
 
 def read_json(path: str) -> Record:
-    """Return the JSON object in a file, or {} where there is no readable one."""
+    """Return the JSON object in a file, or {} if there is no readable one."""
     try:
         with open(path, encoding="utf-8") as file:
             value = json.load(file)

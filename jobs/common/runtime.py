@@ -1,4 +1,4 @@
-"""Errors, messages, the clock and waiting: what the launcher and the task programs need at run time."""
+"""What the launcher and the task programs share: errors, log lines, the clock, waiting."""
 
 from __future__ import annotations
 

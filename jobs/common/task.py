@@ -1,4 +1,4 @@
-"""Run a task program: read its task file, and end with one sentence when it fails."""
+"""Run a task program: read its task file, and report a failure in one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run_task(program: Callable[[Record], object]) -> int:
     except JobError as error:
         say(f"failed: {error}")
     except KeyError as error:
-        say(f"failed: the task file has no key {error}: the chart and this program are of different versions")
+        say(f"failed: the task file has no key {error}: the chart and this program have different versions")
     except OSError as error:
         say(f"failed: {error.filename or 'input or output'}: {error.strerror or error}")
     else:

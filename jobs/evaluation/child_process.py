@@ -1,4 +1,4 @@
-"""A child process whose output is passed on and read, line by line; shared by the programs that start a framework."""
+"""Run a child process, print its output and read it line by line; used by the programs that start a framework."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from types import FrameType
 from runtime import JobError
 
 GRACE_SECONDS = 30
-# Workers colour their prefix; a progress bar moves the cursor.
+# Ray's workers colour their prefix; a progress bar moves the cursor.
 ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 class Lines:
-    """Cut a stream of bytes into lines; a carriage return, with which progress bars begin anew, ends a line too."""
+    """Split a stream of bytes into lines; a carriage return, which progress bars print, ends a line too."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -38,13 +38,13 @@ def stop(number: int, _frame: FrameType | None) -> None:
 
 
 def on_stop() -> None:
-    """Leave by an exception when asked to stop, so that a child is ended too."""
+    """Raise an exception on SIGTERM, so that the child is stopped too."""
     signal.signal(signal.SIGTERM, stop)
 
 
 @contextlib.contextmanager
 def ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """End the child when its reader leaves early, for whatever reason."""
+    """Stop the child if the block ends before it does."""
     try:
         yield
     finally:
@@ -58,11 +58,11 @@ def ended(child: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def run(words: list[str], folder: str, read: Callable[[str], None]) -> int:
-    """Run a program in a folder; give each line of its output to `read`, which may raise to end it.
+    """Run a program in a folder; pass each line of its output to `read`, which may raise to stop the program.
 
-    Return its exit code, 128 + n for signal n. What it writes to stderr is passed on unread.
+    Return its exit code, 128 + n for signal n. stderr is not read.
     """
-    # What is printed first must be read first, and a pipe makes Python hold it back.
+    # Python buffers its output when it writes to a pipe; the lines must arrive as they are printed.
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     try:
         child = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)

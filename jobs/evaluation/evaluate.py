@@ -1,7 +1,7 @@
 """Evaluate the base model and a converted checkpoint with the same settings: python3 evaluate.py TASK_FILE.
 
-Each result is a file in evaluations/ of the run directory, and is used again while its settings stay the same. The
-table at the end has the difference with its standard error: few hundred questions tell little about a point or two.
+Each result is a file in evaluations/ of the run directory, and is reused while its settings stay the same. The table at
+the end shows the difference with its standard error: a few hundred questions cannot resolve a point or two.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ PACKAGES = ("ray", "torch", "transformers", "vllm", "verl", "math-verify")
 
 
 def engine_of(task: Record) -> Any:
-    """Return the module of the task's framework: the other one need not be there."""
+    """Import the module of the task's framework; the entrypoint contains only this one."""
     return importlib.import_module(ENGINES[task["framework"]])
 
 
-def chosen(task: Record) -> str:
-    """Return the step that the task names, as digits."""
+def chosen_step(task: Record) -> str:
+    """Return the number of the step that the task names, as text."""
     step = str(task["step"])
     if step.isdecimal():
         return step
@@ -43,21 +43,21 @@ def chosen(task: Record) -> str:
         found = checkpoints.list_checkpoints(task["runDirectory"], task["framework"])
         return str(checkpoints.choose(found, step).step)
     except checkpoints.CheckpointError as error:
-        raise JobError(f"{error}; or give the number of a converted one as job.step") from None
+        raise JobError(f"{error}; or set job.step to the number of a converted checkpoint") from None
 
 
 def converted(task: Record) -> tuple[str, str]:
-    """Return the name and the folder of the checkpoint that the task names, converted."""
-    step, parent = chosen(task), os.path.join(task["runDirectory"], "hf")
+    """Return the name and the folder of the converted checkpoint that the task names."""
+    step, parent = chosen_step(task), os.path.join(task["runDirectory"], "hf")
     folder = os.path.join(parent, f"{'global_step' if task['framework'] == 'verl' else 'step'}_{step}")
     if not os.path.isfile(os.path.join(folder, "config.json")):
         names = ", ".join(sorted(os.listdir(parent))) if os.path.isdir(parent) else ""
-        raise JobError(f"{folder} is missing, run task convert first; converted so far: {names or 'nothing'}")
+        raise JobError(f"{folder} is missing: run task convert first; converted so far: {names or 'nothing'}")
     return f"step_{step}", folder
 
 
 def subjects(task: Record) -> dict[str, str]:
-    """Return the models by the names that their results get; base comes first, as the others are compared with it."""
+    """Return the models by the names of their results; base comes first, because the others are compared with it."""
     asked = task["models"]
     if not asked or (unknown := set(asked) - {"base", "checkpoint"}):
         what = f"has {', '.join(sorted(unknown))}" if asked else "is empty"
@@ -67,7 +67,7 @@ def subjects(task: Record) -> dict[str, str]:
 
 
 def local_folder(model: str) -> str:
-    """Return the folder of a model: itself, or its copy in the hub's cache; an empty text when there is none yet."""
+    """Return the folder of a model: itself, or its copy in the Hub's cache; an empty text if there is none."""
     if os.path.isdir(model):
         return model
     try:
@@ -75,12 +75,12 @@ def local_folder(model: str) -> str:
 
         return str(snapshot_download(model, local_files_only=True))
     except Exception as error:
-        say(f"{model} is in no cache here ({type(error).__name__}), so each node fetches it")
+        say(f"{model} is not in the cache ({type(error).__name__}), so each node downloads it")
         return ""
 
 
 def staged(task: Record, model: str) -> str:
-    """Return where the engines shall read a model: its copy on their disks, or the model itself."""
+    """Return the path from which the engines read a model: a copy on their disks, or the model itself."""
     root = task.get("stageDirectory") or ""
     cache = os.environ.get("HF_HOME", os.path.expanduser("~/.cache/huggingface"))
     if not root and not model_staging.needed(model if os.path.isdir(model) else cache):
@@ -88,12 +88,12 @@ def staged(task: Record, model: str) -> str:
     source = local_folder(model)
     if not source:
         return model
-    # By the run, so that task clean finds the copies, and under a name that no run's directory has.
+    # The path contains the run, so that task clean finds the copies.
     folder = os.path.join(root or tempfile.gettempdir(), "grpo-staged", task["run"])
     target = model_staging.target_of(source, folder, model.strip("/").split("/")[-1])
-    # A program of its own, because Ray takes over the signals of the one that it is imported in.
+    # A separate process, because Ray installs its own signal handlers where it is imported.
     if subprocess.run([sys.executable, model_staging.__file__, source, target], check=False).returncode:
-        raise JobError(f"{model} was not copied to {target} on every node; the lines above say why")
+        raise JobError(f"could not copy {model} to {target} on every node; the lines above say why")
     return target
 
 
@@ -108,7 +108,7 @@ def versions(task: Record) -> Record:
 
 
 def identity(task: Record, benchmark: str, model: str) -> Record:
-    """Return all that a result depends on: two of them are compared only if this is equal but for the model."""
+    """Return all that a result depends on; two results are comparable only if they differ in nothing but the model."""
     keys = ("framework", "version", "tensorParallelSize")
     return {
         "benchmark": benchmark,
@@ -119,30 +119,30 @@ def identity(task: Record, benchmark: str, model: str) -> Record:
     }
 
 
-def known(path: str) -> Record:
-    """Return the result in a file, or {} where there is none."""
+def read_result(path: str) -> Record:
+    """Return the result in a file, or {} if there is none."""
     found = read_json(path)
     if os.path.exists(path) and not ("score" in found and isinstance(found.get("settings"), dict)):
-        say(f"{path} is no result and is made again")
+        say(f"{path} does not contain a result and is replaced")
         return {}
     return found
 
 
 def standard_error(score: float, total: int) -> float:
-    """Return that of a share of right answers; with several samples a prompt the true one is smaller."""
+    """Return the standard error of a share of correct answers; with several samples per prompt it is an upper bound."""
     return math.sqrt(max(0.0, score * (1 - score)) / total)
 
 
 def measure(task: Record, benchmark: str, name: str, model: str) -> Record:
-    """Return the result of one model on one benchmark, from its file where it has the same settings."""
+    """Return the result of one model on one benchmark, from its file if that has the same settings."""
     path = os.path.join(task["runDirectory"], "evaluations", f"{benchmark}-{name}.json")
-    settings, before = identity(task, benchmark, model), known(path)
+    settings, before = identity(task, benchmark, model), read_result(path)
     if before.get("settings") == settings:
-        say(f"{benchmark}, {name}: {path} has these settings and is used again")
+        say(f"{benchmark}, {name}: {path} has the same settings and is reused")
         return before
     if before:
         changed = [key for key in settings if before["settings"].get(key) != settings[key]]
-        say(f"{path} was made with another {', '.join(changed)} and is replaced")
+        say(f"{path} has other settings ({', '.join(changed)}) and is replaced")
     say(f"{benchmark}, {name}: evaluating {model}")
     started = time.monotonic()
     found = engine_of(task).evaluate(task, benchmark, task["benchmarks"][benchmark], staged(task, model))
@@ -172,7 +172,7 @@ def line(benchmark: str, results: dict[str, Record]) -> str:
 
 
 def check(task: Record) -> tuple[dict[str, str], Record]:
-    """Return what is evaluated, on what; raise JobError for what can be known before a GPU has been waited for."""
+    """Return the models and the benchmarks; raise JobError for mistakes that show before the job waits for GPUs."""
     models, benchmarks = subjects(task), task["benchmarks"]
     if not benchmarks:
         raise JobError("job.evaluate.benchmarks is empty; name one, such as gsm8k")

@@ -1,8 +1,8 @@
 """Copy a model from a volume to a local disk of every node of the Ray cluster: python3 model_staging.py SOURCE TARGET.
 
-Engines map weights into memory, which object-store mounts answer slowly or not at all. A copy appears under its name
-when it is whole; one that is there is used again. Nodes without a GPU get all but the weights, as they only read the
-tokenizer and the model's configuration there.
+Engines map weights into memory, which is slow or impossible on an object-store mount. A copy gets its final name only
+when it is complete, and an existing copy is reused. Nodes without a GPU get everything except the weights, because they
+read only the tokenizer and the model's configuration.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Files = dict[str, int]
 
 
 def mount_type(path: str, mounts: str = "/proc/mounts") -> str:
-    """Return the type of the file system on which a path lies, an empty text where that is not known."""
+    """Return the type of the file system that contains a path, an empty text if it is unknown."""
     path, best, kind = os.path.realpath(path), "", ""
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
@@ -30,7 +30,7 @@ def mount_type(path: str, mounts: str = "/proc/mounts") -> str:
     for _device, written, found, *_ in rows:
         point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), written)
         inside = path == point or path.startswith(point.rstrip("/") + "/")
-        # The last of two mounts on one point is the one that is seen.
+        # Of two mounts at one point, the last one hides the other.
         if inside and len(point) >= len(best):
             best, kind = point, found
     return kind
@@ -41,7 +41,7 @@ def needed(path: str, mounts: str = "/proc/mounts") -> bool:
 
 
 def files_of(source: str) -> Files:
-    """Return path and size of each file of a model, links followed: the hub's cache is made of them."""
+    """Return path and size of each file of a model; follow links, because the Hub's cache consists of them."""
     found = {}
     for folder, _folders, names in os.walk(source, followlinks=True):
         for name in names:
@@ -51,7 +51,7 @@ def files_of(source: str) -> Files:
 
 
 def target_of(source: str, root: str, name: str) -> str:
-    """Return where the copy of a model belongs; another content has another place, the last part is the name."""
+    """Return the path of a model's copy: it contains a digest of the files, and ends with the model's name."""
     real = os.path.realpath(source)
     parts = [
         f"{path}:{size}:{os.stat(os.path.join(source, path)).st_mtime_ns}" for path, size in files_of(source).items()
@@ -61,7 +61,7 @@ def target_of(source: str, root: str, name: str) -> str:
 
 
 def copy(source: str, target: str, files: Files) -> str:
-    """Make target a copy of some files of source; return what was done. Runs on each node, so it imports for itself."""
+    """Copy some files of source to target; return what was done. It runs on each node, so it imports what it needs."""
     import os
     import shutil
 
@@ -70,18 +70,18 @@ def copy(source: str, target: str, files: Files) -> str:
         return all(os.path.isfile(path) and os.path.getsize(path) == size for path, size in paths)
 
     if whole(target):
-        return "is there already"
+        return "exists already"
     draft = f"{target}.part"
     shutil.rmtree(draft, ignore_errors=True)
     os.makedirs(draft)
     free, size = shutil.disk_usage(draft).free, sum(files.values())
     if free < size:
-        raise OSError(f"{draft} needs {size >> 30} GiB, {free >> 30} GiB are free; set job.evaluate.stageDirectory")
+        raise OSError(f"{draft} needs {size >> 30} GiB and {free >> 30} GiB are free; set job.evaluate.stageDirectory")
     for path in files:
         os.makedirs(os.path.dirname(os.path.join(draft, path)), exist_ok=True)
         shutil.copyfile(os.path.join(source, path), os.path.join(draft, path))
     if not whole(draft):
-        raise OSError(f"{draft} differs in size from {source} after copying; is the model still being written?")
+        raise OSError(f"the copy {draft} differs in size from {source}: is the model still being written?")
     shutil.rmtree(target, ignore_errors=True)
     os.rename(draft, target)
     return f"copied, {size >> 20} MiB"
@@ -104,7 +104,7 @@ def stage(source: str, target: str) -> list[str]:
     tasks = {}
     for node in nodes:
         here = NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
-        # No CPU is asked: the head of a cluster offers none.
+        # No CPU is requested: the head of a cluster offers none.
         remote = ray.remote(copy).options(num_cpus=0, max_retries=0, scheduling_strategy=here)
         tasks[node["NodeManagerHostname"]] = remote.remote(source, target, share(files, node, everywhere))
     failed = []
@@ -123,7 +123,7 @@ def main(source: str, target: str) -> int:
     except ImportError:
         failed = ["ray cannot be imported, so the nodes cannot be reached: is this image a training image?"]
     except ConnectionError:
-        failed = ["no Ray cluster is running here, whose nodes could be given the model"]
+        failed = ["no Ray cluster is running here, so the model cannot be copied to its nodes"]
     for text in failed:
         print(f"grpo: cannot copy {source}: {text}", flush=True)
     return 1 if failed else 0

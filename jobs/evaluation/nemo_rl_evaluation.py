@@ -1,7 +1,7 @@
-"""NeMo RL's own evaluation, examples/run_eval.py: what it is asked, what it understood, and the result it prints.
+"""Run NeMo RL's own evaluation, examples/run_eval.py, and read its configuration and its result from the output.
 
-It merges overrides without a look at their names, so a key that a version does not have changes nothing. Therefore the
-configuration that it prints before it starts is compared with what was asked. Read at v0.4.0, v0.5.0, v0.6.0, v0.7.0.
+run_eval.py merges overrides without checking their names, so an unknown key has no effect. Therefore the configuration
+that it prints at its start is compared with the requested one. Sources: NeMo RL v0.4.0, v0.5.0, v0.6.0, v0.7.0.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def data_of(benchmark: str, version: str) -> tuple[str, Record]:
     if benchmark in hub:
         return "math_eval", {"data.dataset_name": hub[benchmark]}
     if benchmark != "gsm8k":
-        raise JobError(f"{benchmark} is no benchmark of NeMo RL {version}; take some of {', '.join([*hub, 'gsm8k'])}")
+        raise JobError(f"NeMo RL {version} has no benchmark {benchmark}; it has {', '.join([*hub, 'gsm8k'])}")
     keys = {"problem_key": "question", "solution_key": "answer", "file_format": "json", "split": "train"}
     return "local_eval", {"data.dataset_name": data_file(), **{f"data.{key}": value for key, value in keys.items()}}
 
 
 def check_data(path: str) -> None:
-    """Refuse a GSM8K file that is missing, or whose answers are whole solutions, of which none is ever right."""
+    """Refuse a GSM8K file that is missing, or whose answers are whole solutions: no response would equal them."""
     try:
         with open(path, encoding="utf-8") as file:
             row = json.loads(file.readline())
@@ -53,26 +53,26 @@ def check_data(path: str) -> None:
     except (OSError, ValueError, KeyError, TypeError):
         raise JobError(f'{path} must have {{"question": …, "answer": …}} on each line: prepare it again') from None
     if not question or "####" in str(answer):
-        raise JobError(f"{path} has whole solutions as answers, expected the number alone: run task prepare-data again")
+        raise JobError(f"{path} has whole solutions as answers instead of numbers: run task prepare-data again")
 
 
 def check(task: Record, benchmark: str, settings: Record) -> None:
-    """Refuse what NeMo RL would refuse after minutes, when the model is loaded."""
+    """Refuse what NeMo RL would refuse only after it has loaded the model."""
     data_of(benchmark, task["version"])
     samples, parallel = settings["samples"], task["tensorParallelSize"]
     if samples > 1 and settings["temperature"] <= 0:
-        raise JobError(f"{benchmark}: {samples} samples of a prompt are all the same at temperature 0; set another one")
+        raise JobError(f"{benchmark}: at temperature 0 the {samples} samples of a prompt are equal; raise temperature")
     if (gpus := task["nodes"] * task["gpusPerNode"]) % parallel:
-        raise JobError(f"{gpus} GPUs cannot be cut into engines of {parallel}; set job.evaluate.tensorParallelSize")
+        raise JobError(f"{gpus} GPUs are not a multiple of job.evaluate.tensorParallelSize {parallel}; change it")
     if benchmark == "gsm8k":
         check_data(data_file())
 
 
 def overrides(task: Record, benchmark: str, settings: Record, model: str) -> Record:
-    """Return each key that is set, in the spelling of NeMo RL."""
+    """Return the overrides of NeMo RL's configuration."""
     asked = {
         "generation.model_name": model,
-        # The length of prompt and answer together; max_new_tokens follows it.
+        # The length of prompt and answer together; max_new_tokens is derived from it.
         "generation.vllm_cfg.max_model_len": settings["maxNewTokens"],
         "generation.vllm_cfg.tensor_parallel_size": task["tensorParallelSize"],
         "generation.temperature": settings["temperature"],
@@ -88,23 +88,23 @@ def overrides(task: Record, benchmark: str, settings: Record, model: str) -> Rec
     return asked
 
 
-def word(key: str, value: Any) -> str:
-    """Return one override; its value is read as YAML, so a text is quoted unless it is a plain path."""
+def override(key: str, value: Any) -> str:
+    """Return one override as an argument; its value is read as YAML, so a text is quoted unless it is a plain path."""
     plain = isinstance(value, str) and re.fullmatch(r"[\w.-]*/[\w./-]*", value)
     return f"{key}={value if plain else json.dumps(value)}"
 
 
 def command(task: Record, benchmark: str, asked: Record) -> list[str]:
-    # One word: the same command line is read a second time as overrides, where a lone path would become a key.
+    # One argument: run_eval.py reads the command line again as overrides, where a separate path would become a key.
     config = f"--config=examples/configs/evals/{data_of(benchmark, task['version'])[0]}.yaml"
-    return [sys.executable, "examples/run_eval.py", config, *(word(key, value) for key, value in asked.items())]
+    return [sys.executable, "examples/run_eval.py", config, *(override(key, value) for key, value in asked.items())]
 
 
 def parse_config(text: str) -> Record | None:
-    """Return the configuration that was printed, or None while it is not whole.
+    """Return the printed configuration, or None while it is incomplete.
 
-    It is a pretty-printed dictionary before v0.7.0; from then on the one-line text of an object with the sections as
-    arguments, among others whose names are no Python.
+    Before v0.7.0 it is a pretty-printed dictionary. From v0.7.0 it is an object's repr on one line: some of its
+    arguments are the sections, others are not valid Python.
     """
     try:
         if text.startswith("{"):
@@ -134,7 +134,7 @@ def at(config: Record, key: str) -> Any:
 
 
 class Reader:
-    """Read what run_eval.py prints: first its configuration, at last its result."""
+    """Read the output of run_eval.py: first its configuration, at the end its result."""
 
     def __init__(self, asked: Record) -> None:
         model, length = asked["generation.model_name"], asked["generation.vllm_cfg.max_model_len"]
@@ -160,18 +160,20 @@ class Reader:
                 self.compare(config)
 
     def compare(self, config: Record) -> None:
-        """Refuse a configuration that is not what was asked; merging does not."""
+        """Refuse a configuration that differs from the requested one; run_eval.py does not check it."""
         wrong = [
-            f"{key} is {at(config, key)!r}, asked was {value!r}"
+            f"{key} is {at(config, key)!r}, expected {value!r}"
             for key, value in self.asked.items()
             if at(config, key) != value
         ]
         if wrong:
-            raise JobError(f"run_eval.py took another configuration: {'; '.join(wrong)}; is job.version the image's?")
+            raise JobError(
+                f"run_eval.py uses another configuration: {'; '.join(wrong)}; does job.version match the image?"
+            )
         self.agreed = True
 
     def read_result(self, line: str) -> None:
-        # A worker's line may share a line with a part of the block, so the parts are looked for anywhere, in order.
+        # A worker may print into the same line, so each part may be anywhere in a line; the order is fixed.
         if match := NAMES.search(line):
             self.block = match.groupdict()
         if self.block and (match := METRIC.search(line)):
@@ -182,17 +184,17 @@ class Reader:
 
 
 def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Record:
-    """Run one evaluation; return the metric, the number of right answers (a fraction with several samples), of all."""
+    """Run one evaluation; return the metric, the number of correct answers (maybe a fraction) and of all answers."""
     asked = overrides(task, benchmark, settings, model)
     reader = Reader(asked)
     code = run(command(task, benchmark, asked), task["workingDirectory"], reader)
     if code:
         raise JobError(f"run_eval.py ended with exit code {code} on {benchmark}; the lines above say why")
     if not reader.agreed:
-        raise JobError("run_eval.py printed no configuration that can be read, so its result is not taken")
+        raise JobError("run_eval.py printed no readable configuration, so its result is not used")
     result = reader.result
     if not result or not result["total"]:
-        raise JobError(f"run_eval.py ended well and printed no result on {benchmark}; is job.version the image's?")
+        raise JobError(f"run_eval.py succeeded but printed no result on {benchmark}; does job.version match the image?")
     if result["samples"] != str(settings["samples"]):
-        raise JobError(f"the result is of {result['samples']} samples a prompt, asked were {settings['samples']}")
+        raise JobError(f"the result has {result['samples']} samples per prompt, expected {settings['samples']}")
     return {key: result[key] for key in ("metric", "correct", "total")}

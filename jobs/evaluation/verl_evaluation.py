@@ -1,8 +1,8 @@
-"""verl's evaluation: the validation of the run itself, on another model and without training.
+"""Evaluate with verl: run the validation of the run itself on another model, without training.
 
-verl ships no scored benchmark of its own: its server generates, and its scorer needs a function and has another
-configuration in each version. The trainer with trainer.val_only generates and scores with the run's data format, chat
-template and reward, and is there in every version. So GSM8K can be had, and what has no prepared data cannot.
+verl has no benchmark with scores: its server only generates, and its scorer needs a function and changes its
+configuration in each version. Every version has trainer.val_only, which generates and scores with the run's data
+format, chat template and reward. So GSM8K is available, and a benchmark without prepared data is not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from child_process import run
 from runtime import JobError, Record
 
 MAIN = ["-m", "verl.trainer.main_ppo"]
-# From numpy 2 on, numbers are printed as np.float64(0.5). The source's name has slashes of its own.
+# numpy 2 and later print numbers as np.float64(0.5). The name of the data source may contain slashes.
 VALUE = re.compile(r"(?:^| - )val-core/(\S+)/([^/\s]+)/mean@(\d+):(?:np\.float\d+\()?([-+.\de]+|nan)")
 
 
@@ -27,19 +27,19 @@ def data_file() -> str:
 
 
 def check(task: Record, benchmark: str, settings: Record) -> None:
-    """Refuse what verl cannot do, and settings that it would not read."""
+    """Refuse what verl cannot do, and settings that it would ignore."""
     if benchmark != "gsm8k":
         raise JobError(
-            f"{benchmark} is not evaluated with verl {task['version']}, which has no evaluation of its own: "
-            "take gsm8k, or evaluate the converted model in a stack with job.framework nemo-rl"
+            f"{benchmark} cannot be evaluated with verl {task['version']}, which has no evaluation of its own: "
+            "use gsm8k, or evaluate the converted model in a stack with job.framework nemo-rl"
         )
     if task["tensorParallelSize"] != 1 or task.get("vllmKwargs"):
         raise JobError(
-            "with verl the run's own actor_rollout_ref.rollout holds for the engines: leave out "
+            "with verl the engines use the run's own actor_rollout_ref.rollout: remove "
             "job.evaluate.tensorParallelSize and vllmKwargs"
         )
     if settings["samples"] > 1 and settings["temperature"] <= 0:
-        raise JobError(f"{benchmark}: samples of a prompt are all the same at temperature 0; set another one")
+        raise JobError(f"{benchmark}: at temperature 0 all samples of a prompt are equal; raise temperature")
     if not os.path.isfile(data_file()):
         raise JobError(f"{data_file()} is missing: run task prepare-data first")
 
@@ -52,11 +52,13 @@ def run_config(directory: str) -> str:
         path = os.path.join(attempts, name, "config.yaml")
         if os.path.isfile(path):
             return path
-    raise JobError(f"{attempts} has no configuration of this run, whose data format and reward are needed: train first")
+    raise JobError(
+        f"{attempts} has no configuration of this run; the evaluation needs its data and reward: train first"
+    )
 
 
 def prompt_length(path: str) -> int:
-    """Return how long the run's prompts may be: the engine needs room for prompt and answer."""
+    """Return the maximal length of the run's prompts: the engine's context holds prompt and answer."""
     try:
         from omegaconf import OmegaConf
     except ImportError:
@@ -85,7 +87,7 @@ def command(task: Record, settings: Record, model: str, dump: str) -> list[str]:
         "trainer.n_gpus_per_node": task["gpusPerNode"],
         "trainer.val_only": True,
         "trainer.val_before_train": True,
-        # The weights are the model's, and the run's own checkpoints stay what they are.
+        # Use the model's own weights, and leave the run's checkpoints unchanged.
         "trainer.resume_mode": "disable",
         "trainer.logger": ["console"],
         "trainer.log_val_generations": 0,
@@ -98,7 +100,7 @@ def command(task: Record, settings: Record, model: str, dump: str) -> list[str]:
 
 
 class Reader:
-    """Read the line with the validation's scores; the last one counts."""
+    """Read the validation's scores; the last line with scores counts."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[str, str], tuple[int, float]] = {}
@@ -109,22 +111,22 @@ class Reader:
             self.found = {(m[1], m[2]): (int(m[3]), float(m[4])) for m in matches}
 
     def result(self) -> tuple[str, int, float]:
-        """Return the scored value's name, the samples of a prompt, and their mean."""
+        """Return the name of the score, the number of samples per prompt, and the mean score."""
         if len(self.found) != 1:
             names = ", ".join("/".join(key) for key in self.found) or "no val-core line"
-            raise JobError(f"the validation's scores cannot be read: expected one val-core/…/mean@n, found {names}")
+            raise JobError(f"cannot read the validation's scores: expected one val-core/…/mean@n, found {names}")
         ((_source, name), (samples, mean)) = next(iter(self.found.items()))
         return name, samples, mean
 
 
 def dumped(folder: str, name: str) -> list[float]:
-    """Return the value of each sample that the validation wrote; booleans count as 1 and 0."""
+    """Return the score of each sample that the validation wrote; booleans count as 1 and 0."""
     path = os.path.join(folder, "0.jsonl")
     try:
         with open(path, encoding="utf-8") as file:
             return [float(json.loads(line)["score" if name == "reward" else name]) for line in file]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise JobError(f"{path} with the validation's samples cannot be read: {error}") from None
+        raise JobError(f"cannot read {path}, the samples of the validation: {error}") from None
 
 
 def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Record:
@@ -138,7 +140,7 @@ def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Reco
     name, samples, mean = reader.result()
     values = dumped(dump, name)
     if samples != settings["samples"] or not values or not abs(sum(values) / len(values) - mean) < 1e-4:
-        raise JobError(f"the validation printed {mean} at {samples} samples a prompt, and {dump} does not agree")
+        raise JobError(f"the validation printed {mean} at {samples} samples per prompt, and {dump} does not agree")
     shutil.rmtree(dump, ignore_errors=True)
     total = len(values) // samples
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / len(values) / total)

@@ -1,8 +1,9 @@
-"""List the checkpoints of a run: which are complete, how large and how good they are, which one a resume takes.
+"""List the checkpoints of a run: which are complete, their size and metric, and which one a resume loads.
 
 usage: checkpoints.py RUN_DIRECTORY [--framework nemo-rl|verl] [--metric NAME] [--json]
-Exit codes: 0 listed, 1 the run has none of what was asked for, 2 wrong use, 3 it cannot be read.
-A module too: list_checkpoints and choose. It reads names, sizes, headers and JSON, and needs no library but Python's.
+Exit codes: 0 listed, 1 no such checkpoint or metric, 2 wrong usage, 3 the directory cannot be read.
+Other programs import list_checkpoints and choose. The program reads names, sizes, headers and JSON, and needs only the
+standard library.
 Sources: NeMo RL v0.4.0 to v0.7.0 nemo_rl/utils/checkpoint.py and its Automodel's components/checkpoint; verl v0.6.1 to
 v0.9.0 verl/utils/checkpoint/fsdp_checkpoint_manager.py and verl/trainer/ppo/ray_trainer.py.
 """
@@ -30,12 +31,12 @@ GIB = 1 << 30
 
 
 class CheckpointError(Exception):
-    """There is no such checkpoint; the message says what there is."""
+    """There is no such checkpoint; the message says which exist."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One folder of a step. `reason` says why it is not complete; `metric` is what `value` measures.
+    """The folder of one step. `reason` says why it is incomplete; `metric` is the name of what `value` measures.
 
     `format`: dcp (policy/weights), dcp-v2 (policy/weights/model), safetensors, consolidated, lora, megatron, fsdp.
     """
@@ -57,7 +58,7 @@ def entries(folder: Path) -> list[str]:
 
 
 def size_of(folder: Path) -> int:
-    """Return the bytes of a file, or of all files below a folder; what cannot be read counts nothing."""
+    """Return the bytes of a file, or of all files below a folder; ignore what cannot be read."""
     total = folder.stat().st_size if folder.is_file() else 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -69,7 +70,7 @@ def size_of(folder: Path) -> int:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a file, or {} for anything else: a save may have been broken off anywhere."""
+    """Return the JSON object in a file, or {} for anything else: a save may have been interrupted anywhere."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -95,7 +96,7 @@ def header(path: Path) -> dict[str, Any]:
 
 
 def problem_of_shards(folder: Path, names: list[str]) -> str:
-    """Say what is wrong with safetensors files: one that is cut off, or fewer than their names count."""
+    """Return what is wrong with safetensors files: one is truncated, or there are fewer than their names say."""
     found: dict[str, tuple[int, set[int]]] = {}
     for name in names:
         try:
@@ -111,7 +112,7 @@ def problem_of_shards(folder: Path, names: list[str]) -> str:
 
 
 def problem_of_index(folder: Path) -> str:
-    """Say which file the index of a consolidated model names and the folder lacks."""
+    """Return which file of a consolidated model's index is missing from the folder."""
     index = folder / "model.safetensors.index.json"
     if not index.is_file():
         return ""
@@ -128,7 +129,7 @@ def weights(folder: Path) -> tuple[str, str]:
         if shards := [name for name in names if name.endswith(".distcp")]:
             empty = [name for name in shards if not (place / name).stat().st_size]
             if ".metadata" not in names:
-                return kind, "the weights have no .metadata: the save was broken off"
+                return kind, "the weights have no .metadata: the save was interrupted"
             return kind, f"{empty[0]} is empty" if empty else ""
     if "adapter_model.safetensors" in deep:
         return "lora", problem_of_shards(model, ["adapter_model.safetensors"])
@@ -151,9 +152,9 @@ def nemo_rl_problem(path: Path, state: str) -> tuple[str, str]:
     kind, problem = weights(path / "policy" / "weights")
     step = path.with_name(path.name.removeprefix(state))
     if state == "old_" and not step.exists() and not problem:
-        return kind, f"a save was broken off between two renames: mv {path.name} {step.name} brings it back"
+        return kind, f"a save was interrupted between two renames: mv {path.name} {step.name} restores it"
     if state:
-        return kind, "being written, or left by a save that was broken off" if state == "tmp_" else "being replaced"
+        return kind, "being written, or left by an interrupted save" if state == "tmp_" else "being replaced"
     if not read_json(path / "training_info.json"):
         return kind, "training_info.json is missing or cannot be read"
     config = path / "config.yaml"
@@ -172,26 +173,27 @@ def verl_problem(path: Path) -> tuple[str, str]:
                 return "fsdp", f"actor/{name} is cut off"
             ranks.setdefault((match["kind"], int(match["size"])), set()).add(int(match["rank"]))
     if any((actor / name).is_dir() for name in ("dist_ckpt", "model/dist_ckpt")):
-        return "megatron", "" if (path / "data.pt").is_file() else "data.pt is missing: the save was broken off"
+        return "megatron", "" if (path / "data.pt").is_file() else "data.pt is missing: the save was interrupted"
     world = read_json(actor / "fsdp_config.json").get("world_size")
     sizes = {size for _, size in ranks} | ({world} if isinstance(world, int) else set())
     if not any(kind == "model" for kind, _ in ranks):
         return "fsdp", "actor/ holds no model_world_size_*_rank_*.pt"
     if len(sizes) != 1:
-        return "fsdp", f"files of several world sizes lie in actor/ ({', '.join(map(str, sorted(sizes)))})"
+        return "fsdp", f"actor/ has files of several world sizes ({', '.join(map(str, sorted(sizes)))})"
     for (kind, size), have in sorted(ranks.items()):
         if len(have) != size:
             return "fsdp", f"{size - len(have)} of {size} files actor/{kind}_world_size_{size}_rank_* are missing"
     for needed in ("actor/fsdp_config.json", "actor/huggingface/config.json", "data.pt"):
         if not (path / needed).is_file():
-            return "fsdp", f"{needed} is missing: the save was broken off"
+            return "fsdp", f"{needed} is missing: the save was interrupted"
     return "fsdp", ""
 
 
 def of_config(path: Path) -> tuple[str, bool]:
     """Return checkpointing.metric_name and .higher_is_better of a step's config.yaml.
 
-    NeMo RL writes it with yaml.safe_dump: blocks, two spaces. A reader of YAML is not in every Python.
+    NeMo RL writes it with yaml.safe_dump: block style, two spaces. A regular expression reads it, because not every
+    Python has a YAML library.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -204,7 +206,7 @@ def of_config(path: Path) -> tuple[str, bool]:
 
 
 def number(value: Any) -> float | None:
-    """Return a metric that can be compared; NaN cannot."""
+    """Return a metric as a finite number, None if it is not one."""
     try:
         found = float(value)
     except (TypeError, ValueError):
@@ -213,9 +215,9 @@ def number(value: Any) -> float | None:
 
 
 def logged(run: Path, metric: str) -> tuple[str, dict[int, float]]:
-    """Return the values that a verl run has printed for a metric, by step; a later attempt's replace an earlier one's.
+    """Return the values of a metric in the output of a verl run, by step; later attempts replace earlier ones.
 
-    verl keeps no metric with a checkpoint. By default it is the first core metric of the validation, its mean.
+    verl stores no metric with a checkpoint. The default metric is the mean of the validation's first core metric.
     """
     found: dict[int, float] = {}
     for step, values in measured_by_verl(run, metric or "val-core/"):
@@ -228,7 +230,7 @@ def logged(run: Path, metric: str) -> tuple[str, dict[int, float]]:
 
 
 def measured_by_verl(run: Path, word: str = "val-") -> Iterator[tuple[int, dict[str, str]]]:
-    """Give the step and the metrics of every line of the run's output with a word, the oldest attempt's first."""
+    """Yield step and metrics of every line of the run's output that contains a word, the oldest attempt first."""
     attempts = sorted((name for name in entries(run / "attempts") if name.isdigit()), key=int)
     for line in (line for name in attempts for line in lines(run / "attempts" / name / "output.log")):
         step = re.search(r"\bstep:([0-9]+) - ", line)
@@ -244,7 +246,7 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def tracked(folder: Path) -> int:
-    """Return the step that verl's tracker file names, -1 where there is none."""
+    """Return the step in verl's tracker file, -1 if there is none."""
     try:
         return int((folder / TRACKER).read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -258,7 +260,7 @@ def place(directory: str | Path) -> Path:
 
 
 def detect(directory: str | Path) -> str:
-    """Return the framework whose names lie in a run directory, or an empty text."""
+    """Return the framework that wrote a run directory, judged by its file names, or an empty text."""
     names = entries(place(directory))
     if TRACKER in names or any(name.startswith("global_step_") for name in names):
         return VERL
@@ -273,9 +275,9 @@ def examine(path: Path, state: str, framework: str) -> tuple[str, str]:
 
 
 def list_checkpoints(directory: str | Path, framework: str = "", metric: str = "") -> list[Checkpoint]:
-    """Return every step of a run, lowest first, also those that a save has left half-written.
+    """Return every step of a run, lowest first, including those that an interrupted save has left.
 
-    Raises OSError where the directory cannot be read.
+    Raises OSError if the directory cannot be read.
     """
     folder = place(directory)
     framework = framework or detect(directory)
@@ -297,7 +299,7 @@ def list_checkpoints(directory: str | Path, framework: str = "", metric: str = "
 
 
 def resumes(folder: Path, found: list[Checkpoint], framework: str) -> str:
-    """Return the path that a resume takes: verl reads its tracker, NeMo RL the highest name, complete or not."""
+    """Return the path that a resume loads: verl's tracker names it, NeMo RL takes the highest step, complete or not."""
     steps = [one for one in found if re.match("global_|step_", Path(one.path).name)]
     if framework == VERL:
         steps = [one for one in steps if one.step == tracked(folder)]
@@ -307,7 +309,7 @@ def resumes(folder: Path, found: list[Checkpoint], framework: str) -> str:
 def choose(found: list[Checkpoint], step: str) -> Checkpoint:
     """Return the checkpoint that "best", "latest" or a number names.
 
-    Raises CheckpointError where it is not there, not complete, or nothing says which is the best.
+    Raises CheckpointError if it does not exist, is incomplete, or if no metric tells which one is the best.
     """
     complete = [one for one in found if one.complete]
     have = ", ".join(str(one.step) for one in complete) or "none"
@@ -317,7 +319,7 @@ def choose(found: list[Checkpoint], step: str) -> Checkpoint:
             if one.complete:
                 return one
         why = f"step {step} is not complete ({named[-1].reason})" if named else f"there is no step {step}"
-        raise CheckpointError(f"{why}; the complete ones: {have}")
+        raise CheckpointError(f"{why}; complete steps: {have}")
     if step not in ("best", "latest"):
         raise CheckpointError(f"step is {step!r}, expected best, latest or a number")
     if not complete:
@@ -329,7 +331,7 @@ def choose(found: list[Checkpoint], step: str) -> Checkpoint:
     if not measured:
         metric = complete[-1].metric
         lack = f"none has a value of {metric}" if metric else "the run names no metric (checkpointing.metric_name)"
-        raise CheckpointError(f"which step is best is not known: {lack}. Take latest, or one of: {have}")
+        raise CheckpointError(f"the best step is unknown: {lack}. Use latest, or one of: {have}")
     sign = 1 if measured[-1].higher_is_better else -1
     return max(measured, key=lambda one: (sign * (one.value or 0.0), one.step))
 
@@ -349,27 +351,29 @@ def as_json(directory: str, framework: str, found: list[Checkpoint]) -> str:
 
 
 def advice(found: list[Checkpoint]) -> list[str]:
-    """Say what to do with a broken step that a resume would take: the trainer fails there, at every attempt."""
-    said = []
+    """Say what to do with an incomplete step that a resume would load: the trainer fails on it at every attempt."""
+    sentences = []
     for one in (one for one in found if one.resume and not one.complete):
         folder, more = Path(one.path).parent, f"out of {Path(one.path).parent}"
         if Path(one.path).name.startswith("global_"):
-            # With a tracker that names nothing, verl starts from scratch.
+            # Without a tracker, verl starts from scratch.
             whole = chosen(found, "latest").rpartition("_")[2]
             more = f"and write {whole} into {folder / TRACKER}" if whole else f"and {TRACKER} with it"
-        said.append(f"{one.path} is not complete, and a resume takes it: move it away, {more}, before the next attempt")
-    return said
+        sentences.append(
+            f"{one.path} is not complete, and a resume loads it: move it away, {more}, before the next attempt"
+        )
+    return sentences
 
 
 def as_text(found: list[Checkpoint]) -> str:
-    """Return a table: a line a step, and in words why it is not complete or what takes it; below it, what to do."""
+    """Return a table with a line per step and its remarks (best, resume, why incomplete), and advice below it."""
     best, metric = chosen(found, "best"), found[-1].metric or "metric"
     width = max(len(metric), 8)
     rows = [f"{'step':>8}  {'complete':8}  {'GiB':>8}  {metric:>{width}}"]
     for one in found:
         words = [one.reason] if one.reason else []
         words += ["best"] if one.path == best else []
-        words += ["a resume takes it"] if one.resume else []
+        words += ["a resume loads it"] if one.resume else []
         value = "-" if one.value is None else f"{one.value:.4f}"
         known = "yes" if one.complete else "no"
         rows.append(f"{one.step:>8}  {known:8}  {one.bytes / GIB:>8.2f}  {value:>{width}}  {'; '.join(words)}".rstrip())
@@ -377,7 +381,7 @@ def as_text(found: list[Checkpoint]) -> str:
 
 
 def metrics(directory: str | Path, found: list[Checkpoint], framework: str) -> list[str]:
-    """Return the names of all that was measured: with NeMo RL's steps, or by the validation of verl."""
+    """Return the names of all metrics of the run: those stored in NeMo RL's steps, or those of verl's validation."""
     if framework == VERL:
         names = {name for _, values in measured_by_verl(Path(directory)) for name in values if name.startswith("val-")}
     else:
@@ -387,13 +391,13 @@ def metrics(directory: str | Path, found: list[Checkpoint], framework: str) -> l
 
 
 def lacking(given: argparse.Namespace, found: list[Checkpoint], framework: str) -> str:
-    """Say what was asked for and is not there."""
+    """Return what the run does not have: any checkpoint, or a value of the requested metric; else an empty text."""
     if not found:
         return f"no checkpoint in {place(given.directory)}"
     if not given.metric or any(one.value is not None for one in found):
         return ""
     have = ", ".join(metrics(given.directory, found, framework)) or "none"
-    return f"no step has a value of {given.metric}; there are: {have}"
+    return f"no step has a value of {given.metric}; available metrics: {have}"
 
 
 def main(arguments: list[str]) -> int:
@@ -401,7 +405,11 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser("checkpoints.py", description="List the checkpoints of a run.")
     parser.add_argument("directory", help="run directory, or the folder of its steps")
     parser.add_argument("--framework", choices=(NEMO_RL, VERL), default="")
-    parser.add_argument("--metric", default="", help="what best means, instead of what the run's configuration says")
+    parser.add_argument(
+        "--metric",
+        default="",
+        help="metric that decides which step is best, instead of the one in the run's configuration",
+    )
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     if not os.path.isdir(given.directory):

@@ -1,12 +1,12 @@
-"""Show trajectories of a training step: prompt, generation and reward, and the rewards' mean and spread.
+"""Print trajectories of a training step: prompt, generation and reward, and the rewards' mean and spread.
 
 usage: samples.py RUN_DIRECTORY [--step N] [--count 5] [--worst | --best] [--json]
 
-NeMo RL writes logs/exp_NNN/train_data_step<N>.jsonl, a sample a line, each value in a list of its own. content has the
-texts of the conversation without their roles: the rendered prompt, what was generated, what the environment said to it
-(read at v0.4.0 to v0.7.0, nemo_rl/experience/rollouts.py). v0.4.0 counts steps from 0 there; here they count from 1.
-verl writes <trainer.rollout_data_dir>/<step>.jsonl (verl/trainer/ppo/ray_trainer.py); the chart says logs/rollouts.
-Exit codes: 0 shown, 1 the run has none of what was asked for, 2 wrong use, 3 it cannot be read.
+NeMo RL writes logs/exp_NNN/train_data_step<N>.jsonl, one sample per line, each value in a list with one item. content
+has the texts of the conversation without their roles: rendered prompt, generation, answer of the environment (sources:
+NeMo RL v0.4.0 to v0.7.0, nemo_rl/experience/rollouts.py). v0.4.0 counts steps from 0; this program counts from 1.
+verl writes <trainer.rollout_data_dir>/<step>.jsonl (verl/trainer/ppo/ray_trainer.py); the chart sets logs/rollouts.
+Exit codes: 0 printed, 1 no such step or sample, 2 wrong usage, 3 a file cannot be read.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import Any
 Record = dict[str, Any]
 NEMO_RL = re.compile(r"train_data_step([0-9]+)\.jsonl")
 VERL = re.compile(r"([0-9]+)\.jsonl")
-# Where rollouts lie when no configuration of the run says it.
+# Where to look for rollouts if no configuration of the run names their folder.
 FOLDERS = ("rollouts", "rollout_data", "logs/rollouts")
 
 
 class SampleError(Exception):
-    """There is nothing to show; the message says why."""
+    """There is nothing to print; the message says why."""
 
 
 def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
@@ -39,7 +39,7 @@ def numbered(folder: Path, pattern: re.Pattern[str]) -> dict[int, Path]:
 
 
 def experiments(directory: Path) -> list[Path]:
-    """Return the folders of NeMo RL's logs, newest first: each start of a trainer makes one."""
+    """Return the folders of NeMo RL's logs, newest first: each start of the trainer creates one."""
     found: list[tuple[int, Path]] = []
     for parent in (directory, directory / "logs"):
         for name in os.listdir(parent) if parent.is_dir() else []:
@@ -49,7 +49,7 @@ def experiments(directory: Path) -> list[Path]:
 
 
 def nemo_rl_steps(directory: Path) -> dict[int, Path]:
-    """Return the file of each step, counted from 1; of several starts the newest that has the step counts."""
+    """Return the file of each step, counted from 1; if several starts have a step, the newest one counts."""
     folders = [numbered(folder, NEMO_RL) for folder in experiments(directory)]
     shift = 1 if any(0 in folder for folder in folders) else 0
     # The newest start comes first, and its steps are the last in the dictionary.
@@ -77,12 +77,12 @@ def steps_of(directory: Path) -> dict[int, Path]:
             return dict(sorted(steps.items()))
     raise SampleError(
         f"{directory} has no trajectories: no logs/exp_NNN/train_data_step<N>.jsonl of NeMo RL, "
-        "and no <N>.jsonl of verl, which writes them where trainer.rollout_data_dir says"
+        "and no <N>.jsonl of verl in trainer.rollout_data_dir"
     )
 
 
 def choose(steps: dict[int, Path], wanted: int | None) -> tuple[int, Path]:
-    """Return a step and its file: the one that is wanted, or the last that was written."""
+    """Return a step and its file: the requested one, or the last one written."""
     if wanted is None:
         newest = max((path.parent for path in steps.values()), key=lambda folder: order(folder.name))
         return max((step, path) for step, path in steps.items() if path.parent == newest)
@@ -97,21 +97,21 @@ def order(name: str) -> int:
 
 
 def single(value: Any) -> Any:
-    """Return the one thing in a list of one: NeMo RL writes each sample as a batch of one."""
+    """Return the item of a list with one item, else the value: NeMo RL writes each sample as a batch of one."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
 def sample(line: str, index: int) -> Record:
-    """Return prompt, generation, environment and reward of a line; raise ValueError where it is no sample."""
+    """Return prompt, generation, environment and reward of a line; raise ValueError if it is not a sample."""
     row = json.loads(line)
     if not isinstance(row, dict):
-        raise ValueError("no sample")
+        raise ValueError("not a sample")
     if "output" in row:
         texts, reward = [str(row.get("input", "")), str(row["output"])], row.get("score")
     else:
         content = single(row.get("content"))
         texts = [str(text) for text in (content if isinstance(content, list) else [content])]
-        # With dynamic sampling, rewards are those of all that was generated, and filtered_rewards those of the rows.
+        # With dynamic sampling, rewards has a value for every generation, filtered_rewards one for each row.
         reward = single(row.get("filtered_rewards", row.get("rewards")))
     number = float(reward)  # type: ignore[arg-type]
     *prompt, generation, environment = (
@@ -127,7 +127,7 @@ def sample(line: str, index: int) -> Record:
 
 
 class Rewards:
-    """Mean and spread of the rewards of a step, one at a time: a file may be larger than the memory."""
+    """Compute mean and spread of a step's rewards one by one: the file may be larger than the memory."""
 
     def __init__(self) -> None:
         self.count, self.mean, self.squares = 0, 0.0, 0.0
@@ -147,7 +147,7 @@ class Rewards:
 
 
 def samples(path: Path, rewards: Rewards) -> Iterator[Record]:
-    """Give each sample of a file and count its reward; a line that is none, such as a last half one, counts too."""
+    """Yield each sample of a file and add its reward; count damaged lines, such as an incomplete last one."""
     with path.open(encoding="utf-8", errors="replace") as file:
         for index, line in enumerate(line for line in file if line.strip()):
             try:
@@ -160,7 +160,7 @@ def samples(path: Path, rewards: Rewards) -> Iterator[Record]:
 
 
 def pick(found: Iterator[Record], count: int, order: str) -> list[Record]:
-    """Return the first, worst or best samples, and read the rest to its end."""
+    """Return the first, worst or best samples; read the file to its end, so that all rewards are counted."""
     if order:
         take = heapq.nsmallest if order == "worst" else heapq.nlargest
         return take(count, found, key=lambda one: one["reward"])
@@ -172,12 +172,12 @@ def show(directory: Path, step: int | None, count: int, order: str) -> Record:
     rewards = Rewards()
     shown = pick(samples(path, rewards), count, order)
     if not rewards.count:
-        raise SampleError(f"{path} holds no sample ({rewards.damaged} lines that are none)")
+        raise SampleError(f"{path} contains no sample ({rewards.damaged} damaged lines)")
     return {"file": str(path), "step": number, **rewards.record(), "shown": shown}
 
 
 def visible(text: str) -> str:
-    """Return text in which nothing moves the cursor or colours the screen: a model wrote it."""
+    """Escape control characters: a model wrote the text, and it could move the cursor or colour the screen."""
     return re.sub(r"[^\n\t\x20-\x7e\xa0-\U0010ffff]", lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
@@ -211,7 +211,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--best", dest="order", action="store_const", const="best")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
-    # Prompts are in every language, a pod's locale often in none.
+    # Prompts may be in any language, and a pod often has no locale.
     sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     if not given.directory.is_dir():
         print(

@@ -1,8 +1,7 @@
 """Start one attempt of a run: compare facts, own the run directory, write the configuration, run the trainer.
 
-The plan is JSON on file descriptor 3. What is called the trainer here is the one program that the plan names: the
-framework's script, or the program of another task. The exit code is the trainer's (128 + n for signal n), or 1 when a
-check failed.
+The plan is JSON on file descriptor 3. "Trainer" means the program that the plan names: the framework's script, or the
+program of another task. The exit code is the trainer's (128 + n for signal n), or 1 when a check fails.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from runtime import JobError, Record, StopRequestError, now, pause, say
 from trainer import WATCHED, copied, supervise
 from workers import wait_for_workers
 
-AGREE = "set images.training and job.version to a pair that belongs together"
+AGREE = "set images.training and job.version to matching versions"
 HERE = Path(__file__).parent
 CHECK_SECONDS = 300.0
 
@@ -40,12 +39,10 @@ def prepare_command(plan: Record) -> list[str]:
     try:
         os.chdir(folder)
     except OSError as error:
-        raise JobError(
-            f"{folder}: {error.strerror}: image {image} is not an image of this framework; {AGREE}"
-        ) from None
+        raise JobError(f"{folder}: {error.strerror}: image {image} does not contain this framework; {AGREE}") from None
     for file in plan.get("requiredFiles") or []:
         if not Path(file).exists():
-            raise JobError(f"{file} is not in image {image}, which holds another version of the framework; {AGREE}")
+            raise JobError(f"{file} is not in image {image}, which has another version of the framework; {AGREE}")
     words = [word.replace("{programs}", str(HERE)) for word in plan["command"]]
     program = shutil.which(words[0])
     if program is None:
@@ -54,7 +51,7 @@ def prepare_command(plan: Record) -> list[str]:
 
 
 def check_files(plan: Record) -> None:
-    """Refuse a run whose data or code has not been put on its volume, with the task that does it."""
+    """Refuse a run whose data or code is not on its volume, and name the task that puts it there."""
     for file, task in (plan.get("neededFiles") or {}).items():
         if not Path(file).exists():
             advice = f"run job.task {task} of the same values files first" if task else "the configuration names it"
@@ -62,7 +59,7 @@ def check_files(plan: Record) -> None:
 
 
 def prepare_directory(plan: Record, directory: Path) -> None:
-    """Make the run directory on its volume, which must be mounted already."""
+    """Create the run directory on its volume, which must be mounted already."""
     claims = plan["facts"].get("mounts") or {}
     mount = max((path for path in claims if Path(path) in directory.parents), key=len, default=str(directory.parent))
     claim = claims.get(mount, "of job.volume")
@@ -74,12 +71,12 @@ def prepare_directory(plan: Record, directory: Path) -> None:
         if not os.access(directory, os.W_OK):
             raise PermissionError(errno.EACCES, "not writable")
     except OSError as error:
-        advice = "it must be mounted read-write, have space left, and let this pod's user or service account write"
+        advice = "mount it read-write, free some space, and give this pod's user or service account write access"
         raise JobError(f"cannot write to {directory} on claim {claim}: {error.strerror}; {advice}") from None
 
 
 def recorded(path: Path, text: str) -> str:
-    """Write a record that nobody has written yet; return what it says."""
+    """Write a record unless it exists; return its content."""
     patience, found = now() + BEAT, text if create_exclusively(path, text + "\n") else ""
     while not found and now() < patience:
         found = path.read_text(encoding="utf-8").strip()
@@ -88,31 +85,30 @@ def recorded(path: Path, text: str) -> str:
 
 
 def check_identity(plan: Record, directory: Path) -> None:
-    """Refuse the directory of another run: its checkpoints would be taken for this run's.
+    """Refuse the directory of another run: the trainer would resume from its checkpoints.
 
-    A training says whose directory it is; another task (plan["of"] names the run's directory) must find that said.
+    A training writes its identity to run.json. For another task, plan["of"] names the run's directory, and run.json
+    must exist there.
     """
     mine = plan.get("identity") or {}
     if "of" in plan:
         directory = Path(plan["of"])
         if not (directory / "run.json").exists():
             raise JobError(
-                f"there is no run in {directory}: it has no run.json. Is job.name right, and has it trained?"
+                f"there is no run in {directory}: it has no run.json. Is job.name right, and has the run trained?"
             )
     try:
-        said = (directory / "run.json").read_text(encoding="utf-8") if "of" in plan else None
-        theirs = json.loads(said or recorded(directory / "run.json", json.dumps(mine)))
+        text = (directory / "run.json").read_text(encoding="utf-8") if "of" in plan else None
+        theirs = json.loads(text or recorded(directory / "run.json", json.dumps(mine)))
         other = [f"{key} {theirs.get(key)} (here {value})" for key, value in mine.items() if theirs.get(key) != value]
     except (ValueError, AttributeError):
-        raise JobError(
-            f"{directory / 'run.json'} does not say whose directory it is; choose another job.name"
-        ) from None
+        raise JobError(f"{directory / 'run.json'} does not identify a run; choose another job.name") from None
     if other:
         raise JobError(f"{directory} belongs to another run: {', '.join(other)}. Choose another job.name")
 
 
 def check_attempt(plan: Record, directory: Path) -> None:
-    """Refuse an attempt that is behind, or whose number was used with another specification."""
+    """Refuse an attempt if a later one exists, or if its number was used with another specification."""
     run, attempt, digest = plan["run"], plan["attempt"], plan["digest"]
     if (last := highest(directory / "attempts")) > attempt:
         raise JobError(f"attempt {last} of {run} exists and this is attempt {attempt}; raise job.attempt above {last}")
@@ -123,7 +119,7 @@ def check_attempt(plan: Record, directory: Path) -> None:
 
 
 def write_files(plan: Record, folder: Path) -> None:
-    """Write what the trainer reads: its configuration, and the code that workers on other nodes import."""
+    """Write the trainer's configuration, and the code that workers on other nodes import."""
     if "config" in plan:
         write_atomically(folder / "config.yaml", to_yaml(plan["config"]), "draft")
     if "task" in plan:
@@ -134,18 +130,18 @@ def write_files(plan: Record, folder: Path) -> None:
 
 
 def run_checks(plan: Record) -> None:
-    """Run programs that find a mistake in what was written before a GPU waits for it.
+    """Run the plan's checks before the job waits for GPUs.
 
-    Code that was fetched must be what was recorded then; rewards must load.
+    Fetched code must be unchanged; rewards must load.
     """
     if code := plan.get("code"):
         from code_digest import verify_code
 
-        say(f"{code} is as it was fetched, {verify_code(code)[:12]}")
+        say(f"{code} is unchanged since it was fetched, digest {verify_code(code)[:12]}")
     for given in plan.get("checks") or []:
         words = [word.replace("{programs}", str(HERE)) for word in given]
         deadline = now() + CHECK_SECONDS
-        # A process group of its own and a look at the signals now and then: a check that hangs must not hold the GPUs.
+        # A separate process group and a loop that notices signals: a check that hangs must not hold the GPUs.
         with subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as check:
             try:
                 while check.poll() is None and now() < deadline:
@@ -154,12 +150,12 @@ def run_checks(plan: Record) -> None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(check.pid, signal.SIGKILL)
         if check.returncode:
-            late = f"was not done after {CHECK_SECONDS:.0f} s" if now() >= deadline else "found a mistake, see above"
+            late = f"did not end within {CHECK_SECONDS:.0f} s" if now() >= deadline else "found a mistake, see above"
             raise JobError(f"{shlex.join(words)} {late}")
 
 
 def set_environment(plan: Record) -> None:
-    """Set the run's variables; its modules come before those that the image or the pod has on PYTHONPATH."""
+    """Set the run's variables; its entries of PYTHONPATH come before those of the image and the pod."""
     variables = dict(plan.get("environment") or {})
     if "PYTHONPATH" in variables and (before := os.environ.get("PYTHONPATH")):
         variables["PYTHONPATH"] += os.pathsep + before
@@ -167,7 +163,7 @@ def set_environment(plan: Record) -> None:
 
 
 def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
-    """Run the trainer, and again after a failure up to plan["retries"] times; return its last exit code."""
+    """Run the trainer, retry up to plan["retries"] times after a failure, and return the last exit code."""
     retries = plan.get("retries", 0)
     for retry in range(retries + 1):
         pause(BEAT if retry else 0)
@@ -179,8 +175,8 @@ def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
             break
         say(f"starting the trainer again: retry {retry + 1} of {retries}")
     if lost:
-        raise JobError("the trainer was stopped because this attempt could not prove that it owns the run")
-    # A trainer that saves and ends well after a signal has not reached its last step.
+        raise JobError("stopped the trainer because this attempt could not prove that it owns the run")
+    # A trainer that saves and exits with 0 after a signal has not reached its last step.
     return 128 + signal.SIGTERM if stopped and code == 0 else code
 
 
@@ -189,7 +185,7 @@ def read_plan() -> Record:
         with open(3, encoding="utf-8") as file:
             plan: Record = json.load(file)
     except (OSError, ValueError):
-        raise JobError("no plan on file descriptor 3: start this program as the chart's entrypoint does") from None
+        raise JobError("no plan on file descriptor 3: start this program with the chart's entrypoint") from None
     return plan
 
 
@@ -212,7 +208,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     owner = Owner(plan, directory, wait)
     try:
         owner.acquire()
-        # A newer attempt may have come while this one waited.
+        # A newer attempt may have started while this one waited.
         check_attempt(plan, directory)
         owner.heart.start()
         outputs.enter_context(copied(folder / "output.log"))
@@ -225,10 +221,10 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
 
 
 def main() -> int:
-    """Launch as the plan says; every foreseeable failure is one line and exit code 1."""
+    """Launch the plan; report every expected failure in one line, with exit code 1."""
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)
     with contextlib.ExitStack() as outputs:
-        # The chart's entrypoint calls this file so, in a folder that it has made for this start alone.
+        # The chart's entrypoint renames this file, and creates a temporary folder for it.
         if Path(__file__).name == "__main__.py":
             outputs.callback(shutil.rmtree, HERE, ignore_errors=True)
         try:
@@ -239,7 +235,7 @@ def main() -> int:
             say(f"stopped by {signal.Signals(stop.args[0]).name}")
             return 128 + int(stop.args[0])
         except OSError as error:
-            say(f"cannot go on: {error.filename or 'input or output'}: {error.strerror}")
+            say(f"cannot continue: {error.filename or 'input or output'}: {error.strerror}")
     return 1
 
 

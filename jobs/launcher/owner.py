@@ -1,8 +1,8 @@
-"""Own a run directory: one attempt at a time writes there.
+"""Own a run directory: only one attempt at a time writes there.
 
-An attempt claims the next term (owners/<term>.json, created exclusively), then beats in owner.json. A successor waits
-until that record is released, or unchanged for LAPSE seconds of the successor's clock. An owner that cannot beat stops
-its trainer before that: SIGTERM FENCE seconds after its last beat, SIGKILL after GRACE.
+An attempt claims the next term (owners/<term>.json, created exclusively), then writes heartbeats to owner.json. A
+successor waits until that record is released, or unchanged for LAPSE seconds of the successor's clock. An owner that
+cannot write its heartbeat stops its trainer earlier: SIGTERM FENCE seconds after the last one, SIGKILL after GRACE.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ def read_record(path: Path) -> Record:
         return {}
     except ValueError:
         record = None
-    # Somebody may have edited it: then it counts as a sign of life that nobody renews.
+    # Somebody may have edited it: treat it as an owner whose heartbeat has stopped.
     sound = isinstance(record, dict) and type(record.get("term")) is int and type(record.get("lapse")) in (int, float)
     return record if sound else {"state": "unreadable", "term": 0, "lapse": LAPSE}
 
 
 def highest(directory: Path) -> int:
-    """Return the highest number that names an entry, 0 when there is none."""
+    """Return the highest number among the names of a directory's entries, 0 if there is none."""
     stems = (name.split(".")[0] for name in os.listdir(directory))
     return max((int(stem) for stem in stems if re.fullmatch("[0-9]{1,9}", stem)), default=0)
 
@@ -53,7 +53,7 @@ def term_of(record: Record) -> int:
 
 
 def ray_job() -> str | None:
-    """Return the name under which Ray runs this program, if it does."""
+    """Return the ID of the Ray job that runs this program, None outside Ray."""
     try:
         metadata = json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR") or "{}")["metadata"]
         return str(metadata["job_submission_id"])
@@ -66,21 +66,21 @@ def describe(record: Record) -> str:
 
 
 class Owner:
-    """The claim of this attempt on the run directory; `term` is 0 while it has none."""
+    """The claim of this attempt on the run directory; `term` is 0 while it does not own it."""
 
     def __init__(self, plan: Record, directory: Path, patience: float) -> None:
-        self.patience = patience  # seconds that it waits for another owner to fall silent, or for the storage
+        self.patience = patience  # seconds to wait for another owner to stop, or for the storage
         self.path, self.claims = directory / "owner.json", directory / "owners"
         self.term, self.beats, self.written, self.lost = 0, 0, now(), ""
         self.about = {"run": plan["run"], "attempt": plan["attempt"], "host": socket.gethostname(), "pid": os.getpid()}
         self.about |= {"job": ray_job(), "token": str(uuid.uuid4()), "lapse": LAPSE}
         self.done = threading.Event()
-        # A thread, because a write may hang with the storage and the trainer must be stopped nevertheless.
+        # A thread, because a write hangs when the storage hangs, and the trainer must be stopped even then.
         self.heart = threading.Thread(target=self.keep, daemon=True)
 
     def look(self) -> tuple[Record, int]:
         """Return the owner record and the highest claimed term."""
-        # Listing first: object-store mounts ask the store for it, and so renew what a lookup would take from a cache.
+        # List first: object-store mounts then ask the store, and a later lookup does not read an old cache.
         os.listdir(self.path.parent)
         top = highest(self.claims)
         return read_record(self.path), top
@@ -94,16 +94,16 @@ class Owner:
         self.written = started
 
     def acquire(self) -> None:
-        """Become the only owner of the run, or raise JobError after the patience is over."""
+        """Become the only owner of the run, or raise JobError after `patience` seconds."""
         deadline = now() + self.patience
         while not self.claim(*self.wait(deadline)):
             say("another attempt was faster")
         say(f"this attempt owns the run (term {self.term})")
 
     def wait(self, deadline: float) -> tuple[int, bool]:
-        """Wait until nobody owns the run; return the next term and whether the last owner fell silent."""
+        """Wait until nobody owns the run; return the next term and whether the last owner's heartbeat stopped."""
         seen: tuple[Record, int] = {}, -1
-        since = spoken = 0.0
+        since = reported_at = 0.0
         while now() < deadline:
             try:
                 record, top = self.look()
@@ -116,9 +116,9 @@ class Owner:
             if (record, top) != seen:
                 seen, since = (record, top), now()
             lapse, silent = max(LAPSE, record.get("lapse", 0)), now() - since
-            if silent >= lapse or now() - spoken > 10:
-                say(f"{describe(record)} owns the run, silent for {silent:.0f} s; taken over after {lapse:.0f} s")
-                spoken = now()
+            if silent >= lapse or now() - reported_at > 10:
+                say(f"{describe(record)} owns the run, silent for {silent:.0f} s; taking over after {lapse:.0f} s")
+                reported_at = now()
             if silent >= lapse:
                 return max(top, term_of(record)) + 1, True
             pause(min(1, BEAT / 2))
@@ -132,7 +132,7 @@ class Owner:
             if create_exclusively(path, self.text("running", term)):
                 self.term = term
                 self.write("running")
-                # Time for an owner that was only paused to see the claim and stop its trainer.
+                # Give an owner that was only paused time to see the claim and stop its trainer.
                 pause(BEAT * (2 if lapsed else 0.4))
                 self.check()
                 won = read_record(path).get("token") == self.about["token"]
@@ -142,7 +142,7 @@ class Owner:
         return won
 
     def check(self) -> None:
-        """Raise JobError when the run belongs to somebody else; a late write of an earlier term does not count."""
+        """Raise JobError when another attempt owns the run; ignore a late write of an earlier term."""
         record, top = self.look()
         if not record:
             raise JobError(f"{self.path} is gone")
@@ -150,7 +150,7 @@ class Owner:
             raise JobError(f"the run was taken over by {describe(record)}")
 
     def keep(self) -> None:
-        """Beat until done or lost."""
+        """Write heartbeats until the run is released or lost."""
         while not self.done.wait(BEAT):
             try:
                 self.check()
@@ -163,14 +163,14 @@ class Owner:
                 say(f"warning: cannot write the owner record: {error.strerror}")
 
     def trouble(self) -> str:
-        """Return why the trainer must not run any longer, or an empty text."""
+        """Return why the trainer must stop, or an empty text."""
         silent = now() - self.written
         return self.lost or (f"the owner record could not be written for {silent:.0f} s" if silent > FENCE else "")
 
     def confirm(self) -> None:
-        """Return when the trainer may start: at once, or when the storage is back and nobody else took the run.
+        """Wait until the trainer may start: the storage answers, and no other attempt has taken the run.
 
-        Raises JobError when the run is lost, or the storage stays away longer than the patience.
+        Raises JobError when the run is lost, or when the storage does not answer for `patience` seconds.
         """
         deadline, silent = now() + self.patience, False
         while reason := self.trouble():
@@ -178,12 +178,12 @@ class Owner:
                 raise JobError(reason)
             silent = True
             pause(BEAT)
-        # A successor that waited may have seen the silence: time for its claim to appear.
+        # A waiting successor may have noticed the missing heartbeat: give its claim time to appear.
         pause(BEAT * 2 if silent else 0)
         self.check()
 
     def release(self) -> None:
-        """Stop beating and let a successor go on at once, if the run is still ours and no write hangs."""
+        """Stop the heartbeat; if the run is still ours and no write hangs, release it for a successor."""
         self.done.set()
         if self.heart.is_alive():
             self.heart.join(FENCE)

@@ -1,6 +1,6 @@
-"""Print every few seconds what the Ray cluster offers: GPUs of each node, and how many are free, as a JSON line.
+"""Print the GPUs of each node of the Ray cluster, and how many are free, as a JSON line every few seconds.
 
-A process of its own, because Ray's client keeps threads and connections that the launcher must not have.
+It runs as a separate process, because Ray's client keeps threads and connections that the launcher must not have.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import time
 
 
 def main() -> None:
-    """Connect to the cluster of this job and report until the reader is gone."""
-    # Not a second driver of the submitted job: its runtime environment would be made again for this one.
+    """Connect to the cluster of this job and report until the reader closes the pipe."""
+    # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
     os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
     import ray
 

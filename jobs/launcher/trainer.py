@@ -1,4 +1,4 @@
-"""Run the trainer in a process group of its own, copy its output to the volume, and end all of it in time."""
+"""Run the trainer in its own process group, copy its output to the volume, and stop all of its processes in time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from owner import BEAT, FENCE, GRACE, Owner
 from runtime import NEVER, STOP_SIGNALS, now, say
 
 WATCHED = {*STOP_SIGNALS, signal.SIGCHLD}
-# The first member of the trainer's process group: it kills the group when this program has died without a word.
+# The first member of the trainer's process group: it kills the group when this program has died.
 GUARD = ["sh", "-c", "trap '' TERM INT HUP; read line; kill -9 0"]
 
 
@@ -25,7 +25,7 @@ def forward_output(reader: int, output: int, chunks: queue.Queue[bytes]) -> None
     while chunk := os.read(reader, 1 << 16):
         with contextlib.suppress(OSError):
             os.write(output, chunk)
-        # A volume that hangs costs lines of its copy, and never makes the trainer or this program stand still.
+        # If the volume hangs, the copy loses lines, but the trainer and this program continue.
         with contextlib.suppress(queue.Full):
             chunks.put_nowait(chunk)
 
@@ -36,12 +36,12 @@ def keep_output(path: Path, chunks: queue.Queue[bytes]) -> None:
             while chunk := chunks.get():
                 file.write(chunk)
     except OSError as error:
-        say(f"warning: {path} is not written: {error.strerror}")
+        say(f"warning: cannot write {path}: {error.strerror}")
 
 
 @contextlib.contextmanager
 def copied(path: Path) -> Iterator[None]:
-    """Send the output of this program and of its trainer to a file on the volume too, where it outlives the cluster."""
+    """Also write the output of this program and its trainer to a file on the volume, where it outlives the cluster."""
     reader, writer = os.pipe()
     kept, chunks = [os.dup(1), os.dup(2)], queue.Queue[bytes](256)
     forwarder = threading.Thread(target=forward_output, args=[reader, kept[0], chunks], daemon=True)
@@ -56,7 +56,7 @@ def copied(path: Path) -> Iterator[None]:
     finally:
         for number, old in zip((1, 2), kept, strict=True):
             os.dup2(old, number)
-        # A process that has left the trainer's group may hold the pipe open. The file is uploaded when it is closed.
+        # A process that has left the trainer's group may keep the pipe open. A bucket gets the file when it is closed.
         forwarder.join(GRACE)
         with contextlib.suppress(queue.Full):
             chunks.put(b"", timeout=GRACE)
@@ -64,7 +64,7 @@ def copied(path: Path) -> Iterator[None]:
 
 
 class Trainer:
-    """The trainer, in a process group of its own, which ends with it or with this program."""
+    """The trainer in its own process group, which ends with the trainer or with this program."""
 
     def __init__(self, words: list[str], mask: set[int]) -> None:
         reader, self.pipe = os.pipe()
@@ -87,12 +87,12 @@ class Trainer:
         return None if pid == 0 else code if code >= 0 else 128 - code
 
     def forward(self, info: signal.struct_siginfo) -> None:
-        # Ray signals every process of a job itself, and a second SIGTERM could break off a trainer that is saving.
+        # Ray itself signals every process of a job, and a second SIGTERM could interrupt a trainer that is saving.
         if info.si_pid != os.getppid() or "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ:
             os.kill(self.pid, info.si_signo)
 
     def end(self, patience: float) -> None:
-        """Kill what the trainer left behind, after a time in which it may end by itself."""
+        """Kill the trainer's remaining processes, after `patience` seconds in which they may end by themselves."""
         os.kill(self.group, signal.SIGKILL)
         os.waitpid(self.group, 0)
         os.close(self.pipe)
@@ -108,12 +108,12 @@ class Trainer:
 
 def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool, bool]:
     """Run the trainer to its end; return its exit code, whether it was asked to stop, and whether the run was lost."""
-    trainer, told, kill_at = Trainer(words, mask), set[int](), NEVER
+    trainer, received, kill_at = Trainer(words, mask), set[int](), NEVER
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
     while (code := trainer.poll()) is None:
         info = signal.sigtimedwait(WATCHED, BEAT / 5)
-        if info and info.si_signo in STOP_SIGNALS and info.si_signo not in told:
-            told.add(info.si_signo)
+        if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
+            received.add(info.si_signo)
             trainer.forward(info)
             say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
         if now() > kill_at:
@@ -125,4 +125,4 @@ def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool
             say(f"{reason}; stopping the trainer")
     trainer.end(GRACE if kill_at == NEVER else 0)
     say(f"the trainer ended with exit code {code}")
-    return code, bool(told), kill_at != NEVER
+    return code, bool(received), kill_at != NEVER

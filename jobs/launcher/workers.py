@@ -1,4 +1,4 @@
-"""Wait until the Ray cluster has the GPU nodes that a run asks for, and nobody else uses their GPUs."""
+"""Wait until the Ray cluster has the GPU nodes that a run needs, and their GPUs are free."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def ray_nodes() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def read(stream: IO[bytes] | None) -> bytes:
-    """Return what has arrived on a pipe."""
+    """Return the bytes that have arrived on a pipe."""
     with contextlib.suppress(BlockingIOError):
         return os.read(stream.fileno(), 1 << 16) if stream else b""
     return b""
 
 
 def latest(text: bytes) -> Record:
-    """Return the last whole line that is a report; libraries may print between them."""
+    """Return the last complete line that is a report; libraries may print other lines."""
     for line in reversed(text.split(b"\n")[:-1]):
         with contextlib.suppress(ValueError):
             report = json.loads(line)
@@ -53,7 +53,7 @@ def describe(report: Record, gpus: int) -> str:
 
 
 def reason(report: Record, nodes: int, gpus: int) -> str:
-    """Return why the run cannot start on what the cluster offers, or an empty text."""
+    """Return why the run cannot start on this cluster, or an empty text."""
     if sum(1 for count in report["gpus"] if count >= gpus) < nodes:
         return (
             "pods of the GPU workers are missing: look at `kubectl get pods -l ray.io/node-type=worker` and its events"
@@ -64,7 +64,7 @@ def reason(report: Record, nodes: int, gpus: int) -> str:
 
 
 class Watch:
-    """What the Ray cluster offers, asked again after an error: a wait of hours outlives the head's bad minutes."""
+    """Watch the resources of the Ray cluster; after an error ask again, because the head may restart meanwhile."""
 
     def __init__(self) -> None:
         self.failures, self.why = 0, "Ray has not answered"
@@ -72,7 +72,7 @@ class Watch:
     def reports(self, deadline: float) -> Iterator[Record]:
         """Yield the latest report several times a second, {} before the first one.
 
-        Raises JobError when Ray could not be asked twice and never answered.
+        Raises JobError after two failures without any answer from Ray.
         """
         answered = False
         while now() < deadline:
@@ -93,24 +93,24 @@ class Watch:
 
 
 def wait_for_workers(nodes: int, gpus: int, timeout: float) -> None:
-    """Return when `nodes` nodes with `gpus` GPUs each are in the cluster and that many GPUs are free.
+    """Wait until `nodes` nodes with `gpus` GPUs each have joined the cluster and that many GPUs are free.
 
-    Raises JobError after `timeout` seconds, or when Ray cannot be asked.
+    Raises JobError after `timeout` seconds, or when Ray does not answer.
     """
     started, watch = now(), Watch()
-    said, spoken, report, why = "", started, Record(), watch.why
+    reported, reported_at, report, why = "", started, Record(), watch.why
     for report in watch.reports(started + timeout):
         why = reason(report, nodes, gpus) if report else watch.why
         if not why:
-            say(f"the GPU workers are there: {describe(report, gpus)}")
+            say(f"the GPU workers are ready: {describe(report, gpus)}")
             return
         there = describe(report, gpus) if report else ""
-        if there != said or now() - spoken >= PROGRESS:
+        if there != reported or now() - reported_at >= PROGRESS:
             waited = f"{now() - started:.0f} of {timeout:.0f} s"
             say(f"waiting for {nodes} nodes with {gpus} free GPUs each: {there or why} ({waited})")
-            said, spoken = there, now()
+            reported, reported_at = there, now()
     there = describe(report, gpus) if report else "nothing"
-    advice = "Then raise job.attempt, or job.workersTimeoutSeconds where nodes come later"
+    advice = "Then raise job.attempt; if nodes need longer to start, raise job.workersTimeoutSeconds too"
     raise JobError(
         f"after {timeout:.0f} s the Ray cluster has {there}, and this run needs {nodes} x {gpus}: {why}. {advice}"
     )

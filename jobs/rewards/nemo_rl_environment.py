@@ -1,7 +1,7 @@
-"""The environment that nemo_rl_rewards.py registers: job.rewards as a Ray actor, with workers that judge in parallel.
+"""The environment that nemo_rl_rewards.py registers: job.rewards as a Ray actor, with workers that score in parallel.
 
-The scores that it returns are all that NeMo RL sees: its validation accuracy is the mean score of the validation
-responses, which is the share of correct ones only if scores are 0 and 1. The share is in the lines printed here.
+NeMo RL sees only the scores. Its validation accuracy is their mean, which equals the share of correct responses only if
+all scores are 0 or 1. The log lines printed here contain that share.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from nemo_rl.environments.interfaces import EnvironmentInterface, EnvironmentRet
 import rewards
 
 Pair = tuple[Any, Any]
-# With asynchronous rollouts every response is a call of its own: a line a call would be too many.
-AT_LEAST = 256
+# Responses per log line. With asynchronous rollouts every response is a separate call: too many for a line each.
+RESPONSES_PER_LINE = 256
 
 
 @ray.remote
 class RewardWorker:
-    """A process that judges responses."""
+    """A process that scores responses."""
 
     def __init__(self) -> None:
         self.rewards = rewards.load()
 
     def judge(self, pairs: list[Pair]) -> list[tuple[Any, ...]]:
-        # Plain tuples: whoever unpickles them needs no module of ours.
+        # Plain tuples: a process that unpickles them needs none of these modules.
         return [tuple(self.rewards(truth, response)) for truth, response in pairs]
 
 
 def pair(messages: list[dict[str, Any]], info: dict[str, Any] | None) -> Pair:
-    """Return the ground truth, and what the model said in all of its turns."""
+    """Return the ground truth, and the text of all turns of the model."""
     if not info or "ground_truth" not in info:
-        raise ValueError("the data set's rows carry no ground_truth; use data processor math_hf_data_processor")
-    said = [message["content"] for message in messages if message["role"] == "assistant"]
-    return info["ground_truth"], said[0] if len(said) == 1 else "".join(map(str, said))
+        raise ValueError("the data set's rows have no ground_truth; use data processor math_hf_data_processor")
+    turns = [message["content"] for message in messages if message["role"] == "assistant"]
+    return info["ground_truth"], turns[0] if len(turns) == 1 else "".join(map(str, turns))
 
 
-# Calls wait for workers, hence several at a time; the workers keep to one.
+# Calls wait for workers, so the actor runs several at a time; a worker runs one.
 @ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=64)
 class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the image's class, unknown here
-    """Judges finished responses: an episode is one turn."""
+    """Score finished responses: an episode is one turn."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         runtime = {"py_executable": PY_EXECUTABLES.SYSTEM}
@@ -55,12 +55,12 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the ima
         self.turn, self.lock, self.tally = itertools.count(), threading.Lock(), rewards.Tally()
 
     def step(self, message_log_batch: list[Any], metadata: list[Any]) -> Any:
-        """Return the scores of a batch, every episode ended."""
+        """Return the scores of a batch; every episode ends."""
         results = self.judge([pair(messages, info) for messages, info in zip(message_log_batch, metadata, strict=True)])
         self.report(results)
         scores = torch.tensor([result.score for result in results], dtype=torch.float32)
         return EnvironmentReturn(
-            # NeMo RL adds it to the conversation; it may not be empty, and nobody trains on it.
+            # NeMo RL adds it to the conversation. It must not be empty, and the loss ignores it.
             observations=[{"role": "environment", "content": "judged"} for _ in results],
             metadata=metadata,
             next_stop_strings=[None] * len(results),
@@ -72,18 +72,18 @@ class RewardsEnvironment(EnvironmentInterface):  # type: ignore[misc]  # the ima
     def judge(self, pairs: list[Pair]) -> list[rewards.Result]:
         size = max(1, -(-len(pairs) // len(self.workers)))
         chunks = [pairs[start : start + size] for start in range(0, len(pairs), size)]
-        # The turn spreads calls with a single response over all workers.
+        # The counter spreads calls with a single response over all workers.
         calls = [self.workers[next(self.turn) % len(self.workers)].judge.remote(chunk) for chunk in chunks]
         return [rewards.Result(*row) for rows in ray.get(calls) for row in rows]
 
     def report(self, results: list[rewards.Result]) -> None:
         with self.lock:
             self.tally.add(results)
-            if len(results) > 1 or self.tally.count >= AT_LEAST:
+            if len(results) > 1 or self.tally.count >= RESPONSES_PER_LINE:
                 rewards.say(f"rewards: {self.tally.line()}")
 
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
-        """Return the batch as it is: GRPO asks for no metrics from an environment at v0.5 to v0.7."""
+        """Return the batch unchanged: GRPO uses no metrics of an environment in v0.5 to v0.7."""
         return batch, {}
 
     def shutdown(self) -> None:

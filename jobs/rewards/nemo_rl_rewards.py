@@ -1,11 +1,11 @@
-"""Run a NeMo RL script with job.rewards as one more environment, named rewards.
+"""Run a NeMo RL script with job.rewards as an additional environment, named rewards.
 
-`python3 nemo_rl_rewards.py examples/run_grpo.py --config FILE`: what follows the script are its own arguments. The
-configuration chooses the environment: data.env_name (v0.5) or data.default.env_name (from v0.6) is rewards, and
-env.rewards.num_workers says how many processes judge responses. Earlier versions have no registry of environments.
+`python3 nemo_rl_rewards.py examples/run_grpo.py --config FILE`: the script gets the arguments after its name. The
+configuration selects the environment: data.env_name (v0.5) or data.default.env_name (from v0.6) is rewards, and
+env.rewards.num_workers is the number of processes that score responses. Earlier versions have no such registry.
 
-This folder must be on a volume that every node mounts: the environment's processes import from it, and so does, with
-Ray, any process that is handed the environment. They find it by PYTHONPATH, which NeMo RL hands on to all of them.
+This folder must be on a volume that every node mounts: the environment's processes import from it, and so does any
+process that receives the environment from Ray. They find it with PYTHONPATH, which NeMo RL passes to all of them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ACTOR = "nemo_rl_environment.RewardsEnvironment"
 
 
 def register() -> None:
-    """Make the environment known to NeMo RL: under its name, and with the interpreter its process runs on."""
+    """Register the environment in NeMo RL: its name, and the Python interpreter of its process."""
     try:
         actors = importlib.import_module("nemo_rl.distributed.ray_actor_environment_registry")
         environments = importlib.import_module("nemo_rl.environments.utils")
         cluster = importlib.import_module("nemo_rl.distributed.virtual_cluster")
     except ImportError as error:
-        raise rewards.RewardError(f"NeMo RL cannot be imported: {error}; job.rewards runs in its image only") from None
+        raise rewards.RewardError(f"cannot import NeMo RL: {error}; job.rewards runs only in its image") from None
     if not hasattr(environments, "register_env"):
         raise rewards.RewardError(
             "this NeMo RL has no registry of environments: job.rewards needs job.version v0.5.0 or later"
@@ -38,7 +38,7 @@ def register() -> None:
 
 
 def share_modules() -> None:
-    """Let processes on other nodes import what lies in this folder."""
+    """Let processes on other nodes import the modules of this folder."""
     paths = [str(rewards.HERE), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path for path in paths if path))
 
@@ -49,8 +49,8 @@ def main(words: list[str]) -> int:
         return 1
     try:
         if os.path.basename(words[0]) == "run_grpo_math.py":
-            raise rewards.RewardError(f"{words[0]} uses the math environment whatever is configured: run run_grpo.py")
-        # Here, where a mistake ends the job before any GPU has work; the workers load the same files again.
+            raise rewards.RewardError(f"{words[0]} always uses the math environment: run run_grpo.py instead")
+        # A mistake in a reward ends the job here, before GPUs are used; the workers load the same files again.
         for line in rewards.load().describe():
             rewards.say(line)
         share_modules()
@@ -58,7 +58,7 @@ def main(words: list[str]) -> int:
     except rewards.RewardError as error:
         rewards.say(str(error))
         return 1
-    # As if Python had been given the script: its folder comes first, ours stays importable.
+    # As if Python had started the script: its folder comes first, ours stays importable.
     script = os.path.abspath(words[0])
     sys.argv, sys.path[0] = words, os.path.dirname(script)
     sys.path.insert(1, str(rewards.HERE))

@@ -1,8 +1,8 @@
 """Find the final answer in a response, and decide whether it equals the ground truth.
 
-Numbers and texts are compared here. Everything else is a question for math-verify, which runs in a process of its own:
-it stops a long computation by a signal, and frameworks call rewards from threads, where signals do not arrive.
-`python3 reward_answers.py` is that process: one JSON list [truth, answer] a line in, 1 or 0 a line out.
+This module compares numbers and texts. math-verify compares everything else, in a separate process: it stops long
+computations with a signal, and frameworks call rewards in threads, which cannot receive signals.
+`python3 reward_answers.py` is that process: it reads a JSON list [truth, answer] per line, and answers 1 or 0.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fractions import Fraction
 from typing import Any
 
 MARKERS = ("boxed", "answer", "####")
-# Longer than any answer worth a computation; sympy's time grows faster than the text.
+# Longer answers are not computed; sympy's time grows faster than the length of the text.
 LONGEST = 500
-# math-verify gives up after 5 s for each of its two steps. This catches what its signals cannot interrupt.
+# math-verify stops each of its two steps after 5 s. This timeout is for what its signals cannot interrupt.
 PATIENCE = 30.0
 NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)?(\.\d+)?")
 RATIO = re.compile(r"[-+]?\d+/\d+")
 
 
 def last_boxed(text: str) -> tuple[int, str] | None:
-    r"""Return where the last complete \boxed{…} ends, and what is in it."""
+    r"""Return the end and the content of the last complete \boxed{…}."""
     found, opened = None, list[int]()
     for brace in re.finditer(r"\\boxed\s*\{|\\[{}]|[{}]", text):
         if brace[0] == "}":
@@ -51,14 +51,14 @@ def last_hashes(text: str) -> tuple[int, str] | None:
 
 
 def find_answer(text: str, markers: tuple[str, ...] = MARKERS, tag: str = "answer") -> str | None:
-    r"""Return what the last of the markers marks: \boxed{…}, <tag>…</tag> or the rest of a line after ####.
+    r"""Return the text in the last marker: \boxed{…}, <tag>…</tag> or the rest of a line after ####.
 
-    A marker inside of what was found is followed: <answer>\boxed{72}</answer> is 72. None: there is no complete marker.
+    A marker inside another one is resolved too: <answer>\boxed{72}</answer> is 72. None: no complete marker.
     """
     finders = {"boxed": last_boxed, "answer": lambda part: last_tagged(part, tag), "####": last_hashes}
     answer: str | None = None
     part = text
-    # Deep nests are not followed: what is that long is no answer.
+    # A longer text is not an answer, so markers inside it are ignored.
     while answer is None or len(answer) <= LONGEST:
         found = [hit for marker in markers if (hit := finders[marker](part))]
         if not found:
@@ -68,7 +68,7 @@ def find_answer(text: str, markers: tuple[str, ...] = MARKERS, tag: str = "answe
 
 
 def plain(text: str) -> str:
-    """Return an answer without the signs that people put around one."""
+    """Return an answer without the characters that often surround one, such as $ and *."""
     text = re.sub(r"\\[$,!()\[\]]|\$", "", text).replace(r"\%", "%")
     return " ".join(text.strip(" \t\r\n*`").rstrip(".*`").split()).casefold()
 
@@ -84,9 +84,9 @@ def number(text: str) -> Fraction | None:
 
 
 def equal(truth: str, answer: str, mathematics: bool = True) -> bool:
-    """Decide whether an answer equals the truth: as texts, as numbers, then as expressions if that is wanted.
+    """Return whether an answer equals the truth: as text, as number, then, with `mathematics`, as expression.
 
-    Where math-verify is not installed, two expressions are equal only when they are written alike.
+    Without math-verify, two expressions are equal only if they are written in the same way.
     """
     left, right = plain(truth), plain(answer)
     if not left:
@@ -96,7 +96,7 @@ def equal(truth: str, answer: str, mathematics: bool = True) -> bool:
     ours, theirs = number(left), number(right)
     if ours is not None and theirs is not None and (ours == theirs or "/" not in left + right):
         return ours == theirs
-    # A truth without a digit, a sign or an operator is a word: nothing to compute.
+    # A truth without a digit, a sign or an operator is a word, with nothing to compute.
     if not right or not mathematics or max(len(truth), len(answer)) > LONGEST or re.fullmatch(r"[^\W\d_]{2,}", left):
         return False
     return ask_math_verify(truth, answer)
@@ -122,7 +122,7 @@ class Verifier:
         self.child = None
 
     def ask(self, question: str) -> str:
-        """Return the answer line, empty when the child is gone or has not answered in time."""
+        """Return the answer line, empty if the child has ended or does not answer in time."""
         # A forked process must not share its parent's pipes.
         child = self.child if self.child and self.owner == os.getpid() else self.start()
         with contextlib.suppress(OSError):
@@ -141,7 +141,7 @@ class Verifier:
                 self.stop()
             if verdict == "missing":
                 self.missing = True
-                print("grpo: math-verify is not installed: answers are compared as numbers and as texts", flush=True)
+                print("grpo: math-verify is not installed: answers are compared as numbers and texts only", flush=True)
             return verdict == "1"
 
 
@@ -152,7 +152,7 @@ def serve() -> None:
     """Answer questions until the input ends."""
     import logging
 
-    # What the libraries print must not be taken for an answer.
+    # Output of the libraries must not be mistaken for an answer.
     replies, sys.stdout = sys.stdout, sys.stderr
     try:
         from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
@@ -167,7 +167,7 @@ def serve() -> None:
             verdict = bool(truth) and bool(answer) and verify(truth, answer)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException:  # math-verify's TimeoutException is no Exception
+        except BaseException:  # math-verify's TimeoutException is not an Exception
             verdict = False
         print(int(verdict), file=replies, flush=True)
 

@@ -1,7 +1,7 @@
-"""The built-in rewards: small functions of the texts alone, as every reward is.
+"""The built-in rewards: small functions of the texts.
 
-A reward takes (ground_truth, response, **kwargs) and returns (score, correct); correct is None when it says nothing
-about whether the answer is right. Tokens are not known here: lengths are counted in characters or words.
+A reward takes (ground_truth, response, **kwargs) and returns (score, correct); correct is None if the reward does not
+judge the answer. Rewards do not see tokens, so lengths are counted in characters or words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Verdict = tuple[float, bool | None]
 
 
 def section(response: str, tag: str) -> tuple[int, int] | None:
-    """Return where the only <tag>…</tag> begins and ends, if there is exactly one and it is not blank."""
+    """Return start and end of <tag>…</tag> if there is exactly one and it is not blank."""
     start, end = response.find(f"<{tag}>"), response.find(f"</{tag}>")
     once = response.count(f"<{tag}>") == 1 and response.count(f"</{tag}>") == 1
     return (start, end) if once and start < end and response[start + len(tag) + 2 : end].strip() else None
@@ -25,9 +25,9 @@ def section(response: str, tag: str) -> tuple[int, int] | None:
 def format_reward(
     ground_truth: str, response: str, think_tag: str = "think", answer_tag: str = "answer", pattern: str = ""
 ) -> Verdict:
-    """Score the shape: 0.25 for one <think>…</think>, 0.75 for one <answer>…</answer> after it; text around is allowed.
+    """Score the format: 0.25 for one <think>…</think>, 0.75 for one <answer>…</answer> after it; other text is allowed.
 
-    With `pattern`, a Python regular expression in which a dot matches line ends too: 1 where it is found, else 0.
+    With `pattern`, a Python regular expression whose dot also matches line ends: 1 if it is found, else 0.
     """
     if pattern:
         return float(re.search(pattern, response, re.DOTALL) is not None), None
@@ -44,11 +44,11 @@ def exact_answer(
     answer_tag: str = "answer",
     math: bool = True,
 ) -> Verdict:
-    r"""Score 1 for the right final answer, else 0; a response without a complete marker has no answer.
+    r"""Score 1 for the correct final answer, else 0; a response without a complete marker has no answer.
 
-    `markers` chooses what marks it: boxed (\boxed{…}), answer (<answer_tag>…</answer_tag>), #### (rest of the line);
-    the last one in the response counts. A ground truth that is a whole solution is read in the same way.
-    `math: false` compares numbers and texts only, also where math-verify is installed.
+    `markers` selects the markers: boxed (\boxed{…}), answer (<answer_tag>…</answer_tag>), #### (rest of the line); the
+    last one in the response counts. If the ground truth is a whole solution, its answer is found in the same way.
+    `math: false` compares only numbers and texts, even if math-verify is installed.
     """
     chosen = tuple(markers)
     if not chosen or not set(chosen) <= set(MARKERS):
@@ -59,7 +59,7 @@ def exact_answer(
 
 
 def length(ground_truth: str, response: str, limit: int, unit: str = "characters", ramp: int = 0) -> Verdict:
-    """Score 0 up to `limit` characters or words; beyond it fall to -1, over the next `ramp` of them or at once."""
+    """Score 0 up to `limit` characters or words; above it, fall to -1 over the next `ramp` of them, or at once."""
     if unit not in ("characters", "words") or limit <= 0 or ramp < 0:
         raise ValueError("unit must be characters or words, limit more than 0, ramp 0 or more")
     over = (len(response) if unit == "characters" else len(response.split())) - limit
@@ -67,7 +67,7 @@ def length(ground_truth: str, response: str, limit: int, unit: str = "characters
 
 
 class Builtin(NamedTuple):
-    """A reward of ours, the lowest and highest score it gives, and whether it says what is correct."""
+    """A built-in reward, its lowest and highest score, and whether it judges the answer."""
 
     function: Callable[..., Any]
     bounds: tuple[float, float]

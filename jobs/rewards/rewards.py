@@ -1,13 +1,13 @@
-"""Combine rewards as job.rewards names them: one definition for every framework and version.
+"""Combine the rewards of job.rewards: one definition for every framework and version.
 
-The score of a response is the weighted sum of its rewards' scores: weights are not divided by their sum. A response is
-correct when no reward says that it is not, None says nothing. A reward that fails scores 0.0, and the response does
-not count as correct. A weight is more than 0: what shall be avoided gets a negative score, not a negative weight.
+The score of a response is the weighted sum of its rewards' scores; weights are not normalized. A response is correct
+if no reward returns correct = False. A reward that raises an exception scores 0.0, and the response is not correct. A
+weight is more than 0: to penalize something, return a negative score.
 
 <directory>/rewards.json names the rewards: {"exact": {"weight": 0.8, "kwargs": {}, "builtin": "exact_answer"},
 "mine": {"weight": 1, "kwargs": {}, "file": "mine.py"}}; <directory>/rewards/mine.py defines
-`reward(ground_truth: str, response: str, **kwargs) -> tuple[float, bool | None]` and may say
-`BOUNDS = (lowest, highest)`. `python3 rewards.py` checks the directory it lies in.
+`reward(ground_truth: str, response: str, **kwargs) -> tuple[float, bool | None]` and optionally
+`BOUNDS = (lowest, highest)`. `python3 rewards.py` checks its own directory.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ HERE = Path(__file__).resolve().parent
 
 
 class RewardError(Exception):
-    """The rewards cannot be used; the message says which and what to do."""
+    """A reward cannot be used; the message says which one and what to do."""
 
 
 class Reward(NamedTuple):
-    """A reward with its arguments bound; bounds and judges are None where nobody knows."""
+    """A reward with its arguments bound; bounds and judges are None if unknown."""
 
     name: str
     weight: float
@@ -47,7 +47,7 @@ class Reward(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a response earned: the weighted sum, whether it is correct, and each reward's own score."""
+    """The result of a response: the weighted sum, whether it is correct, and the score of each reward."""
 
     score: float
     correct: bool
@@ -68,7 +68,7 @@ def where(error: BaseException) -> str:
 
 
 def checked(verdict: Any) -> tuple[float, bool | None]:
-    """Return what a reward returned, if it is a finite number and a flag."""
+    """Check that a reward returned a finite number and a flag; return both."""
     try:
         score, flag = verdict
         score = float(score)
@@ -92,25 +92,25 @@ class Combination:
             score, flag = self.judge(reward, ground_truth, response)
             parts[reward.name] = score
             correct = correct and flag is not False
-        # fsum rounds once: the order of the rewards does not matter.
+        # fsum rounds once, so the order of the rewards does not matter.
         return Result(math.fsum(reward.weight * parts[reward.name] for reward in self.rewards), correct, parts)
 
     def judge(self, reward: Reward, ground_truth: Any, response: Any) -> tuple[float, bool | None]:
         try:
             if not isinstance(response, str):
                 raise TypeError(f"expected a text as response, got {type(response).__name__}")
-            # Data sets hold numbers too; a list or a missing value is nothing to compare with.
+            # Data sets contain numbers too; a list or a missing value cannot be compared.
             if isinstance(ground_truth, bool) or not isinstance(ground_truth, (str, numbers.Real)):
                 raise TypeError(f"expected a text as ground truth, got {type(ground_truth).__name__}")
             return checked(reward.function(str(ground_truth), response))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # timeouts of some libraries are no Exception
+        except BaseException as error:  # the timeouts of some libraries are not Exceptions
             self.report(reward.name, error, f"ground truth {shorten(ground_truth)}, response {shorten(response)}")
             return 0.0, False
 
     def report(self, name: str, error: BaseException, example: str) -> None:
-        """Tell the 1st, 10th, 100th … failure of a reward: neither silence nor a line a response."""
+        """Print the 1st, 10th, 100th … failure of a reward, not a line for every response."""
         with self.lock:
             self.failures[name] += 1
             count = self.failures[name]
@@ -120,7 +120,7 @@ class Combination:
             self.tell(f"reward {name} failed {times} and scored 0.0 instead; the last time: {cause}; {example}")
 
     def bounds(self) -> tuple[float, float] | None:
-        """Return the lowest and the highest possible score, if every reward's are known."""
+        """Return the lowest and the highest possible score, None if the bounds of a reward are unknown."""
         known = [(reward.weight, reward.bounds) for reward in self.rewards if reward.bounds]
         if len(known) < len(self.rewards):
             return None
@@ -133,14 +133,14 @@ class Combination:
             lines.append(f"reward {name}: weight {weight:g}, score {span}")
         total = self.bounds()
         span = f"{total[0]:g} to {total[1]:g}" if total else "unknown"
-        lines.append(f"score of a response: {span}, the plain weighted sum of {len(self.rewards)} rewards")
+        lines.append(f"score of a response: {span}, the weighted sum of {len(self.rewards)} rewards")
         if all(reward.judges is False for reward in self.rewards):
-            lines.append("warning: no reward says what is correct, every response will count as correct")
+            lines.append("warning: no reward judges the answer, so every response will count as correct")
         return lines
 
 
 class Tally:
-    """Means over many responses, for one line of a log."""
+    """Mean scores over many responses, for one log line."""
 
     def __init__(self) -> None:
         self.count, self.sums = 0, dict[str, float]()
@@ -153,7 +153,7 @@ class Tally:
                 self.sums[name] = self.sums.get(name, 0.0) + value
 
     def line(self) -> str:
-        """Return the line, and begin again."""
+        """Return the line and reset the sums."""
         means = ", ".join(f"{name} {total / self.count:.4f}" for name, total in self.sums.items())
         text = f"{self.count} responses: {means}"
         self.count, self.sums = 0, {}
@@ -161,12 +161,12 @@ class Tally:
 
 
 def load_file(path: Path) -> Any:
-    """Import a reward's file under a name that nothing else has."""
+    """Import a reward's file under a unique module name."""
     spec = importlib.util.spec_from_file_location(f"grpo_reward_{path.stem.replace('-', '_')}", path)
     if spec is None or spec.loader is None:
         raise RewardError(f"{path.name} must be a Python file whose name ends with .py")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look a class's module up there.
+    # Dataclasses and pickle look up a class's module there.
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
@@ -213,7 +213,7 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
     try:
         inspect.signature(function).bind("", "", **kwargs)
         if builtin:
-            # A pattern that does not compile, a limit of 0: said now, not once a response.
+            # Report an invalid pattern or a limit of 0 now, not for every response.
             function("0", "0", **kwargs)
     except (TypeError, ValueError, re.error) as error:
         raise RewardError(f"reward {name}: kwargs {json.dumps(kwargs)}: {error}") from None
@@ -232,7 +232,7 @@ def load(directory: Path = HERE, tell: Callable[[str], None] = say) -> Combinati
     for name, entry in entries.items():
         if not re.fullmatch("[A-Za-z][A-Za-z0-9_-]{0,39}", name) or not isinstance(entry, dict):
             raise RewardError(
-                f"{path}: {shorten(name)} must be a name of letters, digits, - and _, with a map beside it"
+                f"{path}: {shorten(name)} must be a name of letters, digits, - and _, and its value a map"
             )
     return Combination([build(name, entry, directory) for name, entry in entries.items()], tell)
 

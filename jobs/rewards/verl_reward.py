@@ -1,8 +1,8 @@
 """job.rewards as verl's custom reward function: compute_score.
 
-verl loads this file by its path, in every process that judges responses, and without its folder on the search path.
-From v0.7 calls come from a pool of threads. Validation metrics carry the names of what is returned: score, acc and a
-reward_<name> each, by data source.
+verl loads this file by its path in every process that scores responses; its folder is not on the search path. From
+v0.7, a pool of threads calls it. The returned names become validation metrics by data source: score, acc and one
+reward_<name> per reward.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if FOLDER not in sys.path:
 
 import rewards  # noqa: E402 - it lies beside this file
 
-# At import: a mistake in a reward then fails where verl loads the file, not at the first response.
+# Load the rewards at import, so that a mistake in one fails there, not at the first response.
 COMBINATION = rewards.load(Path(FOLDER))
 
 
 def compute_score(
     data_source: Any, solution_str: Any, ground_truth: Any, extra_info: Any = None, **kwargs: Any
 ) -> dict[str, float]:
-    """Return the weighted sum as score, 1.0 or 0.0 as acc, and each reward's own score."""
+    """Return the weighted sum as score, correctness as acc (1.0 or 0.0), and the score of each reward."""
     result = COMBINATION(ground_truth, solution_str)
     parts = {f"reward_{name}": score for name, score in result.parts.items()}
     return {"score": result.score, "acc": float(result.correct), **parts}

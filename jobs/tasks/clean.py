@@ -1,11 +1,11 @@
-"""Delete what a run has left behind (usage: python3 clean.py task.json).
+"""Delete the checkpoints and copies of a run (usage: python3 clean.py task.json).
 
 task.json: "runDirectory", "run", "stageDirectory" and "what", a list of checkpoints (<run>/checkpoints), converted
 (<run>/hf) and staged (<stageDirectory>/grpo-staged/<run> on the disk of each node of the Ray cluster); by default
 checkpoints and staged. Logs, configurations, owner records and evaluations stay.
-It owns the run, and its tasks that read checkpoints, for as long as it takes to rename the folders: a trainer that
-starts then finds either all of a checkpoint or none. What was renamed is deleted afterwards, by a later clean at last.
-No link is followed.
+It owns the run, and its tasks that read checkpoints, while it renames the folders: a trainer that starts meanwhile
+finds either a whole checkpoint or none. Then it deletes the renamed folders; if it is interrupted, the next clean does.
+It follows no links.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NODE_SECONDS = 300
 
 
 def tree_size(path: str) -> int:
-    """Return the bytes of the files below a path, each counted once; a link counts nothing."""
+    """Return the bytes of the files below a path, each file counted once, links not counted."""
     sizes = {}
     for folder, _, names in os.walk(path):
         for name in names:
@@ -56,14 +56,12 @@ def run_directory(task: Record) -> str:
 
 def refuse_links(path: str) -> None:
     if os.path.islink(path):
-        raise JobError(
-            f"{path} is a link to {os.readlink(path)}: no link is followed; delete what it points to yourself"
-        )
+        raise JobError(f"{path} is a link to {os.readlink(path)}: clean follows no links; delete its target yourself")
 
 
 @contextlib.contextmanager
 def owned(directory: str, name: str) -> Iterator[list[Owner]]:
-    """Own the run and those of its tasks that read what is deleted; refuse while one of them is alive."""
+    """Own the run and its tasks that read the deleted folders; refuse while one of them is running."""
     with contextlib.ExitStack() as stack:
         owners = []
         for part in (".", *READERS):
@@ -92,7 +90,7 @@ def check(owners: list[Owner]) -> None:
 
 
 def remove(path: str) -> None:
-    """Delete a file, a link or a folder, and nothing that a link points to."""
+    """Delete a file, a link or a folder, but no target of a link."""
     if os.path.islink(path) or not os.path.isdir(path):
         os.unlink(path)
     else:
@@ -100,7 +98,7 @@ def remove(path: str) -> None:
 
 
 def set_aside(directory: str, name: str, owners: list[Owner]) -> int:
-    """Rename a folder of the run, or delete it at once where folders cannot be renamed; return the bytes."""
+    """Rename a folder of the run, or delete it now if it cannot be renamed; return its bytes."""
     path = os.path.join(directory, FOLDERS[name])
     refuse_links(path)
     if not os.path.isdir(path):
@@ -113,7 +111,7 @@ def set_aside(directory: str, name: str, owners: list[Owner]) -> int:
         os.makedirs(trash, exist_ok=True)
         os.rename(path, os.path.join(trash, f"{FOLDERS[name]}-{uuid.uuid4().hex[:8]}"))
     except OSError as error:
-        say(f"{path} cannot be renamed ({error.strerror}), so it is deleted while nobody else may own the run")
+        say(f"cannot rename {path} ({error.strerror}); deleting it while this task owns the run")
         for entry in sorted(os.listdir(path)):
             check(owners)
             remove(os.path.join(path, entry))
@@ -129,7 +127,7 @@ def empty_trash(directory: str) -> None:
 
 
 def remove_staged(root: str, name: str) -> int:
-    """Delete a run's copies on this node; return the bytes. Nodes get it by value: no module of ours is there."""
+    """Delete a run's copies on this node; return their bytes. Ray sends this function by value to other nodes."""
     path = os.path.join(root, "grpo-staged", name)
     if os.path.islink(path) or not os.path.isdir(path):
         return 0
@@ -139,8 +137,8 @@ def remove_staged(root: str, name: str) -> int:
 
 
 def on_every_node(root: str, name: str) -> list[tuple[str, int | str]]:
-    """Return (host, bytes or what went wrong) of each node; raise ImportError or ConnectionError without Ray."""
-    # Not a second driver of the submitted job: its runtime environment would be made again for this one.
+    """Return (host, bytes or error message) of each node; raise ImportError or ConnectionError without Ray."""
+    # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
     os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -163,14 +161,14 @@ def on_every_node(root: str, name: str) -> list[tuple[str, int | str]]:
 
 
 def clean_nodes(task: Record) -> str:
-    """Delete the run's copies on the nodes; return what went wrong, or an empty text."""
+    """Delete the run's copies on the nodes; return an error message, or an empty text."""
     root = task.get("stageDirectory") or tempfile.gettempdir()
     if not os.path.isabs(root) or not re.fullmatch(r"\w[\w.-]*", task["run"]):
         raise JobError(f"{root}/{task['run']} is not a directory for copies: stageDirectory must be an absolute path")
     try:
         found = on_every_node(root, task["run"])
     except (ImportError, ConnectionError):
-        say("no Ray cluster is running here: copies on the disks of other nodes stay; they go with their pods")
+        say("no Ray cluster is running here: copies on the disks of other nodes stay until their pods are deleted")
         found = [("this machine", remove_staged(root, task["run"]))]
     for host, freed in found:
         if isinstance(freed, int):
@@ -193,7 +191,7 @@ def main(task: Record) -> None:
     for name, size in sizes.items():
         say(f"{name}: {gib(size)} freed in {os.path.join(directory, FOLDERS[name])}")
     if "checkpoints" in sizes:
-        say(f"the next attempt of {task['run']} would begin at step 0")
+        say(f"the next attempt of {task['run']} will start at step 0")
     if problem:
         raise JobError(problem)
 

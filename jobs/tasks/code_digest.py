@@ -1,7 +1,7 @@
-"""A directory of code that the fetch task made, and its digest: what runs is what was fetched.
+"""Compute and verify the digest of fetched code, so that a job runs exactly what was fetched.
 
-The record lies inside the directory, so that one rename brings both. Byte code is left out of the digest, because
-Python writes it beside the sources when they are imported first.
+The record is inside the directory, so that one rename moves both. The digest ignores byte code, because Python writes
+it beside the sources at the first import.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def entries(directory: str) -> Iterator[tuple[str, str]]:
 
 
 def tree_digest(directory: str) -> str:
-    """Return the SHA-256 of every file's name and content; a link counts by its target, never by what it points to."""
+    """Return the SHA-256 of every file's name and content; of a link, use the target path, not the target's content."""
     total = hashlib.sha256()
     for relative, path in entries(directory):
         content = hashlib.sha256()
@@ -50,10 +50,10 @@ def read_record(directory: str) -> Record:
 
 
 def verify_code(directory: str) -> str:
-    """Return the digest of a code directory; raise JobError unless it is the recorded one."""
+    """Return the digest of a code directory; raise JobError if it differs from the recorded one."""
     if not os.path.isdir(directory):
         raise JobError(
-            f"{directory} does not exist: install the release with job.task fetch first, it puts job.code there"
+            f"{directory} does not exist: install the release with job.task fetch first, which puts job.code there"
         )
     recorded = read_record(directory).get("digest")
     if not recorded:
@@ -62,6 +62,6 @@ def verify_code(directory: str) -> str:
     if found != recorded:
         raise JobError(
             f"{directory} is not what was fetched: its digest is {found[:12]}, its record says {str(recorded)[:12]}; "
-            "somebody has changed files there: delete the directory, and run the fetch task again"
+            "its files have changed: delete the directory, and run the fetch task again"
         )
     return found

@@ -1,8 +1,8 @@
 """Convert a checkpoint of a run to a Hugging Face folder: <runDirectory>/hf/step_<N>, verl's hf/global_step_<N>.
 
 The argument is the path of a JSON file: framework, version, runDirectory, workingDirectory, model, step (best, latest
-or a number), dtype (optional; by default the weights stay as they were trained). The framework's own script converts
-where there is one; what it leaves out (shards of safetensors, files of the model, a check of the result) is done here.
+or a number), dtype (optional; by default the weights keep their type). If the framework has a conversion script, this
+program runs it, and then does what the script does not: merge safetensors shards, add model files, check the result.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from task import run_task
 from tensors import DERIVED, INDEX, Pieces, compare_with_base, from_torch_save, needed, shapes_in
 
 RECORD = "grpo.json"
-# What a folder needs beside its weights: configuration, tokenizer, processor, code of its own. No weights, no index.
+# What a model's folder needs beside its weights: configuration, tokenizer, processor, code. No weights, no index.
 SMALL = ("*.json", "*.jinja", "*.model", "*.txt", "*.py")
 
 
 def script(words: list[str], task: Record, found: Checkpoint) -> None:
-    """Run a framework's script, its output among ours; raise JobError when it fails."""
+    """Run a framework's script and let it print; raise JobError when it fails."""
     name = next(word for word in words[1:] if not word.startswith("-"))
     say(f"in {task['workingDirectory']}: {' '.join(words)}")
     try:
         code = subprocess.run(words, check=False, cwd=task["workingDirectory"], stdin=subprocess.DEVNULL).returncode
     except OSError as error:
-        raise JobError(f"{error.filename or words[0]} cannot be run: {error.strerror}") from None
+        raise JobError(f"cannot run {error.filename or words[0]}: {error.strerror}") from None
     if code == -signal.SIGKILL:
         parts = [Path(found.path, "policy/weights"), *Path(found.path, "actor").glob("model*")]
         memory = gib(sum(map(checkpoints.size_of, parts)))
-        raise JobError(f"{name} was killed, as for lack of memory: the weights have {memory} (ray.head.memory)")
+        raise JobError(f"{name} was killed, probably out of memory: the weights have {memory}; raise ray.head.memory")
     if code:
         raise JobError(f"{name} ended with exit code {code}; its output above says why")
 
 
-# What the scripts are told. tests/jobs/test_convert.py reads these with the scripts' own parsers, version by version.
+# The scripts' command lines. tests/jobs/test_convert.py checks them with the scripts' own parsers in every version.
 def dcp_command(step: Path, out: Path) -> list[str]:
     paths = ["--config", step / "config.yaml", "--dcp-ckpt-path", step / "policy/weights", "--hf-ckpt-path", out]
     return ["python3", "examples/converters/convert_dcp_to_hf.py", *map(str, paths)]
@@ -70,7 +70,7 @@ def verl_command(step: Path, out: Path, backend: str) -> list[str]:
 
 
 def copy_missing(source: Path, folder: Path, patterns: tuple[str, ...] = ("*",), *, replace: bool = False) -> None:
-    """Copy files (a cache's are links) that the folder lacks."""
+    """Copy files that the folder does not have; in a cache, the files are links."""
     for path in sorted({path for pattern in patterns for path in source.glob(pattern)}):
         target = folder / path.name
         if path.is_file() and not path.name.endswith(".index.json") and (replace or not target.exists()):
@@ -78,18 +78,18 @@ def copy_missing(source: Path, folder: Path, patterns: tuple[str, ...] = ("*",),
 
 
 def base_model(model: str) -> Path | None:
-    """Return the folder of the model that the run started from: a path, the cache, or its small files, downloaded."""
+    """Return the folder of the base model: its path, its snapshot in the cache, or a download of its small files."""
     if Path(model).is_dir():
         return Path(model)
     library = needed("huggingface_hub")
     try:
         return Path(library.snapshot_download(model, local_files_only=True))
     except Exception:
-        say(f"{model} is not in the cache of the volume; asking the hub for its small files")
+        say(f"{model} is not in the cache on the volume; downloading its small files from the Hub")
     try:
         return Path(library.snapshot_download(model, allow_patterns=list(SMALL), ignore_patterns=["*.index.json"]))
     except Exception as error:
-        say(f"warning: {model} cannot be had: {(str(error).strip().splitlines() or [type(error).__name__])[0]}")
+        say(f"warning: cannot download {model}: {(str(error).strip().splitlines() or [type(error).__name__])[0]}")
         return None
 
 
@@ -106,10 +106,10 @@ def overlay(under: Record, over: Record) -> Record:
     return {**under, **over, **both}
 
 
-def mend_config(folder: Path, policy: Record) -> None:
-    """Write what the converters leave out of config.json: the run's overrides, and the type that it computed in.
+def complete_config(folder: Path, policy: Record) -> None:
+    """Add to config.json what the converters omit: the run's overrides, and the data type of its computation.
 
-    They read policy.hf_overrides, and the trainers policy.hf_config_overrides; the trainers load in float32.
+    Converters read policy.hf_overrides, trainers policy.hf_config_overrides; trainers load weights as float32.
     """
     path = folder / "config.json"
     config = overlay(read_json(path), policy.get("hf_config_overrides") or {})
@@ -121,10 +121,10 @@ def mend_config(folder: Path, policy: Record) -> None:
 
 
 def problem(folder: Path) -> str:
-    """Say what a Hugging Face folder lacks, nothing where it can be loaded."""
+    """Return what a Hugging Face folder lacks, an empty text if it can be loaded."""
     config = read_json(folder / "config.json")
     if not config.get("model_type"):
-        return "config.json is missing or names no model_type"
+        return "config.json is missing or has no model_type"
     single = "model.safetensors"
     wanted: dict[str, str] = read_json(folder / INDEX).get("weight_map") or {}
     try:
@@ -137,12 +137,12 @@ def problem(folder: Path) -> str:
         return "it has no tokenizer"
     processors = ("preprocessor_config.json", "processor_config.json")
     if "vision_config" in config and not any((folder / name).is_file() for name in processors):
-        return "it takes images and has no preprocessor_config.json"
+        return "the model takes images and the folder has no preprocessor_config.json"
     return ""
 
 
 def mark(found: Checkpoint, task: Record) -> Record:
-    """Return what tells one save of a step from another."""
+    """Return what identifies one save of a step."""
     file = "data.pt" if task["framework"] == checkpoints.VERL else "training_info.json"
     saved = int((Path(found.path) / file).stat().st_mtime)
     return {"source": found.path, "step": found.step, "format": found.format, "bytes": found.bytes, "saved": saved}
@@ -154,13 +154,13 @@ def sizes_in(folder: Path) -> dict[str, int]:
 
 
 def is_good(folder: Path, about: Record) -> bool:
-    """Say whether a folder holds what its record says, made from this save with this dtype."""
+    """Return whether a folder has the files of its record, made from this save with this dtype."""
     record = read_json(folder / RECORD)
     return bool(record) and about.items() <= record.items() and record.get("files") == sizes_in(folder)
 
 
 def weights(found: Checkpoint, task: Record, out: Path) -> None:
-    """Write the weights of a checkpoint into a folder that does not exist yet, with what the script adds to them."""
+    """Write the weights of a checkpoint into a new folder, with the files that the script adds."""
     step, kind, dtype = Path(found.path), found.format, task.get("dtype") or ""
     ready = step / (
         "actor/huggingface" if task["framework"] == checkpoints.VERL else "policy/weights/model/consolidated"
@@ -187,20 +187,20 @@ def weights(found: Checkpoint, task: Record, out: Path) -> None:
     elif kind == "dcp" or (kind == "dcp-v2" and task["version"] not in ("v0.4.0", "v0.5.0")):
         script(dcp_command(step, out), task, found)
     elif kind == "dcp-v2":
-        # The script of these versions knows the other layout only.
+        # The script of these versions supports only the other layout.
         out.mkdir()
         merge = needed("torch.distributed.checkpoint.format_utils").dcp_to_torch_save
         merge(str(step / "policy/weights/model"), str(out / "pytorch_model.bin"))
     else:
         raise JobError(
-            f"step {found.step} holds {kind or 'unknown'} weights: merge an adapter with convert_lora_to_hf.py"
+            f"step {found.step} has {kind or 'unknown'} weights: merge an adapter with convert_lora_to_hf.py"
         )
     if (out / "pytorch_model.bin").is_file():
         from_torch_save(out / "pytorch_model.bin", out, dtype)
 
 
 def complete(found: Checkpoint, task: Record, out: Path) -> None:
-    """Add what a server needs beside the weights: from the checkpoint first, then from the base model; check it."""
+    """Add the other files that a server needs, from the checkpoint, then from the base model; check the result."""
     step, base = Path(found.path), base_model(task["model"])
     verl = task["framework"] == checkpoints.VERL
     copy_missing(step / ("actor/huggingface" if verl else "policy/tokenizer"), out, SMALL, replace=not verl)
@@ -208,8 +208,8 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
         copy_missing(base, out, SMALL)
         compare_with_base(out, base)
     if not (out / "config.json").is_file():
-        raise JobError(f"{task['model']} has no config.json here: run the task fetch first")
-    mend_config(out, settings(step / "config.yaml"))
+        raise JobError(f"no config.json of {task['model']} was found: run the task fetch first")
+    complete_config(out, settings(step / "config.yaml"))
     if (out / "lora_adapter").is_dir():
         say("warning: the adapter in lora_adapter/ is not merged into these weights")
     if lack := problem(out):
@@ -218,7 +218,7 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
 
 @contextmanager
 def draft(final: Path) -> Iterator[Path]:
-    """Give a name for a folder that becomes the final one at the end, or vanishes."""
+    """Yield the path of a temporary folder, which replaces the final one at the end; delete it after an error."""
     new, old = (final.with_name(f".{final.name}.{word}") for word in ("new", "old"))
     final.parent.mkdir(parents=True, exist_ok=True)
     for leftover in (new, old):
@@ -234,23 +234,23 @@ def draft(final: Path) -> Iterator[Path]:
 
 
 def convert(task: Record) -> Path:
-    """Return the folder of the converted step, made now or by an earlier run; raise JobError."""
+    """Convert the step unless an earlier task has; return its folder or raise JobError."""
     run_directory, step = Path(task["runDirectory"]), str(task["step"])
     prefix = "global_step_" if task["framework"] == checkpoints.VERL else "step_"
     dtype = {"dtype": task.get("dtype") or ""}
     try:
         found = checkpoints.choose(checkpoints.list_checkpoints(run_directory, task["framework"]), step)
     except (checkpoints.CheckpointError, OSError) as error:
-        # The trainer keeps the best few only; what was converted before that is still there.
+        # The trainer keeps only the best checkpoints; one converted earlier is still there.
         kept = run_directory / "hf" / f"{prefix}{step}"
         if not is_good(kept, dtype):
             raise JobError(f"{run_directory}: {error}") from None
-        say(f"the checkpoint of step {step} is gone; {kept} was made from it")
+        say(f"the checkpoint of step {step} no longer exists; {kept} was converted from it")
         return kept
     final = run_directory / "hf" / f"{prefix}{found.step}"
     about = {**mark(found, task), **dtype}
     if is_good(final, about):
-        say(f"{final} was made from this checkpoint already")
+        say(f"{final} was converted from this checkpoint already")
         return final
     say(f"step {found.step} ({found.format}, {gib(found.bytes)}) to {final}")
     with draft(final) as out:
@@ -262,7 +262,7 @@ def convert(task: Record) -> Path:
 
 
 def stop(number: int, _frame: object) -> NoReturn:
-    # Unwinding ends the script that runs and takes the half-made folder away.
+    # Unwinding stops the running script and deletes the unfinished folder.
     raise SystemExit(128 + number)
 
 
@@ -272,7 +272,7 @@ def program(task: Record) -> None:
     try:
         say(f"converted: {convert(task)}")
     except ValueError as error:
-        raise JobError(f"a file of the checkpoint or of {task['model']} cannot be read: {error}") from None
+        raise JobError(f"cannot read a file of the checkpoint or of {task['model']}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Fetch models, data sets and code at pinned revisions onto the shared volume (usage: python3 fetch.py task.json).
 
 task.json: "models" and "datasets" are maps from ID to {"revision": branch or commit}; "code" is null or {"directory",
-"packages": map from name to version, "repository", "revision"}, the last two or the first empty. HF_HOME: the cache.
-A branch is resolved once and its commit recorded; the second run asks nobody. refs/main then names the fetched commit,
-so that an offline load without a revision finds it. Files are fetched one by one and not by snapshot_download, which
-(from 2.0) notes the whole repository's list and then takes a snapshot without the copies for a broken one.
+"packages": map from name to version, "repository", "revision"}: either packages, or repository and revision.
+HF_HOME is the cache. A branch is resolved once and its commit recorded, so a second run needs no network. refs/main
+then names the fetched commit, so that an offline load without a revision finds it. Files are fetched one by one:
+snapshot_download (from 2.0) records the list of all files, and then treats a snapshot without some of them as broken.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hub_cache import KINDS, cache, folder, record_path, snapshot
 from runtime import JobError, Record, say
 from task import run_task
 
-# The same weights for other libraries: left out where there are weights that the trainers read.
+# The same weights for other libraries: skipped if there are weights that the trainers read.
 COPIES = ["original/*", "onnx/*", "openvino/*", "coreml/*", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.tflite"]
 TORCH = ["pytorch_model*.bin", "*.pth", "*.pt", "*.ckpt"]
 TRIES, STREAMS = 3, 8
@@ -51,7 +51,7 @@ def matches(name: str, patterns: list[str]) -> bool:
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return a model's files without second copies of its weights."""
+    """Return a model's files without additional copies of its weights."""
     safe = [name for name in names if fnmatch(name, "*.safetensors") and not matches(name, COPIES)]
     out: list[str] = []
     if safe:
@@ -64,7 +64,7 @@ def chosen(names: list[str]) -> list[str]:
 
 
 def network_error(error: BaseException | None) -> bool:
-    """Say whether nobody answered; the library wraps such an error in others."""
+    """Return whether an error, or one of its causes, is a network error: the library wraps them in others."""
     while error:
         name = type(error).__name__
         if isinstance(error, (ConnectionError, TimeoutError)) or re.search(
@@ -75,14 +75,14 @@ def network_error(error: BaseException | None) -> bool:
     return False
 
 
-def passing(error: BaseException) -> bool:
-    """Say whether a later try may go well."""
+def is_temporary(error: BaseException) -> bool:
+    """Return whether a later try may succeed."""
     status = getattr(getattr(error, "response", None), "status_code", 0)
     return status == 429 or status >= 500 or (not status and network_error(error))
 
 
 def explain(error: BaseException, wanted: Wanted) -> str:
-    """Return one sentence: what is wrong and what to do. The library's own text is not for a log: it may be long."""
+    """Return one sentence with problem and remedy; the library's own message may be too long for a log."""
     token, what = bool(os.environ.get("HF_TOKEN")), f"{wanted.repository} ({wanted.where})"
     response: Any = getattr(error, "response", None)
     status = getattr(response, "status_code", 0)
@@ -93,32 +93,34 @@ def explain(error: BaseException, wanted: Wanted) -> str:
     if code == "GatedRepo":
         return f"{what} is gated: accept the licence on its page, and set huggingface.secret to a token of that account"
     if code == "RevisionNotFound":
-        return f"{what} has no revision {wanted.revision}: write a branch or a commit that exists"
+        return f"{what} has no revision {wanted.revision}: set an existing branch or commit"
     if status == 401 and "credentials" in message:
-        return f"{what}: the Hub does not know this token: put a valid one into huggingface.secret"
+        return f"{what}: the Hub rejects the token: put a valid one into the Secret of huggingface.secret"
     if status in (401, 404):
         reason = "this token may not see it" if token else "it is private: set huggingface.secret"
-        return f"{what} was not found: check how it is spelt, or {reason}"
+        return f"{what} was not found: check its spelling, or {reason}"
     if status == 403:
-        return f"{what}: this token may not read it: allow it to read gated and private repositories, in its settings"
+        return f"{what}: the token has no read access: allow gated and private repositories in the token's settings"
     if status == 429:
-        return f"{what}: too many requests: try later, and set huggingface.secret, because a token has a higher limit"
+        return f"{what}: too many requests: try again later, and set huggingface.secret: a token has a higher limit"
     if status:
-        return f"{what}: the Hub answered {status}: try later"
+        return f"{what}: the Hub answered {status}: try again later"
     if network_error(error):
-        return f"{what}: no answer from {host}: this pod needs a way out (on private nodes Cloud NAT), or a HF_ENDPOINT"
+        return (
+            f"{what}: no answer from {host}: this pod needs internet access (Cloud NAT on private nodes) or HF_ENDPOINT"
+        )
     text = " / ".join(str(error).split("\n")).replace(os.environ.get("HF_TOKEN") or "\0", "***")
     return f"{what}: {type(error).__name__}: {text[:300]}"
 
 
-def patiently(wanted: Wanted, function: Any, *arguments: Any, **options: Any) -> Any:
-    """Call the Hub, again after an error that may pass."""
+def with_retries(wanted: Wanted, function: Any, *arguments: Any, **options: Any) -> Any:
+    """Call the Hub; after a temporary error, call it again."""
     for left in reversed(range(TRIES)):
         try:
             return function(*arguments, **options)
         except Exception as error:
             full = isinstance(error, OSError) and error.errno in (28, 122)  # no space, quota
-            if full or not (left and passing(error)):
+            if full or not (left and is_temporary(error)):
                 reason = f"no space is left in {cache()}" if full else explain(error, wanted)
                 raise JobError(reason) from None
             say(f"{wanted.repository}: {type(error).__name__}; trying again in {PAUSE:.0f} s")
@@ -127,19 +129,19 @@ def patiently(wanted: Wanted, function: Any, *arguments: Any, **options: Any) ->
 
 
 def hub() -> Any:
-    """Return huggingface_hub, online: this task is the one that fills the cache for offline training."""
+    """Import huggingface_hub in online mode: this task fills the cache for offline training."""
     os.environ |= {"HF_HUB_OFFLINE": "0", "TRANSFORMERS_OFFLINE": "0", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    # Its cache of chunks would take up to 10 GB of the volume, and nothing is fetched twice.
+    # Its chunk cache would take up to 10 GB of the volume, and no file is fetched twice.
     os.environ.setdefault("HF_XET_CHUNK_CACHE_SIZE_BYTES", "0")
     try:
         import huggingface_hub
     except ImportError:
-        raise JobError("this image has no huggingface_hub: give the fetch task the training image") from None
+        raise JobError("this image has no huggingface_hub: run the fetch task in the training image") from None
     return huggingface_hub
 
 
 def complete(wanted: Wanted, record: Record) -> bool:
-    """Say whether the recorded snapshot is the wanted one and every file has its size."""
+    """Return whether the recorded snapshot is the requested one and every file has the recorded size."""
     if not record or wanted.revision not in (record["requested"], record["commit"]):
         return False
     base = snapshot(wanted.kind, wanted.repository, record["commit"])
@@ -158,13 +160,13 @@ def check_space(wanted: Wanted, needed: int) -> None:
     free = shutil.disk_usage(cache()).free
     if needed + MARGIN > free:
         raise JobError(
-            f"{wanted.repository} needs {gib(needed)} more and {cache()} has {gib(free)} free: make room, or enlarge "
-            "the volume of huggingface.cache"
+            f"{wanted.repository} needs {gib(needed)} more and {cache()} has {gib(free)} free: "
+            "delete files, or enlarge the volume of huggingface.cache"
         )
 
 
 def discard(path: str) -> None:
-    """Remove a file of a snapshot and what it links to: cut short, it would be taken for a whole one."""
+    """Delete a file of a snapshot and its link's target: the library would use a truncated file as a complete one."""
     blob = os.path.join(os.path.dirname(path), os.readlink(path)) if os.path.islink(path) else path
     for name in (blob, path):
         with suppress(FileNotFoundError):
@@ -181,7 +183,7 @@ def download(wanted: Wanted, commit: str, files: dict[str, int]) -> None:
     options = {"repo_type": wanted.kind, "revision": commit, "cache_dir": cache()}
     pool = ThreadPoolExecutor(STREAMS)
     try:
-        calls = {pool.submit(patiently, wanted, get, wanted.repository, name, **options): name for name in missing}
+        calls = {pool.submit(with_retries, wanted, get, wanted.repository, name, **options): name for name in missing}
         for call in as_completed(calls):
             call.result()
             done += missing[calls[call]]
@@ -190,23 +192,23 @@ def download(wanted: Wanted, commit: str, files: dict[str, int]) -> None:
     finally:
         pool.shutdown(cancel_futures=True)
     if wrong := [name for name, size in files.items() if size_of(os.path.join(base, name)) != size]:
-        raise JobError(f"{wanted.repository}: {wrong[0]} has another size than the Hub says: run this task again")
+        raise JobError(f"{wanted.repository}: the size of {wrong[0]} differs from the Hub's: run this task again")
 
 
 def look_up(wanted: Wanted) -> tuple[str, dict[str, int]]:
     """Ask the Hub for the commit of a revision, and its files with their sizes."""
     options = {"repo_type": wanted.kind, "revision": wanted.revision, "files_metadata": True}
-    info = patiently(wanted, hub().HfApi().repo_info, wanted.repository, **options)
+    info = with_retries(wanted, hub().HfApi().repo_info, wanted.repository, **options)
     sizes = {item.rfilename: int(item.size or 0) for item in info.siblings or []}
     names = chosen(list(sizes)) if wanted.kind == "model" else list(sizes)
     if left := len(sizes) - len(names):
         spared = sum(sizes.values()) - sum(sizes[name] for name in names)
-        say(f"{wanted.repository}: {left} files left out, which hold the weights once more ({gib(spared)})")
+        say(f"{wanted.repository}: skipped {left} files, which are copies of the weights ({gib(spared)})")
     return info.sha, {name: sizes[name] for name in names}
 
 
 def point_refs(wanted: Wanted, commit: str) -> None:
-    """Let main, and the branch that was asked for, mean this commit."""
+    """Point main and the requested branch to this commit."""
     for name in {"main", wanted.revision} - {commit}:
         path = os.path.join(folder(wanted.kind, wanted.repository), "refs", *name.split("/"))
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -214,11 +216,11 @@ def point_refs(wanted: Wanted, commit: str) -> None:
 
 
 def fetch_files(wanted: Wanted, record: Record) -> Record:
-    """Download what is not there yet; return the record of what there is now."""
+    """Download the missing files; return the record of the snapshot."""
     if complete(wanted, record):
         say(f"{wanted.repository}: commit {record['commit']} is in the cache already")
         return record
-    # What was resolved stays resolved, even when files have gone since.
+    # A resolved branch keeps its commit, even if files have been deleted since.
     again = wanted._replace(revision=record["commit"]) if record.get("requested") == wanted.revision else wanted
     commit, files = look_up(again)
     download(wanted, commit, files)
@@ -227,14 +229,14 @@ def fetch_files(wanted: Wanted, record: Record) -> Record:
 
 
 def build_tables(wanted: Wanted, commit: str) -> list[str]:
-    """Build what offline loading by name needs; a data set that the library does not understand has none."""
+    """Build the tables for offline loading by name; return [] for a data set that the library cannot read."""
     hub()
     try:
         return fetch_tables.build(wanted.repository, commit)
     except Exception as error:
-        if passing(error):
+        if is_temporary(error):
             raise JobError(explain(error, wanted)) from None
-        say(f"warning: {explain(error, wanted)}: it cannot be loaded by its name offline")
+        say(f"warning: {explain(error, wanted)}: it cannot be loaded by name offline")
         return []
 
 
@@ -250,7 +252,7 @@ def fetch(wanted: Wanted) -> None:
         write_json(path, record)
     point_refs(wanted, record["commit"])
     if not COMMIT.fullmatch(wanted.revision):
-        say(f"write this revision into {wanted.where}.revision: {record['commit']} ({wanted.revision} may move)")
+        say(f"to pin it, set {wanted.where}.revision to {record['commit']} ({wanted.revision} may move)")
 
 
 def main(task: Record) -> None:
@@ -259,12 +261,12 @@ def main(task: Record) -> None:
             wanted = Wanted(kind, repository, (entry or {}).get("revision") or "main")
             if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", repository) or ".." in f"{repository}/{wanted.revision}":
                 raise JobError(
-                    f"{wanted.where}: expected a repository such as google/gemma-3-27b-it, and a revision of it"
+                    f"{wanted.where}: expected a repository such as google/gemma-3-27b-it and one of its revisions"
                 )
             fetch(wanted)
     if task.get("code"):
         fetch_code(task["code"])
-    say("everything is fetched")
+    say("fetched everything")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Put pinned code into a directory of its own: packages at exact versions, or a repository at a full commit."""
+"""Put pinned code into its own directory: packages at exact versions, or a repository at a full commit."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ COMMIT = re.compile("[0-9a-f]{40}")
 
 
 def call(words: list[str], what: str) -> str:
-    """Run a program; refuse with the line of its output that says most."""
+    """Run a program; after a failure, raise JobError with the most useful line of its output."""
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
-        told = [line for line in lines if re.match("error|fatal", line, re.IGNORECASE)] or lines[-1:]
-        # What stands before the @ of an address may be a password.
-        reason = re.sub(r"://[^/@\s]*@", "://", told[-1] if told else "no output")
+        errors = [line for line in lines if re.match("error|fatal", line, re.IGNORECASE)] or lines[-1:]
+        # The part of a URL before the @ may be a password.
+        reason = re.sub(r"://[^/@\s]*@", "://", errors[-1] if errors else "no output")
         raise JobError(f"{what}: {os.path.basename(words[0])} ended with {done.returncode}: {reason[:400]}")
     return done.stdout.strip()
 
 
 def install_packages(packages: dict[str, str], folder: str) -> None:
-    """Install wheels without their dependencies, which the image holds."""
+    """Install wheels without their dependencies, which the image contains."""
     pinned = [f"{name}=={version}" for name, version in sorted(packages.items())]
     if find_spec("pip"):
         installer = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
     elif uv := shutil.which("uv"):
         installer = [uv, "pip", "install", "--quiet", "--python", sys.executable]
     else:
-        raise JobError("this image has neither pip nor uv: give job.code.repository and revision instead of packages")
-    # A source distribution would be built with whatever tools are newest on that day.
+        raise JobError("this image has neither pip nor uv: set job.code.repository and revision instead of packages")
+    # Wheels only: a source distribution would be built with unpinned tools.
     options = ["--no-deps", "--only-binary", ":all:", "--target", folder]
     call([*installer, *options, *pinned], f"cannot install {' '.join(pinned)} (job.code.packages)")
 
@@ -62,14 +62,14 @@ def clone(repository: str, revision: str, folder: str) -> None:
 
 
 def unpack(archive: tarfile.TarFile, revision: str, folder: str) -> None:
-    """Unpack an archive that a code host made of a commit: one folder, and the commit in its header."""
+    """Unpack a code host's archive of a commit: it has one folder, and the commit in its header."""
     if archive.pax_headers.get("comment", revision) != revision:
-        raise JobError(f"the archive holds commit {archive.pax_headers['comment'][:12]}, expected {revision[:12]}")
+        raise JobError(f"the archive has commit {archive.pax_headers['comment'][:12]}, expected {revision[:12]}")
     options: Any = {"filter": "data"}
     archive.extractall(folder, **options)  # noqa: S202
     tops = os.listdir(folder)
     if len(tops) != 1:
-        raise JobError(f"the archive of {revision[:12]} holds {len(tops)} entries, expected one folder")
+        raise JobError(f"the archive of {revision[:12]} has {len(tops)} entries, expected one folder")
     top = os.path.join(folder, f".{uuid.uuid4().hex[:8]}")
     os.rename(os.path.join(folder, tops[0]), top)
     for name in os.listdir(top):
@@ -82,7 +82,7 @@ def download(repository: str, revision: str, folder: str) -> None:
     part = "-/archive" if "gitlab" in base.split("/")[2] else "archive"
     url = f"{base}/{part}/{revision}.tar.gz"
     if not hasattr(tarfile, "data_filter"):
-        raise JobError("this image has no git, and a Python that cannot unpack archives safely: use an image with git")
+        raise JobError("this image has no git, and its Python cannot unpack archives safely: use an image with git")
     try:
         with urllib.request.urlopen(url, timeout=60) as answer, tarfile.open(fileobj=answer, mode="r|gz") as archive:  # noqa: S310
             unpack(archive, revision, folder)
@@ -90,7 +90,7 @@ def download(repository: str, revision: str, folder: str) -> None:
         raise JobError(f"{url}: {error.code} {error.reason}: check job.code.repository and revision") from None
     except (urllib.error.URLError, TimeoutError, EOFError, tarfile.TarError) as error:
         raise JobError(
-            f"{url}: {getattr(error, 'reason', error)}: this image has no git; does the pod reach it?"
+            f"{url}: {getattr(error, 'reason', error)}: this image has no git; can the pod reach this URL?"
         ) from None
 
 
@@ -101,7 +101,7 @@ def get_repository(repository: str, revision: str, folder: str) -> None:
 
 
 def source_of(code: Record) -> Record:
-    """Return what was asked for, without what is empty."""
+    """Return the keys of job.code that are set."""
     found = {key: code[key] for key in ("packages", "repository", "revision") if code.get(key)}
     if not found:
         raise JobError("job.code names neither packages nor a repository")
@@ -122,15 +122,15 @@ def make(source: Record, folder: str) -> str:
 def reuse(directory: str, source: Record) -> str:
     recorded = read_record(directory).get("source")
     if recorded is not None and recorded != source:
-        told = json.dumps(recorded, sort_keys=True)
-        raise JobError(f"{directory} holds other code ({told}): delete it, or ask for that")
+        other = json.dumps(recorded, sort_keys=True)
+        raise JobError(f"{directory} contains other code ({other}): delete it, or change job.code to that code")
     digest = verify_code(directory)
-    say(f"code: {directory} holds what was asked for (digest {digest[:12]})")
+    say(f"code: {directory} contains the requested code (digest {digest[:12]})")
     return digest
 
 
 def fetch_code(code: Record) -> str:
-    """Make the directory unless it is there already and sound; return its digest."""
+    """Create the directory unless it exists; verify it and return its digest."""
     directory, source = os.path.abspath(code["directory"]), source_of(code)
     if os.path.lexists(directory):
         return reuse(directory, source)
@@ -139,16 +139,14 @@ def fetch_code(code: Record) -> str:
     os.mkdir(draft)
     try:
         made = make(source, draft)
-        # Somebody who was faster has put the same code there, or something that may not be replaced.
+        # If another task was faster, its directory stays and is verified below.
         with contextlib.suppress(OSError):
             os.rename(draft, directory)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     if not os.path.lexists(directory):
-        raise JobError(f"{draft} cannot be renamed to {directory}: a bucket needs the mount option rename-dir-limit")
+        raise JobError(f"cannot rename {draft} to {directory}: a bucket needs the mount option rename-dir-limit")
     digest = reuse(directory, source)
     if digest != made:
-        raise JobError(
-            f"{directory} was made at the same time by somebody else, and is not the same: run this task again"
-        )
+        raise JobError(f"another task created {directory} at the same time with other content: run this task again")
     return digest

@@ -1,7 +1,7 @@
-"""Build the tables from which the data set library loads a data set by its name offline.
+"""Build the tables from which the library datasets loads a data set by name offline.
 
-load_dataset("openai/gsm8k", "main") does not look into the Hub's cache when it is offline: it takes the table that was
-built last (datasets 4.0 to 5.2). The files come from the cache, so only the description is asked of the Hub again.
+Offline, load_dataset("openai/gsm8k", "main") does not read the Hub's cache: it uses the table that was built last
+(datasets 4.0 to 5.2). The build takes the files from the cache, and only the data set's description from the Hub.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from runtime import say
 
 
 def folders(repository: str, config: str, commit: str) -> list[str]:
-    """Return where the tables of one configuration lie, at most one."""
+    """Return the folders with the tables of one configuration, at most one."""
     tables = os.environ.get("HF_DATASETS_CACHE") or os.path.join(os.path.dirname(cache()), "datasets")
     parts = [tables, "___".join(repository.split("/")), config]
     return glob.glob(os.path.join(*map(glob.escape, parts), "*", commit))
 
 
 def choose(repository: str, commit: str, configs: list[str]) -> bool:
-    """Make the tables of a commit the ones that were changed last; say whether all are there."""
+    """Make the tables of a commit the newest ones; return whether all of them exist."""
     found = [folders(repository, config, commit) for config in configs]
     for folder in (folder for same in found for folder in same):
         os.utime(folder)
@@ -29,12 +29,12 @@ def choose(repository: str, commit: str, configs: list[str]) -> bool:
 
 
 def build(repository: str, commit: str) -> list[str]:
-    """Build the tables of every configuration; return the names of those, empty when nothing can be built."""
+    """Build the tables of every configuration; return the configurations, [] without the library."""
     os.environ |= {"HF_DATASETS_OFFLINE": "0", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
     try:
         import datasets
     except ImportError:
-        say(f"warning: no library for data sets in this image, so {repository} cannot be loaded by its name offline")
+        say(f"warning: this image has no library datasets, so {repository} cannot be loaded by name offline")
         return []
     configs = [str(name) for name in datasets.get_dataset_config_names(repository, revision=commit)]
     for config in configs:

@@ -1,4 +1,4 @@
-"""Where things lie in the Hugging Face cache: the layout that every version of huggingface_hub reads."""
+"""Paths in the Hugging Face cache, in the layout that every version of huggingface_hub reads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ KINDS = {"model": "models", "dataset": "datasets"}
 
 
 def cache() -> str:
-    """Return the directory of the cache, which must be on a volume that stays."""
+    """Return the directory of the cache, which must be on a persistent volume."""
     home = os.environ.get("HF_HOME")
     if path := os.environ.get("HF_HUB_CACHE") or (home and os.path.join(home, "hub")):
         return path
-    raise JobError("HF_HOME is not set: set huggingface.cache.volume, so that what is fetched stays")
+    raise JobError("HF_HOME is not set: set huggingface.cache.volume, so that fetched files persist")
 
 
 def folder(kind: str, repository: str) -> str:
@@ -26,13 +26,13 @@ def snapshot(kind: str, repository: str, commit: str) -> str:
 
 
 def record_path(kind: str, repository: str) -> str:
-    """Return the path of the fetch task's record: beside the cache, whose own tools would stumble over it inside."""
+    """Return the path of the fetch task's record. It is beside the cache, whose tools expect no other files in it."""
     name = os.path.basename(folder(kind, repository))
     return os.path.join(os.path.dirname(cache()), "grpo-fetched", f"{name}.json")
 
 
 def fetched(kind: str, repository: str) -> tuple[str, str]:
-    """Return (directory, commit) of what an offline load without a revision finds; raise JobError without one."""
+    """Return (directory, commit) of the snapshot that an offline load without revision finds, or raise JobError."""
     try:
         with open(os.path.join(folder(kind, repository), "refs", "main"), encoding="ascii") as file:
             commit = file.read().strip()

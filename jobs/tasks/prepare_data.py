@@ -1,10 +1,10 @@
-"""Turn data sets in the form of GSM8K into what the trainers read (usage: python3 prepare_data.py task.json).
+"""Convert data sets in the format of GSM8K to the trainers' format (usage: python3 prepare_data.py task.json).
 
 task.json: "directory", "format" (jsonl for NeMo RL, parquet for verl) and "datasets", a map from name to {"repository":
-ID on the Hub or a directory, "subset", "question" and "answer": columns}. Writes train, validation and test, as many of
-these splits as the source has, into <directory>/<name>/, and prepared.json, by which a second run knows a good result.
-An answer there is a worked solution that ends with "#### 72". As gold it would earn every response the reward 0,
-because the judges compare a response's number with the whole text: what is written is the number alone.
+ID on the Hub or a directory, "subset", "question" and "answer": columns}. The program writes those of the splits train,
+validation and test that the source has to <directory>/<name>/, and prepared.json, which lets a second run reuse them.
+An answer of GSM8K is a worked solution that ends with "#### 72". The program writes only the number: the frameworks
+compare a response's number with the whole ground truth, so with the solution there every reward would be 0.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from task import run_task
 
 SPLITS = ("train", "validation", "test")
 RECORD, VERSION = "prepared.json", 1
-# verl chooses its judge by this name: the last "#### number" of a response, compared as text.
+# verl selects its reward function by this name: it compares the last "#### number" of a response as text.
 DATA_SOURCE = "openai/gsm8k"
 INSTRUCTION = (
     "Think step by step. The last line of your reply must be #### followed by a space and the final answer, "
@@ -65,7 +65,7 @@ def read_lines(path: str) -> Iterator[Record]:
                 except ValueError:
                     row = None
                 if not isinstance(row, dict):
-                    raise JobError(f"{path}, line {number}: expected a JSON object a line")
+                    raise JobError(f"{path}, line {number}: expected a JSON object on each line")
                 yield row
 
 
@@ -78,7 +78,7 @@ def read_parquet(path: str) -> list[Record]:
 
 
 def split_files(directory: str, subset: str) -> dict[str, list[str]]:
-    """Return the files of each split: in the subset's directory, or where a data set has only one."""
+    """Return the files of each split, from the subset's directory or, without subsets, from data/ or the top folder."""
     places = [subset, f"data/{subset}"] if subset else []
     if subset in ("", "main", "default"):
         places += ["data", "."]
@@ -97,13 +97,13 @@ def split_files(directory: str, subset: str) -> dict[str, list[str]]:
             if any(found.values()):
                 return {split: files for split, files in found.items() if files}
     raise JobError(
-        f"{directory} holds no train, validation or test file (.parquet or .jsonl) in {' or '.join(places)}: check "
+        f"{directory} has no train, validation or test file (.parquet or .jsonl) in {' or '.join(places)}: check "
         "repository and subset under job.prepareData"
     )
 
 
 def read_rows(files: list[str], entry: Record) -> list[Row]:
-    """Return question, solution and number of every row; refuse a row without one of them."""
+    """Return question, solution and answer of every row; refuse a row without one of them."""
     columns, rows, bad = (entry["question"], entry["answer"]), [], []
     for path in files:
         for row in read_parquet(path) if path.endswith(".parquet") else read_lines(path):
@@ -119,7 +119,7 @@ def read_rows(files: list[str], entry: Record) -> list[Row]:
     if bad:
         raise JobError(
             f"{len(bad)} of {len(rows)} rows of {files[0]} have no question, or no number after #### at the end of "
-            f"{entry['answer']} ({'; '.join(bad[:3])}): every reward there would be 0; mend or leave out these rows"
+            f"{entry['answer']} ({'; '.join(bad[:3])}): their reward would always be 0; correct or remove these rows"
         )
     if not rows:
         raise JobError(f"{files[0]} has no rows")
@@ -127,13 +127,13 @@ def read_rows(files: list[str], entry: Record) -> list[Row]:
 
 
 def write_lines(path: str, rows: list[Row]) -> None:
-    # NeMo RL v0.4.0 looks each row's task up in a table that knows math alone; later versions set or drop the key.
+    # NeMo RL v0.4.0 looks up each row's task in a table that has only math; later versions set or ignore the key.
     lines = [{"question": row["question"], "answer": row["answer"], "task_name": "math"} for row in rows]
     write_atomically(path, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
 
 
 def write_parquet(path: str, rows: list[Row], split: str, instruction: str) -> None:
-    """Write the columns that verl reads; extra_info travels along for a reward function of one's own."""
+    """Write the columns that verl reads; extra_info is for custom reward functions."""
     table = arrow().Table.from_pylist(
         [
             {
@@ -160,19 +160,19 @@ def digest(path: str) -> str:
 
 
 def find_source(entry: Record) -> tuple[str, Record]:
-    """Return the directory of the data, and what tells this state of it from another."""
+    """Return the directory of the data, and what identifies its version."""
     repository = entry["repository"]
     if not os.path.isabs(repository):
         directory, commit = fetched("dataset", repository)
         return directory, {"repository": repository, "revision": commit}
     if not os.path.isdir(repository):
-        raise JobError(f"{repository} does not exist: name a directory on a mounted volume, or a data set of the Hub")
+        raise JobError(f"{repository} does not exist: set a directory on a mounted volume, or a data set of the Hub")
     files = [path for paths in split_files(repository, entry.get("subset") or "").values() for path in paths]
     return repository, {"repository": repository, "files": [[path, digest(path)] for path in files]}
 
 
 def intact(folder: str, record: Record, request: Record) -> bool:
-    """Say whether the directory holds what was asked for, as it was written."""
+    """Return whether the directory has the requested data, unchanged since it was written."""
     parts = record.get("splits") or {}
     same = (digest(os.path.join(folder, part["file"])) == part["sha256"] for part in parts.values())
     return record.get("request") == request and bool(parts) and all(same)
@@ -189,13 +189,13 @@ def write_split(folder: str, split: str, rows: list[Row], ending: str, instructi
 
 
 def refuse_other(name: str, folder: str, record: Record, request: Record) -> None:
-    """Refuse to replace good data of another source: a run that resumes would go on with other rows."""
+    """Refuse to replace intact data from another source: a resumed run would continue with other rows."""
     before = record.get("request") or {}
     changed = [key for key in request if key != "version" and before.get(key) != request[key]]
     if changed and intact(folder, record, before):
         raise JobError(
-            f"{folder} holds data prepared with another {' and '.join(changed)} ({before.get('origin')}), which a "
-            "run may go on with: give this one another name under job.prepareData, or delete that folder first"
+            f"{folder} has data prepared with another {' and '.join(changed)} ({before.get('origin')}), which a run "
+            "may still use: choose another name under job.prepareData, or delete that folder first"
         )
 
 
@@ -214,8 +214,8 @@ def prepare(name: str, entry: Record, folder: str, ending: str) -> None:
     parts = {split: read_rows(files, entry) for split, files in split_files(source, request["subset"]).items()}
     foreign = [split for split in parts if os.path.lexists(os.path.join(folder, f"{split}.{ending}"))]
     if foreign and not record:
-        raise JobError(f"{folder}/{foreign[0]}.{ending} is there and was not made by this task: move it away")
-    # From here on the directory is this task's own, and not a good one until the record names its files.
+        raise JobError(f"{folder}/{foreign[0]}.{ending} exists and was not written by this task: move it away")
+    # From here on the directory belongs to this task; it is complete when the record names its files.
     write_json(path, {"request": request})
     splits = {split: write_split(folder, split, rows, ending, instruction) for split, rows in parts.items()}
     write_json(path, {"request": request, "splits": splits})

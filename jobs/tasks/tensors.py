@@ -1,6 +1,6 @@
-"""Weights as files of safetensors: merge the shards of several ranks, rewrite a torch.save file, compare with a model.
+"""Write weights as safetensors: merge the shards of several ranks, convert a torch.save file, compare with a model.
 
-The image's libraries are loaded when they are needed; without them the names, shapes and sizes can still be read.
+The image's libraries are imported when needed; names, shapes and sizes can be read without them.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from runtime import JobError, say
 
 INDEX = "model.safetensors.index.json"
 FILE_BYTES = 5 * 10**9
-# A head may be tied to the embedding, and some buffers are computed: neither has to be in a checkpoint.
+# Not required in a checkpoint: a head that is tied to the embedding, and buffers that are computed.
 DERIVED = ("lm_head.weight", "rotary_emb.inv_freq", "_extra_state")
 
 
 def needed(name: str) -> Any:
-    """Return a library of the training image."""
+    """Import a library of the training image."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -32,7 +32,7 @@ def needed(name: str) -> Any:
 
 
 def files_of(sizes: dict[str, int]) -> Iterator[list[str]]:
-    """Yield the names of each file: in order, up to FILE_BYTES a file."""
+    """Yield the tensor names of each file: in order, up to FILE_BYTES per file."""
     group: list[str] = []
     total = 0
     for name, size in sizes.items():
@@ -45,7 +45,7 @@ def files_of(sizes: dict[str, int]) -> Iterator[list[str]]:
 
 
 def write_model(folder: Path, sizes: dict[str, int], get: Callable[[str], Any], dtype: str = "") -> None:
-    """Write tensors as safetensors with an index, a file at a time: no more than one file is in memory."""
+    """Write tensors as safetensors with an index, with only one file in memory at a time."""
     torch, save = needed("torch"), needed("safetensors.torch").save_file
     groups, weight_map, total = list(files_of(sizes)), dict[str, str](), 0
     for number, names in enumerate(groups, 1):
@@ -54,7 +54,7 @@ def write_model(folder: Path, sizes: dict[str, int], get: Callable[[str], Any], 
         if dtype:
             wanted = getattr(torch, dtype)
             tensors = {name: one.to(wanted) if one.is_floating_point() else one for name, one in tensors.items()}
-        # A copy of each, for two names may share one storage.
+        # Copy each tensor, because two names may share one storage.
         tensors = {name: one.clone().contiguous() for name, one in tensors.items()}
         save(tensors, folder / file, {"format": "pt"})
         weight_map.update(dict.fromkeys(names, file))
@@ -65,8 +65,8 @@ def write_model(folder: Path, sizes: dict[str, int], get: Callable[[str], Any], 
 
 
 def from_torch_save(file: Path, folder: Path, dtype: str = "") -> None:
-    """Write one torch.save file, which every process of a server would read whole, as files of safetensors."""
-    # Mapped, not read: the file is as large as the model in float32.
+    """Convert a torch.save file to safetensors: every process of a server would read the whole torch.save file."""
+    # Map the file instead of reading it: it is as large as the model in float32.
     state = needed("torch").load(file, map_location="cpu", mmap=True, weights_only=True)
     state = state["model"] if set(state) == {"model"} else state
     sizes = {name: one.numel() * one.element_size() for name, one in state.items() if hasattr(one, "numel")}
@@ -76,10 +76,10 @@ def from_torch_save(file: Path, folder: Path, dtype: str = "") -> None:
 
 
 class Pieces:
-    """The tensors of safetensors shards, each of which says where in its tensor it belongs.
+    """The tensors of safetensors shards; the metadata of each shard has its offset in the whole tensor.
 
-    Raises JobError where the pieces of a tensor leave a gap or overlap. torch can merge such shards too, in a private
-    module that torch 2.7 (NeMo RL v0.4.0) lacks, and fills a gap with zeros.
+    Raises JobError if the pieces of a tensor leave a gap or overlap. torch can merge such shards too, but only in a
+    private module that torch 2.7 (NeMo RL v0.4.0) does not have, and it fills a gap with zeros.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,14 +97,14 @@ class Pieces:
         self.opened: dict[Path, Any] = {}
 
     def shape(self, name: str) -> list[int]:
-        """Return the shape of a whole tensor: its pieces fill it, each element once."""
+        """Return the shape of a whole tensor; check that its pieces cover each element once."""
         boxes = [list(zip(offsets, shape, strict=True)) for _, offsets, shape in self.pieces[name]]
         full = [max(start + length for start, length in ends) for ends in zip(*boxes, strict=True)]
         for one, other in combinations(boxes, 2):
             if all(a < c + d and c < a + b for (a, b), (c, d) in zip(one, other, strict=True)):
-                raise JobError(f"the shards of {name} overlap: files of two saves lie in one folder")
+                raise JobError(f"the shards of {name} overlap: the folder has files of two saves")
         if sum(math.prod(length for _, length in box) for box in boxes) != math.prod(full):
-            raise JobError(f"the shards of {name} do not fill it: a file of a rank is missing")
+            raise JobError(f"the shards of {name} leave a gap: a file of a rank is missing")
         return full
 
     def read(self, name: str) -> Any:
@@ -129,24 +129,24 @@ class Pieces:
 
 
 def shapes_in(folder: Path) -> dict[str, list[int]]:
-    """Return name and shape of every tensor in the safetensors files of a folder."""
+    """Return names and shapes of all tensors in the safetensors files of a folder."""
     heads = [header(path) for path in sorted(folder.glob("*.safetensors"))]
     return {name: one["shape"] for head in heads for name, one in head.items() if name != "__metadata__"}
 
 
 def plain(name: str) -> str:
-    """Return a tensor's name without the words that versions of transformers put in other places."""
+    """Return a tensor's name without the parts that differ between versions of transformers."""
     return ".".join(word for word in name.split(".") if word not in ("model", "language_model"))
 
 
 def compare_with_base(folder: Path, base: Path) -> None:
-    """Raise JobError where a tensor has another shape than in the base model: a rank's shards were lost."""
+    """Raise JobError if a tensor has another shape than in the base model: shards of a rank are missing."""
     ours = {plain(name): shape for name, shape in shapes_in(folder).items()}
     theirs = {plain(name): shape for name, shape in shapes_in(base).items()}
     different = sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
     if different:
         name = different[0]
-        raise JobError(f"{name} has the shape {ours[name]}, in the base model {theirs[name]}: a file is missing")
+        raise JobError(f"{name} has shape {ours[name]}, and {theirs[name]} in the base model: a file is missing")
     absent = sorted(name for name in theirs.keys() - ours.keys() if not name.endswith(DERIVED))
     if theirs and absent:
         say(f"warning: {len(absent)} tensors of the base model are not in the checkpoint, the first is {absent[0]}")

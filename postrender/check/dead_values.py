@@ -1,4 +1,4 @@
-"""Find values that change nothing: each leaf is changed, the chart rendered again, and the two outputs compared."""
+"""Find values without effect: change each leaf, render the chart again, and compare the two outputs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from postrender.yaml import reader
 from postrender.yaml.reader import Node
 
 _DEAD = "moves nothing"
-# How a schema's refusal lists the values that it takes.
+# The valid values in a schema's refusal.
 _OFFERED = re.compile(r"value must be one of ((?:'[^']*'(?:, )?)+)")
-# So many of the values that wait for one switch are named in the text.
+# The text names at most this many of the values that wait for one switch.
 _SHOWN = 3
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """One value that was tried: its path, its value, where it stands, and why it is listed.
+    """One value that was tried: its path, its value, its place, and why it is listed.
 
     `switch` is a boolean near it that was seen to be the reason: with the opposite of it, the value moves something.
     """
@@ -40,8 +40,8 @@ class Leaf:
 
 
 @dataclass(frozen=True)
-class Result:
-    """What was found: `tried` leaves, those that move `nothing`, those of which no other value is `valid`."""
+class DeadValues:
+    """The result: the number of `tried` leaves, those that change `nothing`, and those without another valid value."""
 
     tried: int
     nothing: tuple[Leaf, ...]
@@ -50,7 +50,7 @@ class Result:
 
 @dataclass(frozen=True)
 class _Chart:
-    """A chart with its files, `change` over them: `tree` is all of that merged, `before` what it renders to."""
+    """A chart with its files and a `change`: `tree` is the merged values, `before` the rendered output."""
 
     engine: Engine
     chart: str
@@ -65,7 +65,7 @@ class _Chart:
         return rendered.manifest, rendered.notes
 
     def switched(self, path: Path) -> _Chart | None:
-        """Return the chart with a boolean turned over, None where Helm refuses that."""
+        """Return the chart with a boolean inverted, None if Helm refuses it."""
         change = mutations.changed(self.tree, path, not mutations.at(self.tree, path))
         try:
             before = self.render(change)
@@ -75,7 +75,7 @@ class _Chart:
         return replace(self, tree=tree, change=change, before=before)
 
     def verdict(self, path: Path) -> str:
-        """Return an empty text for a value that moves something, or why it is listed."""
+        """Return an empty text for a value that changes the output, or why the value is listed."""
         now = mutations.at(self.tree, path)
         queue = mutations.candidates(now)
         offered: list[Json] = []
@@ -87,7 +87,7 @@ class _Chart:
                 unmoved = True
             except RenderError as error:
                 if not error.is_of_schema:
-                    # The chart itself looked at the value.
+                    # The chart itself has checked the value, so it has an effect.
                     return ""
                 listed = _OFFERED.search(error.message)
                 if listed and not offered:
@@ -97,7 +97,7 @@ class _Chart:
 
 
 class _Switches:
-    """The booleans that move something, with the chart as it is when one of them is turned over."""
+    """The booleans that change the output, with the chart when one of them is inverted."""
 
     def __init__(self, chart: _Chart, leaves: Sequence[tuple[Path, Node]]) -> None:
         self._chart = chart
@@ -106,7 +106,7 @@ class _Switches:
         self._turned: dict[Path, _Chart | None] = {}
 
     def of(self, path: Path) -> Leaf | None:
-        """Find the nearest boolean beside or above a value that moves nothing, with whose opposite it moves something.
+        """Find the nearest boolean beside or above a value without effect whose inversion gives the value an effect.
 
         One that moves nothing itself is not tried: what it switches on would be seen.
         """
@@ -124,7 +124,7 @@ class _Switches:
 
 def find(
     engine: Engine, chart: str, files: Sequence[str], *, progress: Callable[[int, int], None] = lambda _done, _all: None
-) -> Result:
+) -> DeadValues:
     """Try every leaf of the chart's values.yaml and of the files, later files over earlier ones.
 
     `progress` is told how many leaves are done, of how many. Raises RenderError where the unchanged values do not
@@ -150,7 +150,7 @@ def find(
             )
         progress(number, len(leaves))
     nothing = tuple(leaf for leaf in listed if leaf.why == _DEAD)
-    return Result(len(leaves), nothing, tuple(leaf for leaf in listed if leaf.why != _DEAD))
+    return DeadValues(len(leaves), nothing, tuple(leaf for leaf in listed if leaf.why != _DEAD))
 
 
 def _defaults(chart: str) -> Node:
@@ -168,14 +168,14 @@ def _defaults(chart: str) -> Node:
     return reader.values_from_bytes(data, f"{chart}/values.yaml")
 
 
-def as_text(result: Result) -> str:
-    """Write the result for people: one line a value, the place first, and one for all that wait for the same switch."""
+def as_text(result: DeadValues) -> str:
+    """Format the result as text: a line per value, the place first, and one for all that wait for the same switch."""
     lines = [": ".join(filter(None, row)) for row in rows(result)]
     return secrets.mask("\n".join(lines) + ("\n" if lines else "") + count(result))
 
 
-def rows(result: Result) -> list[tuple[str, str, str]]:
-    """Return what as_text writes in three columns: the place, the value, and a note that may be empty."""
+def rows(result: DeadValues) -> list[tuple[str, str, str]]:
+    """Return the result as rows of three columns: the place, the value, and a note that may be empty."""
     waiting: dict[Leaf, list[Leaf]] = {}
     for leaf in result.nothing:
         if leaf.switch:
@@ -185,8 +185,8 @@ def rows(result: Result) -> list[tuple[str, str, str]]:
     return listed + [(str(leaf.at), leaf.path, f"{leaf.why}, so it was not judged") for leaf in result.undecided]
 
 
-def count(result: Result) -> str:
-    """Write how many values move nothing, in a line."""
+def count(result: DeadValues) -> str:
+    """Return a line with the number of values without effect."""
     number = len(result.nothing)
     return f"{number} of {result.tried} values move{'s' if number == 1 else ''} nothing with these files\n"
 
@@ -196,15 +196,15 @@ def _set(leaf: Leaf) -> str:
 
 
 def _because(leaves: Sequence[Leaf]) -> str:
-    """Say what waits for a switch: some by name, and the rest counted; as JSON they are all there."""
+    """Describe the values that wait for a switch: name some, count the rest; the JSON has all of them."""
     names = ", ".join(leaf.path for leaf in leaves[:_SHOWN])
     rest = f" and {len(leaves) - _SHOWN} more" if len(leaves) > _SHOWN else ""
     many = "1 value moves" if len(leaves) == 1 else f"{len(leaves)} values move"
     return f"{many} nothing because of it: {names}{rest}"
 
 
-def as_json(result: Result) -> str:
-    """Write the result for programs; `switch` is the path of the boolean that a value waits for, or null."""
+def as_json(result: DeadValues) -> str:
+    """Format the result as JSON; `switch` is the path of the boolean that a value waits for, or null."""
     listed = {"nothing": result.nothing, "undecided": result.undecided}
     entries = {name: [_entry(leaf) for leaf in leaves] for name, leaves in listed.items()}
     return secrets.mask(json.dumps({"tried": result.tried, **entries}, indent=2, ensure_ascii=False) + "\n")

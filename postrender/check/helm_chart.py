@@ -1,4 +1,4 @@
-"""Judge a chart, ours or foreign: its files, two renders of it, and what it renders to."""
+"""Check a chart, ours or another: its files, two renders of it, and the rendered objects."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SOURCE = re.compile(r"^# Source: [^/\n]+/(\S+)", re.MULTILINE)
 
 
 class RefusedChartError(RenderError):
-    """Helm refused a chart; `findings` is what was found of charts all the same."""
+    """Helm refused a chart; `findings` has what was found in the charts until then."""
 
     def __init__(self, refused: RenderError, findings: Sequence[Finding]) -> None:
         super().__init__(refused.message, at=refused.at, fix=refused.fix)
@@ -34,7 +34,7 @@ class RefusedChartError(RenderError):
 
 
 class Checked:
-    """What was found of one chart: `findings` of its own, `manifest` as it is judged further, empty for a library."""
+    """The result for one chart: its `findings`, and the rendered `manifest`, which is empty for a library."""
 
     def __init__(self, chart: Chart, findings: list[Finding], error: RenderError | None = None) -> None:
         self.name = f"<{chart.name}>"
@@ -45,7 +45,7 @@ class Checked:
         self._chart = chart
 
     def moved(self, finding: Finding, text: str, line: int) -> Finding:
-        """Return a finding at a line of a rendered document at the line of its template, where that is certain.
+        """Return a finding at a line of a rendered document, moved to the line of its template, if that is certain.
 
         Where it is not, the template is named beside the place.
         """
@@ -60,14 +60,14 @@ class Checked:
 
 
 def check(engine: Engine, path: str, files: Sequence[str], *, kube_version: str | None = None) -> Checked:
-    """Judge a chart with values files; what Helm refuses is kept beside what is found all the same.
+    """Check a chart with values files; keep Helm's refusal together with the findings.
 
     Raises UnreadableError and InputError for a chart that cannot be read.
     """
     chart = chart_files.read(path)
     refused = None
     if chart.is_library:
-        sys.stderr.write(f"{chart.name} is a library, which Helm does not render: judged by its files\n")
+        sys.stderr.write(f"{chart.name} is a library, which Helm does not render: only its files are checked\n")
     else:
         try:
             chart.renders = _renders(engine, path, chart, files, kube_version)
@@ -78,9 +78,11 @@ def check(engine: Engine, path: str, files: Sequence[str], *, kube_version: str 
 
 
 def _explained(error: RenderError, path: str, files: Sequence[str]) -> RenderError:
-    """Return Helm's refusal with the chart that it is about, and what to do."""
+    """Return Helm's refusal with the name of the chart, and what to do."""
     words = "".join(f" -f {file}" for file in files)
-    fix = error.fix or f"helm template {path}{words} says the same; values that the chart needs go behind -f"
+    fix = (
+        error.fix or f"helm template {path}{words} prints the same error; give the values that the chart needs with -f"
+    )
     if "missing in charts/ directory" in error.message:
         fix = f"helm dependency build {path}"
     return RenderError(f"{path}: {error.message}", fix=fix)
@@ -98,7 +100,7 @@ def _renders(engine: Engine, path: str, chart: Chart, files: Sequence[str], vers
 
 @contextlib.contextmanager
 def _copied(path: str) -> Iterator[str]:
-    """Give a chart, a folder or a package, as a folder that may be changed, with what its links lead to."""
+    """Yield a copy of a chart, a folder or a package, as a folder that may be changed; links are resolved."""
     with tempfile.TemporaryDirectory(prefix="grpo-chart-") as folder:
         if os.path.isdir(path):
             copy = os.path.join(folder, os.path.basename(os.path.abspath(path)))
@@ -122,10 +124,10 @@ def _unpack(package: str, folder: str) -> str:
 
 
 def _set_the_clock(folder: str, chart: Chart, asking: Sequence[str]) -> None:
-    """Give templates another time: the second render would else be in the same second as the first."""
+    """Change the time in templates, because the second render may be in the same second as the first."""
     for path in asking:
         file = os.path.join(folder, path)
-        # What is in a package within the chart keeps the time.
+        # Packaged subcharts are not changed.
         if os.path.isfile(file):
             with open(file, "w", encoding="utf-8") as copy:
                 copy.write(templates.at_another_time(chart.text(path)))

@@ -1,4 +1,4 @@
-"""Judge charts that the command line names: their files, and what each renders to."""
+"""Check the charts of the command line: their files, and the objects that they render."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def judge_charts(
     helm_path: str | None,
     kube_version: str | None,
 ) -> tuple[list[Finding], int]:
-    """Judge charts, each rendered by itself with the files; return the findings and the number of manifests.
+    """Check charts, each rendered separately with the files; return the findings and the number of manifests.
 
     Raises RefusedChartError, with what was found of all charts, where Helm refuses one.
     """
@@ -55,7 +55,7 @@ def judge_charts(
 
 
 def _of_helm(files: Sequence[str]) -> list[str]:
-    """Return the files that Helm is given. One with exceptions alone is ours, and a strict schema would refuse it.
+    """Return the files for Helm, without a file that has only checks.ignore, which a strict schema would refuse.
 
     Raises InputError for exceptions that are none: no schema judges them then.
     """

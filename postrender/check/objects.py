@@ -1,4 +1,4 @@
-"""Judge manifests by all rules about objects."""
+"""Check manifests with all rules over objects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from postrender.errors import Location
 from postrender.finding import Finding, Place
 from postrender.manifests import pods
-from postrender.manifests.loader import Document
+from postrender.manifests.loader import ManifestDocument
 from postrender.manifests.pods import Path
 from postrender.manifests.schemas import Kinds
 from postrender.rules import registry
@@ -16,20 +16,20 @@ from postrender.rules.objects.manifests import Item, Manifests, secret_texts
 from postrender.rules.rule import OBJECTS
 from postrender.wiring.plan import Wiring
 
-Checked = tuple[Finding, Document, Path]
+Checked = tuple[Finding, ManifestDocument, Path]
 
 _SCHEMA = "kubernetes/"
 
 
-def check(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds | None = None) -> list[Finding]:
-    """Judge what is installed together; rules about a machine need the wiring, rules about schemas the kinds.
+def check(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds: Kinds | None = None) -> list[Finding]:
+    """Check objects that are installed together; rules over a machine need the wiring, rules over schemas the kinds.
 
     Findings are sorted by place.
     """
     return [finding for finding, _, _ in checked(documents, wiring, kinds)]
 
 
-def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds | None) -> list[Checked]:
+def checked(documents: Sequence[ManifestDocument], wiring: Wiring | None, kinds: Kinds | None) -> list[Checked]:
     """Return the findings with their documents and the paths below these."""
     items = [
         Item(number, path, item, pods.pods(item))
@@ -52,21 +52,21 @@ def checked(documents: Sequence[Document], wiring: Wiring | None, kinds: Kinds |
     return sorted(_once(found), key=lambda each: each[0].key())
 
 
-def _location(document: Document, place: Place) -> Location:
+def _location(document: ManifestDocument, place: Place) -> Location:
     if place.line:
         return Location(document.file, document.line + place.line, place.col)
     return document.place(place.path, key=place.of_key)
 
 
 class _Lines:
-    """Know the lines of documents that have findings, and what nobody should see in them."""
+    """The lines of documents with findings, and which of them contain secrets."""
 
-    def __init__(self, documents: Sequence[Document]) -> None:
+    def __init__(self, documents: Sequence[ManifestDocument]) -> None:
         self._documents = documents
         self._known: dict[int, tuple[list[str], set[str]]] = {}
 
     def show_secret(self, number: int, line: int) -> bool:
-        """Say whether a secret stands in the line of a finding about something else: `{name: a, value: b}`."""
+        """Say whether the line of a finding contains a secret beside it, as in `{name: a, value: b}`."""
         document = self._documents[number]
         if number not in self._known:
             self._known[number] = document.text.split("\n"), set(secret_texts(document.plain))
@@ -75,7 +75,7 @@ class _Lines:
 
 
 def _once(found: Sequence[Checked]) -> Iterator[Checked]:
-    """Leave out what a schema says at a place of which a rule says why."""
+    """Drop a schema's finding at a place for which a rule has a better one."""
     told = {(id(document), path) for finding, document, path in found if not finding.rule.startswith(_SCHEMA)}
     for finding, document, path in found:
         if not finding.rule.startswith(_SCHEMA) or (id(document), path) not in told:

@@ -1,4 +1,4 @@
-"""Judge what values render to: findings stand in the values."""
+"""Check the rendered values of a stack, and place the findings in the values files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from postrender.wiring.plan import Wiring
 def judge_values(
     stack: Stack, wiring: Wiring, kinds: Kinds, helm_path: str | None, version: str | None
 ) -> tuple[list[Finding], int]:
-    """Render all layers, which are of one namespace and one cluster, and judge them; findings stand in the values."""
+    """Render all layers for one namespace and one cluster, and check them; place the findings in the values files."""
     with engines.choose(helm_path) as engine:
         try:
             layers = {layer: stack.render(engine, layer, kube_version=version) for layer in stack.layers()}
@@ -45,7 +45,7 @@ def _name(layer: str) -> str:
 
 
 def _moved(checked: Sequence[Checked], origins: Origins) -> Iterator[Finding]:
-    """Yield findings about rendered objects at the lines of the values that they come from, where there are any."""
+    """Yield findings about rendered objects, moved to the lines of the values that cause them, if there are any."""
     places = [(identity(document.plain), path) for _, document, path in checked]
     with Progress("values") as progress:
         found = origins.of([*dict.fromkeys(places)], progress.step)

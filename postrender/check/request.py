@@ -1,4 +1,4 @@
-"""Judge manifests, charts, or what values render to; what the values accept is left out."""
+"""Check manifests, charts or rendered values; drop the findings that the values accept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from postrender.wiring.plan import Wiring
 def judge(
     words: Sequence[str], files: Sequence[str], known: Kinds, *, helm: str | None, kube_version: str | None
 ) -> tuple[list[Finding], int]:
-    """Judge the manifests and charts that `words` name, or without words what the values files render to.
+    """Check the manifests and charts that `words` name; without words, check what the values files render.
 
     Returns the findings that the values do not accept, and the number of manifests. Raises GrpoError where something
     cannot be read or rendered.
@@ -34,7 +34,7 @@ def judge(
     else:
         findings, count = rendered.judge_values(stack, wiring, known, helm, kube_version)
     accepted = Ignores(stack.values)
-    # What is given may be a part of what the exception is for.
+    # The given manifests may be only a part of those that the exception is for.
     severity = INFO if words else ERROR
     return [*accepted.left(findings), *accepted.useless_of_objects(severity)], count
 
@@ -47,7 +47,7 @@ def _judge_words(
     helm: str | None,
     kube_version: str | None,
 ) -> tuple[list[Finding], int]:
-    """Judge charts first, then manifests."""
+    """Check charts first, then manifests."""
     charts = [word for word in dict.fromkeys(words) if paths.is_chart(word)]
     others = [word for word in words if word not in charts]
     if not charts:
@@ -62,7 +62,7 @@ def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) 
     together = [read(each) for each in given]
     count = sum(map(len, together))
     if not count:
-        # A command in front of the pipe has failed, or the path is not the one that is meant.
+        # A command before the pipe has failed, or the path is wrong.
         names = ", ".join(name for each in given for name in each)
         raise InputError(f"no Kubernetes objects in {names}", fix="give rendered manifests")
     for documents in together:
@@ -71,7 +71,7 @@ def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) 
 
 
 def _wiring(words: Sequence[str], files: Sequence[str]) -> Wiring | None:
-    """Return the wiring of the values; none where they are those of a chart that is not of a stack."""
+    """Return the wiring of the values; None for values that are not of a stack."""
     try:
         return Wiring(inputs.load(files))
     except InputError:

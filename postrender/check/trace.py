@@ -1,4 +1,4 @@
-"""Find the line of the values that a place in a rendered object comes from.
+"""Find the line of the values that causes a place in a rendered object.
 
 Nothing is known of templates: each value is changed, the chart rendered again, and the place looked at. Of the values
 that move it the one that moves least besides counts, and one that stands there as it is before all others.
@@ -26,13 +26,13 @@ _MISSING = object()
 
 
 def identity(item: Mapping[str, Any]) -> tuple[str, str]:
-    """Return by what an object of one layer is known in another rendering of it."""
+    """Return what identifies an object of a layer in another rendering of the layer."""
     metadata = item.get("metadata")
     return str(item.get("kind")), str(metadata.get("name")) if isinstance(metadata, dict) else ""
 
 
 class Origins:
-    """The places of one layer, and the values that move them."""
+    """The places of one layer, and the values that change them."""
 
     def __init__(self, engine: Engine, stack: Stack, layer: str, kube_version: str | None) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class Origins:
         self._before = self._objects(self._render(None))
 
     def of(self, places: Sequence[Place], tell: Tell) -> dict[Place, tuple[Location, str]]:
-        """Return for each place that a value moves where this stands, and its path; `tell` is told of the progress.
+        """Return the place and the path of the value that changes each place; report the progress to `tell`.
 
         Values that stand there as they are come first, then those of a like name, then all others: what is found
         among the first ones needs no others, and most are.
@@ -63,7 +63,7 @@ class Origins:
         return found
 
     def _best(self, places: Sequence[Place], leaves: Sequence[Leaf]) -> dict[Place, Leaf]:
-        """Return for each place the leaf that moves it and the fewest objects besides."""
+        """Return for each place the leaf that changes it and the fewest other objects."""
         tree = self._stack.values.as_helm_merges()
         best: dict[Place, tuple[int, Leaf]] = {}
         for leaf in leaves:
@@ -78,14 +78,14 @@ class Origins:
         return _stands(leaf[1].value, self._value(self._before, place))
 
     def _named_like(self, leaf: Leaf, place: Place) -> bool:
-        """Say whether a key of the leaf's path is one of the place's, but for those that stand everywhere."""
+        """Say whether a key of the leaf's path is also in the place's path, except for very common keys."""
         return not {*leaf[0][1:]}.isdisjoint(place[1])
 
     def _may_move(self, leaf: Leaf, place: Place) -> bool:
         return bool(leaf and place)
 
     def _after(self, tree: Mapping[str, Any], path: Path) -> dict[tuple[str, str], Any]:
-        """Return the objects with one value changed; none where every other value is refused."""
+        """Return the objects with one value changed; {} if Helm refuses every other value."""
         for value in mutations.candidates(mutations.at(tree, path)):
             try:
                 return self._objects(self._render(mutations.changed(tree, path, value)))
@@ -97,7 +97,7 @@ class Origins:
         return self._stack.render(self._engine, self._layer, kube_version=self._kube_version, change=change).manifest
 
     def _objects(self, manifest: str) -> dict[tuple[str, str], Any]:
-        """Read a manifest; a document whose text has been seen is not read again."""
+        """Parse a manifest; parse each distinct document only once."""
         found = {}
         for document in stream.split(manifest.encode("utf-8")):
             text = document.text()
@@ -116,7 +116,7 @@ class Origins:
             return _MISSING
 
     def _differs(self, place: Place, after: Mapping[tuple[str, str], Any]) -> bool:
-        """Say whether a place has another value now; an object of another name says nothing about it."""
+        """Say whether a place has another value after the change; False if the object has another name."""
         return place[0] in after and self._value(after, place) != self._value(self._before, place)
 
 
@@ -125,7 +125,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _stands(value: Json, there: Json) -> bool:
-    """Say whether a value stands at a place as it is, or as a part of its text."""
+    """Say whether a value is the value at a place, or a part of its text."""
     if isinstance(value, (dict, list)) or value in (None, ""):
         return False
     return value == there or (isinstance(there, str) and not isinstance(value, bool) and str(value) in there)

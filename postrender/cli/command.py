@@ -11,7 +11,7 @@ from postrender.errors import UsageError
 
 
 class _Named(click.Command):
-    """Name the command in every error of its command line; some of click's do not."""
+    """Name the command in every error of its command line; some of click's errors do not."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does."""
@@ -23,9 +23,9 @@ class _Named(click.Command):
 
 
 class Command(_Named):
-    """Say what to do with a word that no argument takes."""
+    """Report a surplus word, with a suggestion."""
 
-    # Such words are looked at here: click's own message does not say what to do.
+    # click's own message has no suggestion, so surplus words are handled here.
     allow_extra_args = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -38,8 +38,8 @@ class Command(_Named):
         return surplus
 
 
-class Group(_Named, click.Group):
-    """Suggest the nearest command where there is none of the name that was given."""
+class CommandGroup(_Named, click.Group):
+    """Suggest the nearest command for an unknown one."""
 
     command_class = Command
 
@@ -56,7 +56,7 @@ class Group(_Named, click.Group):
 
 
 def examples(*lines: str) -> str:
-    """Return the end of a command's help: examples, which click leaves as they are, so that they can be pasted."""
+    """Return the examples of a command's help, in a block that click does not wrap, so that they can be pasted."""
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
@@ -72,7 +72,7 @@ def wrong(message: str, *, near: str = "", known: Sequence[str] = (), fix: str =
 
 
 def from_click(error: click.UsageError) -> UsageError:
-    """Return click's error as one of ours, so that all errors look the same and say what to do."""
+    """Convert click's error, so that all errors look the same and say what to do."""
     path = error.ctx.command_path if error.ctx else "grpo"
     message, fix = error.format_message().rstrip("."), f"see {path} --help"
     message = message[:1].lower() + message[1:]
@@ -81,7 +81,7 @@ def from_click(error: click.UsageError) -> UsageError:
         if error.option_name == "--set":
             message, fix = "there is no --set", "write it into a file, and give that with -f"
         elif not error.option_name.startswith("--"):
-            message = f"{error.option_name} is no option"
+            message = f"{error.option_name} is not an option"
         elif error.possibilities:
             fix = f"did you mean {error.possibilities[0]}?"
     elif isinstance(error, click.BadOptionUsage):

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import shell_complete
 
 from postrender.cli import commands, output
-from postrender.cli.command import Group, from_click
+from postrender.cli.command import CommandGroup, from_click
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_INTERRUPTED, NO_MEMORY, GrpoError
 
 _COMPLETE = "_GRPO_COMPLETE"
@@ -33,7 +33,7 @@ To complete commands, options and values with the Tab key, add one line to the s
 """
 
 
-class Commands(Group):
+class Commands(CommandGroup):
     """Find each command in a module of `postrender.cli.commands`, and import the module when the command is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -41,7 +41,7 @@ class Commands(Group):
         return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return one command, None where there is none of this name."""
+        """Return one command, None if there is none of this name."""
         if cmd_name not in self.list_commands(ctx):
             return None
         name = cmd_name.replace("-", "_")
@@ -61,7 +61,7 @@ def grpo() -> None:
 
 
 def _run(words: list[str]) -> int:
-    """Run one command and return its exit code; raise OSError where a stream cannot be written."""
+    """Run one command and return its exit code; raise OSError if a stream cannot be written."""
     if instruction := os.environ.get(_COMPLETE):
         return shell_complete(grpo, {}, "grpo", _COMPLETE, instruction)
     try:
@@ -83,7 +83,7 @@ def _run(words: list[str]) -> int:
 
 
 def _as_click_has_them(words: list[str]) -> list[str]:
-    """Return the words with `grpo`, `grpo help COMMAND` and `grpo --version` in the forms that the group has."""
+    """Translate `grpo`, `grpo help COMMAND` and `grpo --version` to the forms that click understands."""
     match words:
         case []:
             return ["--help"]
@@ -95,7 +95,7 @@ def _as_click_has_them(words: list[str]) -> list[str]:
 
 
 def _give_up(stream: TextIO) -> None:
-    """Send what is still buffered nowhere: at exit Python would try to write it again, and complain."""
+    """Discard buffered output: at exit Python would try to write it again, and print an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
@@ -112,7 +112,7 @@ def _cannot_write(error: OSError) -> int:
 
 def main(words: list[str] | None = None) -> int:
     """Run `grpo`; return the exit code of the command, or of the error that ended it."""
-    # Python has no stream where the shell has closed one (>&-).
+    # A stream is None if the shell has closed it (>&-).
     if sys.stdout is None or sys.stderr is None:
         return EXIT_CANNOT_RUN
     for stream in (sys.stdout, sys.stderr):
@@ -123,7 +123,7 @@ def main(words: list[str] | None = None) -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        # The reader has enough, as with `grpo render | head`.
+        # The reader has closed the pipe, as with `grpo render | head`.
         _give_up(sys.stdout)
         return EXIT_CLEAN
     except OSError as error:

@@ -15,7 +15,7 @@ Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
 Complete = Callable[[click.Context, click.Parameter, str], list[Any]]
 
-# Whether a file is there and can be read is said where it is read, with what to do.
+# The code that reads a file reports a missing or unreadable one, with a fix.
 FILE = click.Path(readable=False)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -111,7 +111,7 @@ def output_format(*forms: str) -> Decorator:
 
 
 def stack_files(files: Sequence[str], accelerator: str | None) -> list[str]:
-    """Return the values files of a stack; raise UsageError where there is none, or one cannot be meant."""
+    """Return the values files of a stack; raise UsageError if there is none, or if a name contains a comma."""
     if not files and accelerator is None:
         path = click.get_current_context().command_path
         raise wrong(

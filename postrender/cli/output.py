@@ -36,7 +36,7 @@ _THEME: Final = Theme(
 
 
 class _Highlighter(RegexHighlighter):
-    """Give the parts of findings and errors their colours."""
+    """Colour the parts of findings and errors."""
 
     base_style = "grpo."
     highlights = (
@@ -50,7 +50,7 @@ class _Highlighter(RegexHighlighter):
 
 
 def write(text: str) -> None:
-    """Write a text to stdout, on a terminal with colour."""
+    """Write a text to stdout, with colour on a terminal."""
     _write(text, sys.stdout)
 
 
@@ -86,7 +86,7 @@ def _cell(text: str) -> Text:
 
 
 def complain(error: GrpoError) -> None:
-    """Print an error with the line of the file that it is about; a secret in either is masked."""
+    """Print an error with its line of the file; mask secrets in both."""
     place = f"{error.at}: " if error.at else ""
     fix = f"  fix: {error.fix}\n" if error.fix else ""
     source = report_text.excerpt(error.at) if error.at and not error.secret else ""
@@ -94,7 +94,7 @@ def complain(error: GrpoError) -> None:
 
 
 class Report:
-    """Print the findings that were asked for, in the form that was asked for.
+    """Print the selected findings in the selected format.
 
     `fail_on` is the least severity that makes the exit code 1; `selected` holds the ids of rules, None means all.
     """
@@ -105,11 +105,11 @@ class Report:
         self._selected = selected
 
     def of(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return the findings that were asked for."""
+        """Return the selected findings."""
         return [finding for finding in findings if self._selected is None or finding.rule in self._selected]
 
     def tell(self, error: GrpoError, place: str, findings: Sequence[Finding] = ()) -> None:
-        """Print what was found before an error ended the command; for programs the error is a finding too.
+        """Print what was found before an error ended the command; in machine formats the error is a finding too.
 
         An empty report would look like a clean one, or like none. A wrong command line is no finding in any file.
         `place` stands for an error that names none.

@@ -1,4 +1,4 @@
-"""Make the plugin through which Helm 4 starts the post-renderer: it takes no program as post-renderer, as Helm 3 does.
+"""Create the plugin with which Helm 4 runs the post-renderer: unlike Helm 3, it does not accept a program.
 
 A plugin is a folder with a plugin.yaml. Ours starts the Python that made it, found by no search.
 """
@@ -106,7 +106,7 @@ def _refuse(directory: str) -> None:
         )
     for character in _NOT_LETTERS:
         if character in directory:
-            message = f"{directory!r} holds {character!r}, which Helm does not read as a letter in HELM_PLUGINS"
+            message = f"{directory!r} contains {character!r}, which has a special meaning in HELM_PLUGINS"
             raise UsageError(f"grpo helm-plugin: {message}", fix="name another folder")
 
 

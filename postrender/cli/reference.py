@@ -14,7 +14,7 @@ from postrender.errors import UsageError
 from postrender.schema import Schema
 
 _WIDTH = 100
-# Helm's own keys, which no chart of ours reads.
+# Helm's own keys, which these charts do not read.
 _NOT_OURS = frozenset(("global", "common", "enabled", "tags"))
 
 
@@ -50,7 +50,7 @@ def _listed(root: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _is_within(path: list[str], asked: list[str]) -> bool:
-    """Say whether a path is the one that was asked for, or below it; any word will do for an entry of a map."""
+    """Say whether a path is the requested one or below it; any word matches the name of a map's entry."""
     return len(path) >= len(asked) and all(one in (other, "NAME") for one, other in zip(path, asked, strict=False))
 
 
@@ -69,7 +69,7 @@ def _key(root: dict[str, Any], raw: dict[str, Any] | bool, path: str) -> Iterato
         return
     target = root["$defs"][raw["$ref"].rpartition("/")[2]] if "$ref" in raw else {}
     node = {**target, **raw}
-    # Kubernetes' own fields are described there.
+    # The Kubernetes documentation describes these fields.
     if definition := _kubernetes(raw):
         yield path, {**node, "type": f"Kubernetes {definition}"}
         return

@@ -1,4 +1,4 @@
-"""Rules by name on the command line: find them, complete them, and print all about one."""
+"""Rules by name on the command line: find them, complete them, and print one in full."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from postrender.rules.rule import Rule
 
 
 def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete ids of rules and domains, parted by commas, in a shell."""
+    """Complete ids of rules and domains, separated by commas, in a shell."""
     before, comma, word = incomplete.rpartition(",")
     names = dict.fromkeys(name for each in index.everything() for name in (each.domain, each.id))
     return [f"{before}{comma}{name}" for name in names if name.startswith(word)]
 
 
 def split(words: Sequence[str]) -> list[str]:
-    """Return ids and domains that are parted by commas one by one."""
+    """Split ids and domains at commas."""
     return [word.strip() for each in words for word in each.split(",")]
 
 
@@ -49,7 +49,7 @@ def _page(rule: Rule) -> str:
 
 
 def _examples(rule: Rule) -> str:
-    """Return the examples, which a checkout has and a wheel has not."""
+    """Return the examples, which are in a checkout and not in a wheel."""
     shown = []
     for name in ("bad", "good"):
         path = paths.example(rule.id, name)

@@ -16,12 +16,12 @@ from postrender.errors import EXIT_CANNOT_RUN, EXIT_FINDINGS, UsageError
 from postrender.helm import kubectl
 from postrender.values import merge
 
-# What lies in the directory of a run, in a folder of its steps, or in one of its samples.
+# Entries of a run's directory, of a folder of its steps, or of a folder of its samples.
 _OF_A_RUN = re.compile(
     r"attempts|checkpoints|logs|owners|owner\.json|tasks|hf|evaluations|((tmp_|old_)?|global_)step_[0-9]+"
     r"|latest_checkpointed_iteration\.txt|exp_[0-9]+|(train_data_step)?[0-9]+\.jsonl|rollouts|rollout_data"
 )
-# The programs end with the codes of `grpo`; Python ends with 1 too, where a program has a mistake.
+# The programs use the exit codes of `grpo`; Python also exits with 1 after an exception.
 _BROKEN = "Traceback (most recent call last)"
 USAGE = "RUN -f FILE ... [OPTIONS]"
 
@@ -49,7 +49,7 @@ class Run:
         if not self.files and not self.accelerator:
             if not os.path.isdir(word):
                 fix = "give the values files of the run with -f, or a directory that is on this machine"
-                raise wrong(f"{word!r} is no directory here", fix=fix)
+                raise wrong(f"{word!r} is not a directory here", fix=fix)
             if not _is_of_a_run(word):
                 raise _no_run(path, word)
             return word, None
@@ -95,12 +95,12 @@ def _is_of_a_run(directory: str) -> bool:
 
 
 def _no_run(command: str, directory: str) -> UsageError:
-    """Return the refusal of a directory that is none of a run; where runs lie in it, one of them is the hint."""
+    """Return the error for a directory that is not a run's; suggest a run below it if there is one."""
     below = [entry for entry in os.scandir(directory) if entry.is_dir() and not entry.name.startswith(".")]
     inside = sorted(entry.path for entry in below if os.access(entry, os.R_OK))
     run = next((path for path in inside if _is_of_a_run(path)), "")
     return wrong(
-        f"{directory!r} is no directory of a run: no checkpoints, no logs",
+        f"{directory!r} is not the directory of a run: it has no checkpoints and no logs",
         fix=f"{command} {run}" if run else "name the run directory, <mountPath>/runs/<job.name>",
     )
 

@@ -1,4 +1,4 @@
-"""`grpo lint --fix`: write what findings propose into the user's own values files, once it was shown and agreed to."""
+"""`grpo lint --fix`: print the proposed changes to the user's values files, ask, and write them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from postrender.values.merge import Values
 
 
 class _Plan:
-    """Hold the new texts of the files, and what else there is to say."""
+    """The new texts of the files, and messages about proposals that cannot be written."""
 
     def __init__(self, files: Sequence[str]) -> None:
         self._files = files
         self._merged: Values = merge.load(files)
         self.old: dict[str, bytes] = {}
         self.new: dict[str, bytes] = {}
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def put(self, path: Path, value: Json, rule: str) -> None:
-        """Edit the file in which a value counts; say why where none can be."""
+        """Edit the file that sets a value; add a message if no file can be edited."""
         name = ".".join(map(str, path))
         try:
             file = self._file_of(path)
@@ -38,21 +38,21 @@ class _Plan:
                 self.old[file] = self.new[file] = textfile.read_bytes(file)
             text = values_editor.with_value(self.new[file].decode("utf-8"), file, path, value)
         except (InputError, OutputError) as error:
-            self.said.append(f"not fixed: {name} ({rule}): {error.message}")
+            self.messages.append(f"not fixed: {name} ({rule}): {error.message}")
         except TypeError:
-            self.said.append(f"not fixed: {name} ({rule}): {value!r} has no one way to be written")
+            self.messages.append(f"not fixed: {name} ({rule}): {value!r} cannot be written unambiguously")
         else:
             self.new[file] = text.encode("utf-8")
 
     def changed(self) -> list[str]:
-        """Return the files that get another text."""
+        """Return the files whose text changes."""
         return [file for file, text in self.new.items() if text != self.old[file]]
 
     def _file_of(self, path: Path) -> str:
-        """Return the file that sets a value, or the last one of the user's own where it wins over that."""
+        """Return the user's file that sets a value, or the user's last file if it overrides the one that does."""
         own = [file for file in self._files if not paths.is_packaged(file) and not textfile.is_stream(file)]
         if not own:
-            raise InputError("no file of your own is among the values: give one with -f, it may be empty")
+            raise InputError("all values files are packaged ones: add your own with -f, which may be empty")
         node = self._merged.node(path)
         sets = node.key_at.file if node else ""
         if sets in own:
@@ -69,26 +69,26 @@ def _last(files: Sequence[str], file: str) -> int:
 
 
 def apply(findings: Sequence[Finding], files: Sequence[str], *, yes: bool) -> bool:
-    """Show what would change, ask unless `yes`, and write it; return whether a file was written.
+    """Print the changes, ask unless `yes`, and write them; return whether a file was written.
 
-    Raises UsageError where nobody can be asked, and OutputError where a file cannot be written: then none is.
+    Raises UsageError without a terminal to ask on, and OutputError if a file cannot be written: then none is.
     """
     plan = _planned(findings, files)
-    for line in plan.said:
-        _tell(f"{line}\n")
+    for line in plan.messages:
+        _print(f"{line}\n")
     changed = plan.changed()
     if not changed:
         if findings:
-            _tell("nothing is fixed: no finding proposes a value that can be written\n")
+            _print("nothing is fixed: no finding proposes a value that can be written\n")
         return False
     for file in changed:
         _refuse_read_only(file)
-        _tell("".join(_diff(file, plan.old[file], plan.new[file])))
+        _print("".join(_diff(file, plan.old[file], plan.new[file])))
     if not yes and not _is_agreed(changed):
         return False
     for file in changed:
         _write(file, plan.old[file], plan.new[file])
-        _tell(f"fixed: {file}\n")
+        _print(f"fixed: {file}\n")
     return True
 
 
@@ -102,11 +102,11 @@ def _planned(findings: Sequence[Finding], files: Sequence[str]) -> _Plan:
                 plan.put(path, value, finding.rule)
             elif first[path][0] != value:
                 name, (taken, rule) = ".".join(map(str, path)), first[path]
-                plan.said.append(f"{name}: {rule} proposes {taken!r}, which is taken, and {finding.rule} {value!r}")
+                plan.messages.append(f"{name}: {rule} proposes {taken!r}, which is used, and {finding.rule} {value!r}")
     return plan
 
 
-def _tell(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(report_text.visible(secrets.mask(text)))
 
 
@@ -117,25 +117,25 @@ def _diff(file: str, old: bytes, new: bytes) -> Iterator[str]:
 
 
 def _is_agreed(changed: Sequence[str]) -> bool:
-    # Python has no stream where the shell has closed one (<&-).
+    # stdin is None if the shell has closed it (<&-).
     if sys.stdin is None or not sys.stdin.isatty():
         raise UsageError(
-            "grpo lint: nothing was written, as there is no terminal on which to ask", fix="add --yes to write it"
+            "grpo lint: nothing was written, because there is no terminal to ask on", fix="add --yes to write it"
         )
-    _tell(f"write {', '.join(changed)}? [y/N] ")
+    _print(f"write {', '.join(changed)}? [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _refuse_read_only(file: str) -> None:
-    """Raise OutputError for a file that is marked as one not to write; to replace it the folder's mark would do."""
+    """Raise OutputError for a read-only file, which could be replaced if its folder is writable."""
     mode = os.stat(file).st_mode
     if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(file, os.W_OK):
         raise OutputError(f"{file}: no permission to write it, nothing was changed", fix=f"chmod u+w {file}")
 
 
 def _write(file: str, old: bytes, new: bytes) -> None:
-    """Put a whole new file in the place of the old one; a reader sees one of the two, whatever happens."""
+    """Replace a file atomically: a reader sees the old or the new text."""
     target = os.path.realpath(file)
     temporary = ""
     try:
@@ -145,11 +145,11 @@ def _write(file: str, old: bytes, new: bytes) -> None:
         os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
         with open(target, "rb") as stream:
             if stream.read() != old:
-                raise OutputError(f"{file}: has changed meanwhile, and was not written", fix="run the command again")
+                raise OutputError(f"{file}: was changed meanwhile, so it was not written", fix="run the command again")
         os.replace(temporary, target)
         temporary = ""
     except OSError as error:
-        raise OutputError(f"{file}: cannot be written, and is as it was: {error.strerror}") from error
+        raise OutputError(f"{file}: cannot be written and is unchanged: {error.strerror}") from error
     finally:
         if temporary:
             os.unlink(temporary)

@@ -1,4 +1,4 @@
-"""What `checks.ignore` of the values accepts: findings of rules, by their ids, each with a reason."""
+"""Accept findings: `checks.ignore` of the values lists rule ids, each with a reason."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from postrender.rules import index, registry
 from postrender.rules.rule import CHART, OBJECTS, VALUES
 from postrender.values.merge import Values
 
-_WHY = "An exception that nobody needs hides the next mistake of its kind."
+_WHY = "An unnecessary exception hides the next mistake of its kind."
 
 
 def given(tree: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what plain values say under checks.ignore; nothing where that is no map."""
+    """Return checks.ignore of plain values, {} if it is not a map."""
     checks = tree.get("checks")
     ignored = checks.get("ignore") if isinstance(checks, dict) else None
     return ignored if isinstance(ignored, dict) else {}
 
 
 class Ignores:
-    """Hold the ids that the values accept, and which of them were met."""
+    """The ids that the values accept, and which of them have accepted a finding."""
 
     def __init__(self, merged: Values) -> None:
         self._values = merged
         self._ids = {name for name, reason in given(merged.effective()).items() if reason}
-        self._met: set[str] = set()
+        self._used: set[str] = set()
         self._never = index.never_ignored() if self._ids else set()
 
     def left(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the findings that are not accepted."""
         findings = list(findings)
         accepted = self._ids - self._never
-        self._met |= accepted & {finding.rule for finding in findings}
+        self._used |= accepted & {finding.rule for finding in findings}
         return [finding for finding in findings if finding.rule not in accepted]
 
     def useless_of_values(self) -> Iterator[Finding]:
-        """Yield a finding for each id that no rule over values has met, and for each that no rule has at all."""
+        """Yield a finding for each id of a rule over values that accepted nothing, and for each unknown id."""
         if not self._ids:
             return
-        for name in sorted(self._ids - self._met - _ids(OBJECTS, CHART)):
+        for name in sorted(self._ids - self._used - _ids(OBJECTS, CHART)):
             if name in self._never:
-                yield self._finding(name, ERROR, f"{name} cannot be accepted", "mend what it says, and remove the line")
+                yield self._finding(name, ERROR, f"{name} cannot be accepted", "fix the finding, and remove the line")
             elif name in _ids(VALUES):
                 yield self._nothing(name, ERROR)
             else:
                 yield self._finding(name, ERROR, f"no rule is called {name}", "grpo rules lists them")
 
     def useless_of_objects(self, severity: str) -> Iterator[Finding]:
-        """Yield a finding for each id that no rule over objects, or over the charts that they are from, has met."""
+        """Yield a finding for each id of a rule over objects or charts that accepted nothing."""
         if self._ids:
-            for name in sorted((self._ids - self._met) & _ids(OBJECTS, CHART)):
+            for name in sorted((self._ids - self._used) & _ids(OBJECTS, CHART)):
                 yield self._nothing(name, severity)
 
     def _nothing(self, name: str, severity: str) -> Finding:

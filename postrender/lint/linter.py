@@ -12,7 +12,7 @@ from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
 from postrender.lint import ignores, overlay_conflicts
-from postrender.lint.locate import Written
+from postrender.lint.locate import ValueLocator
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
 from postrender.rules.rule import VALUES, Rule
@@ -27,10 +27,10 @@ from postrender.yaml import reader
 from postrender.yaml.reader import Node
 from postrender.yaml.scalars import WORDS
 
-# This chart reads every section, so its schema refuses whatever one of the other three refuses: a test compares them
-# keyword by keyword.
+# This chart reads every section, so its schema refuses everything that the other three schemas refuse: a test compares
+# them keyword by keyword.
 _STRICTEST = "grpo-job"
-# What leaves a run that can be judged all the same.
+# With these findings, the run can still be checked.
 _HARMLESS = frozenset(
     f"values/{name}"
     for name in (
@@ -59,14 +59,14 @@ def lint(files: Sequence[str]) -> list[Finding]:
         *_schema(merged, Schema(paths.schema(_STRICTEST))),
     ]
     if all(finding.rule in _HARMLESS for finding in found):
-        # Of values that are none, whatever follows from them would be said too.
+        # Other checks would only report consequences of values that cannot be read.
         told = {(finding.at.file, finding.at.line) for finding in found}
         found += [finding for finding in _run(merged) if (finding.at.file, finding.at.line) not in told]
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
 def defaults() -> dict[str, Any]:
-    """Return the chart's own values, over which Helm lays the files: a key that has a default is required as well."""
+    """Return the chart's default values, which Helm merges with the files."""
     tree: dict[str, Any] = reader.load_values(paths.defaults(_STRICTEST)).plain()
     return tree
 
@@ -77,13 +77,13 @@ def _has_catalogue(tree: Mapping[str, Any]) -> bool:
 
 
 def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]:
-    """Look at the whole text: a secret in a comment is in the repository as well."""
+    """Search the whole text: a secret in a comment is in the repository too."""
     seen = set()
     for file, data in texts:
         for token in secrets.find(data.decode("utf-8")):
             seen.add((file, token.line))
             yield _token(Location(file, token.line, token.col), token.shape)
-    # Escapes and line breaks hide a secret from the text, not from Helm.
+    # A secret with escapes or line breaks is not visible in the text, but Helm reads it.
     for at, shape in _secret_values(root):
         if (at.file, at.line) not in seen:
             yield _token(at, shape)
@@ -109,7 +109,7 @@ def _token(at: Location, shape: str) -> Finding:
 
 
 def _misread(node: Node) -> Iterator[Finding]:
-    """Find what Helm, or a chart behind it, takes for something else than what the file says."""
+    """Find values that Helm, or a chart, reads differently from what the file says."""
     for word in ("true", "false"):
         quoted = node.value.get(word) if isinstance(node.value, dict) else None
         if quoted and not quoted.spelled:
@@ -117,7 +117,7 @@ def _misread(node: Node) -> Iterator[Finding]:
                 f'a key called "{word}" cannot be given',
                 quoted.key_at,
                 rule="values/boolean-key",
-                why="Helm makes it of the unquoted words y, yes, on, n, no and off too, so the charts refuse it.",
+                why="Helm reads the unquoted words y, yes, on, n, no and off as booleans, so the charts refuse it.",
                 fix="use another name",
             )
     for child in node.children():
@@ -126,8 +126,8 @@ def _misread(node: Node) -> Iterator[Finding]:
                 f"Helm makes {child.value} of {child.written}",
                 child.at,
                 rule="values/inexact-number",
-                why="It keeps every number as a 64-bit float, which has 53 bits for digits.",
-                fix="choose a smaller number, or put it in quotes where a text is as good",
+                why="Helm stores every number as a 64-bit float, which has 53 bits for digits.",
+                fix="choose a smaller number, or put it in quotes if the key accepts a string",
             )
         if child.spelled:
             became = "true" if WORDS[child.spelled] else "false"
@@ -193,36 +193,36 @@ def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
         return
     explainer = Explainer(schema, merged)
     for problem in schema.problems(tree):
-        if not _is_said_already(problem, merged):
+        if not _is_covered_by_another(problem, merged):
             yield from explainer.findings(problem)
 
 
 def _run(merged: Values) -> Iterator[Finding]:
-    """Judge the run, where the values say enough of one. What is ignored and not found is a finding itself."""
+    """Check the run if the values describe one. Report entries of checks.ignore that accept no finding."""
     tree = merge.without_nulls(merge.overlay(defaults(), merged.as_helm_merges()))
     if not (_has_accelerator(merged) and merged.get("job.version") is not None):
         return
-    accepted, written = ignores.Ignores(merged), Written.of(merged)
-    # A version without a catalogue is said elsewhere.
+    accepted, locator = ignores.Ignores(merged), ValueLocator.of(merged)
+    # Another finding reports a version without a catalogue.
     judged = judge_run(Effective(tree), registry.rules(VALUES)) if _has_catalogue(tree) else []
-    yield from accepted.left(_located(rule, finding, written) for rule, finding in judged)
+    yield from accepted.left(_located(rule, finding, locator) for rule, finding in judged)
     yield from accepted.useless_of_values()
 
 
-def _located(rule: Rule, finding: Finding, written: Written) -> Finding:
-    """Work out from the keys of a finding, or else of its rule, where it is in the files."""
+def _located(rule: Rule, finding: Finding, locator: ValueLocator) -> Finding:
+    """Set the place of a finding in the files, from its keys or else from those of its rule."""
     own, keys = [*map(whole, finding.keys)], [*map(whole, (*finding.keys, *rule.keys))]
-    at, also = written.place(keys)
+    at, also = locator.place(keys)
     return finding._replace(
         at=at,
         also=() if own else also,
-        edits={written.target(whole(key)): value for key, value in finding.proposed.items()},
+        edits={locator.target(whole(key)): value for key, value in finding.proposed.items()},
         secret=any(secrets.names_secret(key.rpartition(".")[2]) for key in keys[:1]),
     )
 
 
-def _is_said_already(problem: Problem, merged: Values) -> bool:
-    """Say whether another finding covers the problem better than the schema could."""
+def _is_covered_by_another(problem: Problem, merged: Values) -> bool:
+    """Say whether another finding describes the problem better than the schema."""
     if problem.keyword == "required":
         section, *rest = (*problem.path, problem.expected)
         of_recipe = section == "images" or (section, *rest) == ("job", "version")

@@ -1,4 +1,4 @@
-"""Where a value that counts has been written: a key of the framework may stand in job.config or in an overlay."""
+"""Locate the effective value of a key: a key of the framework may be in job.config or in an overlay."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _CONFIG = ("job", "config")
 
 
 def parts(key: str) -> tuple[str, ...]:
-    """Return the names in a key; a dot behind a backslash belongs to a name."""
+    """Return the names in a key; a dot after a backslash belongs to a name."""
     return tuple(part.replace("\0", ".") for part in key.replace("\\.", "\0").split("."))
 
 
-class Written:
+class ValueLocator:
     """Find the places of values by their keys, such as `job.config.grpo.val_period`."""
 
     def __init__(self, merged: Values, overlays: Sequence[str]) -> None:
         self._values = merged
-        # The one that is laid last counts first.
+        # The overlay that the chart applies last wins.
         self._roots: list[Path] = [*(("job", "configFor", name) for name in reversed(overlays)), _CONFIG]
 
     @classmethod
-    def of(cls, merged: Values) -> Written:
-        """Return the places in merged values files."""
+    def of(cls, merged: Values) -> ValueLocator:
+        """Return the locator for merged values files."""
         return cls(merged, overlay_names(merged.as_helm_merges()))
 
     def path(self, key: str) -> Path | None:
-        """Return the path in the values of what counts for a key; None where no file says anything."""
+        """Return the path of the effective value of a key; None if no file sets it."""
         path = parts(key)
         if path[:2] != _CONFIG:
             return path if self._values.node(path) else None
@@ -44,11 +44,11 @@ class Written:
         return None
 
     def target(self, key: str) -> Path:
-        """Return the path at which a new value for a key counts: where it is written, or else under its first root."""
+        """Return the path at which a new value for a key takes effect: its current path, or else the key itself."""
         return self.path(key) or parts(key)
 
     def _hides(self, root: Path, path: Path) -> bool:
-        """Say whether an overlay replaces a section above a key, so that what other places say does not count."""
+        """Say whether an overlay replaces a section above a key, so that values in other places have no effect."""
         for depth in range(1, len(path)):
             node = self._values.node((*root, *path[:depth], OVERRIDE))
             if node is not None and node.value is True and root != _CONFIG:
@@ -56,7 +56,7 @@ class Written:
         return False
 
     def place(self, keys: Sequence[str]) -> tuple[Location, list[tuple[Location, str]]]:
-        """Return where to edit, and the other keys' places: the first that is written, or the nearest map above one."""
+        """Return where to edit, the first key that is set or the nearest map above one, and the other keys' places."""
         found = [path for key in keys if (path := self.path(key))]
         if not found:
             return self._above(keys), []
@@ -64,7 +64,7 @@ class Written:
         return at[0], [each for each in others if each[0] != at[0]]
 
     def _above(self, keys: Sequence[str]) -> Location:
-        """Return the place of what is nearest above the keys; of the version where its base file alone speaks."""
+        """Return the place of the nearest section above the keys; of job.version if only the base file sets it."""
         for key in keys:
             path = [*parts(key)]
             while len(path) > len(_CONFIG):

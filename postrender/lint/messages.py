@@ -1,4 +1,4 @@
-"""Put a schema's problems into sentences that say what to write; loaded only where there is a problem."""
+"""Turn a schema's problems into findings that say what to write."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _TYPES = {"object": "a map", "array": "a list", "string": "text", "integer": "an
 
 
 def shown(value: Json) -> str:
-    """Write a value short enough for a message; a secret only by its shape."""
+    """Format a value for a message, shortened; name only the kind of a secret."""
     if isinstance(value, dict):
         return "a map"
     if isinstance(value, list):
@@ -60,7 +60,7 @@ class Explainer:
         self._values = values
 
     def findings(self, problem: Problem) -> Iterator[Finding]:
-        """Yield one finding, or one for every key in excess."""
+        """Yield one finding, or one for every unknown key."""
         part = self._schema.part(problem.rule)
         if problem.keyword == "additionalProperties":
             for key in problem.expected:
@@ -74,7 +74,7 @@ class Explainer:
 
     def _finding(self, rule: str, path: Path, what: str, why: str, fix: str) -> Finding:
         node = self._values.node(path)
-        # A wrong scalar is mended behind the colon; everything else at the key.
+        # A wrong scalar is edited after the colon; everything else at the key.
         inside = rule.startswith("wrong-") and node is not None and not isinstance(node.value, (dict, list))
         at = node.at if inside and node else self._values.at(path)
         return Finding(what, at, rule=f"values/{rule}", why=why, fix=fix)
@@ -97,11 +97,11 @@ class Explainer:
                 here,
                 f"the key {key} has a dot in its name",
                 "In a values file a dot opens no section; only --set reads it so.",
-                f"write {nested}: …{'}' * key.count('.')}, or the same on lines of their own, indented",
+                f"write {nested}: …{'}' * key.count('.')}, or the same on separate lines, indented",
             )
         known = [*part.get("properties", {})]
         patterns = [*part.get("patternProperties", {})]
-        form = f"; a name here has the form {' or '.join(patterns)}" if patterns else ""
+        form = f"; names here must match {' or '.join(patterns)}" if patterns else ""
         return self._finding(
             "unknown-key",
             here,

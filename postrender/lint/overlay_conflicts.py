@@ -1,7 +1,7 @@
-"""Find values of job.config that an overlay of an earlier file covers: the chart lays job.configFor over all of them.
+"""Find values of job.config that an overlay in an earlier file overrides: the chart merges job.configFor last.
 
 The order is the chart's (templates/_config.tpl): job.config, then the overlay of the framework's version, then that of
-the accelerator. Nobody who writes a value after a recipe expects the recipe's to count.
+the accelerator. A user who sets a value in a file after the recipe does not expect the recipe's value to win.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def _is_same(one: Json, other: Json) -> bool:
 
 @dataclass(frozen=True)
 class _Cover:
-    """Hold what an overlay has in the place of a value: `node` at the keys `path`, the value itself or one above it.
+    """What an overlay has in the place of a value: `node` at the keys `path`, the value itself or a section above it.
 
-    `used` is the value that counts instead, None where the job runs without any.
+    `used` is the effective value, None if the job runs without one.
     """
 
     name: str
@@ -43,7 +43,7 @@ class _Cover:
 
 
 def findings(merged: Values) -> Iterator[Finding]:
-    """Yield one finding for each covered value, at the value: there a person sees what does not count."""
+    """Yield one finding for each overridden value, at the place of the value."""
     config = merged.node(("job", "config"))
     names = overlay_names(merged.as_helm_merges())
     overlays = [(name, node) for name in names if (node := merged.node(("job", "configFor", name)))]
@@ -59,7 +59,7 @@ def findings(merged: Values) -> Iterator[Finding]:
 
 
 def _leaves(node: Node, path: Keys = ()) -> Iterator[tuple[Keys, Node]]:
-    """Yield every scalar, list and empty map; a list counts as a whole, as the chart replaces it as a whole."""
+    """Yield every scalar, list and empty map; the chart replaces a list as a whole."""
     if isinstance(node.value, dict) and node.value:
         for key, child in node.value.items():
             yield from _leaves(child, (*path, key))
@@ -68,11 +68,11 @@ def _leaves(node: Node, path: Keys = ()) -> Iterator[tuple[Keys, Node]]:
 
 
 def _cover(name: str, overlay: Node, path: Keys, leaf: Node) -> _Cover | None:
-    """Return what an overlay has in the place of a value, None where it leaves the value alone."""
+    """Return what an overlay has in the place of a value, None if it does not change the value."""
     node, replaced = overlay, None
     for depth, key in enumerate(path):
         if not isinstance(node.value, dict):
-            # The overlay of a whole accelerator is a map, or the chart says so.
+            # The chart itself refuses an overlay that is not a map.
             return _Cover(name, node, path[:depth], None) if depth else None
         child = node.value.get(key)
         if not child:
@@ -94,22 +94,22 @@ def _finding(path: Keys, leaf: Node, cover: _Cover) -> Finding:
     overlay = dotted(("job", "configFor", cover.name))
     place = f"{cover.node.key_at.file}:{cover.node.key_at.line}"
     if cover.used:
-        instead = f"with {_shown(cover.used.plain())}, which {overlay} says in {place}"
+        instead = f"with {_formatted(cover.used.plain())}, which {overlay} sets in {place}"
     else:
         above = dotted(("job", "config", *cover.path))
-        instead = f"without it: {overlay}{dotted(('', *cover.path))} in {place} takes the place of all of {above}"
+        instead = f"without it: {overlay}{dotted(('', *cover.path))} in {place} replaces all of {above}"
     is_version = cover.name.removeprefix("v")[:1].isdigit()
     return Finding(
-        f"{dotted(('job', 'config', *path))} is {_shown(leaf.plain())} here, and the job runs {instead}",
+        f"{dotted(('job', 'config', *path))} is {_formatted(leaf.plain())} here, and the job runs {instead}",
         leaf.key_at,
         rule="values/covered-by-overlay",
-        why=f"The chart merges job.config of all files first, then lays {overlay} over it, whichever file is later.",
-        fix=f"write it under {overlay}" + (", as that version spells it" if is_version else ""),
+        why=f"The chart merges job.config of all files first, then {overlay}, whichever file is later.",
+        fix=f"write it under {overlay}" + (", with the key of that version" if is_version else ""),
     )
 
 
-def _shown(value: Json) -> str:
-    """Write a value for a message; a list with what is in it, as two of them are compared."""
+def _formatted(value: Json) -> str:
+    """Format a value for a message; a list with its items, because the message compares two of them."""
     if not isinstance(value, list):
         return shown(value)
 

@@ -1,4 +1,4 @@
-"""What a chart says against values: where it belongs in the files, and whether lint has said it already."""
+"""Turn a chart's refusal into a finding at the values, unless lint has already reported the mistake."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from postrender.errors import GrpoError, Location, RenderError
 from postrender.finding import ERROR, Finding
-from postrender.lint.locate import Written
+from postrender.lint.locate import ValueLocator
 from postrender.types import Path
 from postrender.values import merge
 from postrender.values.merge import Values
@@ -16,28 +16,28 @@ _RULE = "values/refused-by-chart"
 
 
 def finding(error: RenderError, merged: Values) -> Finding:
-    """Return what a chart refuses as a finding at the first key that it names and a file has."""
-    written = Written.of(merged)
-    paths = (path for word in _message(error.message).split() if (path := _path(word.strip(".:,;()"), merged, written)))
+    """Return a chart's refusal as a finding, at the first key in its message that a file sets."""
+    locator = ValueLocator.of(merged)
+    paths = (path for word in _message(error.message).split() if (path := _path(word.strip(".:,;()"), merged, locator)))
     at = next((merged.at(path) for path in paths), Location(merged.files[-1]))
-    return Finding(error.message, at, rule=_RULE, why=_REFUSED, fix=error.fix or "change what it names")
+    return Finding(error.message, at, rule=_RULE, why=_REFUSED, fix=error.fix or "change the keys in the message")
 
 
 def _message(text: str) -> str:
-    """Return what the chart itself says, without the place in its templates."""
+    """Return the chart's own message, without the place in its templates."""
     return text.partition("): ")[2] or text
 
 
-def _path(word: str, merged: Values, written: Written) -> Path | None:
-    """Return the path of a key as a message writes it: of an overlay where that counts, of a list without position."""
+def _path(word: str, merged: Values, locator: ValueLocator) -> Path | None:
+    """Return the path of a key in a message: of its overlay if that wins, of a list without the position."""
     if "." not in word:
         return None
     word = word.partition("[")[0]
-    return written.path(word) or _spelled(word.split("."), merged)
+    return locator.path(word) or _spelled(word.split("."), merged)
 
 
 def _spelled(parts: Sequence[str], merged: Values, path: Path = ()) -> Path | None:
-    """Return the path whose names, some with dots in them, are these parts together."""
+    """Return the path that these parts spell; a name in it may contain dots."""
     node = merged.node(path)
     if not parts:
         return path
@@ -48,9 +48,9 @@ def _spelled(parts: Sequence[str], merged: Values, path: Path = ()) -> Path | No
     return None
 
 
-def unsaid(found: Sequence[Finding], said: Sequence[Finding]) -> list[Finding]:
-    """Return findings without a chart's refusal that lint has told, by its place or by the key that both begin with."""
-    errors = [each for each in said if each.severity == ERROR]
+def without_reported(found: Sequence[Finding], reported: Sequence[Finding]) -> list[Finding]:
+    """Remove a chart's refusal that lint has already reported, at the same line or about the same key."""
+    errors = [each for each in reported if each.severity == ERROR]
     lines = {(each.at.file, each.at.line) for each in errors}
     subjects = {_subject(each.what) for each in errors}
     return [
@@ -62,13 +62,13 @@ def unsaid(found: Sequence[Finding], said: Sequence[Finding]) -> list[Finding]:
 
 
 def _subject(text: str) -> str:
-    """Return the key with which a message begins, without the section of the framework's own keys."""
+    """Return the key at the start of a message, without job.config in front."""
     return text.partition(" ")[0].strip(":,").removeprefix("job.config.")
 
 
-def is_said(error: GrpoError, said: Sequence[Finding], files: Sequence[str]) -> bool:
-    """Say whether lint has told what an error says: at its place, or at each of the keys that Helm's schema refuses."""
-    lines = {(each.at.file, each.at.line) for each in said if each.severity == ERROR}
+def is_reported(error: GrpoError, reported: Sequence[Finding], files: Sequence[str]) -> bool:
+    """Say whether lint has reported an error's mistakes: at its line, or at each key that Helm's schema refuses."""
+    lines = {(each.at.file, each.at.line) for each in reported if each.severity == ERROR}
     if error.at and error.at.line:
         return (error.at.file, error.at.line) in lines
     if not isinstance(error, RenderError) or not error.is_of_schema:
@@ -79,7 +79,7 @@ def is_said(error: GrpoError, said: Sequence[Finding], files: Sequence[str]) -> 
 
 
 def _places(line: str, merged: Values) -> Iterator[Location]:
-    """Yield where the key of a line such as `- at '/a/b': additional properties 'c' not allowed` may stand."""
+    """Yield possible places of the key in a line such as `- at '/a/b': additional properties 'c' not allowed`."""
     pointer, *names = line.split("'")[1::2]
     path = tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
     yield merged.at(path)

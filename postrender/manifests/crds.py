@@ -8,7 +8,7 @@ from typing import Any, Final
 from postrender.errors import InputError, Location
 from postrender.helm import kubectl
 from postrender.manifests import pods
-from postrender.manifests.loader import Document, read, streams
+from postrender.manifests.loader import ManifestDocument, read, streams
 from postrender.manifests.schemas import Kinds, kind_of
 from postrender.types import Json
 
@@ -35,8 +35,8 @@ def add(kinds: Kinds, words: Sequence[str]) -> None:
             raise InputError(f"{word}: no {_KIND} in it", fix=fix)
 
 
-def add_from(kinds: Kinds, documents: Iterable[Document], only: set[str] | None = None) -> int:
-    """Add the definitions among documents, or only those of some kinds; return how many definitions there are."""
+def add_from(kinds: Kinds, documents: Iterable[ManifestDocument], only: set[str] | None = None) -> int:
+    """Add the definitions among documents, or only those of some kinds; return how many there are."""
     found = 0
     for document in documents:
         for _, item in pods.objects(document.plain):
@@ -48,7 +48,7 @@ def add_from(kinds: Kinds, documents: Iterable[Document], only: set[str] | None 
     return found
 
 
-def missing(kinds: Kinds, documents: Iterable[Document]) -> set[str]:
+def missing(kinds: Kinds, documents: Iterable[ManifestDocument]) -> set[str]:
     """Return the kinds of documents that have no schema."""
     asked = {kind_of(document.plain) for document in documents}
     return {kind for kind in asked if kinds.entry(kind) is None}

@@ -28,7 +28,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
 
 
-class Document:
+class ManifestDocument:
     """One document: its object, and the places of its values.
 
     `line` is the number of lines in the file above the document.
@@ -73,12 +73,12 @@ def _below(node: Node, part: str | int) -> Node | None:
     return None
 
 
-def read(texts: Stream) -> list[Document]:
+def read(texts: Stream) -> list[ManifestDocument]:
     """Read texts by name; raise InputError with the place of a document that is no Kubernetes object."""
     return [document for file, data in texts.items() for document in _documents(file, data)]
 
 
-def _documents(file: str, data: bytes) -> Iterator[Document]:
+def _documents(file: str, data: bytes) -> Iterator[ManifestDocument]:
     # Reports show lines of it later: a pipe cannot be read twice, and rendered text is in no file.
     textfile.keep(file, data)
     _check_text(file, data)
@@ -91,7 +91,7 @@ def _documents(file: str, data: bytes) -> Iterator[Document]:
             raise _of_file(error, data, file) from error
         if values:
             _refuse_other_than_object(values, file, line, text)
-            yield Document(file, line, text, values[0])
+            yield ManifestDocument(file, line, text, values[0])
         line += text.count("\n")
 
 

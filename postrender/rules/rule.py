@@ -11,7 +11,7 @@ from postrender.finding import Finding
 VALUES: Final = "values"
 OBJECTS: Final = "objects"
 CHART: Final = "chart"
-# Why a rule exists that a chart repeats: such a finding cannot be ignored.
+# Why a rule exists that a chart enforces too: such a finding cannot be ignored.
 REFUSED: Final = "the chart refuses to render it: an install fails, and a review pipeline too"
 
 # A text is a finding at the keys of the rule.

@@ -145,7 +145,7 @@ def test_an_object_stands_twice_in_one_file_or_folder_and_not_in_two(grpo: Run) 
     Path("b200/b.yaml").write_text("# A copy.\n" + CONFIG.format(name="a"))
     code, out, _ = grpo(".")
     assert code == 1
-    assert out.startswith("./b200/b.yaml:5:9: ConfigMap a stands in ./b200/a.yaml:1 already  [stream/object-twice]\n")
+    assert out.startswith("./b200/b.yaml:5:9: ConfigMap a is already in ./b200/a.yaml:1  [stream/object-twice]\n")
     assert out.endswith("\n1 finding\n")
 
 

@@ -151,7 +151,7 @@ def test_an_object_may_be_in_one_render_only(grpo: Run) -> None:
     write("app", map=CLEAN, early=early)
     code, out, _ = grpo("app", "--fail-on", "warning")
     assert code == 1
-    assert "ConfigMap early is in one of two renders only, because of now" in out
+    assert "ConfigMap early is in only one of two renders, because of now" in out
 
 
 def test_what_helm_refuses_is_told_with_what_was_found(grpo: Run) -> None:
@@ -160,7 +160,7 @@ def test_what_helm_refuses_is_told_with_what_was_found(grpo: Run) -> None:
     assert code == 2
     assert out.startswith("app/values.schema.json:1:41: the pattern has a lookahead  [chart/pattern-not-re2]\n")
     assert "\napp: values don't meet the specifications of the schema" in err
-    assert "  fix: helm template app says the same; values that the chart needs go behind -f\n" in err
+    assert "  fix: helm template app prints the same error; give the values that the chart needs with -f\n" in err
 
 
 def test_a_chart_that_lacks_a_dependency_or_a_value_says_so(grpo: Run) -> None:
@@ -219,7 +219,7 @@ def test_a_library_is_judged_by_its_files(grpo: Run) -> None:
     code, out, err = grpo("common")
     assert code == 1
     assert out.startswith("common/values.yaml:2:1: the key 'a' stands twice: the first is at common/values.yaml:1:1")
-    assert err.startswith("common is a library, which Helm does not render: judged by its files\n")
+    assert err.startswith("common is a library, which Helm does not render: only its files are checked\n")
 
 
 def test_an_exception_of_the_values_accepts_what_is_said_of_the_chart(grpo: Run) -> None:

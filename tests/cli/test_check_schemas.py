@@ -98,7 +98,7 @@ def validate(spec: dict[str, Any]) -> list[str]:
 
 def test_a_kind_without_a_schema_is_told_and_no_failure() -> None:
     code, out, _ = grpo("-", "--format", "json", stdin=TRAINER)
-    what = "Trainer trainer: there is no schema for Trainer of example.com/v1: its fields are not judged"
+    what = "Trainer trainer: there is no schema for Trainer of example.com/v1: its fields are not checked"
     assert (code, said(out)) == (0, [("kubernetes/not-judged", 2, what)])
 
 
@@ -265,7 +265,7 @@ def test_an_object_on_one_line_is_not_shown_where_it_holds_a_secret() -> None:
 
 def test_a_group_without_a_dot_is_one_of_kubernetes() -> None:
     code, out, _ = grpo("-", stdin="apiVersion: app/v1\nkind: Deployment\nmetadata: {name: a}\n")
-    assert (code, "it has it in apps/v1" in out) == (1, True)
+    assert (code, "but has it in apps/v1" in out) == (1, True)
 
 
 def test_a_definition_that_is_older_than_the_operator_is_found_before_it_drops_fields(tmp_path: Path) -> None:
@@ -278,6 +278,6 @@ def test_a_definition_that_is_older_than_the_operator_is_found_before_it_drops_f
     )
     (tmp_path / "old.yaml").write_text(old.replace("required: [gpus, replicas]", "required: []"))
     code, out, _ = grpo("-", "--crds", str(tmp_path / "old.yaml"), "--select", "kubernetes", stdin=cluster)
-    assert (code, "spec.upgradeStrategy is no field of RayCluster" in out) == (1, True)
-    assert "renew a definition that is older than the object" in out
+    assert (code, "spec.upgradeStrategy is not a field of RayCluster" in out) == (1, True)
+    assert "update an old CRD" in out
     assert "upgradeStrategy" not in grpo("-", "--select", "kubernetes/unknown-field", stdin=cluster)[1]

@@ -82,7 +82,7 @@ def test_what_the_run_lacks_is_a_finding(grpo: Run, directory: Path) -> None:
     for words in ([str(directory)], ["gemma3-gsm8k", *FILES]):
         code, out, err = grpo(*words, "--metric=zork")
         assert (code, len(out.splitlines())) == (1, 3)
-        assert err == "grpo: no step has a value of zork; there are: total_steps, val:accuracy\n"
+        assert err == "grpo: no step has a value of zork; available metrics: total_steps, val:accuracy\n"
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "samples"])
@@ -96,7 +96,8 @@ def test_a_directory_of_no_run_is_wrong_use(
         assert cli.main([command, str(tmp_path / folder)]) == 2
         message, hint = capsys.readouterr().err.splitlines()
         assert (
-            message == f"grpo {command}: {str(tmp_path / folder)!r} is no directory of a run: no checkpoints, no logs"
+            message == f"grpo {command}: {str(tmp_path / folder)!r} is not the directory of a run: "
+            "it has no checkpoints and no logs"
         )
         assert hint.startswith(f"  fix: {fix}")
 
@@ -143,7 +144,7 @@ def test_the_command_that_is_shown_for_a_directory_prints_the_same(grpo: Run, di
     [
         ([], "one run is needed"),
         (["a", "b"], "one run is needed"),
-        (["nowhere"], "'nowhere' is no directory here"),
+        (["nowhere"], "'nowhere' is not a directory here"),
         (["../x", *FILES], "the run is '../x', expected lower-case letters"),
         (["x", *FILES, "--namespace", "A"], "--namespace is 'A', expected lower-case letters"),
         (["x", *FILES, "--cluster", "a,b=c"], "--cluster is 'a,b=c', expected lower-case letters"),

@@ -92,7 +92,7 @@ USAGE = {
         "values, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
-    "unknown letter": ("lint -x", "grpo lint: -x is no option\n  fix: see grpo lint --help\n"),
+    "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),
     "shortened option": ("lint --form json", "grpo lint: no option is called --form\n  fix: did you mean --format?\n"),
     "option of another": ("lint --helm x", "grpo lint: no option is called --helm\n  fix: did you mean --help?\n"),
     "format": (

@@ -101,7 +101,7 @@ def test_only_what_is_selected_is_fixed(grpo: Run) -> None:
 def test_without_a_terminal_nothing_is_written_unless_told(grpo: Run) -> None:
     code, out, err = grpo(*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix")
     assert (code, out) == (2, "")
-    refusal = "grpo lint: nothing was written, as there is no terminal on which to ask\n  fix: add --yes to write it\n"
+    refusal = "grpo lint: nothing was written, because there is no terminal to ask on\n  fix: add --yes to write it\n"
     assert err == DIFF + refusal
     assert Path("my.yaml").read_text() == MINE
 
@@ -160,7 +160,7 @@ def test_a_value_that_a_later_packaged_file_sets_needs_a_file_behind_it(
         capsys.readouterr().err
     )
     assert not fix.apply([one], [PROFILE, RECIPE], yes=True)
-    assert f"not fixed: {name}: no file of your own is among the values" in capsys.readouterr().err
+    assert f"not fixed: {name}: all values files are packaged ones" in capsys.readouterr().err
 
 
 def test_the_first_of_two_proposals_counts(grpo: Run, capsys: pytest.CaptureFixture[str]) -> None:
@@ -168,7 +168,7 @@ def test_the_first_of_two_proposals_counts(grpo: Run, capsys: pytest.CaptureFixt
     found = [finding(path, 20, "a/first"), finding(path, 30, "b/second"), finding(path, 20, "c/same")]
     assert fix.apply(found, [PROFILE, RECIPE, "my.yaml"], yes=True)
     assert Path("my.yaml").read_text() == MINE.replace("save_period: 10", "save_period: 20")
-    said = "job.config.checkpointing.save_period: a/first proposes 20, which is taken, and b/second 30\n"
+    said = "job.config.checkpointing.save_period: a/first proposes 20, which is used, and b/second 30\n"
     assert capsys.readouterr().err.startswith(said)
 
 
@@ -181,7 +181,7 @@ def test_what_cannot_be_written_is_told_and_the_rest_is_fixed(grpo: Run, capsys:
     assert fix.apply(found, [PROFILE, RECIPE, "my.yaml"], yes=True)
     err = capsys.readouterr().err
     assert "not fixed: job.config.checkpointing.metric_name.x (nemo-rl/x): x cannot be set" in err
-    assert "not fixed: job.config.a (nemo-rl/x): 1.5 has no one way to be written" in err
+    assert "not fixed: job.config.a (nemo-rl/x): 1.5 cannot be written unambiguously" in err
     assert Path("my.yaml").read_text() == MINE.replace("save_period: 10", "save_period: 20")
 
 
@@ -239,7 +239,7 @@ def test_a_secret_beside_a_change_is_not_shown(grpo: Run) -> None:
 
 
 def test_a_file_that_has_changed_meanwhile_is_not_overwritten(grpo: Run) -> None:
-    with pytest.raises(OutputError, match="has changed meanwhile"):
+    with pytest.raises(OutputError, match="was changed meanwhile"):
         fix._write("my.yaml", b"what was read", b"what would be written")
     assert Path("my.yaml").read_text() == MINE
     assert sorted(os.listdir()) == ["my.yaml", "site.yaml"]

@@ -131,7 +131,7 @@ def test_a_folder_of_ones_own(grpo: Run, chart: Path, monkeypatch: pytest.Monkey
 def test_a_folder_that_helm_cannot_read_is_refused(grpo: Run, tmp_path: Path, name: str) -> None:
     code, out, err = grpo("dir", str(tmp_path / name))
     assert (code, out) == (2, "")
-    assert f"{str(tmp_path / name)!r} holds {name[1]!r}, which Helm does not read as a letter in HELM_PLUGINS" in err
+    assert f"{str(tmp_path / name)!r} contains {name[1]!r}, which has a special meaning in HELM_PLUGINS" in err
     assert not (tmp_path / name).exists()
 
 
@@ -390,7 +390,7 @@ def test_the_first_folder_wins(grpo: Run, chart: Path, tmp_path: Path) -> None:
         (["install", "a"], " install: 'a' was not expected"),
         (["dir", "--helm", "helm"], " dir: no option is called --helm"),
         (["dir", ""], " dir: the folder has no name"),
-        (["dir", "-f", "site.yaml"], " dir: -f is no option"),
+        (["dir", "-f", "site.yaml"], " dir: -f is not an option"),
     ],
 )
 def test_a_wrong_line_says_what_was_expected(grpo: Run, words: list[str], said: str) -> None:

@@ -74,7 +74,7 @@ def test_json_has_every_field(grpo: Run) -> None:
     assert by_id["nemo-rl/on-policy-batch"] == {
         "id": "nemo-rl/on-policy-batch",
         "severity": "error",
-        "title": "force_on_policy_ratio takes one update a step",
+        "title": "force_on_policy_ratio takes one update per step",
         "why": by_id["nemo-rl/on-policy-batch"]["why"],
         "fix": by_id["nemo-rl/on-policy-batch"]["fix"],
         "source": "nemo_rl/algorithms/grpo.py:430 at v0.7.0",

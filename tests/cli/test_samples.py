@@ -62,7 +62,7 @@ def test_what_is_not_there_is_said(grpo: Run, run_directory: Path) -> None:
     [
         ([], "grpo samples: one run is needed\n  fix: grpo samples RUN -f FILE …"),
         (["a", "b"], "grpo samples: one run is needed"),
-        (["gemma"], "grpo samples: 'gemma' is no directory here\n  fix: give the values files of the run with -f"),
+        (["gemma"], "grpo samples: 'gemma' is not a directory here\n  fix: give the values files of the run with -f"),
         (["a", "--step", "0"], "grpo samples: --step is '0', expected a number from 1"),
         (["a", "--count", "few"], "grpo samples: --count is 'few', expected a number from 1"),
         (["a", "--worst", "--best"], "grpo samples: --worst and --best exclude each other"),

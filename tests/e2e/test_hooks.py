@@ -131,7 +131,7 @@ def training(cluster: Stack) -> Iterator[str]:
 def test_a_check_refuses_to_run_beside_a_training(training: str, kubelet: Kubelet, helms: dict[str, Helm]) -> None:
     error, output = kubelet.test(helms["helm3"], "nccl", nodes=2)
     assert error
-    assert output.startswith(f"grpo: nccl failed: refused to run beside another job: {training} (RUNNING). ")
+    assert output.startswith(f"grpo: nccl failed: another job is running: {training} (RUNNING). ")
     assert ask(training)["status"] == "RUNNING"
 
 

@@ -168,14 +168,14 @@ def test_it_refuses_to_run_beside_another_job(status: str, client: Client) -> No
         {"submission_id": None, "job_id": "03000000", "status": "RUNNING"},
     ]
     assert client.run() == 1
-    assert f"gpus failed: refused to run beside another job: gemma3-1 ({status}), 03000000 (RUNNING)" in client.last
+    assert f"gpus failed: another job is running: gemma3-1 ({status}), 03000000 (RUNNING)" in client.last
     assert client.head.calls == ["GET /api/jobs/"]
 
 
 def test_it_makes_way_for_a_job_that_starts_meanwhile(client: Client) -> None:
     client.head.joins = {"submission_id": "gemma3-1", "status": "PENDING"}
     assert client.run() == 1
-    assert "made way for a job that started meanwhile: gemma3-1 (PENDING)" in client.last
+    assert "stopped because another job started: gemma3-1 (PENDING)" in client.last
     assert client.head.jobs[0]["status"] == "STOPPED"
 
 
@@ -189,8 +189,8 @@ def test_the_probes_own_sentence_is_the_last_line(client: Client) -> None:
 @pytest.mark.parametrize(
     ("ends", "message", "said"),
     [
-        ("FAILED", "line\nJob supervisor actor died", "its job ended as FAILED"),
-        ("FAILED", "line\nJob supervisor actor died", "or Ray: Job supervisor actor died"),
+        ("FAILED", "line\nJob supervisor actor died", "its job ended with status FAILED"),
+        ("FAILED", "line\nJob supervisor actor died", "Ray's message: Job supervisor actor died"),
         ("STOPPED", "", "somebody stopped its job"),
     ],
 )
@@ -203,7 +203,7 @@ def test_without_a_sentence_rays_own_words_count(ends: str, message: str, said: 
 def test_a_job_that_does_not_end_is_stopped(client: Client) -> None:
     client.head.ends, client.head.outputs = None, ["grpo: waiting for node 2\n"]
     assert client.run(seconds=0.2) == 1
-    assert client.last.endswith("not finished within 0 s and stopped; its last output: grpo: waiting for node 2")
+    assert client.last.endswith("stopped because it did not finish within 0 s; last output: grpo: waiting for node 2")
     assert client.head.jobs[0]["status"] == "STOPPED"
 
 
@@ -230,19 +230,19 @@ def test_a_head_that_was_restarted_does_not_know_the_job(client: Client, monkeyp
     client.head.outputs = ["", "", ""]
     monkeypatch.setattr(client.head, "go_on", client.head.jobs.remove)
     assert client.run() == 1
-    assert "does not know the job any more" in client.last
+    assert "no longer knows the job" in client.last
 
 
 def test_the_token_is_sent_and_never_printed(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.head.token = TOKEN
     assert client.run() == 1
-    assert "asks for a token: RAY_AUTH_TOKEN is missing or another" in client.last
+    assert "requires a token: RAY_AUTH_TOKEN is missing or wrong" in client.last
     monkeypatch.setenv("RAY_AUTH_TOKEN", f"{TOKEN}\n")
     assert client.run() == 0
     assert TOKEN not in client.output
     monkeypatch.setenv("RAY_AUTH_TOKEN", f"{TOKEN}\n{TOKEN}")
     assert client.run() == 1
-    assert "RAY_AUTH_TOKEN holds what no HTTP header can hold" in client.last
+    assert "RAY_AUTH_TOKEN has characters that HTTP headers cannot have" in client.last
     assert TOKEN not in client.output
 
 
@@ -259,4 +259,4 @@ def test_sigterm_stops_the_job_first(head: FakeHead, tmp_path: Path) -> None:
         output, _ = process.communicate(timeout=20)
     assert process.returncode == 1
     assert head.jobs[0]["status"] == "STOPPED"
-    assert output.splitlines()[-1] == "grpo: nccl failed: SIGTERM ended it before its time"
+    assert output.splitlines()[-1] == "grpo: nccl failed: SIGTERM stopped it"

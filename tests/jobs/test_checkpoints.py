@@ -65,8 +65,8 @@ INSIDE = "policy/weights/model/consolidated"
         ("dcp", remove("config.yaml"), "config.yaml is missing or empty"),
         ("dcp", write("config.yaml", ""), "config.yaml is missing or empty"),
         ("dcp", remove("policy"), "policy/weights is missing or holds no weights"),
-        ("dcp", remove("policy/weights/.metadata"), "the weights have no .metadata: the save was broken off"),
-        ("dcp-v2", remove("policy/weights/model/.metadata"), "the weights have no .metadata: the save was broken off"),
+        ("dcp", remove("policy/weights/.metadata"), "the weights have no .metadata: the save was interrupted"),
+        ("dcp-v2", remove("policy/weights/model/.metadata"), "the weights have no .metadata: the save was interrupted"),
         ("dcp", write("policy/weights/__1_0.distcp", ""), "__1_0.distcp is empty"),
         ("safetensors", cut(SHARD), "shard-00002-model-00001-of-00001.safetensors is cut off"),
         ("safetensors", write(SHARD, ""), "shard-00002-model-00001-of-00001.safetensors is cut off"),
@@ -113,9 +113,9 @@ def test_what_a_save_left_behind_is_no_checkpoint(tmp_path: Path) -> None:
     found = {Path(one.path).name: one for one in checkpoints.list_checkpoints(tmp_path)}
     assert [name for name, one in found.items() if one.complete] == ["step_10"]
     assert [name for name, one in found.items() if one.resume] == ["step_10"]
-    assert found["tmp_step_20"].reason == "being written, or left by a save that was broken off"
+    assert found["tmp_step_20"].reason == "being written, or left by an interrupted save"
     assert found["old_step_10"].reason == "being replaced"
-    assert "mv old_step_30 step_30 brings it back" in found["old_step_30"].reason
+    assert "mv old_step_30 step_30 restores it" in found["old_step_30"].reason
 
 
 def test_other_names_links_and_files_do_no_harm(tmp_path: Path) -> None:
@@ -170,10 +170,10 @@ def test_another_metric_can_be_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        ("70", "there is no step 70; the complete ones: 10, 20"),
-        ("30", "step 30 is not complete (config.yaml is missing or empty); the complete ones: 10, 20"),
+        ("70", "there is no step 70; complete steps: 10, 20"),
+        ("30", "step 30 is not complete (config.yaml is missing or empty); complete steps: 10, 20"),
         ("newest", "step is 'newest', expected best, latest or a number"),
-        ("best", "which step is best is not known: none has a value of val:accuracy. Take latest, or one of: 10, 20"),
+        ("best", "the best step is unknown: none has a value of val:accuracy. Use latest, or one of: 10, 20"),
     ],
 )
 def test_what_cannot_be_chosen_is_told(tmp_path: Path, step: str, message: str) -> None:
@@ -225,10 +225,13 @@ RANK = "actor/model_world_size_2_rank_1.pt"
         (remove(RANK), "1 of 2 files actor/model_world_size_2_rank_* are missing"),
         (cut(RANK), f"{RANK} is cut off"),
         (remove("actor/optim_world_size_2_rank_0.pt"), "1 of 2 files actor/optim_world_size_2_rank_* are missing"),
-        (lambda path: (path / RANK).rename(path / RANK.replace("_2_", "_4_")), "files of several world sizes lie in"),
-        (remove("data.pt"), "data.pt is missing: the save was broken off"),
-        (remove("actor/huggingface"), "actor/huggingface/config.json is missing: the save was broken off"),
-        (remove("actor/fsdp_config.json"), "actor/fsdp_config.json is missing: the save was broken off"),
+        (
+            lambda path: (path / RANK).rename(path / RANK.replace("_2_", "_4_")),
+            "actor/ has files of several world sizes",
+        ),
+        (remove("data.pt"), "data.pt is missing: the save was interrupted"),
+        (remove("actor/huggingface"), "actor/huggingface/config.json is missing: the save was interrupted"),
+        (remove("actor/fsdp_config.json"), "actor/fsdp_config.json is missing: the save was interrupted"),
         (remove("actor"), "actor/ holds no model_world_size"),
     ],
 )
@@ -279,8 +282,8 @@ def test_the_program_prints_a_table(tmp_path: Path) -> None:
     assert [" ".join(line.split()) for line in done.stdout.splitlines()] == [
         "step complete GiB val:accuracy",
         "10 yes 0.00 0.5000 best",
-        "20 yes 0.00 0.2500 a resume takes it",
-        "30 no 0.00 - being written, or left by a save that was broken off",
+        "20 yes 0.00 0.2500 a resume loads it",
+        "30 no 0.00 - being written, or left by an interrupted save",
     ]
     assert run_program(tmp_path / "checkpoints").stdout == done.stdout
 
@@ -300,7 +303,7 @@ def test_a_broken_step_that_a_resume_takes_is_to_be_moved_away(tmp_path: Path) -
     (files.nemo_rl(tmp_path, 20, value=0.25) / "config.yaml").unlink()
     done = run_program(tmp_path)
     steps = tmp_path / "checkpoints"
-    advice = f"step_20 is not complete, and a resume takes it: move it away, out of {steps}, before the next attempt"
+    advice = f"step_20 is not complete, and a resume loads it: move it away, out of {steps}, before the next attempt"
     assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [f"{steps}/{advice}"])
     shutil.rmtree(steps / "step_20")
     assert len(run_program(tmp_path).stdout.splitlines()) == 2
@@ -315,7 +318,7 @@ def test_the_tracker_of_verl_is_mended_too(tmp_path: Path, whole: int | None) ->
     tracker = tmp_path / "checkpoints/latest_checkpointed_iteration.txt"
     tracker.write_text("10")
     last = run_program(tmp_path).stdout.splitlines()[-1]
-    assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete, and a resume takes it: ")
+    assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete, and a resume loads it: ")
     what = f"and write 5 into {tracker}, before" if whole else f"and {tracker.name} with it, before"
     assert what in last
 
@@ -325,7 +328,7 @@ def test_a_metric_that_no_step_has_is_told_with_those_there_are(tmp_path: Path) 
         files.nemo_rl(tmp_path, step, value=0.5)
     done = run_program(tmp_path, "--metric", "val:acuracy")
     assert (done.returncode, len(done.stdout.splitlines())) == (1, 3)
-    assert done.stderr == "grpo: no step has a value of val:acuracy; there are: total_steps, val:accuracy\n"
+    assert done.stderr == "grpo: no step has a value of val:acuracy; available metrics: total_steps, val:accuracy\n"
     assert json.loads(run_program(tmp_path, "--metric", "x", "--json").stdout)["best"] == ""
     assert run_program(tmp_path, "--metric", "val:accuracy").returncode == 0
 
@@ -337,9 +340,9 @@ def test_the_metrics_of_verl_are_those_of_its_validation(tmp_path: Path) -> None
     done = run_program(tmp_path, "--metric", "reward")
     core = "val-core/openai/gsm8k/reward"
     assert done.returncode == 1
-    assert done.stderr.endswith(f"; there are: val-aux/x/score/mean@1, {core}/best@8, {core}/mean@8\n")
+    assert done.stderr.endswith(f"; available metrics: val-aux/x/score/mean@1, {core}/best@8, {core}/mean@8\n")
     (tmp_path / "attempts/1/output.log").write_text("")
-    assert run_program(tmp_path, "--metric", "reward").stderr.endswith("; there are: none\n")
+    assert run_program(tmp_path, "--metric", "reward").stderr.endswith("; available metrics: none\n")
 
 
 def test_a_run_that_has_saved_nothing_yet(tmp_path: Path) -> None:

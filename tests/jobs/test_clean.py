@@ -83,7 +83,7 @@ def test_checkpoints_go_and_the_rest_stays(tmp_path: Path, directory: Path) -> N
     said = clean(tmp_path, directory, "checkpoints").succeeds()
     assert names(directory) == ["evaluations", "hf", "logs"]
     assert f"checkpoints: 3.0 GiB freed in {directory}/checkpoints" in said
-    assert f"the next attempt of {RUN} would begin at step 0" in said
+    assert f"the next attempt of {RUN} will start at step 0" in said
     record = json.loads((directory / "owner.json").read_text())
     assert (record["state"], record["task"]) == ("released", "clean")
 
@@ -122,7 +122,7 @@ def test_nothing_behind_a_link_is_deleted(tmp_path: Path, directory: Path) -> No
     assert (precious / "data").read_text() == "mine"
     (directory / "checkpoints").symlink_to(precious)
     said = clean(tmp_path, directory, "checkpoints").fails()
-    assert f"{directory}/checkpoints is a link to {precious}: no link is followed" in said
+    assert f"{directory}/checkpoints is a link to {precious}: clean follows no links" in said
     (directory / "checkpoints").unlink()
     (directory / "checkpoints").mkdir()
     (directory / ".deleted").symlink_to(precious)
@@ -239,7 +239,7 @@ def test_a_bucket_that_cannot_rename_folders_is_emptied_in_place(
     short.main({"run": RUN, "runDirectory": str(directory), "what": ["checkpoints"]})
     assert states == ["running", "running"]
     assert names(directory) == ["evaluations", "hf", "logs"]
-    assert "cannot be renamed (Too many open files)" in capsys.readouterr().out
+    assert "checkpoints (Too many open files)" in capsys.readouterr().out
 
 
 def test_deleting_stops_when_the_run_is_lost(directory: Path, short: Any, monkeypatch: pytest.MonkeyPatch) -> None:

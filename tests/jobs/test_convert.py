@@ -196,7 +196,7 @@ def test_a_model_that_lies_in_the_checkpoint_is_copied(run: Run, framework: str)
 def test_a_good_result_is_used_again_and_no_other(run: Run) -> None:
     step = files.nemo_rl(run.tmp / "run", 30)
     assert run.convert()[0] == 0
-    assert "was made from this checkpoint already" in run.convert()[1]
+    assert "was converted from this checkpoint already" in run.convert()[1]
     assert len(run.calls()) == 1
     result = run.hf / "step_30"
     damages: list[Callable[[], object]] = [
@@ -232,7 +232,7 @@ def test_a_result_outlives_its_checkpoint(run: Run) -> None:
         ("fail", "convert_dcp_to_hf.py ended with exit code 1; its output above says why"),
         (
             "kill",
-            "convert_dcp_to_hf.py was killed, as for lack of memory: the weights have 0.0 GiB (ray.head.memory)",
+            "convert_dcp_to_hf.py was killed, probably out of memory: the weights have 0.0 GiB; raise ray.head.memory",
         ),
     ],
 )
@@ -263,8 +263,8 @@ def empty(path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda run: (run.tmp / "work").rename(run.tmp / "gone"), "work cannot be run: No such file or directory"),
-        (lambda run: empty(run.tmp / "made/config.json"), "config.json is missing or names no model_type"),
+        (lambda run: (run.tmp / "work").rename(run.tmp / "gone"), "work: No such file or directory"),
+        (lambda run: empty(run.tmp / "made/config.json"), "config.json is missing or has no model_type"),
         (lambda run: (run.tmp / "made/model.safetensors").unlink(), "weights are missing or cut off"),
         (
             lambda run: [(run.tmp / name / "tokenizer.json").unlink() for name in ("made", "base")],
@@ -272,7 +272,7 @@ def empty(path: Path) -> None:
         ),
         (
             lambda run: (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}'),
-            "it takes images and has no preprocessor_config.json",
+            "the model takes images and the folder has no preprocessor_config.json",
         ),
         (
             lambda run: (run.tmp / "made/model.safetensors.index.json").write_text(
@@ -282,7 +282,7 @@ def empty(path: Path) -> None:
         ),
         (
             lambda run: files.safetensors(run.tmp / "base/model.safetensors", {"w": ("F32", [3], bytes(12))}, {}),
-            "w has the shape [2], in the base model [3]: a file is missing",
+            "w has shape [2], and [3] in the base model: a file is missing",
         ),
     ],
 )
@@ -335,7 +335,7 @@ def test_the_base_model_comes_from_the_cache_first(run: Run, hub: str, asked: in
     # The script has written configuration and tokenizer, so that the result can be used without.
     assert code == 0
     assert (run.hf / "step_30/generation_config.json").exists() == (hub != "none")
-    assert ("warning: example/toy cannot be had: no way to the hub\n" in output) == (hub == "none")
+    assert ("warning: cannot download example/toy: no way to the hub\n" in output) == (hub == "none")
 
 
 def test_shards_that_leave_a_gap_or_overlap_are_refused(tmp_path: Path) -> None:
@@ -350,9 +350,9 @@ def test_shards_that_leave_a_gap_or_overlap_are_refused(tmp_path: Path) -> None:
     assert pieces(([0, 0], [2, 3]), ([2, 0], [1, 3])).shapes == {"w": [3, 3]}
     assert pieces(([0, 0], [2, 3]), ([0, 3], [2, 1]), ([2, 0], [0, 4])).shapes == {"w": [2, 4]}
     for parts in ((([0, 0], [2, 3]), ([3, 0], [1, 3])), (([0, 0], [1, 1]), ([1, 1], [1, 1]))):
-        with pytest.raises(JobError, match="the shards of w do not fill it: a file of a rank is missing"):
+        with pytest.raises(JobError, match="the shards of w leave a gap: a file of a rank is missing"):
             pieces(*parts)
-    with pytest.raises(JobError, match="the shards of w overlap: files of two saves lie in one folder"):
+    with pytest.raises(JobError, match="the shards of w overlap: the folder has files of two saves"):
         pieces(([0, 0], [2, 3]), ([1, 0], [2, 3]))
 
 
@@ -362,7 +362,7 @@ def test_names_of_two_versions_of_a_model_are_compared(tmp_path: Path, capsys: A
     files.safetensors(tmp_path / "ours/a.safetensors", ours, {})
     files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
     compare = tensors.compare_with_base
-    with pytest.raises(JobError, match=r"layers\.0\.w has the shape \[2\], in the base model \[3\]"):
+    with pytest.raises(JobError, match=r"layers\.0\.w has shape \[2\], and \[3\] in the base model"):
         compare(tmp_path / "ours", tmp_path / "theirs")
     theirs["language_model.model.layers.0.w"] = ("U8", [2], b"12")
     files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})

@@ -202,10 +202,10 @@ def test_fractions_of_several_samples(each: Evaluation) -> None:
 
 def test_a_result_with_the_same_settings_is_used_again(nemo: Evaluation) -> None:
     nemo.succeed()
-    assert "is used again" in nemo.succeed()
+    assert "is reused" in nemo.succeed()
     assert len(nemo.started()) == 2
     output = nemo.succeed(benchmarks={"math500": {**MATH, "seed": 43}})
-    assert "was made with another seed and is replaced" in output
+    assert "has other settings (seed) and is replaced" in output
     assert len(nemo.started()) == 4
     assert nemo.result("math500-base")["settings"]["seed"] == 43
 
@@ -215,7 +215,7 @@ def test_a_damaged_result_is_made_again(nemo: Evaluation, text: str) -> None:
     path = nemo.run / "evaluations/math500-base.json"
     path.parent.mkdir()
     path.write_text(text)
-    assert f"{path} is no result and is made again" in nemo.succeed(models=["base"])
+    assert f"{path} does not contain a result and is replaced" in nemo.succeed(models=["base"])
     assert nemo.result("math500-base")["score"] == 0.402
 
 
@@ -228,8 +228,8 @@ def test_base_is_left_out_only_when_it_is_not_named(nemo: Evaluation) -> None:
 def test_an_override_that_was_ignored_is_found_before_the_end(each: Evaluation) -> None:
     each.behave(ignores=["generation.temperature", "cluster.gpus_per_node"])
     each.refused(
-        "generation.temperature is 0.0, asked was 0.6",
-        "cluster.gpus_per_node is 1, asked was 8",
+        "generation.temperature is 0.0, expected 0.6",
+        "cluster.gpus_per_node is 1, expected 8",
         benchmarks={"math500": {**MATH, "temperature": 0.6}},
     )
     assert not (each.run / "evaluations").exists()
@@ -240,8 +240,8 @@ def test_an_override_that_was_ignored_is_found_before_the_end(each: Evaluation) 
     [
         ({"exit": 3}, ["run_eval.py ended with exit code 3 on math500"]),
         ({"silent": ["result"]}, ["printed no result on math500"]),
-        ({"silent": ["config"]}, ["printed no configuration that can be read"]),
-        ({"samples": 4}, ["the result is of 4 samples a prompt, asked were 1"]),
+        ({"silent": ["config"]}, ["printed no readable configuration"]),
+        ({"samples": 4}, ["the result has 4 samples per prompt, expected 1"]),
     ],
     ids=["crash", "no-result", "no-configuration", "other-samples"],
 )
@@ -263,14 +263,14 @@ def test_a_base_result_survives_a_crash_after_it(nemo: Evaluation) -> None:
 @pytest.mark.parametrize(
     ("changes", "texts"),
     [
-        ({"step": "31"}, ["hf/step_31 is missing, run task convert first", "step_30"]),
+        ({"step": "31"}, ["hf/step_31 is missing: run task convert first", "step_30"]),
         ({"models": ["vanilla"]}, ["job.evaluate.models has vanilla", "base and checkpoint"]),
         ({"models": []}, ["job.evaluate.models is empty"]),
         ({"benchmarks": {}}, ["job.evaluate.benchmarks is empty"]),
-        ({"benchmarks": {"mmlu": MATH}}, ["mmlu is no benchmark of NeMo RL v0.5.0", "aime2025, gsm8k"]),
-        ({"benchmarks": {"aime2026": MATH}}, ["aime2026 is no benchmark of NeMo RL v0.5.0"]),
-        ({"benchmarks": {"math500": {**MATH, "samples": 4}}}, ["are all the same at temperature 0"]),
-        ({"tensorParallelSize": 3}, ["8 GPUs cannot be cut into engines of 3"]),
+        ({"benchmarks": {"mmlu": MATH}}, ["NeMo RL v0.5.0 has no benchmark mmlu", "aime2025, gsm8k"]),
+        ({"benchmarks": {"aime2026": MATH}}, ["NeMo RL v0.5.0 has no benchmark aime2026"]),
+        ({"benchmarks": {"math500": {**MATH, "samples": 4}}}, ["at temperature 0 the 4 samples of a prompt are equal"]),
+        ({"tensorParallelSize": 3}, ["8 GPUs are not a multiple of job.evaluate.tensorParallelSize 3"]),
         ({"workingDirectory": "/nowhere"}, ["cannot start", "/nowhere"]),
     ],
     ids=["convert", "models", "no-models", "no-benchmarks", "benchmark", "later", "samples", "parallel", "folder"],
@@ -284,7 +284,7 @@ def test_what_cannot_be_meant_is_refused_at_once(nemo: Evaluation, changes: dict
     ("text", "said"),
     [
         (None, "run task prepare-data first"),
-        ('{"question": "1?", "answer": "so #### 1"}\n', "expected the number alone"),
+        ('{"question": "1?", "answer": "so #### 1"}\n', "whole solutions as answers instead of numbers"),
         ('{"problem": "1?"}\n', "prepare it again"),
         ("", "prepare it again"),
     ],
@@ -299,7 +299,9 @@ def test_gsm8k_must_be_prepared(nemo: Evaluation, text: str | None, said: str) -
 
 
 def test_the_best_checkpoint_is_chosen(nemo: Evaluation) -> None:
-    nemo.refused("no checkpoint", "give the number of a converted one as job.step", step="best", models=["checkpoint"])
+    nemo.refused(
+        "no checkpoint", "set job.step to the number of a converted checkpoint", step="best", models=["checkpoint"]
+    )
 
 
 def test_being_stopped_ends_the_framework(nemo: Evaluation) -> None:
@@ -375,7 +377,7 @@ def test_half_a_block_is_none(jobs: Any, lost: str) -> None:
 def test_later_benchmarks_need_their_version(jobs: Any) -> None:
     nemo_eval = jobs("nemo_rl_evaluation")
     assert nemo_eval.data_of("aime2026", "v0.7.0") == ("math_eval", {"data.dataset_name": "aime2026"})
-    with pytest.raises(jobs("runtime").JobError, match="no benchmark of NeMo RL v0"):
+    with pytest.raises(jobs("runtime").JobError, match="has no benchmark aime"):
         nemo_eval.data_of("aime2026", "v0.6.0")
 
 
@@ -384,7 +386,7 @@ def test_later_benchmarks_need_their_version(jobs: Any) -> None:
     [("a/b", "k=a/b"), ("/x/1", "k=/x/1"), ("1e5", 'k="1e5"'), ("null", 'k="null"'), ("a/b c", 'k="a/b c"')],
 )
 def test_texts_stay_texts(jobs: Any, value: str, word: str) -> None:
-    assert jobs("nemo_rl_evaluation").word("k", value) == word
+    assert jobs("nemo_rl_evaluation").override("k", value) == word
 
 
 def test_verl_validates_both_models(verl: Evaluation) -> None:
@@ -412,8 +414,8 @@ def test_verl_takes_several_samples(verl: Evaluation) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "changes", "texts"),
     [
-        ({}, {"benchmarks": {"math500": MATH}}, ["math500 is not evaluated with verl", "take gsm8k"]),
-        ({}, {"tensorParallelSize": 2}, ["the run's own actor_rollout_ref.rollout holds"]),
+        ({}, {"benchmarks": {"math500": MATH}}, ["math500 cannot be evaluated with verl", "use gsm8k"]),
+        ({}, {"tensorParallelSize": 2}, ["use the run's own actor_rollout_ref.rollout: remove"]),
         ({"exit": 2}, {}, ["verl.trainer.main_ppo ended with exit code 2"]),
         ({"silent": True}, {}, ["found no val-core line"]),
         ({"rows": 39}, {}, ["does not agree"]),

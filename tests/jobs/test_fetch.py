@@ -115,7 +115,7 @@ def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, mode
     assert load_offline(tmp_path, MODEL) == FILES
     assert load_offline(tmp_path, DATA, kind="dataset") == rows
     commit = model.branches["main"]
-    assert f"write this revision into job.fetch.models.{MODEL}.revision: {commit}" in said
+    assert f"to pin it, set job.fetch.models.{MODEL}.revision to {commit}" in said
     assert json.loads(record(tmp_path).read_text())["commit"] == commit
 
 
@@ -140,7 +140,7 @@ def test_a_data_set_is_loaded_by_its_name_offline(tmp_path: Path, hub: Hub) -> N
 def test_a_data_set_that_the_library_does_not_understand_is_fetched_all_the_same(tmp_path: Path, hub: Hub) -> None:
     hub.add(f"datasets/{DATA}", {"README.md": b"#", "notes.xyz": b"1"})
     said = fetch(tmp_path, hub, models={}, datasets={DATA: {}}).succeeds()
-    assert "it cannot be loaded by its name offline" in said
+    assert "it cannot be loaded by name offline" in said
     assert set(load_offline(tmp_path, DATA, kind="dataset")) == {"README.md", "notes.xyz"}
 
 
@@ -221,7 +221,7 @@ def test_the_only_weights_are_never_left_out(weights: str) -> None:
 
 def test_copies_of_the_weights_stay_on_the_hub(tmp_path: Path, hub: Hub) -> None:
     hub.add(MODEL, {**FILES, "original/consolidated.00.pth": b"3" * 11000})
-    assert "1 files left out, which hold the weights once more" in fetch(tmp_path, hub).succeeds()
+    assert "skipped 1 files, which are copies of the weights" in fetch(tmp_path, hub).succeeds()
     assert load_offline(tmp_path, MODEL) == FILES
 
 
@@ -233,7 +233,7 @@ def test_a_full_volume_is_noticed_before_the_download(
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 12 << 30}))
     with pytest.raises(module.JobError) as caught:
         module.download(module.Wanted("model", MODEL, "main"), "0" * 40, {"model.safetensors": 55 << 30})
-    assert f"{MODEL} needs 55.0 GiB more and {tmp_path}/hub has 12.0 GiB free: make room" in str(caught.value)
+    assert f"{MODEL} needs 55.0 GiB more and {tmp_path}/hub has 12.0 GiB free: delete files" in str(caught.value)
 
 
 def test_a_gated_model_asks_for_the_licence(tmp_path: Path, hub: Hub) -> None:
@@ -247,18 +247,18 @@ def test_a_gated_model_asks_for_the_licence(tmp_path: Path, hub: Hub) -> None:
 
 
 def test_a_token_that_nobody_knows(tmp_path: Path, hub: Hub, model: Repository) -> None:
-    assert "the Hub does not know this token: put a valid one" in fetch(tmp_path, hub, token=TOKEN).fails()
+    assert "the Hub rejects the token: put a valid one" in fetch(tmp_path, hub, token=TOKEN).fails()
 
 
 def test_what_is_not_there_or_may_not_be_seen(tmp_path: Path, hub: Hub, model: Repository) -> None:
     model.private = True
     said = fetch(tmp_path, hub).fails()
-    assert f"{MODEL} (job.fetch.models.{MODEL}) was not found: check how it is spelt, or it is private" in said
+    assert f"{MODEL} (job.fetch.models.{MODEL}) was not found: check its spelling, or it is private" in said
     hub.tokens = {TOKEN: True}
     said = fetch(tmp_path, hub, model="google/gema", token=TOKEN).fails()
-    assert "was not found: check how it is spelt, or this token may not see it" in said
+    assert "was not found: check its spelling, or this token may not see it" in said
     said = fetch(tmp_path, hub, token=TOKEN, revision="mian").fails()
-    assert "has no revision mian: write a branch or a commit that exists" in said
+    assert "has no revision mian: set an existing branch or commit" in said
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b/c", "google/..", ""])
@@ -272,7 +272,7 @@ def test_without_a_network_the_sentence_says_so(tmp_path: Path, monkeypatch: pyt
         unused.bind(("127.0.0.1", 0))
         nobody = Hub(url=f"http://127.0.0.1:{unused.getsockname()[1]}")
         said = fetch(tmp_path, nobody).fails()
-    assert f"no answer from {nobody.url}: this pod needs a way out" in said
+    assert f"no answer from {nobody.url}: this pod needs internet access" in said
 
 
 @pytest.mark.full
@@ -281,7 +281,7 @@ def test_errors_that_pass_are_waited_for(tmp_path: Path, hub: Hub, model: Reposi
     fetch(tmp_path, hub).succeeds()
     hub.faults = [503] * 30
     said = fetch(tmp_path, hub, revision=model.push(FILES)).fails()
-    assert "the Hub answered 503: try later" in said
+    assert "the Hub answered 503: try again later" in said
 
 
 def test_without_a_cache_nothing_is_fetched(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_a_repository_at_a_commit(tmp_path: Path, upstream: tuple[str, list[str]
     subprocess.run([sys.executable, "-m", "compileall", "-q", "."], cwd=tmp_path / "code/verl", check=True)
     assert (tmp_path / "code/verl/verl/__pycache__").exists()
     again = fetch_code(tmp_path, repository=repository, revision=first).succeeds()
-    assert f"holds what was asked for (digest {digest[:12]})" in again
+    assert f"contains the requested code (digest {digest[:12]})" in again
 
 
 def test_a_branch_or_a_short_commit_is_no_revision(tmp_path: Path, upstream: tuple[str, list[str]]) -> None:
@@ -341,7 +341,7 @@ def test_code_that_somebody_changed_is_refused(tmp_path: Path, upstream: tuple[s
     repository, (first, second) = upstream
     fetch_code(tmp_path, repository=repository, revision=first).succeeds()
     said = fetch_code(tmp_path, repository=repository, revision=second).fails()
-    assert "holds other code" in said
+    assert "contains other code" in said
     assert first in said
     (tmp_path / "code/verl/verl/__init__.py").write_text("number = 3\n")
     said = fetch_code(tmp_path, repository=repository, revision=first).fails()
@@ -407,7 +407,7 @@ def test_packages_are_installed_without_dependencies(tmp_path: Path, monkeypatch
     assert (tmp_path / "code/verl/verl/__init__.py").read_text() == "__version__ = '0.7.1'\n"
     assert os.listdir(tmp_path / "code") == ["verl"]
     first = code_digest(tmp_path)
-    assert "holds what was asked for" in fetch_code(tmp_path, packages={"verl": "0.7.1"}).succeeds()
+    assert "contains the requested code" in fetch_code(tmp_path, packages={"verl": "0.7.1"}).succeeds()
     # The same packages make the same digest wherever they are installed.
     code = {"directory": str(tmp_path / "other/verl"), "packages": {"verl": "0.7.1"}}
     run_task("fetch", {"code": code}, tmp_path).succeeds()
@@ -451,7 +451,7 @@ def test_without_git_the_archive_is_read(
     module.download("https://github.com/verl-project/verl.git", commit, str(tmp_path / "out"))
     assert (tmp_path / "out/verl/__init__.py").read_text() == "number = 1\n"
     assert asked == [f"https://github.com/verl-project/verl/archive/{commit}.tar.gz"]
-    with pytest.raises(module.JobError, match=f"holds commit {commit[:12]}, expected {'1' * 12}"):
+    with pytest.raises(module.JobError, match=f"has commit {commit[:12]}, expected {'1' * 12}"):
         module.download("https://github.com/verl-project/verl", "1" * 40, str(tmp_path / "out"))
 
 

@@ -76,7 +76,7 @@ def test_an_owner_that_was_killed_is_replaced_and_its_trainer_is_gone(site: Site
     first.wait()
     second = site.start(attempt=2)
     assert second.wait() == 0
-    assert "taken over" in second.output
+    assert "taking over" in second.output
     site.never_two()
     (_, end, _), (start, _, _) = site.intervals()
     assert start - end > LAPSE * 0.8

@@ -147,15 +147,15 @@ def test_rows_without_an_answer_are_refused_with_their_number(tmp_path: Path, ra
 
 def test_missing_sources_say_what_to_do(tmp_path: Path) -> None:
     assert "openai/gsm8k is not in the Hugging Face cache" in prepare(tmp_path, "openai/gsm8k").fails()
-    assert "/nowhere does not exist: name a directory on a mounted volume" in prepare(tmp_path, "/nowhere").fails()
+    assert "/nowhere does not exist: set a directory on a mounted volume" in prepare(tmp_path, "/nowhere").fails()
     (tmp_path / "empty").mkdir()
-    assert "holds no train, validation or test file" in prepare(tmp_path, tmp_path / "empty").fails()
+    assert "has no train, validation or test file" in prepare(tmp_path, tmp_path / "empty").fails()
     (tmp_path / "empty/train.parquet").write_text("version https://git-lfs.github.com/spec/v1")
     assert "train.parquet is not a Parquet file" in prepare(tmp_path, tmp_path / "empty").fails()
     write_lines(tmp_path / "torn/train.jsonl", solutions())
     with (tmp_path / "torn/train.jsonl").open("a") as file:
         file.write('{"question": "hal')
-    assert "train.jsonl, line 9: expected a JSON object a line" in prepare(tmp_path, tmp_path / "torn").fails()
+    assert "train.jsonl, line 9: expected a JSON object on each line" in prepare(tmp_path, tmp_path / "torn").fails()
 
 
 def test_the_second_run_reuses_what_matches(tmp_path: Path, raw: Path) -> None:
@@ -175,8 +175,8 @@ def test_good_data_of_another_source_is_not_replaced(tmp_path: Path, raw: Path) 
     prepare(tmp_path, raw).succeeds()
     write_lines(raw / "train.jsonl", solutions()[:2])
     said = prepare(tmp_path, raw).fails()
-    assert "holds data prepared with another origin" in said
-    assert "give this one another name under job.prepareData" in said
+    assert "has data prepared with another origin" in said
+    assert "choose another name under job.prepareData" in said
     assert len(lines(tmp_path)) == len(GSM8K)
 
 
@@ -191,7 +191,7 @@ def test_a_run_that_broke_off_is_not_taken_for_a_good_one(tmp_path: Path, raw: P
 
 def test_files_of_somebody_else_stay(tmp_path: Path, raw: Path) -> None:
     write_lines(tmp_path / "datasets/gsm8k/train.jsonl", [{"question": "mine", "answer": "1"}])
-    assert "was not made by this task: move it away" in prepare(tmp_path, raw).fails()
+    assert "was not written by this task: move it away" in prepare(tmp_path, raw).fails()
     assert lines(tmp_path) == [{"question": "mine", "answer": "1"}]
 
 

@@ -218,6 +218,6 @@ def test_a_rank_without_the_networks_plugin_refuses_to_measure(probe: Any, monke
 def test_the_log_of_nccl_is_read_for_network_and_warning(probe: Any, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("w-1:1:1 [0] NCCL INFO Using network Socket\nw-1 [0] NCCL WARN first\nNCCL INFO Using network gIB\n")
-    assert probe.said(str(log), r"(?:Using network|Assigned NET plugin) (\S+)") == ["gIB"]
-    assert probe.said(str(log), "NCCL WARN (.+)") == ["first"]
-    assert probe.said(str(tmp_path / "none"), "x") == []
+    assert probe.last_match(str(log), r"(?:Using network|Assigned NET plugin) (\S+)") == ["gIB"]
+    assert probe.last_match(str(log), "NCCL WARN (.+)") == ["first"]
+    assert probe.last_match(str(tmp_path / "none"), "x") == []

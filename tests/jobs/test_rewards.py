@@ -383,22 +383,22 @@ def test_what_is_combined_is_described(tmp_path: Path) -> None:
         "reward shape: weight 0.2, score 0 to 1",
         "reward exact: weight 0.8, score 0 to 1",
         "reward mine: weight 2, score -1 to 2",
-        "score of a response: -2 to 5, the plain weighted sum of 3 rewards",
+        "score of a response: -2 to 5, the weighted sum of 3 rewards",
     ]
     unknown = rewards.load(write(tmp_path, entries, mine=MINE.replace("BOUNDS", "OTHER"))).describe()
     assert unknown[2:] == [
         "reward mine: weight 2, score unknown, its file has no BOUNDS",
-        "score of a response: unknown, the plain weighted sum of 3 rewards",
+        "score of a response: unknown, the weighted sum of 3 rewards",
     ]
     shape = rewards.load(write(tmp_path, {"shape": {"weight": 1, "builtin": "format"}})).describe()
-    assert shape[-1].startswith("warning: no reward says what is correct")
+    assert shape[-1].startswith("warning: no reward judges the answer")
 
 
 WRONG: list[tuple[Any, str, str]] = [
     ({}, "", "names no reward"),
     ([], "", "names no reward"),
     ({"a b": {"weight": 1, "builtin": "format"}}, "", "'a b' must be a name of letters"),
-    ({"a": 1}, "", "with a map beside it"),
+    ({"a": 1}, "", "and its value a map"),
     ({"a": {"builtin": "format"}}, "", "reward a: weight must be a number more than 0, not None"),
     ({"a": {"weight": 0, "builtin": "format"}}, "", "more than 0, not 0"),
     ({"a": {"weight": -1, "builtin": "format"}}, "", "more than 0, not -1"),
@@ -452,7 +452,7 @@ def test_the_program_checks_its_own_directory(tmp_path: Path) -> None:
     write(tmp_path, {"mine": {"weight": 1, "file": "mine.py"}}, mine=MINE)
     assert check().stdout == (
         "grpo: reward mine: weight 1, score -1 to 2\n"
-        "grpo: score of a response: -1 to 2, the plain weighted sum of 1 rewards\n"
+        "grpo: score of a response: -1 to 2, the weighted sum of 1 rewards\n"
     )
     write(tmp_path, {"mine": {"weight": 1, "file": "mine.py"}}, mine="raise ValueError('\u00e9')")
     ended = check()
@@ -494,7 +494,7 @@ def test_the_example_scores_as_it_says(response: Any, score: float, correct: boo
 
 def test_the_example_says_its_own_bounds(tmp_path: Path) -> None:
     lines = rewards.load(write(tmp_path, VALUES["rewards"])).describe()
-    assert lines[-1] == "score of a response: -0.5 to 1, the plain weighted sum of 3 rewards"
+    assert lines[-1] == "score of a response: -0.5 to 1, the weighted sum of 3 rewards"
     assert "(here -0.5 to 1)" in EXAMPLE.read_text(encoding="utf-8")
 
 

@@ -97,7 +97,7 @@ def test_nemo_rl_creates_our_environment_and_takes_its_scores(version: str, fold
     assert seen["rewards"] == pytest.approx(SCORES)
     assert seen["done"] == [1.0] * len(RESPONSES)
     assert all(message["content"] for message in seen["observations"])
-    assert "grpo: score of a response: 0 to 1, the plain weighted sum of 2 rewards" in said
+    assert "grpo: score of a response: 0 to 1, the weighted sum of 2 rewards" in said
     means = "score 0.4300, correct 0.4000, reward format 0.5500, reward answer 0.4000"
     assert f"grpo: rewards: 5 responses: {means}" in said
 
@@ -153,7 +153,7 @@ def test_a_mistake_in_a_reward_ends_the_job_before_the_script(folder: Path) -> N
 @pytest.mark.parametrize(
     ("script", "said"),
     [
-        ("examples/run_grpo_math.py", "uses the math environment whatever is configured: run run_grpo.py"),
+        ("examples/run_grpo_math.py", "always uses the math environment: run run_grpo.py instead"),
         ("examples/nothing.py", "expected a script and its arguments, got "),
         ("run_grpo.py", "job.rewards needs job.version v0.5.0 or later"),
     ],
@@ -170,7 +170,7 @@ def test_what_cannot_work_is_refused(script: str, said: str, folder: Path) -> No
 def test_outside_of_nemo_rl_the_wrapper_says_so(folder: Path) -> None:
     ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"])
     assert (ended.returncode, ended.stderr) == (1, "")
-    assert "NeMo RL cannot be imported: No module named 'nemo_rl'; job.rewards runs in its image only" in ended.stdout
+    assert "cannot import NeMo RL: No module named 'nemo_rl'; job.rewards runs only in its image" in ended.stdout
 
 
 def test_the_verl_function_is_loaded_by_path_alone(folder: Path) -> None:

@@ -209,6 +209,6 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     refused(f"{tmp_path / 'x'} is no directory: name the run directory, <mountPath>/runs/", tmp_path / "x", code=2)
     refused("has no trajectories", tmp_path)
     write(tmp_path / "logs/exp_001/train_data_step1.jsonl", [{}])
-    refused("holds no sample (1 lines that are none)", tmp_path)
+    refused("contains no sample (1 damaged lines)", tmp_path)
     assert start(tmp_path, "--step", "0").returncode == 2
     assert start(tmp_path, "--count", "0").returncode == 2

@@ -71,7 +71,7 @@ def test_a_copy_is_whole_and_used_again(staging: Any, model: Path, tmp_path: Pat
     assert staging.copy(str(model), str(target), files) == "copied, 0 MiB"
     assert staging.files_of(str(target)) == files
     assert not any(path.is_symlink() for path in target.rglob("*"))
-    assert staging.copy(str(model), str(target), files) == "is there already"
+    assert staging.copy(str(model), str(target), files) == "exists already"
 
 
 @pytest.mark.parametrize("damage", ["missing", "short"])
@@ -224,9 +224,9 @@ def test_the_copy_is_what_the_engines_read(
     target = evaluate.staged(task, str(model))
     assert started == [[str(model), target]]
     assert target.startswith(f"{tmp_path}/disk/grpo-staged/gemma/")
-    with pytest.raises(evaluate.JobError, match="was not copied"):
+    with pytest.raises(evaluate.JobError, match="could not copy"):
         evaluate.staged(task, str(model))
     # What is in no cache yet cannot be copied, and what lies on a disk need not be.
     assert evaluate.staged(task, "google/nowhere") == "google/nowhere"
-    assert "google/nowhere is in no cache here" in capsys.readouterr().out
+    assert "google/nowhere is not in the cache" in capsys.readouterr().out
     assert evaluate.staged({"run": "gemma"}, str(model)) == str(model)

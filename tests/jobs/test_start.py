@@ -74,7 +74,7 @@ def test_a_cluster_of_another_chart_cannot_be_compared(site: Site) -> None:
     del site.environment["GRPO_CLUSTER_FACTS"]
     launch = site.start()
     assert launch.wait() == 0
-    assert "grpo: warning: no GRPO_CLUSTER_FACTS" in launch.output
+    assert "grpo: warning: GRPO_CLUSTER_FACTS is not set" in launch.output
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '"hf_secret"'])
@@ -190,7 +190,7 @@ def test_a_damaged_record_is_taken_over_after_a_while(site: Site, change: dict[s
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     launch = site.start(attempt=2)
     assert launch.wait() == 0, launch.output
-    assert "taken over" in launch.output
+    assert "taking over" in launch.output
 
 
 def test_names_that_are_no_numbers_are_passed_over(site: Site) -> None:
@@ -225,7 +225,7 @@ def test_a_variable_that_differs_is_named(site: Site) -> None:
     facts = {**site.facts, "environment": {"HF_HOME": "/data/other"}}
     site.environment["GRPO_CLUSTER_FACTS"] = json.dumps({**site.facts, "environment": {"HF_HOME": "/data/hf"}})
     launch = site.start(facts=facts)
-    refused(launch, "environment.HF_HOME is another on the cluster", "upgrade the one that is behind")
+    refused(launch, "environment.HF_HOME is different on the cluster", "upgrade the outdated one")
     assert "/data/hf" not in launch.output
     assert "/data/other" not in launch.output
 
@@ -280,7 +280,7 @@ def test_a_check_that_hangs_is_stopped_with_the_run(site: Site) -> None:
 def test_a_directory_that_does_not_say_whose_it_is_is_refused(site: Site, text: str) -> None:
     site.directory.mkdir(parents=True)
     (site.directory / "run.json").write_text(text)
-    refused(site.start(identity=IDENTITY), "does not say whose directory it is", "choose another job.name")
+    refused(site.start(identity=IDENTITY), "does not identify a run", "choose another job.name")
 
 
 def test_data_that_nobody_prepared_is_refused(site: Site) -> None:

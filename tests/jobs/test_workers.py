@@ -57,7 +57,7 @@ def test_the_trainer_starts_when_all_nodes_are_there_and_free(ray: Site) -> None
     launch.says("waiting for 2 nodes with 8 free GPUs each: 1 nodes with 8 GPUs, 8 of 8 GPUs free")
     offer(ray, [HEAD, NODE, NODE], 16)
     assert launch.wait() == 0, launch.output
-    assert "the GPU workers are there: 2 nodes with 8 GPUs, 16 of 16 GPUs free" in launch.output
+    assert "the GPU workers are ready: 2 nodes with 8 GPUs, 16 of 16 GPUs free" in launch.output
     assert len(ray.intervals()) == 1
 
 

@@ -121,7 +121,7 @@ def test_a_site_file_cannot_take_a_micro_batch_from_the_overlay_of_its_recipe(tm
     assert (one.at.file, one.at.line, one.at.col, one.rule) == (site, 5, 9, RULE)
     lines = Path(files[1]).read_text(encoding="utf-8").splitlines()
     line = lines.index("          ppo_micro_batch_size_per_gpu: 16") + 1
-    assert f"is 4 here, and the job runs with 16, which job.configFor.h200 says in {files[1]}:{line}" in one.what
+    assert f"is 4 here, and the job runs with 16, which job.configFor.h200 sets in {files[1]}:{line}" in one.what
     assert one.fix == "write it under job.configFor.h200"
     assert covered([*map(str, stack_files("b200", recipe)), site]) == []
 
@@ -134,7 +134,7 @@ def test_data_of_ones_own_is_lost_with_an_older_version(tmp_path: Path) -> None:
     found = covered([*files, older, site])
     assert places(found) == ["my-site.yaml:5:9", "my-site.yaml:6:9"]
     assert f"job.configFor.v0.5.0.data in {files[1]}:" in found[0].what
-    assert "takes the place of all of job.config.data" in found[0].what
+    assert "replaces all of job.config.data" in found[0].what
     assert covered([*files, site]) == []
 
 

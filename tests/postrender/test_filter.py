@@ -111,7 +111,7 @@ def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
         "grpo-post-render: refused, nothing was passed on\n"
-        "  document 2 (app/templates/b.yaml), line 9: looks like a secret of the kind huggingface"
+        "  document 2 (app/templates/b.yaml), line 9: this looks like a secret of the kind huggingface"
         " [secrets/literal-token]\n"
         "  fix: revoke it, put the new one into a Kubernetes Secret and refer to that by name\n"
     )
@@ -123,14 +123,14 @@ def test_a_secret_in_base64_is_refused_in_a_list_that_has_a_name() -> None:
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "metadata": {"name": "l"}, "items": [held]})
     done = run(f"---\n{text}".encode() + PLAIN, *VALUES)
     assert done.returncode == 1
-    assert "Secret s: this holds a secret of the kind huggingface [secrets/literal-token]" in done.stderr.decode()
+    assert "Secret s: this contains a secret of the kind huggingface [secrets/literal-token]" in done.stderr.decode()
 
 
 @pytest.mark.parametrize("shape", EXAMPLES)
 def test_every_shape_is_refused(shape: str) -> None:
     done = run(f"kind: A\nenv: '{EXAMPLES[shape]}'\n".encode(), *VALUES)
     assert done.returncode == 1
-    assert f"line 2: looks like a secret of the kind {shape}" in done.stderr.decode()
+    assert f"line 2: this looks like a secret of the kind {shape}" in done.stderr.decode()
     assert EXAMPLES[shape].encode() not in done.stderr
 
 
@@ -377,7 +377,7 @@ def test_pods_of_a_cluster_with_the_other_kind_of_networks_are_refused() -> None
     selector = "  nodeSelector: {gke.networks.io/accelerator-network-profile: auto}\n  containers:"
     done = run(pod().replace("  containers:", selector).encode(), *VALUES)
     assert (done.returncode, done.stdout) == (1, b"")
-    assert b"whose interfaces are claimed, and network.mode is multiNetwork" in done.stderr
+    assert b"with claimed interfaces, and network.mode is multiNetwork" in done.stderr
 
 
 def test_a_chart_cannot_configure_the_post_renderer(tmp_path: Path) -> None:

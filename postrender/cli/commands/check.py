@@ -83,13 +83,13 @@ def check(
     except GrpoError as error:
         # What the files of a chart say may be why it cannot be rendered.
         findings += report.of(getattr(error, "findings", ()))
-        if given and findings and refusals.is_said(error, findings, given):
+        if given and findings and refusals.is_reported(error, findings, given):
             report.deliver(findings)
             return error.exit_code
         # What is wrong with the values may be why they cannot be rendered: the reader needs both.
         report.tell(error, [*files, *words, "values"][0], findings)
         raise
-    findings += report.of(refusals.unsaid(found, findings) if findings else found)
+    findings += report.of(refusals.without_reported(found, findings) if findings else found)
     code = report.deliver(findings)
     if not findings:
         sys.stderr.write(f"clean: {count} manifest{'' if count == 1 else 's'}\n")

@@ -25,7 +25,11 @@ _COLUMNS = 5
 )
 @runs.run_options
 @click.option("--metric", metavar="NAME", help='Metric by which a checkpoint is "best".')
-@options.one_of("--framework", choices=("nemo-rl", "verl"), help="Training framework, where no checkpoint tells it.")
+@options.one_of(
+    "--framework",
+    choices=("nemo-rl", "verl"),
+    help="Training framework. Default: found from the names of the checkpoints.",
+)
 @options.output_format("text", "json")
 def checkpoints(run: Run, metric: str | None, framework: str | None, form: str) -> int:
     """List the checkpoints of a run.
@@ -49,7 +53,7 @@ def checkpoints(run: Run, metric: str | None, framework: str | None, form: str) 
 
 
 def _write(text: str) -> None:
-    """Write the program's table; below it stands what to do, in sentences."""
+    """Print the program's table, and its advice below it."""
     head, *lines = text.splitlines()
     rows = [line for line in lines if line.startswith(" ")]
     advice = "".join(f"{line}\n" for line in lines[len(rows) :])

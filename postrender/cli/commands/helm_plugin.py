@@ -10,7 +10,7 @@ import sys
 import click
 
 from postrender.cli import options, plugin
-from postrender.cli.command import Group, examples, wrong
+from postrender.cli.command import CommandGroup, examples, wrong
 from postrender.errors import EXIT_CLEAN, EngineError
 from postrender.helm import engines
 
@@ -32,7 +32,7 @@ plugins. With both, use grpo helm-plugin dir.
 
 
 @click.group(
-    cls=Group,
+    cls=CommandGroup,
     no_args_is_help=False,
     epilog=examples(
         'HELM_PLUGINS="$(grpo helm-plugin dir):$(helm env HELM_PLUGINS)" helm install RELEASE CHART \\',

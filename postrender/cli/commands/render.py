@@ -20,7 +20,7 @@ _ALL = "all"
 
 
 def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse what is no layer, and not the word for all of them."""
+    """Refuse a word that is neither a layer nor `all`."""
     if value not in (_ALL, *paths.LAYERS):
         message = f"no layer is called {value!r}, expected one of {', '.join(paths.LAYERS)}"
         raise wrong(message, near=value, known=paths.LAYERS)

@@ -12,7 +12,7 @@ from postrender.cli.runs import Run
 
 
 def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse what is no whole number from 1."""
+    """Refuse anything but a whole number of 1 or more."""
     if value is not None and not (value.isdecimal() and int(value)):
         raise wrong(f"{options.called(param)} is {value!r}, expected a number from 1")
     return value

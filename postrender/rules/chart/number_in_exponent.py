@@ -1,4 +1,4 @@
-"""No number of the values is printed with an exponent into a text."""
+"""No template prints a number of the values with an exponent into a text."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _SECRET: Final = re.compile(r"^kind: *Secret\b", re.MULTILINE)
 
 
 def check(chart: Chart) -> Iterator[Finding]:
-    """Search the texts that are rendered for the way in which Go prints large numbers; a number alone is still one."""
+    """Search rendered texts for numbers as Go prints large ones; a value that is only a number stays a number."""
     for document in stream.split(chart.renders[0].encode("utf-8") if chart.renders else b""):
         text, path = document.text(), document.source.partition("/")[2]
         if _PRINTED.search(text):
             lines = text.split("\n")
             for line, col in _places(text, chart.text(path)):
                 at = Location(f"<{chart.name}>", document.line + line - 1, col)
-                yield _said(chart, path, at, lines[line - 1], secret=bool(_SECRET.search(text)))
+                yield _finding(chart, path, at, lines[line - 1], secret=bool(_SECRET.search(text)))
 
 
 def _places(text: str, template: str) -> Iterator[tuple[int, int]]:
-    """Yield line and column of each such number that no template has as it is."""
+    """Yield line and column of each such number that is not in the template itself."""
     lines = text.split("\n")
     for node in _texts(text):
         for found in _PRINTED.finditer(str(node.value)):
@@ -47,7 +47,7 @@ def _texts(text: str) -> Iterator[Node]:
     try:
         queue = reader.parse(text.encode("utf-8"), "")
     except InputError:
-        # What is wrong with it is said where the manifests are judged.
+        # The check of the manifests reports it.
         return
     while queue:
         node = queue.pop()
@@ -56,7 +56,7 @@ def _texts(text: str) -> Iterator[Node]:
             yield node
 
 
-def _said(chart: Chart, path: str, at: Location, line: str, *, secret: bool) -> Finding:
+def _finding(chart: Chart, path: str, at: Location, line: str, *, secret: bool) -> Finding:
     what = "a large number is printed with an exponent"
     if number := templates.line_of(chart.text(path), line):
         col = chart.text(path).split("\n")[number - 1].find("{{") + 1

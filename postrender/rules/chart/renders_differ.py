@@ -1,4 +1,4 @@
-"""The same chart with the same values renders to the same objects."""
+"""Two renders of a chart with the same values have the same objects."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from postrender.manifests.chart_files import Chart
     from postrender.yaml.reader import Node
 
-    # By what a document is known in both renders: its template, and which one of this it is.
+    # What identifies a document in both renders: its template and its number among the template's documents.
     Key = tuple[str, int]
     Path = tuple[str | int, ...]
 
-# Behind a path of more characters others are counted only.
+# After a longer path, further paths are only counted.
 _LONG: Final = 40
 
 
 def check(chart: Chart) -> Iterator[Finding]:
-    """Compare document by document; values are told by their paths only, as they may be secrets."""
+    """Compare document by document; name values only by their paths, because they may be secrets."""
     if len(set(chart.renders)) < 2:
         return
     templates = Templates(chart)
@@ -35,8 +35,8 @@ def check(chart: Chart) -> Iterator[Finding]:
     for source, number in dict.fromkeys(key for render in renders for key in render):
         found = [render[source, number] for render in renders if (source, number) in render]
         if len(found) == 1:
-            what = f"{_title(found[0], ())} is in one of two renders only"
-            yield _said(chart, templates, source, what, "", [found[0].at(1)])
+            what = f"{_title(found[0], ())} is in only one of two renders"
+            yield _finding(chart, templates, source, what, "", [found[0].at(1)])
         elif found[0].text != found[1].text:
             yield from _compared(chart, templates, source, *found)
 
@@ -55,11 +55,11 @@ class _Document:
         self.source = document.source
 
     def at(self, line: int) -> Location:
-        """Return where a line of the document is in the render."""
+        """Return the place of a document's line in the render."""
         return Location(self._render, self._line + line - 1)
 
     def root(self) -> Node | None:
-        """Read it; None where it is no YAML, which is said where the manifests are judged."""
+        """Parse the document; None if it is not valid YAML, which the check of the manifests reports."""
         try:
             roots = reader.parse(self.text.encode("utf-8"), self._render)
         except InputError:
@@ -77,7 +77,7 @@ def _documents(text: str, name: str) -> Iterator[tuple[Key, _Document]]:
 def _compared(chart: Chart, templates: Templates, source: str, one: _Document, other: _Document) -> Iterator[Finding]:
     before, after = one.root(), other.root()
     found = [*_differences(before, after, ())] if before and after else []
-    # Nothing is found where a comment differs, or the order of keys: to Kubernetes the object is the same.
+    # Comments and the order of keys may differ: the object is the same to Kubernetes.
     if found:
         first, left, right = found[0]
         differs = "differs" if len(found) == 1 else "differ"
@@ -85,14 +85,14 @@ def _compared(chart: Chart, templates: Templates, source: str, one: _Document, o
         paths = some(names, 1 if len(names[0]) > _LONG else 3)
         what = f"{_title(one, first)}: {paths} {differs} between two renders"
         places = [one.at(left.key_at.line), other.at(right.key_at.line)]
-        yield _said(chart, templates, source, what, str(first[-1]) if first else "", places)
+        yield _finding(chart, templates, source, what, str(first[-1]) if first else "", places)
 
 
-def _said(chart: Chart, templates: Templates, source: str, what: str, key: str, places: list[Location]) -> Finding:
+def _finding(chart: Chart, templates: Templates, source: str, what: str, key: str, places: list[Location]) -> Finding:
     rendered = [(place, "as it was rendered") for place in places]
     cause = templates.cause(source, key)
     if cause is None:
-        # A line of what was rendered may be a secret; the template as a whole is none.
+        # A rendered line may contain a secret; the template does not.
         return Finding(what, chart.at(source.partition("/")[2]), also=rendered)
     function, led, at = cause
     also = [(at, f"calls {function}")] if led != at else []
@@ -100,7 +100,7 @@ def _said(chart: Chart, templates: Templates, source: str, what: str, key: str, 
 
 
 def _title(document: _Document, path: Path) -> str:
-    """Return kind and name, or the kind alone where the name is what differs."""
+    """Return kind and name, or only the kind if the name differs."""
     root = document.root()
     item = root.plain() if root else None
     if not isinstance(item, dict):
@@ -130,8 +130,8 @@ RULE = Rule(
     target=CHART,
     severity=WARNING,
     title="two renders of the chart differ",
-    why="each upgrade, and each sync of Argo CD, changes the object: pods restart, or a password is another one",
-    fix="take it from the values, or from a Secret by its name; sort what keys and values return",
+    why="each upgrade, and each sync of Argo CD, changes the object: pods restart, or a password changes",
+    fix="take it from the values, or from an existing Secret; sort the results of the functions keys and values",
     source="https://argo-cd.readthedocs.io/en/stable/user-guide/helm/#random-data",
     fact="gke/R25 helm/two-renders-differ",
     check=check,

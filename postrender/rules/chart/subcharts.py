@@ -1,4 +1,4 @@
-"""Schemas and values do not stand in the way of charts within charts."""
+"""Schemas and values do not conflict with subcharts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from postrender.types import Json
     from postrender.yaml.reader import Node
 
-    # The key below which a chart has its values, what Chart.yaml says of it, and the chart where it lies there.
+    # The key of the subchart's values, its entry in Chart.yaml, and the chart if it is in charts/.
     Below = tuple[str, dict[str, Json], Chart | None]
 
 
 def _below(chart: Chart) -> list[Below]:
-    """Return the charts below one; what Chart.yaml does not list is rendered all the same."""
+    """Return the subcharts of a chart, including those that Chart.yaml does not list: Helm renders them too."""
     lying = {str(each.meta.get("name")): each for _, each in chart.below()}
     listed = [each for each in sequence(chart.meta.get("dependencies")) if isinstance(each, dict)]
     named = {str(each.get("name")) for each in listed}
@@ -46,12 +46,12 @@ def _without_global(chart: Chart) -> Iterator[Finding]:
 
 
 def _refuse_subcharts(chart: Chart) -> Iterator[Finding]:
-    for key, said, below in _below(chart):
+    for key, reason, below in _below(chart):
         if chart.schema and _refuses(chart.schema, key):
-            what = f"the schema does not list {key}, where Helm puts the values of the chart of that name"
+            what = f"the schema does not list {key}, where Helm puts the values of the subchart"
             yield Finding(what, _closed_at(chart.schema))
         if below and below.schema:
-            switches = [path.strip().partition(".") for path in str(said.get("condition") or "").split(",")]
+            switches = [path.strip().partition(".") for path in str(reason.get("condition") or "").split(",")]
             for name in ("global", *(rest for top, _, rest in switches if top == key and rest and "." not in rest)):
                 if _refuses(below.schema, name):
                     yield Finding(
@@ -83,7 +83,7 @@ RULES = (
         target=CHART,
         severity=WARNING,
         title="the schema refuses global",
-        why="Helm puts global into the values of each chart that is a part of another: this one cannot be a part",
+        why="Helm adds global to the values of every subchart, so this chart cannot be a subchart",
         fix="list global among the properties of the schema, as an object",
         source="https://helm.sh/docs/chart_template_guide/subcharts_and_globals/",
         fact="helm/schema-of-parts",
@@ -93,8 +93,8 @@ RULES = (
         "chart/schema-refuses-subchart",
         target=CHART,
         severity=ERROR,
-        title="a schema refuses what Helm adds for the charts below",
-        why="Helm adds the values of each chart below, a library too, and global: the schema refuses to render",
+        title="a schema refuses what Helm adds for subcharts",
+        why="Helm adds global and the values of each subchart, even of a library: the schema refuses every render",
         fix="list the key among the properties of the schema, as an object; a switch as a boolean",
         source="https://helm.sh/docs/topics/charts/#schema-files",
         fact="helm/schema-of-parts",
@@ -104,9 +104,9 @@ RULES = (
         "chart/null-for-subchart",
         target=CHART,
         severity=WARNING,
-        title="a null of values.yaml is for a default of a chart below",
-        why="Helm 3 takes the default away, and Helm 4 keeps it: the two render different objects",
-        fix="set a value that means nothing there, such as an empty text or list",
+        title="a null in values.yaml overrides a default of a subchart",
+        why="Helm 3 removes the default, and Helm 4 keeps it: they render different objects",
+        fix="set a value without effect, such as an empty string or list",
         source="https://helm.sh/docs/chart_template_guide/values_files/#deleting-a-default-key",
         fact="helm/null-for-a-part",
         check=_nulls,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from postrender.manifests.chart_files import Chart
 
-# Functions whose result is another one at each call: by chance, by the clock, by a salt, by the order of a map.
+# Functions whose result changes with each call: random, time, salt, order of a map.
 _CHANGING: Final = frozenset(
     (
         *("randAlphaNum", "randAlpha", "randAscii", "randNumeric", "randBytes", "randInt", "shuffle", "uuidv4", "now"),
@@ -28,15 +28,15 @@ _SORTED: Final = re.compile(r"\bsortAlpha\b")
 _NOW: Final = re.compile(r"(?<![\w.$])now(?![\w.])")
 _DEFINE: Final = re.compile(r'\{\{-?\s*define\s+"([^"]+)"')
 _NAMES: Final = re.compile(r'\b(?:include|template|tpl)\s+"([^"]+)"|\.BasePath((?:\s+"[^"]*")+)')
-# A moment that is not the present one, as a time.
+# A time in the past.
 _ANOTHER: Final = '(toDate "2006-01-02" "2001-02-03")'
 
-# So many characters besides actions make a line of a template known again.
+# A line of a template needs this many characters outside actions to be recognized.
 _LITERAL: Final = 4
 
 
 class Part:
-    """A define, or what of a file is in none: its file, the line and offset where it starts, its text."""
+    """A define, or the part of a file outside defines: its file, the offset of its start, its text."""
 
     __slots__ = ("file", "start", "text")
 
@@ -46,7 +46,7 @@ class Part:
         self.text = text
 
     def functions(self) -> Iterator[tuple[int, str]]:
-        """Yield what may differ, with its offset."""
+        """Yield calls of functions whose result may change, with their offsets."""
         for action in _ACTION.finditer(self.text):
             code = _without_texts(action[0])
             for call in _CALLS.finditer(code):
@@ -54,7 +54,7 @@ class Part:
                     yield action.start() + call.start(), call[0]
 
     def names(self) -> Iterator[tuple[int, str, bool]]:
-        """Yield what it includes, with its offset: a define by its name, or a file by its path below templates/."""
+        """Yield includes with their offsets: a define by its name, or a file by its path below templates/."""
         for action in _ACTION.finditer(self.text):
             for name in _NAMES.finditer(action[0]):
                 file = "".join(re.findall('"([^"]*)"', name[2] or "")).lstrip("/")
@@ -62,13 +62,13 @@ class Part:
 
 
 class Templates:
-    """All templates of a chart and of the charts below it."""
+    """All templates of a chart and of its subcharts."""
 
     def __init__(self, chart: Chart) -> None:
         self._chart = chart
         self._files: dict[str, Part] = {}
         self._defines: dict[str, Part] = {}
-        # Of two defines of one name Helm takes that of the chart further above.
+        # Of two defines with one name, Helm uses that of the parent chart.
         for file in sorted(chart.templates(), key=lambda file: file.count("charts/")):
             text = chart.text(file)
             starts = [*_DEFINE.finditer(text)]
@@ -78,10 +78,10 @@ class Templates:
                 self._defines.setdefault(start[1], Part(file, start.start(), text[start.start() : end]))
 
     def cause(self, source: str, key: str) -> tuple[str, Location, Location] | None:
-        """Return the function that is likely the reason, where the template leads to it, and where it stands.
+        """Return the likely cause of a difference: the function, where the template leads to it, and its place.
 
-        `source` is the path that Helm writes above a document, `key` the last one of what differs: what stands on its
-        line is more likely than the rest. The order of a map is the reason only where nothing else can be.
+        `source` is the path that Helm writes above a document, `key` the last key of the difference: a call on its line
+        is more likely than others. The order of a map is the cause only if there is no other candidate.
         """
         part = self._files.get(source.partition("/")[2])
         if part is None:
@@ -138,14 +138,14 @@ class Templates:
 
 
 def _without_texts(code: str) -> str:
-    """Return an action with its texts blanked, at the same offsets."""
+    """Return an action with its string literals blanked, so that offsets stay the same."""
     return _TEXT.sub(lambda text: " " * len(text[0]), code)
 
 
 def line_of(template: str, rendered: str) -> int:
-    """Return the number of the one line of a template that a rendered line is from; 0 where that is not certain.
+    """Return the number of the template line from which a rendered line comes; 0 if that is not certain.
 
-    What an include or toYaml brings has another indentation, as a rule, than what stands in the template itself.
+    The output of an include or toYaml usually has another indentation than the template's own lines.
     """
     wanted = rendered.rstrip()
     lines = template.split("\n")
@@ -156,7 +156,7 @@ def line_of(template: str, rendered: str) -> int:
 
 
 def _can_be(line: str, wanted: str) -> bool:
-    """Say whether a line with actions can have been rendered to a text; too little text besides them says nothing."""
+    """Say whether a template line can render to a text; a line with too little text outside actions does not count."""
     parts = _ACTION.split(line)
     if len(parts) == 1 or sum(map(len, map(str.strip, parts))) < _LITERAL:
         return False
@@ -169,7 +169,7 @@ def asks_the_clock(text: str) -> bool:
 
 
 def at_another_time(text: str) -> str:
-    """Return a template that is rendered as at another time: two renders may follow in the same second."""
+    """Return a template that renders as if at another time, because two renders may happen in the same second."""
 
     def action(match: re.Match[str]) -> str:
         code = match[0]

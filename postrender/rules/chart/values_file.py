@@ -1,4 +1,4 @@
-"""Helm reads values.yaml as it is written."""
+"""Helm reads values.yaml as its author expects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _VERSION: Final = re.compile(r"(?:^|[a-z_-])(?:tag|version|revision|commit|sha)$", re.IGNORECASE)
 _PLAIN: Final = re.compile(r"[^\s,\]}#]+")
-# From here on Go prints a number with an exponent.
+# Go prints larger numbers with an exponent.
 _EXPONENT_FROM: Final = 1e6
 
 
@@ -53,7 +53,7 @@ def _versions(chart: Chart) -> Iterator[Finding]:
             if type(node.value) not in (int, float) or not _VERSION.search(path[-1]):
                 continue
             written = _PLAIN.match(lines[node.at.line - 1], node.at.col - 1)
-            # Of a number in Chart.yaml Helm makes text without an exponent.
+            # Helm prints a number of Chart.yaml without an exponent.
             printed = _printed(float(node.value), file == chart_files.META)  # type: ignore[arg-type]
             if written and written[0] != printed:
                 yield Finding(f"{'.'.join(path)} is the number {printed} to Helm, not the text {written[0]}", node.at)
@@ -77,8 +77,8 @@ RULES = (
         "chart/values-misread",
         target=CHART,
         severity=ERROR,
-        title="readers of YAML disagree on values.yaml",
-        why="Helm reads something else than stands there, or Helm 3 something else than Helm 4, and says nothing",
+        title="YAML parsers disagree on values.yaml",
+        why="silent: Helm reads something else than expected, or Helm 3 something else than Helm 4",
         fix="write each key once, in one document, without tags and directives",
         source="https://yaml.org/spec/1.2.2/#mapping",
         fact="gke/R25 helm/values-of-a-chart",
@@ -88,8 +88,8 @@ RULES = (
         "chart/boolean-key",
         target=CHART,
         severity=ERROR,
-        title="a key of values.yaml is one that Helm reads as true or false",
-        why='no template finds the key under its name, and what is handed on as a whole has "true" or "false" for it',
+        title="Helm reads a key of values.yaml as true or false",
+        why='no template finds the key under its name, and the map that contains it has "true" or "false" instead',
         fix="write the key in quotes",
         source="https://yaml.org/type/bool.html",
         fact="helm/values-of-a-chart",
@@ -100,7 +100,7 @@ RULES = (
         target=CHART,
         severity=WARNING,
         title="a version or tag is a number",
-        why="YAML reads a number and Helm prints it anew: without its last zero, without its first one, or as 2e+07",
+        why="YAML reads a number, and Helm prints it in another form: 1.10 becomes 1.1, 20000000 becomes 2e+07",
         fix="write it in quotes",
         source="https://helm.sh/docs/chart_best_practices/values/#make-types-clear",
         fact="helm/values-of-a-chart",

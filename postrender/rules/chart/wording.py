@@ -1,4 +1,4 @@
-"""Words that the messages of several rules over charts share."""
+"""Phrases that several rules over charts use in their messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def some(names: Sequence[str], shown: int = 3) -> str:
-    """Name the first of several, and count the rest."""
-    rest = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + rest
+def some(names: Sequence[str], limit: int = 3) -> str:
+    """List the first names, and count the rest."""
+    rest = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + rest

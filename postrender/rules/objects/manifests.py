@@ -1,4 +1,4 @@
-"""What rules over objects get: all objects of a stream, their pods, and the wiring that the values ask for."""
+"""What rules over objects get: all objects of a stream, their pods, and the wiring that the values require."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Item:
 
     @property
     def title(self) -> str:
-        """Return kind and name, as messages call the object."""
+        """Return kind and name, for messages."""
         metadata = self.object.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, dict) else ""
         return f"{self.object.get('kind')} {name}".strip()
@@ -54,7 +54,7 @@ def _number(document: int) -> str:
 
 
 class Manifests:
-    """Hold what rules judge: objects, those of them whose pods are judged too, and the wiring of the values if any.
+    """The input of rules over objects: the objects, those whose pods are checked, and the values' wiring if any.
 
     `texts` are those of the documents, `name` says what messages call them, `kinds` the schemas of objects where these
     are judged too.
@@ -91,19 +91,19 @@ class Manifests:
         return self._pods
 
     def of_kinds(self, kinds: Iterable[str]) -> list[Item]:
-        """Return the objects of these kinds in the order in which they stand."""
+        """Return the objects of these kinds in the order of the stream."""
         found = [item for kind in kinds for item in self._by_kind.get(kind, ())]
         return sorted(found, key=lambda item: (item.document, item.path)) if len(found) > 1 else found
 
     def once(self, make: Callable[[Manifests], T]) -> T:
-        """Return what a function makes of the manifests; it is called for the first rule that asks."""
+        """Return the result of a function over the manifests, computed once for all rules."""
         if make not in self._made:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
 
     def violations(self) -> Sequence[tuple[Item, Violation]]:
-        """Return what does not fit the schemas of kinds, with the objects; those without a schema are left out."""
+        """Return the violations of the kinds' schemas, with their objects; skip objects without a schema."""
         if self._violations is None:
             known = [item for item in self.items if self._known(item)]
             judged = self.kinds.judge([item.object for item in known]) if self.kinds else []
@@ -144,7 +144,7 @@ class Manifests:
 
 
 def joined(*checks: Check) -> Check:
-    """Make one check of several."""
+    """Combine several checks into one."""
 
     def run(manifests: Manifests) -> Iterator[Finding]:
         for check in checks:
@@ -154,7 +154,7 @@ def joined(*checks: Check) -> Check:
 
 
 def secret_texts(item: Json) -> Iterator[str]:
-    """Yield the lines of what Secrets hold, and of what is named as a secret is, in whatever shape."""
+    """Yield the lines of the data of Secrets, and of values whose name says that they are a secret."""
     if isinstance(item, str):
         name, sign, value = item.partition("=")
         if sign and names_secret(name):
@@ -179,7 +179,7 @@ def _lines(values: Iterable[Json]) -> Iterator[str]:
 
 
 def _is_secret(item: Json, path: Path) -> bool:
-    """Say whether a path leads into what a Secret holds, or to a variable that is named as one for a secret is."""
+    """Say whether a path leads into the data of a Secret, or to a variable whose name says that it is a secret."""
     if isinstance(item, dict) and item.get("kind") == "Secret" and path[:1] in (("data",), ("stringData",)):
         return True
     for part, below in pairwise(path):

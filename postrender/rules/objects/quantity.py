@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 _NUMBER: Final = frozenset("0123456789.")
 _UNITS: Final = " kMGTPE"
-# Longer numbers are not worth to be exact.
+# Longer numbers need not be exact.
 _LONGEST: Final = 40
 
 
 def quantity(value: Json) -> float | None:
-    """Return a quantity of Kubernetes as a number, None for what is none."""
+    """Return a quantity of Kubernetes as a number, None for anything else."""
     text = "" if isinstance(value, bool) else str(value).strip(" ")
     number = text.rstrip("kKMGTPEim")
     unit = text[len(number) :]

@@ -1,4 +1,4 @@
-"""Define rules over values: a check becomes a rule by a decorator, which fills in what a topic's rules share."""
+"""Define rules over values: a decorator turns a check into a rule and adds what all rules of a topic share."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def whole(key: str) -> str:
 
 @dataclass(frozen=True)
 class Topic:
-    """What the rules of a topic share.
+    """What the rules of a topic have in common.
 
-    `domain` is the first part of their ids, `framework` is empty where none matters, `source` is the folder of their
-    sources.
+    `domain` is the first part of their ids, `framework` is empty if the rules hold for all, `source` is the folder of
+    their sources.
     """
 
     domain: str
@@ -48,9 +48,9 @@ class Topic:
         since: str = "",
         before: str = "",
     ) -> Callable[[Check], Rule]:
-        """Return a decorator that makes a rule of a check; `fact` and `keys` are words separated by blanks.
+        """Return a decorator that turns a check into a rule; `fact` and `keys` are words separated by blanks.
 
-        A fact without its list is one of the framework's list.
+        A fact without a list belongs to the list of the framework.
         """
 
         def made(check: Check) -> Rule:

@@ -1,7 +1,7 @@
-"""How the model of a run is built, and the laws that hold for it in every framework.
+"""The dimensions of a run's model, and the constraints that hold for it in every framework.
 
-A model that schemas/models.yaml does not have, a number that it does not say, and an override that cannot be followed
-all raise UnknownError: the rule has nothing to say.
+A model or a number that is not in schemas/models.yaml, and an override that cannot be resolved, raise UnknownError: the
+rule then finds nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from postrender.types import Json
     from postrender.values.config import Effective
 
-# Given as overrides, they decide how long a sequence may be: from more than one number, in the engine's own way.
+# As overrides, these decide the length of a sequence; each engine computes it from several numbers in its own way.
 _LENGTHENING: Final = ("rope_scaling", "rope_parameters", "model_max_length")
 _EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts")
 _ALLOWS_LONGER: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
@@ -25,7 +25,7 @@ _OFF: Final = ("", "0", "false", "none", "null")
 
 
 class Model:
-    """Say what config.json of a model says, under what a run overrides of it."""
+    """The config.json of a model, with the overrides of a run."""
 
     __slots__ = ("_known", "_over", "name")
 
@@ -39,20 +39,20 @@ class Model:
 
     @property
     def architecture(self) -> str:
-        """Return the class that trains it."""
+        """Return the class of the model."""
         if self._overridden("architectures") is not None:
             raise UnknownError("the class of the model")
         return str(self._known["architectures"][0])
 
     def number(self, key: str) -> int:
-        """Return a number above zero; raise UnknownError where it is not known."""
+        """Return a number above zero; raise UnknownError if it is unknown."""
         value = self._value(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise UnknownError(key)
         return value
 
     def experts(self) -> int:
-        """Return the number of experts, 0 of a model that has none."""
+        """Return the number of experts, 0 for a model without experts."""
         found = (self.number(key) for key in _EXPERTS if self._value(key) is not None)
         return next(found, 0)
 
@@ -63,7 +63,7 @@ class Model:
         return self.number("max_position_embeddings")
 
     def _value(self, key: str) -> Json:
-        """Return a value; a model with images says most of its language model one level deeper."""
+        """Return a value; a multimodal model has most values of its language model one level deeper."""
         given = self._overridden(key)
         return given if given is not None else self._known.get(key, _map(self._known.get("text_config")).get(key))
 
@@ -77,9 +77,9 @@ def _map(value: Json) -> Mapping[str, Any]:
 
 
 def uneven_heads(model: Model, size: int, *, repeats: bool) -> str | None:
-    """Say what GPUs cannot share evenly: attention heads, and those of keys and values.
+    """Say that GPUs cannot share the attention heads and the KV heads evenly.
 
-    `repeats` is for engines that give GPUs a copy where there are more of them than heads of keys and values.
+    `repeats` is for engines that replicate KV heads if there are more GPUs than KV heads.
     """
     if size < 1:
         raise UnknownError("a size")
@@ -87,16 +87,16 @@ def uneven_heads(model: Model, size: int, *, repeats: bool) -> str | None:
     shares = pairs % size == 0 or (repeats and size % pairs == 0)
     if heads % size == 0 and shares:
         return None
-    return f"{model.name} has {heads} attention heads, and {pairs} of keys and values"
+    return f"{model.name} has {heads} attention heads and {pairs} KV heads"
 
 
 def no_experts(model: Model) -> str | None:
-    """Say that a model has no experts to spread."""
+    """Say that a model has no experts."""
     return None if model.experts() else f"{model.name} has no experts"
 
 
 def allows_longer(run: Effective, more: Json = None) -> bool:
-    """Say whether vLLM is told to take sequences that are longer than the model's; `more` are variables of its own."""
+    """Say whether a variable lets vLLM accept sequences longer than the model's; `more` are additional variables."""
     runtime = _map(_map(run.value("job.runtimeEnv")).get("env_vars"))
-    said = (run.variable(_ALLOWS_LONGER), *(_map(each).get(_ALLOWS_LONGER) for each in (runtime, more)))
-    return any(str(word).lower() not in _OFF for word in said)
+    switches = (run.variable(_ALLOWS_LONGER), *(_map(each).get(_ALLOWS_LONGER) for each in (runtime, more)))
+    return any(str(switch).lower() not in _OFF for switch in switches)

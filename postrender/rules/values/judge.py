@@ -1,4 +1,4 @@
-"""Ask the rules over values about a run."""
+"""Check a run with the rules over values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from postrender.rules.rule import Rule
     from postrender.values.config import Effective
 
-# The rules that hold for a configuration in which a section is no map.
+# The rules that can check a configuration in which a section is not a map.
 _OF_SECTIONS = ("/wrong-type", "/unknown-key", "/derived-key-differs", "/dangling-reference", "/section-not-judged")
 
 
@@ -25,7 +25,7 @@ def judge_run(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding
     """
     chosen = [rule for rule in rules if applies(rule, run)]
     if not run.is_whole():
-        # Any other rule would find a consequence of the section that is no map.
+        # Any other rule would report a consequence of the wrong section.
         chosen = [rule for rule in chosen if rule.id.endswith(_OF_SECTIONS)]
     return [(rule, finding) for rule in chosen for finding in judge(run, [rule], silent=(UnknownError,))]
 

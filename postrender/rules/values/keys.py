@@ -9,7 +9,7 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import shown
+from postrender.rules.values.checks import quoted
 from postrender.secrets import names_secret
 from postrender.values.derived import mapping
 from postrender.values.reference_errors import (
@@ -42,7 +42,7 @@ _SILENT = "silent: the framework ignores it, and the run goes on with its defaul
 def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT) -> tuple[Rule, ...]:
     """Return these rules for a framework; `source` says where its configuration is read.
 
-    `fact` and `why` are those of the unknown key, which not every framework ignores.
+    `fact` and `why` are those of the rule unknown-key, because not every framework ignores an unknown key.
     """
     return (
         topic.rule(
@@ -59,17 +59,17 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
             "T1 S3",
             "",
             title="every value of job.config has the type that the framework reads",
-            why="text such as no or 1e-6 in quotes is true, or fails when it is first computed with",
-            fix="write the value with the type that is named",
+            why='a text such as "no" is true, and one such as "1e-6" fails at the first computation',
+            fix="write a value of the expected type",
             source=source,
         )(_types),
         topic.rule(
             "dangling-reference",
             "H2 W7",
             "",
-            title="every ${...} of job.config stands for a value, and no ??? is left",
-            why="the framework stops when it reads its configuration, or takes ??? for a text",
-            fix="name a key that is there, or write the value",
+            title="every ${...} of job.config refers to a value, and no ??? is left",
+            why="the framework fails when it reads its configuration, or uses ??? as a text",
+            fix="refer to an existing key, or write the value",
             source=source,
         )(_references),
         topic.rule(
@@ -77,8 +77,8 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
             "H2",
             "",
             title="the sections of job.config are known before the job runs",
-            why="silent: whatever is wrong with it is met when the GPUs are there",
-            fix="write the section itself, or refer to one that stands in the configuration",
+            why="silent: nothing in the section is checked before the job runs",
+            fix="write the section itself, or refer to one in the configuration",
             source=source,
             severity=WARNING,
         )(_sections),
@@ -86,11 +86,11 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
 
 
 def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Json]]:
-    """Yield what the user has written with its path: leaves, maps that take any key, and maps that are not known."""
+    """Yield path and value of what the user has written: leaves, maps that take any key, and unknown maps."""
     for key, value in tree.items():
         here = f"{path}.{key}" if path else key
         if "." in key:
-            # Told by its name.
+            # _dotted reports it.
             continue
         if isinstance(value, dict) and catalogue.knows(here) and not catalogue.is_open(here):
             yield from _leaves(value, catalogue, here)
@@ -99,7 +99,7 @@ def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> It
 
 
 def _dotted(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield keys with a dot in their names, which no framework splits, and the section that they stand in."""
+    """Yield keys with a dot in their names, which no framework splits, with the section that contains them."""
     for key, value in tree.items():
         here = f"{path}.{key}" if path else key
         if "." in key:
@@ -122,7 +122,7 @@ def _unknown(run: Effective) -> Iterator[Finding]:
             where = f"{run.framework} {run.version}"
             new = run.catalogue.moved.get(path)
             fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
-            yield Finding(f"{path} is no key that {where} reads", keys=[path], fix=fix)
+            yield Finding(f"{path} is not a key that {where} reads", keys=[path], fix=fix)
 
 
 def _similar(path: str, catalogue: Catalogue) -> str:
@@ -143,15 +143,15 @@ def _types(run: Effective) -> Iterator[Finding]:
             continue
         if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
-            words = ", ".join(map(shown, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
+            words = ", ".join(map(quoted, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
             yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:
-    """Say whether the framework makes what it needs of a value: NeMo RL does, but vLLM's part of it takes all as it is.
+    """Say whether the framework converts a value to the expected type: NeMo RL does, except for vLLM's section.
 
-    0 and 1 are as good as booleans; from v0.7.0 on its schema reads numbers from text. It reads "no" too, which older
-    versions take for true: that is told.
+    It accepts 0 and 1 as booleans; from v0.7.0 on its schema reads numbers from text. It also reads "no", which older
+    versions treat as true, so that remains a finding.
     """
     if run.framework != "nemo-rl" or path.startswith("policy.generation."):
         return False
@@ -170,7 +170,7 @@ def _described(path: str, value: Json) -> str:
         return "a text"
     if isinstance(value, (dict, list)):
         return "a map" if isinstance(value, dict) else "a list"
-    return shown(value)
+    return quoted(value)
 
 
 def _references(run: Effective) -> Iterator[Finding]:
@@ -184,10 +184,10 @@ def _references(run: Effective) -> Iterator[Finding]:
                 _check(run, resolver, below) if "${" in text else None
             except DanglingError as error:
                 if run.is_broken(error.name.partition(".")[0]) and below != path.partition(".")[0]:
-                    # That the section is no map is told by itself.
+                    # Another finding says that the section is not a map.
                     continue
-                if not _is_told(run, below, error.place):
-                    yield Finding(f"{below} refers to {error.name}, which is not there", keys=[below, path])
+                if not _is_reported_elsewhere(run, below, error.place):
+                    yield Finding(f"{below} refers to {error.name}, which does not exist", keys=[below, path])
             except CycleError as error:
                 keys = frozenset(error.paths)
                 if keys not in circles and (below in keys or not any(map(run.given_has, keys))):
@@ -196,7 +196,7 @@ def _references(run: Effective) -> Iterator[Finding]:
                     fix = "name a key of it" if error.section else "write the value at one of them"
                     yield Finding(what, keys=[below, path], fix=fix)
             except RefusedError as error:
-                if not _is_told(run, below, error.place):
+                if not _is_reported_elsewhere(run, below, error.place):
                     yield _refused(run, below, path, error)
             except (UnknownError, KeyError):
                 continue
@@ -206,15 +206,15 @@ def _check(run: Effective, resolver: ReferenceResolver, below: str) -> None:
     place = tuple(below.split("."))
     resolver.check(place)
     if run.framework == "verl":
-        # It resolves its configuration in place, and once more for its trackers.
+        # verl resolves its configuration in place, and again for its trackers.
         resolver.check_again(place)
 
 
 def _resolver(run: Effective) -> ReferenceResolver:
-    """Return what resolves the configuration as the framework does, with the resolvers that it registers."""
+    """Return a resolver for the configuration, with the functions that the framework registers."""
     code = mapping(run.value("job.code"))
     if code.get("repository") or any(name.startswith(_REGISTERING) for name in mapping(code.get("packages"))):
-        # What code of one's own registers nobody knows.
+        # The user's own code may register any function.
         return ReferenceResolver(run.config)
     if run.framework == "verl":
         more: tuple[str, ...] = ("hydra", "now", "python_version")
@@ -223,21 +223,21 @@ def _resolver(run: Effective) -> ReferenceResolver:
     return ReferenceResolver(run.config, (*BUILT_IN, *more))
 
 
-def _is_told(run: Effective, below: str, place: tuple[str, ...]) -> bool:
-    """Say whether what is wrong stands in another text of the files, at which it is told."""
+def _is_reported_elsewhere(run: Effective, below: str, place: tuple[str, ...]) -> bool:
+    """Say whether the mistake is in another text of the files, where it is reported."""
     at_ = ".".join(place)
     return at_ not in ("", below) and run.given_has(at_)
 
 
 def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Finding:
-    """Say why the framework refuses a reference; what stands in it may be a secret, and only names are shown."""
+    """Say why the framework refuses a reference; show names only, because its content may be a secret."""
     keys = [below, path]
     # verl resolves its configuration twice, and the second time it is a reference again.
     plain = "" if run.framework == "verl" else "; \\${ is a plain text"
     if isinstance(error, AboveRootError):
         what = f"{below} refers to {error.name}, which is above the configuration"
         dots = f"{error.most} dot{'s lead' if error.most > 1 else ' leads'}"
-        return Finding(what, keys=keys, fix=f"{dots} to its root; or write the name from there, without dots in front")
+        return Finding(what, keys=keys, fix=f"{dots} to its root; or write the full path, without dots in front")
     if isinstance(error, UnknownResolverError):
         known = f"{run.framework} {run.version}"
         fix = f"write the value, or ${{oc.env:NAME,default}} for a variable{plain}"
@@ -247,8 +247,8 @@ def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Find
     if isinstance(error, EscapedError):
         what = f"{below} has a backslash before ${{, and {run.framework} resolves it all the same: it does so twice"
         return Finding(what, keys=keys, fix="write the text without ${")
-    fix = f"in the braces stands a key, as data.shuffle, or a call, as oc.env:NAME{plain}"
-    return Finding(f"{below} has a ${{...}} that nobody can read", keys=keys, fix=fix)
+    fix = f"write a key such as data.shuffle in the braces, or a call such as oc.env:NAME{plain}"
+    return Finding(f"{below} has a ${{...}} that cannot be parsed", keys=keys, fix=fix)
 
 
 def _circle(below: str, error: CycleError) -> str:
@@ -256,7 +256,7 @@ def _circle(below: str, error: CycleError) -> str:
     if below not in error.paths:
         return f"{below} refers to {first}, which refers to {error.section or 'itself'}"
     if error.section:
-        return f"{below} refers to {error.section}, the section that it stands in"
+        return f"{below} refers to {error.section}, the section that contains it"
     at_ = error.paths.index(below)
     others = [*error.paths[at_ + 1 :], *error.paths[:at_]]
     return f"{below} refers to itself{', through ' if others else ''}{' and '.join(others)}"
@@ -277,9 +277,9 @@ def _sections(run: Effective) -> Iterator[Finding]:
         try:
             _resolver(run).at((key,))
         except (RefusedError, DanglingError):
-            # Told as such.
+            # Another finding reports it.
             continue
         except UnknownError:
             pass
-        what = f"{key} is {run.given[key]}, which only the running job knows: nothing of it is judged"
+        what = f"{key} is {run.given[key]}, which only the running job knows: nothing in it is checked"
         yield Finding(what, keys=[key])

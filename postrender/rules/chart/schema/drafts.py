@@ -1,4 +1,4 @@
-"""Every keyword of a schema is one of the draft by which Helm reads it."""
+"""Every keyword of a schema belongs to the draft with which Helm validates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DRAFTS: Final = {
     "prefixItems": (9, LATEST),
     "additionalItems": (4, 8),
 }
-# What Helm's validator knows; of others, such as int32, nothing is judged in any draft.
+# The formats that Helm's validator knows; it ignores others, such as int32, in every draft.
 _FORMATS: Final = frozenset(
     (
         *("date", "date-time", "time", "email", "hostname", "ipv4", "ipv6", "uri", "uri-reference", "uri-template"),
@@ -47,7 +47,7 @@ def _keywords(chart: Chart) -> Iterator[Finding]:
         names = list(dict.fromkeys(key for _, key in found))
         does = "does" if len(names) == 1 else "do"
         yield Finding(
-            f"{some(names)} {does} nothing in {_NAMES[read_as]}, by which Helm reads this schema", found[0][0]
+            f"{some(names)} {does} nothing in {_NAMES[read_as]}, with which Helm validates this schema", found[0][0]
         )
 
 
@@ -61,7 +61,7 @@ def _formats(chart: Chart) -> Iterator[Finding]:
             found.append((each.key_at, str(each.value)))
     if found:
         names = list(dict.fromkeys(name for _, name in found))
-        yield Finding(f"no value is judged by format, here {some(names)}", found[0][0])
+        yield Finding(f"Helm does not check the formats of this schema, here {some(names)}", found[0][0])
 
 
 RULES = (
@@ -69,9 +69,9 @@ RULES = (
         "chart/keyword-ignored",
         target=CHART,
         severity=WARNING,
-        title="a keyword of the schema is of another draft",
-        why="Helm ignores a keyword of another draft, so what it should refuse passes",
-        fix="name draft 2020-12 in $schema, or say it with the keywords of the draft that is named",
+        title="a keyword of the schema belongs to another draft",
+        why="Helm ignores a keyword of another draft, so it accepts values that the keyword should refuse",
+        fix="set $schema to draft 2020-12, or use the keywords of the draft in $schema",
         source="https://json-schema.org/specification-links",
         fact="helm/schema-draft",
         check=_keywords,
@@ -80,9 +80,9 @@ RULES = (
         "chart/format-not-judged",
         target=CHART,
         severity=INFO,
-        title="a format of the schema is not judged",
-        why="Helm judges format up to draft 7; in later drafts, and without $schema, it is a comment",
-        fix="write a pattern, or name draft 7 in $schema",
+        title="Helm does not check a format of the schema",
+        why="Helm checks format up to draft 7; in later drafts, and without $schema, it is only an annotation",
+        fix="write a pattern, or set $schema to draft 7",
         source="https://json-schema.org/understanding-json-schema/reference/type#format",
         fact="helm/schema-draft",
         check=_formats,

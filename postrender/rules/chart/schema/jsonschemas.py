@@ -1,4 +1,4 @@
-"""Walk through a JSON Schema whose every value is a place."""
+"""Walk through a JSON Schema whose values have positions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMED: Final = ("properties", "patternProperties", "dependentSchemas", "depende
 
 
 def draft(root: Node) -> int | None:
-    """Return the draft by which Helm reads a schema: 4, 6, 7, 8 (2019-09), 9 (2020-12); None for an unknown one."""
+    """Return the draft with which Helm validates: 4, 6, 7, 8 (2019-09), 9 (2020-12); None for an unknown one."""
     named = entry(root, "$schema")
     if named is None:
         return LATEST
@@ -38,17 +38,17 @@ def draft(root: Node) -> int | None:
 
 
 def entry(node: Node | None, key: str) -> Node | None:
-    """Return what a map has under a key."""
+    """Return the value of a key in a map, None if there is none."""
     return node.value.get(key) if node and isinstance(node.value, dict) else None
 
 
 def named(node: Node | None) -> dict[str, Node]:
-    """Return the entries of a map, none for anything else."""
+    """Return the entries of a map, {} for anything else."""
     return node.value if node and isinstance(node.value, dict) else {}
 
 
 def subschemas(root: Node) -> Iterator[tuple[Path, Node]]:
-    """Yield every schema of a schema, the root first, each with the keys that lead to it."""
+    """Yield every subschema, the root first, each with the keys that lead to it."""
     queue: list[tuple[Path, Node]] = [((), root)]
     while queue:
         path, node = queue.pop(0)
@@ -65,7 +65,7 @@ def subschemas(root: Node) -> Iterator[tuple[Path, Node]]:
 
 
 def resolver(root: Node) -> Callable[[Node], Node]:
-    """Return what gives the schema for which a `$ref` inside the file stands; others stay as they are."""
+    """Return a function that resolves a `$ref` inside the file, and returns any other schema unchanged."""
 
     def resolve(node: Node) -> Node:
         for _ in range(20):
@@ -84,13 +84,13 @@ def resolver(root: Node) -> Callable[[Node], Node]:
 
 
 def is_closed(node: Node) -> bool:
-    """Say whether keys that a schema does not list are refused, or judged by a schema of their own."""
+    """Say whether a schema refuses keys that it does not list, or validates them with another schema."""
     found = [entry(node, key) for key in ("additionalProperties", "unevaluatedProperties", "propertyNames")]
     return any(each is not None and each.value not in (True, {}) for each in found)
 
 
 def lets_in(node: Node, key: str, resolve: Callable[[Node], Node]) -> bool:
-    """Say whether a map that a schema is for may have a key; a schema that is put together may always."""
+    """Say whether a schema accepts a key in its map; a schema with $ref or allOf counts as accepting it."""
     node = resolve(node)
     closed = entry(node, "additionalProperties")
     if closed is None or closed.value is not False:

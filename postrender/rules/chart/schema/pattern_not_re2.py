@@ -1,6 +1,6 @@
-"""Every pattern of a schema is one that Helm can read: Go's RE2, of which it lacks what other dialects have.
+"""Every pattern of a schema is valid in Go's RE2, which Helm uses and which lacks features of other dialects.
 
-What no dialect reads, such as `(`, is not looked for. The tests ask Helm.
+Patterns that are invalid in every dialect, such as `(`, are not searched. The tests compare with Helm.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ _GROUPS: Final = {
     "(?>": "an atomic group",
     "(?#": "a comment",
 }
-# Letters and digits that mean something behind a backslash; all other characters stand for themselves there.
+# Letters and digits with a meaning after a backslash; all other characters are literal there.
 _ESCAPES: Final = frozenset("afnrtvdDsSwWpP0")
 _OUTSIDE: Final = _ESCAPES | frozenset("AbBzQE")
 _MOST: Final = 1000
 
 
 def check(chart: Chart) -> Iterator[Finding]:
-    """Look at `pattern`, and at the keys of `patternProperties`."""
+    """Check `pattern`, and the keys of `patternProperties`."""
     if chart.schema:
         for _, node in subschemas(chart.schema):
             if pattern := entry(node, "pattern"):
-                yield from _said(pattern.at, str(pattern.value))
+                yield from _findings(pattern.at, str(pattern.value))
             for key, each in named(entry(node, "patternProperties")).items():
-                yield from _said(each.key_at, key)
+                yield from _findings(each.key_at, key)
 
 
-def _said(at: Location, text: str) -> Iterator[Finding]:
+def _findings(at: Location, text: str) -> Iterator[Finding]:
     if wrong := refused(text):
         yield Finding(f"the pattern has {wrong}", at)
 
 
 def refused(pattern: str) -> str:
-    """Return what RE2 does not know of a pattern, in words; an empty text where it reads it."""
+    """Describe what RE2 does not support in a pattern; return an empty text if it is valid."""
     inside = repeated = False
     at = 0
     while found := _TOKEN.match(pattern, at):
@@ -65,7 +65,7 @@ def refused(pattern: str) -> str:
         if inside:
             if kind == "escape" and (wrong := _escape(text, _ESCAPES)):
                 return wrong
-            # A bracket that comes first stands for itself, as [:alpha:] does as a whole.
+            # A bracket at the start is literal, and [:alpha:] is one unit.
             inside = not text.startswith("]")
             at = found.end() if kind in ("escape", "other") else found.start() + 1
         elif wrong := _wrong(kind, text, repeated):
@@ -86,7 +86,7 @@ def _wrong(kind: str, text: str, repeated: bool) -> str:
         return _GROUPS.get(text, f"the group {text}")
     if kind == "repeat":
         if repeated:
-            return f"{text} behind another repetition"
+            return f"{text} after another repetition"
         if any(int(number) > _MOST for number in re.findall(r"\d+", text)):
             return f"a repetition of more than {_MOST}"
     return ""
@@ -103,9 +103,9 @@ RULE = Rule(
     "chart/pattern-not-re2",
     target=CHART,
     severity=ERROR,
-    title="a pattern of the schema is one that Helm cannot read",
-    why="Helm reads patterns as RE2; with one that it cannot read it refuses the whole schema, and so every install",
-    fix="write it without; what must not match goes into not with a pattern of its own",
+    title="a pattern of the schema is not valid in RE2",
+    why="Helm parses patterns with RE2; one invalid pattern makes the schema invalid, and every install fails",
+    fix="write the pattern without it; use not with a second pattern for what must not match",
     source="https://github.com/google/re2/wiki/Syntax",
     fact="helm/schema-pattern",
     check=check,

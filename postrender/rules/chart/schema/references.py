@@ -1,4 +1,4 @@
-"""What a schema refers to is in its own file."""
+"""A schema refers only to its own file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from postrender.manifests.chart_files import Chart
     from postrender.yaml.reader import Node
 
-# As Helm calls the schema of a chart: what it refers to is looked for beside it, at the root of the file system.
+# The name that Helm gives to a chart's schema: it resolves references beside it, at the root of the file system.
 _SELF: Final = "file:///values.schema.json"
 _WEB: Final = ("http://", "https://")
 _OF_DRAFTS: Final = ("http://json-schema.org/", "https://json-schema.org/")
-# Keywords that judge nothing, and those that a reference makes needless.
+# Keywords that do not validate, and those that a reference makes unnecessary.
 _SAYS_NOTHING: Final = frozenset(
     (
         *("$ref", "$id", "id", "$schema", "$comment", "$defs", "definitions", "$anchor"),
@@ -58,9 +58,9 @@ def _not_found(chart: Chart) -> Iterator[Finding]:
     for node, written, target in _targets(chart.schema) if chart.schema else ():
         if target.startswith("file://"):
             path = target.removeprefix("file://")
-            yield Finding(f"{written} is not looked for in the chart, but at {path} of each machine", node.at)
+            yield Finding(f"Helm does not look for {written} in the chart, but at {path} on each machine", node.at)
         elif not target.startswith(_WEB):
-            yield Finding(f"{written} is nothing that Helm finds, so that any value passes", node.at)
+            yield Finding(f"Helm does not find {written}, so any value is valid", node.at)
 
 
 def _fetched(chart: Chart) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _fetched(chart: Chart) -> Iterator[Finding]:
         return
     named = entry(chart.schema, "$schema")
     if named and draft(chart.schema) is None:
-        yield Finding(f"$schema is {named.value}, which is no draft that Helm knows", named.at)
+        yield Finding(f"$schema is {named.value}, which is not a draft that Helm knows", named.at)
     for node, written, target in _targets(chart.schema):
         if target.startswith(_WEB):
             yield Finding(f"{written} is on another machine", node.at)
@@ -83,7 +83,7 @@ def _beside(chart: Chart) -> Iterator[Finding]:
             beside = [key for key in node.value if key in _JUDGES and key not in _SAYS_NOTHING]
             found += [(node.value[key], f"{key} at /{'/'.join(path)}") for key in beside]
     if found:
-        yield Finding(f"beside a $ref stands {some([text for _, text in found])}", found[0][0].key_at)
+        yield Finding(f"ignored beside a $ref: {some([text for _, text in found])}", found[0][0].key_at)
 
 
 RULES = (
@@ -91,8 +91,8 @@ RULES = (
         "chart/reference-not-found",
         target=CHART,
         severity=ERROR,
-        title="the schema refers to what Helm does not find",
-        why="Helm knows no other file of the chart as a schema: it refuses to render, or lets every value pass",
+        title="the schema has a reference that Helm does not find",
+        why="Helm reads no other schema file of the chart: it refuses to render, or accepts every value",
         fix="put it below $defs of values.schema.json, and refer to #/$defs/NAME",
         source="https://helm.sh/docs/topics/charts/#schema-files",
         fact="helm/schema-reference",
@@ -102,9 +102,9 @@ RULES = (
         "chart/reference-fetched",
         target=CHART,
         severity=WARNING,
-        title="the schema refers to what must be fetched",
-        why="each render fetches it: without the network, or after a change there, nothing can be installed",
-        fix="put it below $defs of values.schema.json; for $schema take a draft of json-schema.org",
+        title="the schema has a reference to another server",
+        why="each render downloads it: without the network, or after a change there, every install fails",
+        fix="put it below $defs of values.schema.json; for $schema use a draft of json-schema.org",
         source="https://helm.sh/docs/topics/charts/#schema-files",
         fact="helm/schema-reference",
         check=_fetched,
@@ -114,8 +114,8 @@ RULES = (
         target=CHART,
         severity=WARNING,
         title="keywords beside a $ref are ignored",
-        why="up to draft 7 whatever stands beside a $ref is ignored, so it judges nothing",
-        fix="put the $ref into allOf, or name draft 2020-12 in $schema",
+        why="up to draft 7, Helm ignores all keywords beside a $ref",
+        fix="put the $ref into allOf, or set $schema to draft 2020-12",
         source="https://json-schema.org/understanding-json-schema/structuring#dollarref",
         fact="helm/schema-reference",
         check=_beside,

@@ -1,4 +1,4 @@
-"""A misspelt value is refused, and not ignored."""
+"""The schema refuses a misspelt value instead of ignoring it."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ RULES = (
         "chart/no-schema",
         target=CHART,
         severity=WARNING,
-        title="the chart has no schema of its values",
-        why="without one a misspelt value, or one of the wrong type, is ignored, and the default stays in silence",
+        title="the chart has no schema for its values",
+        why="silent: without a schema Helm ignores a misspelt key or a wrong type, and the default is used",
         fix="write values.schema.json; grpo dead-values shows what no template reads",
         source="https://helm.sh/docs/topics/charts/#schema-files",
         fact="helm/loose-schema",
@@ -94,8 +94,8 @@ RULES = (
         "chart/loose-schema",
         target=CHART,
         severity=WARNING,
-        title="the schema takes keys that it does not list",
-        why="a misspelt value passes there, and the default stays in silence",
+        title="the schema accepts keys that it does not list",
+        why="silent: Helm ignores a misspelt key there, and the default is used",
         fix="write additionalProperties: false beside properties, or a schema for all other keys",
         source="https://json-schema.org/understanding-json-schema/reference/object#additionalproperties",
         fact="helm/loose-schema",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Find pods that take a whole node of another machine, in a stream that has none of the values' machine."""
+    """Find pods that take a whole node of another machine, if no pod selects the values' machine."""
     wiring = manifests.wiring
     if wiring is None or manifests.whole_pods():
         return
@@ -25,8 +25,8 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         others = wiring.others(accelerators(pod.spec))
         if others and pod.gpu_container()[1] in _sizes(others, wiring.gpus):
             named = ", ".join(sorted(others))
-            said = f"the pod selects {named}, and the values are for {wiring.profile} ({wiring.label})"
-            yield item.finding((*pod.path, "spec", *_chosen_by(pod)), said)
+            reason = f"the pod selects {named}, and the values are for {wiring.profile} ({wiring.label})"
+            yield item.finding((*pod.path, "spec", *_chosen_by(pod)), reason)
 
 
 def _chosen_by(pod: Pod) -> Path:
@@ -34,7 +34,7 @@ def _chosen_by(pod: Pod) -> Path:
 
 
 def _sizes(labels: set[str], gpus: int) -> set[int]:
-    """Return how many GPUs a node has: that of the values, and of the machines that are selected, where known."""
+    """Return how many GPUs a node has: the values' machine, and the selected machines if known."""
     known = profiles.by_label()
     return {gpus, *(known[label].gpus for label in labels if label in known)} - {0}
 
@@ -44,7 +44,7 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="the pods select another machine than the values",
-    why="what --set changes is not in the values files: no pod of the stream would be wired",
+    why="the post-renderer reads values files and not --set: it would wire no pod of the stream",
     fix="give the values of the machine that the pods select, or change the selector",
     source="https://cloud.google.com/kubernetes-engine/docs/how-to/gpus",
     fact="gke/R6",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from postrender.types import Json
 
 # Lists that the API server merges by key (`+listType=map` in k8s.io/api v0.35.0, core/v1, and in KubeRay's CRDs), with
-# what it takes where a key is left out. Other lists may repeat an entry: envFrom, tolerations.
+# its defaults for missing keys. Other lists may repeat an entry: envFrom, tolerations.
 _OF_POD = {
     "volumes": ("name",),
     "initContainers": ("name",),
@@ -39,7 +39,7 @@ _TWO = 2
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Look at the lists of each pod and of its containers."""
+    """Check the lists of each pod and of its containers."""
     for item, pod in manifests.pods():
         yield from (item.finding((*pod.path, "spec", *path), what) for path, what in _twice(pod.spec, _OF_POD))
         for kind in ("initContainers", "containers"):
@@ -63,7 +63,7 @@ def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterato
         for number, entry in enumerate(map(mapping, entries)):
             if not any(key in entry for key in keys):
                 continue
-            # null is as good as left out.
+            # null counts as missing.
             identity = tuple(str(entry.get(key) or _DEFAULTS.get(key)) for key in keys)
             if identity in seen:
                 yield (name, number), f"{name} has two entries with {'/'.join(keys)} {'/'.join(identity)}"
@@ -71,7 +71,7 @@ def _twice(holder: dict[str, Any], lists: dict[str, tuple[str, ...]]) -> Iterato
 
 
 def _first(entry: Json, keys: tuple[str, ...]) -> str:
-    """Return the first of the keys' values: where all of these differ, nothing is there twice."""
+    """Return the value of the first key: if all of these differ, no entry is there twice."""
     return str(entry.get(keys[0])) if type(entry) is dict else ""
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Look at pods that take whole nodes with RDMA, and at every pod of a Ray cluster."""
+    """Check pods that take whole nodes with RDMA, and every pod of a Ray cluster."""
     behind = [(item, pod) for item, pod in manifests.pods() if pod.gpu_container()[0]]
     if not behind:
         return
@@ -31,7 +31,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             containers = pod.containers()
             first, name = containers[0].get("name"), containers[position].get("name")
             path = (*pod.path, "spec", "containers", position)
-            yield item.finding(path, f"container {name} takes {count} GPUs and stands behind {first}")
+            yield item.finding(path, f"container {name} has {count} GPUs and comes after {first}")
 
 
 def _has_rdma(pod: Pod) -> bool:
@@ -45,7 +45,7 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="the GPU container is not the first container",
-    why="GKE gives the RDMA devices to the first container alone, and KubeRay starts Ray in the first one",
+    why="GKE gives the RDMA devices only to the first container, and KubeRay starts Ray in the first one",
     fix="move the container with the GPUs to the front of the list",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
     fact="gke/R3",

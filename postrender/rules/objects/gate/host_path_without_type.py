@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 _DRIVER = "/home/kubernetes/bin"
 # Where device plugins have their sockets.
 _DEVICE_PLUGINS = "/var/lib/kubelet/device-plugins/"
-# With these the kubelet makes what is missing, or does not look.
+# With these types the kubelet creates a missing folder, or does not check.
 _NO_TEST = {"": "without a type", "DirectoryOrCreate": "with the type DirectoryOrCreate"}
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Look at the hostPath volumes of every pod, but of those with GPUs that are not for the machine of the values."""
+    """Check the hostPath volumes of every pod, except pods with GPUs for another machine than the values'."""
     folders = (_DRIVER, *_of_profile(manifests.wiring))
     whole = {id(pod) for _, pod, _ in manifests.whole_pods()}
     for item, pod in manifests.pods():
         if manifests.wiring and pod.gpu_container()[1] and id(pod) not in whole:
-            # It is for another machine, of which the values say nothing.
+            # It is for another machine, which the values do not describe.
             continue
         for number, volume in enumerate(map(mapping, sequence(pod.spec.get("volumes")))):
             host_path = mapping(volume.get("hostPath"))
-            path, said = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))
+            path, reason = str(host_path.get("path", "")), _NO_TEST.get(str(host_path.get("type") or ""))
             if item.object.get("kind") == "DaemonSet" and (_installs(pod, volume) or _is_device_plugin(pod)):
                 continue
-            if said and any(f"{path}/".startswith(f"{folder}/") for folder in folders):
-                what = f"volume {volume.get('name')} mounts {path} of the node {said}"
+            if reason and any(f"{path}/".startswith(f"{folder}/") for folder in folders):
+                what = f"volume {volume.get('name')} mounts {path} of the node {reason}"
                 yield item.finding((*pod.path, "spec", "volumes", number), what)
 
 
 def _installs(pod: Pod, volume: dict[str, object]) -> bool:
-    """Say whether a pod makes what lies in the folder of a volume: before it starts, or in one that may be made."""
+    """Say whether the pod itself creates the content of a volume: in an init container, or with a creating type."""
     makers = [*sequence(pod.spec.get("initContainers"))]
     makers += pod.containers() if mapping(volume.get("hostPath")).get("type") else []
     mounts = [mapping(mount) for each in makers for mount in sequence(mapping(each).get("volumeMounts"))]
@@ -50,13 +50,13 @@ def _installs(pod: Pod, volume: dict[str, object]) -> bool:
 
 
 def _is_device_plugin(pod: Pod) -> bool:
-    """Say whether a pod offers devices to the kubelet: it waits for the driver, which another one brings."""
+    """Say whether a pod is a device plugin: it waits for the driver, which another pod installs."""
     folders = [mapping(mapping(volume).get("hostPath")).get("path") for volume in sequence(pod.spec.get("volumes"))]
     return any(f"{folder}/".startswith(_DEVICE_PLUGINS) for folder in folders)
 
 
 def _of_profile(wiring: Wiring | None) -> list[str]:
-    """Return the folders that the values know: a profile of one's own may have other ones."""
+    """Return the folders in the values: a custom profile may have other ones."""
     volumes = [mapping(volume.get("hostPath")) for volume in wiring.volumes] if wiring else []
     return [str(each["path"]).rstrip("/") for each in volumes if each.get("path")]
 
@@ -66,7 +66,7 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="a folder of the driver is mounted without a type",
-    why="where the folder is missing an empty one is mounted, which hides the driver; with a type the pod says so",
+    why="if the folder is missing, the pod mounts an empty one and finds no driver; with a type it fails at the mount",
     fix="write type: Directory beside the path",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types",
     fact="gke/R8",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from postrender.types import Json
     from postrender.wiring.plan import Wiring
 
-    # Names of interfaces with their networks; an entry that names an object of its own has none.
+    # Names of interfaces with their networks; an entry with interfaceRef has none.
     Interfaces = dict[str, str | None]
 
 _DEFAULT = "networking.gke.io/default-interface"
@@ -27,14 +27,14 @@ _POD_NETWORK = ("default", "pod-network")
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Compare the annotation with the values, or count its interfaces; look at the form of all others."""
+    """Compare the annotation with the values, or count its interfaces; check the form of all others."""
     ours = {id(pod): wiring for _, pod, wiring in manifests.whole_pods()}
     for item, pod in manifests.pods():
         wiring = ours.get(id(pod))
         found = _missing(pod, wiring) if INTERFACES not in _annotations(pod) else _wrong(pod, wiring)
         yield from (item.finding(path, what) for path, what in found)
         if wiring and wiring.mode != "dranet" and mapping(pod.spec.get("nodeSelector")).get(_MANAGED):
-            what = f"the pod selects nodes whose interfaces are claimed, and network.mode is {wiring.mode}"
+            what = f"the pod selects nodes with claimed interfaces, and network.mode is {wiring.mode}"
             yield item.finding((*pod.path, "spec", "nodeSelector", _MANAGED), what)
         if wiring and wiring.mode == "dranet":
             yield from (item.finding(path, what) for path, what in _unclaimed(pod))
@@ -66,7 +66,7 @@ def _wrong(pod: Pod, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
     wanted = wiring.annotations.get(INTERFACES) if wiring else None
     place = _place(pod, INTERFACES)
     if wiring and wiring.annotations.items() <= _annotations(pod).items() and wanted:
-        # As the values want it: nothing to read.
+        # The annotation is what the values require.
         return
     if wiring and wanted is None:
         yield place, f"{INTERFACES} is set, and network.mode is {wiring.mode}"
@@ -76,20 +76,20 @@ def _wrong(pod: Pod, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
         yield place, f"{INTERFACES}: {there}"
         return
     needed = _read(wanted)
-    if text != wanted and isinstance(needed, dict) and (said := _difference(there, needed)):
-        yield place, f"{INTERFACES}: {said}"
+    if text != wanted and isinstance(needed, dict) and (reason := _difference(there, needed)):
+        yield place, f"{INTERFACES}: {reason}"
     yield from _default(pod, there, wiring)
 
 
 def _default(pod: Pod, there: Interfaces, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
-    """Look at the interface of the default route, which is one of the list; the values want the pod network's."""
+    """Check the interface of the default route: it is in the list, and with values it is the pod network's."""
     name = _annotations(pod).get(_DEFAULT)
     wanted = wiring.annotations.get(_DEFAULT) if wiring else None
     if name is None:
         if wanted:
             yield _place(pod, INTERFACES), f"the pod has {INTERFACES} and lacks {_DEFAULT}"
     elif str(name) not in there:
-        yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, which is none of the interfaces {', '.join(there)}"
+        yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, which is not one of the interfaces {', '.join(there)}"
     elif wanted and name != wanted:
         yield _place(pod, _DEFAULT), f"{_DEFAULT} is {name}, and the pod network is {wanted}"
 
@@ -115,7 +115,7 @@ def _read(text: object) -> Interfaces | str:
             found_both = "both network and" if "network" in entry else "neither network nor"
             return f"{name} has {found_both} interface, expected one of them"
         if name in found:
-            return f"{name} stands twice"
+            return f"{name} is there twice"
         found[name] = str(entry["network"]) if "network" in entry else None
     return found
 
@@ -127,7 +127,7 @@ def _difference(there: Interfaces, needed: Interfaces) -> str:
     parts = [
         f"{', '.join(names)} {word}" for names, word in ((missing, "missing"), (extra, "not of this machine")) if names
     ]
-    parts += [f"{name} joins {there[name]} and not {needed[name]}" for name in others]
+    parts += [f"{name} is in network {there[name]} instead of {needed[name]}" for name in others]
     if not parts:
         return ""
     return f"{len(there)} interfaces, the machine has {len(needed)}: {'; '.join(parts)}"
@@ -138,7 +138,7 @@ def _joins(there: str | None, needed: str | None) -> bool:
 
 
 def _unclaimed(pod: Pod) -> Iterator[tuple[Path, str]]:
-    """Look at both halves of a claim of devices: with one of them the pod starts and has no interface."""
+    """Check both halves of a device claim: with only one of them the pod starts and has no interface."""
     names = [str(mapping(each).get("name")) for each in sequence(pod.spec.get("resourceClaims"))]
     containers = [*pod.containers(), *map(mapping, sequence(pod.spec.get("initContainers")))]
     resources = [mapping(each.get("resources")) for each in containers]
@@ -156,7 +156,7 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="a GPU pod's interfaces are not those of its machine",
-    why="NCCL uses the interfaces that it finds: with fewer it is slow, with another machine's the pod does not start",
+    why="with too few interfaces NCCL is slow, and with another machine's interfaces the pod does not start",
     fix="let the post-renderer write the annotation, or give the values of the machine that the pod runs on",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
     fact="gke/R2 gke/R4",

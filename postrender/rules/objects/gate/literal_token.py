@@ -1,4 +1,4 @@
-"""No secret stands in a manifest."""
+"""No manifest contains a secret."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from postrender.types import Json
 
 
-# Where an object may hold bytes, in base64, which hides what they are.
+# Fields that contain data in base64.
 _ENCODED = {"Secret": "data", "ConfigMap": "binaryData"}
-# A secret is known by its first letters; a second finding for the same one would not help.
+# The first letters identify a secret; a second finding for the same secret would not help.
 _PREFIX = 12
 _KEY = "privateKey"
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Search every text, what escapes hide from the text, and what Secrets and ConfigMaps hold in base64."""
-    # Charts make certificates when they render, into Secrets of their own: there a private key is where it belongs.
+    """Search every text, values that the text writes with escapes, and the base64 data of Secrets and ConfigMaps."""
+    # Charts generate certificates when they render, into Secrets: a private key belongs there.
     kept = {item.document for item in manifests.items if item.object.get("kind") == "Secret"}
     for document, text in enumerate(manifests.texts):
         for token in secrets.find(text):
             if token.shape == _KEY and document in kept:
                 continue
-            what = f"looks like a secret of the kind {token.shape}"
+            what = f"this looks like a secret of the kind {token.shape}"
             yield Finding(what, place=Place(document, line=token.line, col=token.col), secret=True)
     hides = [secrets.may_be_hidden(text) for text in manifests.texts]
     for item in manifests.items:
@@ -42,14 +42,14 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             text = manifests.texts[item.document]
             found += [(path, shape) for path, value in _strings(item.object) if (shape := _hidden(value, text))]
         for path, shape in found:
-            what = f"{item.title}: this holds a secret of the kind {shape}"
+            what = f"{item.title}: this contains a secret of the kind {shape}"
             yield Finding(what, place=Place(item.document, (*item.path, *path)), secret=True)
 
 
 def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:
     name = _ENCODED.get(str(item.get("kind")), "")
     entries = mapping(item.get(name)).items()
-    # Some secrets have no shape of their own, and are known by the key in front of them.
+    # Some secrets have no typical shape; the key in front of them identifies them.
     shapes = [((name, key), secrets.shape_of(f"{key}: {_decoded(value)}")) for key, value in entries]
     return [(path, shape) for path, shape in shapes if shape and (shape != _KEY or name == _ENCODED["ConfigMap"])]
 
@@ -74,7 +74,7 @@ def _strings(value: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
 
 
 def _hidden(value: str, text: str) -> str | None:
-    """Return the shape of a secret in a value that the text writes in another way."""
+    """Return the shape of a secret in a value that the text writes with escapes."""
     lines = value.split("\n")
     for secret in secrets.find(value):
         begin = secret.col - 1
@@ -87,8 +87,8 @@ RULE = Rule(
     "secrets/literal-token",
     target=OBJECTS,
     severity=ERROR,
-    title="a manifest holds a secret",
-    why="Helm stores manifests in the release, where helm get manifest shows them, and reviews and logs keep them",
+    title="a manifest contains a secret",
+    why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
     fix="revoke it, put the new one into a Kubernetes Secret and refer to that by name",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     fact="gke/R11",

@@ -1,4 +1,4 @@
-"""Two documents must not be one and the same object."""
+"""Two documents must not be the same object."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         if identity is None:
             continue
         if identity in seen:
-            what = f"{item.title} stands in {manifests.name(seen[identity])} already{_ignored(item.object, identity)}"
+            what = f"{item.title} is already in {manifests.name(seen[identity])}{_ignored(item.object, identity)}"
             yield Finding(what, place=Place(item.document, (*item.path, "metadata", "name")))
         seen.setdefault(identity, item.document)
 
@@ -41,9 +41,9 @@ def _identity(item: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _ignored(item: dict[str, Any], identity: tuple[str, ...]) -> str:
-    """Say that a namespace does not tell two objects apart, where one is written."""
+    """Say that the namespace is ignored, if one is written."""
     written = mapping(item.get("metadata")).get("namespace") if identity[:2] in NO_NAMESPACE else None
-    return f", which is in no namespace ({written} is ignored)" if written else ""
+    return f"; the kind has no namespaces ({written} is ignored)" if written else ""
 
 
 RULE = Rule(
@@ -51,7 +51,7 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="two documents are the same object",
-    why="the later one silently replaces the earlier one, or the install ends halfway",
+    why="the later one silently replaces the earlier one, or the install fails halfway",
     fix="rename one of the two, or remove it",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",
     fact="helm/object-twice",

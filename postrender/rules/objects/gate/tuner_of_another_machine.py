@@ -1,4 +1,4 @@
-"""NCCL's tuner table must be that of the machine."""
+"""NCCL's tuner table must be the one of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from postrender.manifests.pods import Path, Pod
 
 _NAME = "NCCL_TUNER_CONFIG_PATH"
-# How Google's plugin calls its tables, with the family at the end.
+# The names of the plugin's tables, with the machine family at the end.
 _OF_PLUGIN = "tuner_config_"
 
 
@@ -37,7 +37,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _own(wanted: str, label: str) -> set[str]:
-    """Return the tables of a machine; without GPU networks the values want none, and its own is no other's."""
+    """Return the tables of a machine; without GPU networks it has none, and its own table is still allowed."""
     machine = profiles.by_label().get(label) if label else None
     return {wanted, machine.tuner if machine else ""} - {""}
 
@@ -50,7 +50,7 @@ def _tables(pod: Pod) -> Iterator[tuple[Path, str]]:
 
 
 def _is_of_another(file: str, own: set[str]) -> bool:
-    """Compare by the file's name: a copy in another folder is the same table, and an own table is nobody's."""
+    """Compare by the file's name: a copy in another folder is the same table; a custom table is never wrong."""
     name = _base(file)
     if name in map(_base, own):
         return False
@@ -66,8 +66,8 @@ RULE = Rule(
     "nccl/tuner-of-another-machine",
     target=OBJECTS,
     severity=ERROR,
-    title="NCCL's tuner table is of another machine family",
-    why="NCCL chooses algorithms by this table; with another family's collectives are slow, and nothing says so",
+    title="NCCL's tuner table is for another machine family",
+    why="silent: NCCL selects algorithms with this table; with another family's table, collectives are slow",
     fix="remove the variable and let the post-renderer write it, or give the values of the machine",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
     fact="gke/R6",

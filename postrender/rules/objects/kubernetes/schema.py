@@ -1,4 +1,4 @@
-"""Every object fits the schema of its kind, as Kubernetes and the operators define it."""
+"""Every object is valid for the schema of its kind, as Kubernetes and the operators define it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
     from postrender.rules.objects.manifests import Item, Manifests
 
-# Files for kustomize, which no cluster gets.
+# Files for kustomize, which are not sent to a cluster.
 _NO_OBJECTS: Final = ("kustomize.config.k8s.io/", "config.kubernetes.io/")
 
 
 def _fields(manifests: Manifests) -> Iterator[Finding]:
     for item, violation in manifests.violations():
         if violation.unknown:
-            what = f"{_dotted(violation.path)} is no field of {_kind(item)}"
+            what = f"{_dotted(violation.path)} is not a field of {_kind(item)}"
             yield item.finding(violation.path, what, of_key=True)
 
 
@@ -33,10 +33,10 @@ def _values(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _lists(manifests: Manifests) -> Iterator[Finding]:
-    # Of a List in order only the items are there.
+    # The items of a valid List are separate objects here.
     for item in manifests.of_kinds(("List", "None")):
         if not item.object:
-            yield Finding("this item of a List is no object", place=Place(item.document, item.path))
+            yield Finding("this item of a List is not an object", place=Place(item.document, item.path))
         elif item.object.get("kind") == "List" and item.object.get("apiVersion") == "v1":
             yield Finding("this List has no list of items", place=Place(item.document, (*item.path, "items")))
 
@@ -54,17 +54,17 @@ def _absent(manifests: Manifests) -> Iterator[Finding]:
     for item in manifests.unknown() if kinds else ():
         version, kind = item.object.get("apiVersion"), item.object.get("kind")
         if not item.object or (kind == "List" and version == "v1"):
-            # _lists says so.
+            # _lists reports it.
             continue
         if not isinstance(kind, str) or not kind:
             yield item.finding(("kind",), "this object has no kind")
         elif not isinstance(version, str) or not version:
             yield item.finding(
-                ("apiVersion",), f"the apiVersion of this {kind} is {'no text' if version else 'missing'}"
+                ("apiVersion",), f"the apiVersion of this {kind} is {'not a string' if version else 'missing'}"
             )
         elif kinds and kinds.is_of_kubernetes(version):
             others = ", ".join(kinds.elsewhere(kind))
-            hint = f"it has it in {others}" if others else "nor in any other group"
+            hint = f"but has it in {others}" if others else "nor in any other group"
             what = f"Kubernetes 1.{kinds.version} has no {kind} in {version}, {hint}"
             yield item.finding(("apiVersion" if others else "kind",), what)
 
@@ -79,9 +79,10 @@ def _unjudged(manifests: Manifests) -> Iterator[Finding]:
             found.setdefault(kind_of(item.object), []).append(item)
     for kind, items in found.items():
         version, _, name = kind.rpartition("/")
-        more = f", nor are {len(items) - 1} more of its kind" if len(items) > 1 else ""
+        others = len(items) - 1
+        more = f", nor those of {others} more object{'s' if others > 1 else ''} of this kind" if others else ""
         yield items[0].finding(
-            ("kind",), f"there is no schema for {name} of {version}: its fields are not judged{more}"
+            ("kind",), f"there is no schema for {name} of {version}: its fields are not checked{more}"
         )
 
 
@@ -93,8 +94,8 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="an object has a field that its kind does not have",
-        why="an install by Helm loses it without a word, and kubectl apply refuses the object",
-        fix="correct its spelling or its place, or renew a definition that is older than the object: Helm never does",
+        why="helm install drops the field silently, and kubectl apply refuses the object",
+        fix="correct its spelling or its place, or update an old CRD, which Helm never does",
         source=_SERVER,
         fact="kuberay/pitfall-11 schemas/field-that-no-kind-has",
         check=_fields,
@@ -103,9 +104,9 @@ RULES = (
         "kubernetes/value-refused",
         target=OBJECTS,
         severity=ERROR,
-        title="a value is none that the field can have, or a needed field is missing",
+        title="a field has a wrong value, or a required field is missing",
         why="the API server refuses the object, after others of the same release are installed",
-        fix="write what is expected there",
+        fix="write the expected value",
         source="kubernetes/api/openapi-spec/swagger.json at v1.37.0",
         fact="schemas/value-that-no-field-takes",
         check=_values,
@@ -116,7 +117,7 @@ RULES = (
         severity=ERROR,
         title="there is no such kind in this group and version of Kubernetes",
         why="the install fails: no matches for kind",
-        fix="write an apiVersion that the cluster's version serves; --kube-version says which version that is",
+        fix="write an apiVersion that the cluster serves; set the cluster's version with --kube-version",
         source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
         fact="schemas/kind-of-another-version",
         check=_absent,
@@ -126,8 +127,8 @@ RULES = (
         target=OBJECTS,
         severity=INFO,
         title="there is no schema for a kind",
-        why="a misspelt field of it is lost without a word, and this check cannot tell",
-        fix="give its definition: --crds FILE, or --crds cluster for those of the cluster that kubectl reaches",
+        why="silent: a misspelt field is dropped, and this check cannot find it",
+        fix="give its CRD: --crds FILE, or --crds cluster for the CRDs of kubectl's cluster",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/api-extension/custom-resources/",
         fact="schemas/kind-without-a-schema",
         check=_unjudged,

@@ -1,4 +1,4 @@
-"""What the API server refuses of a Service because its ports do not agree, which no schema of one port can say.
+"""Services that the API server refuses because their ports conflict, which a schema cannot express.
 
 tests/e2e compares with a real API server.
 """
@@ -42,7 +42,7 @@ def _twice(ports: list[dict[str, Any]]) -> Iterator[tuple[int, str, str]]:
         opened = port.get("port"), f"two ports are {protocol} {port.get('port')}"
         outside = port.get("nodePort"), f"two ports have nodePort {port.get('nodePort')} for {protocol}"
         for key, (value, what) in {"name": named, "port": opened, "nodePort": outside}.items():
-            # What is neither text nor number is told by the schema.
+            # The schema reports what is neither text nor number.
             if not value or not isinstance(value, str | int) or not isinstance(protocol, str):
                 continue
             found = (key, value, "" if key == "name" else protocol)
@@ -64,9 +64,9 @@ RULES = (
         "kubernetes/service-ports",
         target=OBJECTS,
         severity=ERROR,
-        title="the ports of a Service do not go together, or there are none",
+        title="the ports of a Service conflict, or are missing",
         why="the API server refuses the object, after others of the same release are installed",
-        fix="write ports, each with its own name and number; nodePort is for NodePort and LoadBalancer, None is not",
+        fix="write ports, each with its own name and number; nodePort needs type NodePort or LoadBalancer",
         source="kubernetes/pkg/apis/core/validation/validation.go at v1.36.3",
         fact="schemas/parts-that-do-not-agree",
         check=_ports,

@@ -1,4 +1,4 @@
-"""Queues that nobody uses, nodes that only a queue makes, and topologies that nobody reads."""
+"""Unused queues, nodes of queued provisioning, and topologies that Kueue does not read."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 _QUEUED: Final = "cloud.google.com/gke-queued"
 _PROVISION: Final = "provreq.kueue.x-k8s.io/"
 _TOPOLOGY: Final = ("kueue.x-k8s.io/podset-required-topology", "kueue.x-k8s.io/podset-preferred-topology")
-# Kinds whose queue is their own; pods of others may be queued by their own labels.
+# Kinds with their own queue; for other kinds, the labels of the pods may name a queue.
 _QUEUES: Final = ("RayCluster", "RayJob", "Job", "JobSet", "LeaderWorkerSet", "StatefulSet", "Deployment", "Pod")
 _WORKLOADS: Final = ("RayCluster", "RayJob", "JobSet", "Job")
 
 
 def _named(pod: Judged) -> bool:
     of_pod = mapping(mapping(pod.pod.template.get("metadata")).get("labels"))
-    # What a service or a job makes carries the label that it has itself.
+    # The objects that a service or a job creates inherit its label.
     return QUEUE in labels_of(pod.item) or QUEUE in of_pod
 
 
@@ -48,7 +48,7 @@ def _refused(pod: Judged) -> Found:
         mapping(each).get("key") == _QUEUED for flavor in flavors for each in sequence(flavor.get("tolerations"))
     )
     if pod.pod.gpu_container()[1] and not given and not pod.tolerates(_QUEUED):
-        what = f"the {pod.item.object['kind']} asks for queued provisioning, and the pod does not tolerate {_QUEUED}"
+        what = f"the {pod.item.object['kind']} requests queued provisioning, and the pod does not tolerate {_QUEUED}"
         yield pod.path(), what
 
 
@@ -57,7 +57,7 @@ def _unused(manifests: Manifests) -> Iterator[Finding]:
     for item, _ in objects(manifests, *_WORKLOADS) if queues else ():
         takes = any(pod.gpu_container()[1] for pod in item.pods)
         if takes and QUEUE not in labels_of(item):
-            yield item.finding(("metadata",), f"it has no label {QUEUE}, and {queues[0].title} is there")
+            yield item.finding(("metadata",), f"it has no label {QUEUE}, and {queues[0].title} exists")
 
 
 def _misplaced(manifests: Manifests) -> Iterator[Finding]:
@@ -72,8 +72,8 @@ RULES = (
         "kueue/nodes-without-queue",
         target=OBJECTS,
         severity=ERROR,
-        title="pods are for nodes that only a queue makes, and have no queue",
-        why="nobody asks for the nodes, so that the pool stays empty and the pods pending",
+        title="pods are for nodes of queued provisioning, and have no queue",
+        why="nothing requests the nodes: the pool stays empty and the pods pending",
         fix="put the label kueue.x-k8s.io/queue-name on the object",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest",
         fact="gke/R16",
@@ -83,8 +83,8 @@ RULES = (
         "kueue/queued-nodes-not-tolerated",
         target=OBJECTS,
         severity=ERROR,
-        title="nodes of queued provisioning are asked for and not tolerated",
-        why="GKE taints such nodes with cloud.google.com/gke-queued: they are made, paid for, and stay empty",
+        title="pods request queued provisioning and do not tolerate its nodes",
+        why="GKE taints such nodes with cloud.google.com/gke-queued: they are created, paid for, and stay empty",
         fix="tolerate cloud.google.com/gke-queued=true:NoSchedule",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest",
         fact="gke/R16",
@@ -94,8 +94,8 @@ RULES = (
         "kueue/queue-without-users",
         target=OBJECTS,
         severity=WARNING,
-        title="a queue is made, and what takes GPUs does not use it",
-        why="the pods start past every quota, and a pool that the queue would fill stays empty",
+        title="a queue exists, and the workload with GPUs does not use it",
+        why="the pods bypass every quota, and a pool of queued provisioning stays empty",
         fix="put the label kueue.x-k8s.io/queue-name on the object",
         source="https://kueue.sigs.k8s.io/docs/tasks/run/rayclusters/",
         fact="gke/R16",
@@ -105,8 +105,8 @@ RULES = (
         "kueue/topology-of-object",
         target=OBJECTS,
         severity=ERROR,
-        title="a topology is asked for where Kueue does not read it",
-        why="Kueue reads it from the pod templates: the pods land in any rack, and NCCL crosses them",
+        title="a topology request is where Kueue does not read it",
+        why="Kueue reads it from the pod templates: the pods run in any rack, and NCCL communicates across racks",
         fix="move it to the annotations of each pod template",
         source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
         fact="gke/R16",

@@ -1,4 +1,4 @@
-"""What Kueue takes into a queue of KubeRay's objects."""
+"""What Kueue requires of KubeRay's objects in a queue."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def _queued(item: Item) -> bool:
 
 def _cluster(job: Job) -> Found:
     if _queued(job.item) and (job.cluster is None or job.selector):
-        said = "clusterSelector" if job.selector else "no rayClusterSpec"
-        yield ("spec", "clusterSelector") if job.selector else ("spec",), f"the job has a queue and {said}"
+        reason = "clusterSelector" if job.selector else "no rayClusterSpec"
+        yield ("spec", "clusterSelector") if job.selector else ("spec",), f"the job has a queue and {reason}"
 
 
 def _kept(job: Job) -> Found:
@@ -53,7 +53,7 @@ def _many(cluster: Cluster) -> Found:
     job = Job(cluster.item) if cluster.owner == "RayJob" else None
     count = 1 + len(cluster.workers) + bool(job and job.mode == "K8sJobMode")
     if _queued(cluster.item) and count > _MOST:
-        yield (*cluster.path, "workerGroupSpecs"), f"{count} kinds of pods are in the queue, and {_MOST} is the most"
+        yield (*cluster.path, "workerGroupSpecs"), f"{count} kinds of pods are in the queue, expected at most {_MOST}"
 
 
 def _misplaced(group: Group) -> Found:
@@ -71,9 +71,9 @@ RULES = (
         "kueue/job-brings-no-cluster",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob in a queue runs on a cluster that it does not bring",
+        title="a RayJob in a queue runs on an existing cluster",
         why=_REFUSED,
-        fix="bring the cluster in rayClusterSpec, or put the queue's label on the RayCluster instead",
+        fix="define the cluster in rayClusterSpec, or put the queue's label on the RayCluster instead",
         source=_RAYJOB,
         fact="kuberay/kueue gke/R16",
         check=each_job(_cluster),
@@ -93,7 +93,7 @@ RULES = (
         "kueue/autoscaler-on",
         target=OBJECTS,
         severity=ERROR,
-        title="a cluster in a queue is scaled by Ray",
+        title="a cluster in a queue uses Ray's autoscaler",
         why=_REFUSED,
         fix="set enableInTreeAutoscaling: false",
         source=_RAYCLUSTER,
@@ -127,7 +127,7 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="pods of Ray name a queue and their object does not",
-        why="Kueue reads labels of the RayJob or RayCluster only, so the pods start past every quota",
+        why="Kueue reads only the labels of the RayJob or RayCluster, so the pods bypass every quota",
         fix="move it to metadata.labels of the object",
         source="https://kueue.sigs.k8s.io/docs/tasks/run/rayclusters/",
         fact="kuberay/kueue gke/R16",

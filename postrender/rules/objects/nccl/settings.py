@@ -1,4 +1,4 @@
-"""NCCL's variables on machines with RDMA: it must use the plugin, and say so where it cannot."""
+"""NCCL's variables on machines with RDMA: NCCL must use the plugin, and fail without it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS: Final = re.compile(r"(?m)(?:^|[\s;&|])set[ \t]+-\w*e")
 _TESTED: Final = re.compile(r"(?:\btest|\[)[ \t]+(?:![ \t]+)?-[rfes][ \t]+\S*set_nccl_env\.sh")
 _INTERFACES: Final = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 _FIRST: Final = ("eth0", "=eth0")
-# What the script of the plugin sets itself.
+# The variables that the plugin's script sets.
 _OWNED: Final = (
     "NCCL_CROSS_NIC",
     "NCCL_NET_GDR_LEVEL",
@@ -48,7 +48,7 @@ def _checked(container: Container) -> bool:
 
 
 def _judged(pod: Judged) -> Iterator[Container]:
-    """Yield the container of pods that talk to other nodes by RDMA, if all its variables stand in it."""
+    """Yield the main container of pods that use RDMA, if all its variables are in the manifest."""
     main = pod.main() if pod.uses_rdma and pod.attached else None
     if main and not main.spec.get("envFrom"):
         yield main
@@ -57,8 +57,8 @@ def _judged(pod: Judged) -> Iterator[Container]:
 def _plugin(pod: Judged) -> Found:
     for container in _judged(pod):
         if container.value("NCCL_NET") is None and not _checked(container):
-            said = "sources the plugin's script without a test" if _reads(container) else "never reads its script"
-            yield container.path, f"container {container.name} has no NCCL_NET, and {said}"
+            reason = "sources the plugin's script without a test" if _reads(container) else "never reads its script"
+            yield container.path, f"container {container.name} has no NCCL_NET, and {reason}"
 
 
 def _unnamed(pod: Judged) -> Found:
@@ -97,9 +97,9 @@ RULES = (
         "nccl/plugin-not-set",
         target=OBJECTS,
         severity=ERROR,
-        title="NCCL may go on without the RDMA plugin",
-        why="where the plugin is missing NCCL silently takes TCP, about 4 GB/s where RDMA has 340",
-        fix="set NCCL_NET: gIB, or source the script so that the start fails without it: source FILE || exit 1",
+        title="NCCL may run without the RDMA plugin",
+        why="silent: without the plugin NCCL uses TCP, about 4 GB/s instead of 340 with RDMA",
+        fix="set NCCL_NET: gIB, or let the start fail without the plugin's script: source FILE || exit 1",
         source=_PAGE,
         fact="gke/R22",
         check=each_pod(_plugin),
@@ -108,9 +108,9 @@ RULES = (
         "nccl/plugin-without-network",
         target=OBJECTS,
         severity=ERROR,
-        title="NCCL is told to use a network that the machine lacks",
-        why="NCCL then ends with: invalid usage, or network gIB not found",
-        fix="remove NCCL_NET, and let NCCL choose what the machine has",
+        title="NCCL_NET names a network that the machine does not have",
+        why="NCCL fails with: invalid usage, or network gIB not found",
+        fix="remove NCCL_NET, so that NCCL chooses a network of the machine",
         source=_PAGE,
         fact="gke/R6",
         check=each_pod(_elsewhere),
@@ -119,8 +119,8 @@ RULES = (
         "nccl/another-socket-interface",
         target=OBJECTS,
         severity=ERROR,
-        title="processes find each other by an interface that is not the pod network's",
-        why="an RDMA interface has no route to the other nodes' first sockets: the job hangs when it starts",
+        title="the socket interface is not the pod network's",
+        why="an RDMA interface has no route to the bootstrap sockets of other nodes: the job hangs when it starts",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
         fact="gke/R22",
@@ -130,8 +130,8 @@ RULES = (
         "nccl/socket-interface-not-set",
         target=OBJECTS,
         severity=WARNING,
-        title="nothing says which interface processes find each other by",
-        why="NCCL, Gloo and Ray each choose one of ten, and those of RDMA have no route to the other nodes",
+        title="the socket interface is not set",
+        why="NCCL, Gloo and Ray each choose one of ten interfaces, and an RDMA interface has no route to other nodes",
         fix="set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to eth0",
         source=_PAGE,
         fact="gke/R22",
@@ -141,9 +141,9 @@ RULES = (
         "nccl/two-owners",
         target=OBJECTS,
         severity=WARNING,
-        title="NCCL's variables are set by hand and by the plugin's script",
-        why="which of them wins depends on the order, and an update of the plugin changes only one",
-        fix="remove the variables: the script knows the values of its version",
+        title="NCCL's variables are set in the manifest and by the plugin's script",
+        why="the order decides which value wins, and an update of the plugin changes only one of them",
+        fix="remove the variables: the script has the values of its version",
         source=_PAGE,
         fact="gke/R6",
         check=each_pod(_owners),

@@ -1,4 +1,4 @@
-"""How a pod's RDMA interfaces are attached: by annotations or by claims, and not by both."""
+"""How a pod's RDMA interfaces are attached: by annotations or by claims, not by both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CLASSES: Final = ("mrdma.google.com", "netdev.google.com")
 _CLAIMED: Final = "gke.networks.io/accelerator-network-profile"
-# What is known of machines that have no profile here.
+# Facts about machines that have no profile here.
 _CLAIMS_ONLY: Final = "nvidia-gb300"
 _NO_NETWORKS: Final = "nvidia-rtx-pro-6000"
 _DRANET: Final = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra"
@@ -38,10 +38,10 @@ def _half(pod: Judged) -> Found:
         for number, name in enumerate(names):
             if name not in claimed:
                 path = (*container.path, "resources", "claims", number)
-                yield path, f"container {container.name} uses the claim {name}, and the pod has none of this name"
+                yield path, f"container {container.name} uses the claim {name}, and the pod has no claim of this name"
     wiring = pod.manifests.wiring
     if pod.wired and wiring and wiring.mode == "dranet":
-        # network/interfaces-of-another-machine says this.
+        # network/interfaces-of-another-machine reports it.
         return
     for number, name in enumerate(claimed):
         if name not in used:
@@ -49,7 +49,7 @@ def _half(pod: Judged) -> Found:
 
 
 def _attached(pod: Judged) -> bool:
-    # The pod network alone needs no GPU network.
+    # A pod with only the pod network needs no GPU network.
     text = str(pod.annotations.get(INTERFACES, ""))
     return text.count("interfaceName") > 1 or "rdma" in text
 
@@ -86,7 +86,7 @@ def _unfit(pod: Judged) -> Found:
 
 def _none(pod: Judged) -> Found:
     claims = pod.spec.get("resourceClaims") or pod.spec.get("hostNetwork") is True
-    # With values another rule compares the list itself.
+    # With values, another rule compares the list.
     if pod.uses_rdma and not pod.wired and not claims and INTERFACES not in pod.annotations:
         names = " or ".join(machine.name for machine in pod.machines())
         what = f"the pod takes a whole node of {names}, and has neither {INTERFACES} nor a claim"
@@ -98,8 +98,8 @@ RULES = (
         "network/no-rdma-interfaces",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod of many nodes has no RDMA interfaces",
-        why="the pod gets eth0 alone, and NCCL takes TCP: about 4 GB/s where RDMA has 340",
+        title="a multi-node training pod has no RDMA interfaces",
+        why="the pod gets only eth0, and NCCL uses TCP: about 4 GB/s instead of 340 with RDMA",
         fix="let the post-renderer write the annotations: grpo post-render -f VALUES",
         source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
         fact="gke/R2 gke/R4",
@@ -109,8 +109,8 @@ RULES = (
         "network/half-a-claim",
         target=OBJECTS,
         severity=ERROR,
-        title="one half of a claim of devices is missing",
-        why="without the pod's half it is refused; without the container's half it starts, and has no device",
+        title="a device claim is only in the pod or only in the container",
+        why="without the pod's half the pod is refused; without the container's half it starts and has no device",
         fix="name the claim in resourceClaims of the pod and in resources.claims of the container",
         source=_DRANET,
         fact="gke/R5",
@@ -121,7 +121,7 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="interfaces are attached by annotations and by claims",
-        why="GKE has one way or the other in a cluster: with both the devices are given out twice, or to nobody",
+        why="a GKE cluster supports one way or the other: with both, devices are assigned twice, or not at all",
         fix="keep one of the two: network.mode is multiNetwork or dranet",
         source=_DRANET,
         fact="gke/R5",
@@ -131,7 +131,7 @@ RULES = (
         "network/no-such-networks",
         target=OBJECTS,
         severity=ERROR,
-        title="the machine has no networks that annotations could attach",
+        title="annotations attach networks that the machine does not have",
         why="the networks do not exist on such a node, and the pod is refused or stays pending",
         fix="set network.mode: none for RTX PRO 6000, and claim mrdma.google.com for GB300",
         source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",

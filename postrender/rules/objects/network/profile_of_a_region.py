@@ -1,4 +1,4 @@
-"""The network profile of an RDMA network is of a zone."""
+"""The network profile of an RDMA network is zonal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROFILE: Final = re.compile(r"(?i)profile[^\n]{0,120}?\b([a-z]+-[a-z]+\d+)-vpc-
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Search the texts: such a profile stands in objects of Config Connector and in scripts of ConfigMaps."""
+    """Search all texts: objects of Config Connector and scripts in ConfigMaps name such profiles."""
     for document, text in enumerate(manifests.texts):
         for match in _PROFILE.finditer(text):
             line = text.count("\n", 0, match.start(1))
@@ -30,8 +30,8 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="a RoCE network profile is named after a region",
-    why="there is one profile a zone: the network cannot be made, and GPU nodes are ordered without RDMA",
-    fix="name the zone: us-central1-b-vpc-roce",
+    why="profiles are zonal: the network cannot be created, and the GPU nodes are created without RDMA",
+    fix="write the profile of the zone, such as us-central1-b-vpc-roce",
     source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom",
     fact="gke/R19",
     check=check,

@@ -11,14 +11,14 @@ from postrender.rules.rule import OBJECTS, Rule
 if TYPE_CHECKING:
     from postrender.rules.objects.pods.podspec import Found
 
-# What nobody has filled in is no name.
+# A placeholder is not an image name.
 _UNKNOWN: Final = frozenset("{}<>$")
 _MOVING: Final = ("latest", "nightly", "main", "master", "edge", "develop", "dev")
 _SOURCE: Final = "https://kubernetes.io/docs/concepts/containers/images/#image-names"
 
 
 def _tag(image: str) -> str:
-    """Return what makes an image move, in words; empty where it is pinned."""
+    """Describe why an image is not pinned; return an empty text if it is."""
     name, at, _ = image.partition("@")
     if at or not name or any(each in _UNKNOWN or each.isspace() for each in name):
         return ""
@@ -29,20 +29,20 @@ def _tag(image: str) -> str:
     return f"the tag {tag}" if last in _MOVING else ""
 
 
-def _said(container: Container) -> Found:
+def _unpinned(container: Container) -> Found:
     image = container.spec.get("image")
-    said = _tag(image) if isinstance(image, str) else ""
-    if said:
-        yield (*container.path, "image"), f"the image of container {container.name} has {said}"
+    reason = _tag(image) if isinstance(image, str) else ""
+    if reason:
+        yield (*container.path, "image"), f"the image of container {container.name} has {reason}"
 
 
 def _training(pod: Judged, container: Container) -> Found:
-    yield from _said(container)
+    yield from _unpinned(container)
 
 
 def _others(pod: Judged, container: Container) -> Found:
     if not pod.trains:
-        yield from _said(container)
+        yield from _unpinned(container)
 
 
 RULES = (
@@ -50,8 +50,8 @@ RULES = (
         "pods/moving-tag",
         target=OBJECTS,
         severity=ERROR,
-        title="a training pod has an image that changes",
-        why="a node that pulls later gets another image: versions of Ray differ, and a resumed run is another one",
+        title="a training pod has an image that is not pinned",
+        why="a node that pulls later gets another image: versions of Ray differ, and a resumed run uses other code",
         fix="write the tag of a release, or a digest",
         source=_SOURCE,
         fact="gke/R12",
@@ -61,8 +61,8 @@ RULES = (
         "pods/image-not-pinned",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod has an image that changes",
-        why="what runs tomorrow is not what was tested today, and nobody sees when it changed",
+        title="a pod has an image that is not pinned",
+        why="the image that runs tomorrow may not be the one tested today, and nobody notices the change",
         fix="write the tag of a release, or a digest",
         source=_SOURCE,
         fact="gke/R12",

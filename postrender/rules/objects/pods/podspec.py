@@ -1,4 +1,4 @@
-"""What rules about pods look at: containers with their paths, volumes, what a shell is told; and adapters for checks.
+"""Pods as rules see them: containers with their paths, volumes, shell scripts; and adapters for checks.
 
 A check of a topic gets one pod and yields paths below its object with what stands there.
 """
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     Found = Iterator[tuple[Path, str]]
     Check = Callable[[Manifests], Iterator[Finding]]
 
-# Kinds whose pods work on one thing together, wherever they land.
+# Kinds whose pods work together, on whatever nodes they run.
 _TOGETHER: Final = ("RayCluster", "RayJob", "RayService", "JobSet", "LeaderWorkerSet", "Job")
 _PLUGIN: Final = "/home/kubernetes/bin/gib"
 
 
 def _uncommented(script: str) -> str:
-    """Return a script without the lines that are comments."""
+    """Return a script without its comment lines."""
     if "#" not in script:
         return script
     return "\n".join(line for line in script.split("\n") if not line.lstrip().startswith("#"))
 
 
 class Container:
-    """One container: `path` leads to it from the top of the object, `init` says that it ends before others start."""
+    """One container: `path` leads to it from the top of the object, `init` is true for init containers."""
 
     __slots__ = ("_env", "init", "path", "spec")
 
@@ -47,7 +47,7 @@ class Container:
 
     @property
     def name(self) -> str:
-        """Return its name, as messages call it."""
+        """Return its name for messages."""
         return str(self.spec.get("name", ""))
 
     def env(self) -> list[tuple[Path, str, dict[str, Any]]]:
@@ -58,12 +58,12 @@ class Container:
         return self._env
 
     def value(self, name: str) -> str | None:
-        """Return a variable's value; empty text where it comes from elsewhere, None where there is none."""
+        """Return a variable's value, an empty text if it has another source, None if there is no such variable."""
         found = [each for _, known, each in self.env() if known == name]
         return str(found[-1].get("value") or "") if found else None
 
     def scripts(self) -> Iterator[tuple[Path, str]]:
-        """Yield what a shell is told, without comments, with the path of the words."""
+        """Yield each shell script of the container, without comments, with its path."""
         for key in ("command", "args"):
             for number, word in enumerate(sequence(self.spec.get(key))):
                 if isinstance(word, str):
@@ -71,17 +71,17 @@ class Container:
 
     @property
     def script(self) -> str:
-        """Return all that a shell is told."""
+        """Return all shell scripts of the container as one text."""
         return "\n".join(text for _, text in self.scripts())
 
     def mounts(self) -> dict[str, dict[str, Any]]:
-        """Return the mounts by their folders."""
+        """Return the mounts by their mount paths."""
         found = map(mapping, sequence(self.spec.get("volumeMounts")))
         return {str(each.get("mountPath", "")).rstrip("/"): each for each in found}
 
     @property
     def gpus(self) -> int:
-        """Return how many GPUs it takes."""
+        """Return how many GPUs the container requests."""
         return gpus(self.spec)
 
 
@@ -104,7 +104,7 @@ class Judged:
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """Return the annotations that the pods get."""
+        """Return the annotations of the pods."""
         return mapping(mapping(self.pod.template.get("metadata")).get("annotations"))
 
     def path(self, *below: str | int) -> Path:
@@ -116,7 +116,7 @@ class Judged:
         return (*self.pod.path, "metadata", "annotations", name)
 
     def containers(self) -> list[Container]:
-        """Return all containers, those first that end before the others start."""
+        """Return all containers, init containers first."""
         if self._containers is None:
             self._containers = [
                 Container(self.path(key, number), each, init=key == "initContainers")
@@ -127,7 +127,7 @@ class Judged:
         return self._containers
 
     def main(self) -> Container | None:
-        """Return the container with the GPUs, in a pod of Ray without any that of Ray."""
+        """Return the container with the GPUs; in a pod of Ray without GPUs, the container of Ray."""
         running = [each for each in self.containers() if not each.init]
         most = max((each.gpus for each in running), default=0)
         return next((each for each in running if each.gpus == most and (most or self.pod.ray)), None)
@@ -146,21 +146,21 @@ class Judged:
         return False
 
     def machines(self) -> list[Machine]:
-        """Return the machines that the pod selects, where profiles of all of them are installed."""
+        """Return the machines that the pod selects, if profiles of all of them are installed."""
         asked = accelerators(self.spec)
         known = [machine for label, machine in profiles.by_label().items() if label in asked]
         return known if len(known) == len(asked) else []
 
     @property
     def uses_rdma(self) -> bool:
-        """Say whether it takes a whole node with RDMA, and is made to talk to other nodes."""
+        """Say whether the pod takes a whole node with RDMA, and its kind communicates with other nodes."""
         known = self.machines()
         whole = bool(known) and all(each.rdma and self.pod.gpu_container()[1] == each.gpus for each in known)
         return whole and (self._has_plugin or (self.item.object.get("kind") in _TOGETHER and self.pod.count != 1))
 
     @property
     def attached(self) -> bool:
-        """Say whether it has interfaces besides that of the pod network, or claims devices."""
+        """Say whether the pod has interfaces besides that of the pod network, or claims devices."""
         text = str(self.annotations.get(INTERFACES, ""))
         return text.count("interfaceName") > 1 or "rdma" in text or bool(self.spec.get("resourceClaims"))
 
@@ -170,7 +170,7 @@ class Judged:
 
 
 def judged(manifests: Manifests) -> list[Judged]:
-    """Return all pods, those of one template once."""
+    """Return all pods, one for each template."""
     wired = {id(pod) for _, pod, _ in manifests.whole_pods()}
     return [Judged(manifests, item, pod, wired=id(pod) in wired) for item, pod in manifests.pods()]
 
@@ -180,7 +180,7 @@ def _training(manifests: Manifests) -> list[Judged]:
 
 
 def each_pod(check: Callable[[Judged], Found], *, trains: bool = False) -> Check:
-    """Make a check of one that looks at a pod; `trains` leaves out pods without GPUs that are none of Ray's."""
+    """Turn a function over one pod into a check of all pods; `trains` skips pods without GPUs that are not Ray's."""
 
     def run(manifests: Manifests) -> Iterator[Finding]:
         for pod in manifests.once(_training if trains else judged):
@@ -191,7 +191,7 @@ def each_pod(check: Callable[[Judged], Found], *, trains: bool = False) -> Check
 
 
 def each_container(check: Callable[[Judged, Container], Found], *, trains: bool = False) -> Check:
-    """Make a check of one that looks at a container."""
+    """Turn a function over one container into a check of all containers."""
     return each_pod(lambda pod: (found for each in pod.containers() for found in check(pod, each)), trains=trains)
 
 

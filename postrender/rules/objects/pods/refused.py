@@ -1,4 +1,4 @@
-"""What the API server refuses of a pod because two of its parts do not agree, which no schema of one part can say.
+"""Pods that the API server refuses because two of their parts conflict, which a schema cannot express.
 
 tests/e2e/test_check.py compares with a real API server. What an operator makes of a Ray cluster is refused later still:
 when its pods are made.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _VALIDATION: Final = "kubernetes/pkg/apis/core/validation/validation.go at v1.36.3"
 _OF_KUBERNETES: Final = ("cpu", "memory", "ephemeral-storage")
 _PAGES: Final = "hugepages-"
-# Kinds that keep pods running, and know them by their labels.
+# Kinds that keep pods running and select them by their labels.
 _SELECTING: Final = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _REFUSED: Final = "the API server refuses the object; of a Ray cluster, its pods, when the nodes are there"
 
@@ -43,7 +43,7 @@ def _unknown(pod: Judged, container: Container) -> Found:
         for name in given:
             if "/" not in name and name not in _OF_KUBERNETES and not name.startswith(_PAGES):
                 path = (*container.path, "resources", part, name)
-                yield path, f"container {container.name} has {name} in {part}, which is no resource of Kubernetes"
+                yield path, f"container {container.name} has {name} in {part}, which is not a resource of Kubernetes"
 
 
 def _parted(pod: Judged, container: Container) -> Found:
@@ -52,7 +52,7 @@ def _parted(pod: Judged, container: Container) -> Found:
             found = quantity(amount) if _is_device(name) else None
             if found is not None and not found.is_integer():
                 path = (*container.path, "resources", part, name)
-                yield path, f"container {container.name} has {name}: {amount} in {part}, which is no whole number"
+                yield path, f"container {container.name} has {name}: {amount} in {part}, which is not a whole number"
 
 
 def _amount(value: Json) -> float | None:
@@ -86,7 +86,7 @@ def _pages(pod: Judged, container: Container) -> Found:
 
 def _blank(pod: Judged, container: Container) -> Found:
     image = container.spec.get("image")
-    # In a template, a blank alone is what some platforms put an image in the place of.
+    # In a template, some platforms replace a single blank with an image.
     if isinstance(image, str) and image != image.strip() and (image.strip() or pod.item.object.get("kind") == "Pod"):
         yield (*container.path, "image"), f"the image of container {container.name} has blanks around it"
 
@@ -95,14 +95,14 @@ def _sources(pod: Judged) -> Found:
     for path, name, volume in pod.volumes():
         kinds = [key for key, value in volume.items() if key != "name" and value is not None]
         if len(kinds) > 1:
-            yield path, f"volume {name} is two things: {' and '.join(kinds)}"
+            yield path, f"volume {name} has several types: {' and '.join(kinds)}"
     for container in pod.containers():
         for path, name, entry in container.env():
             if entry.get("value") and mapping(entry.get("valueFrom")):
                 yield path, f"variable {name} of container {container.name} has value and valueFrom"
 
 
-def _fits(labels: dict[str, Any], each: dict[str, Any]) -> bool:
+def _matches(labels: dict[str, Any], each: dict[str, Any]) -> bool:
     key, operator, values = str(each.get("key")), str(each.get("operator")), sequence(each.get("values"))
     if operator in ("Exists", "DoesNotExist"):
         return (key in labels) == (operator == "Exists")
@@ -120,7 +120,7 @@ def _selected(manifests: Manifests) -> Iterator[Finding]:
             if key not in labels or (labels[key] or "") != (value or ""):
                 yield item.finding((*path, "matchLabels", key), f"the pods do not have the label {key}: {value}")
         for number, each in enumerate(map(mapping, others)):
-            if not _fits(labels, each):
+            if not _matches(labels, each):
                 what = f"the labels of the pods do not fit {each.get('key')} {each.get('operator')}"
                 yield item.finding((*path, "matchExpressions", number), what)
         if not wanted and not others:
@@ -132,7 +132,7 @@ RULES = (
         "pods/no-such-resource",
         target=OBJECTS,
         severity=ERROR,
-        title="a container asks for a resource that there is not",
+        title="a container requests a resource that does not exist",
         why=_REFUSED,
         fix="write cpu, memory, ephemeral-storage, or the device's whole name: nvidia.com/gpu",
         source=_VALIDATION,
@@ -143,7 +143,7 @@ RULES = (
         "pods/part-of-a-device",
         target=OBJECTS,
         severity=ERROR,
-        title="a container asks for a part of a device",
+        title="a container requests a fraction of a device",
         why=_REFUSED,
         fix="write a whole number; time-sharing and MIG divide GPUs on the node, not in the request",
         source=_VALIDATION,
@@ -156,7 +156,7 @@ RULES = (
         severity=ERROR,
         title="a container requests more than its limit, or other devices or huge pages than its limit",
         why=_REFUSED,
-        fix="write the same devices and huge pages in limits and requests, or in limits alone",
+        fix="write the same devices and huge pages in limits and requests, or only in limits",
         source=_VALIDATION,
         fact="schemas/parts-that-do-not-agree",
         check=each_container(_unlike),
@@ -165,9 +165,9 @@ RULES = (
         "pods/pages-alone",
         target=OBJECTS,
         severity=ERROR,
-        title="a container has huge pages, and neither cpu nor memory",
+        title="a container requests huge pages, and neither cpu nor memory",
         why=_REFUSED,
-        fix="write its memory beside the huge pages",
+        fix="add memory or cpu to the huge pages",
         source=_VALIDATION,
         fact="schemas/parts-that-do-not-agree",
         check=each_container(_pages),
@@ -177,7 +177,7 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="an image has blanks around it",
-        why="the API server refuses the pod; of a workload or a Ray cluster, its pods when they are made",
+        why="the API server refuses the pod; for a workload or a Ray cluster, when its pods are created",
         fix="write it without them",
         source=_VALIDATION,
         fact="schemas/parts-that-do-not-agree",
@@ -198,7 +198,7 @@ RULES = (
         "pods/selector-differs",
         target=OBJECTS,
         severity=ERROR,
-        title="the selector of a workload does not fit the labels of its pods",
+        title="the selector of a workload does not match the labels of its pods",
         why="the API server refuses the object, after others of the same release are installed",
         fix="write the same labels in spec.selector.matchLabels and spec.template.metadata.labels",
         source="kubernetes/pkg/apis/apps/validation/validation.go at v1.36.3",

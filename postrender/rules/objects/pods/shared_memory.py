@@ -1,4 +1,4 @@
-"""The memory that processes of a pod share, and what else lies in memory."""
+"""Shared memory of a pod, and other volumes in memory."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def _volume(pod: Judged, container: Container) -> dict[str, Any] | None:
 
 
 def _missing(pod: Judged, container: Container) -> Found:
-    # KubeRay gives Ray's container one of its own; a pod with the node's own needs none.
+    # KubeRay mounts one in Ray's container; a pod in the node's IPC namespace needs none.
     if container.gpus < _SEVERAL or pod.pod.ray or pod.spec.get("hostIPC") is True:
         return
     if _FOLDER not in container.mounts():
-        what = f"container {container.name} takes {container.gpus} GPUs, and nothing is mounted at {_FOLDER}"
+        what = f"container {container.name} has {container.gpus} GPUs, and nothing is mounted at {_FOLDER}"
         yield container.path, what
 
 
@@ -47,7 +47,7 @@ def _unlimited(pod: Judged) -> Found:
     for path, name, volume in pod.volumes():
         directory = mapping(volume.get("emptyDir"))
         if directory.get("medium") == "Memory" and directory.get("sizeLimit") is None:
-            yield path, f"volume {name} lies in memory without a sizeLimit"
+            yield path, f"volume {name} is in memory and has no sizeLimit"
 
 
 RULES = (
@@ -55,8 +55,8 @@ RULES = (
         "pods/shared-memory-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="a container with several GPUs has the small /dev/shm",
-        why="NCCL needs more than the 64 MiB that a container gets, and ends with: no space left on device",
+        title="a container with several GPUs has only the default /dev/shm",
+        why="NCCL needs more than the default 64 MiB, and fails with: no space left on device",
         fix="mount an emptyDir with medium: Memory and a sizeLimit at /dev/shm",
         source=_EMPTY_DIR,
         fact="gke/R9",
@@ -66,8 +66,8 @@ RULES = (
         "pods/shared-memory-above-limit",
         target=OBJECTS,
         severity=ERROR,
-        title="the shared memory may grow beyond the container's limit",
-        why="what lies in it counts against the limit of memory: the container is killed before the volume is full",
+        title="the shared memory may exceed the container's memory limit",
+        why="its content counts against the memory limit: the container is killed before the volume is full",
         fix="make sizeLimit smaller than resources.limits.memory, with room for the processes themselves",
         source=_EMPTY_DIR,
         fact="gke/R9",
@@ -77,8 +77,8 @@ RULES = (
         "pods/memory-volume-without-limit",
         target=OBJECTS,
         severity=WARNING,
-        title="a volume in memory has no size",
-        why="it may take all memory of the pod, and then the container that trains is killed",
+        title="a volume in memory has no size limit",
+        why="it may use all memory of the pod, and then the training container is killed",
         fix="write a sizeLimit, or remove medium: Memory",
         source=_EMPTY_DIR,
         fact="gke/R9",

@@ -1,4 +1,4 @@
-"""What a pod fetches when it starts."""
+"""Downloads at the start of a pod that are not pinned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from postrender.rules.objects.pods.podspec import Found
 
-# What is in front of a command: the start, or a sign after which a shell begins another one.
+# What precedes a command: the start of the text, or an operator after which a shell begins another command.
 _BEGIN: Final = r"(?:^|[;&|(\n]|\bsudo|\bthen|\bdo)[ \t]*"
 _FETCHES: Final = (
     (re.compile(_BEGIN + r"git[ \t]+(?:-C[ \t]+\S+[ \t]+)?pull\b"), "git pull"),
@@ -28,7 +28,7 @@ _FETCHES: Final = (
     (re.compile(r"/refs/heads/"), "a file of a branch (refs/heads)"),
 )
 _PIP: Final = re.compile(_BEGIN + r"(?:uv[ \t]+)?(?:python\d?[ \t]+-m[ \t]+)?pip\d?[ \t]+install\b((?:[^\n;&|]|\\\n)*)")
-# Options of pip that take a value of their own.
+# Options of pip that take a value.
 _WITH_VALUE: Final = ("-r", "--requirement", "-c", "--constraint", "-i", "--index-url", "--extra-index-url")
 _PLACES: Final = ("-t", "--target", "--prefix", "--root", "-e", "--editable", "--find-links", "-f", "--python")
 _PACKAGE: Final = re.compile(r"[A-Za-z0-9]")
@@ -37,7 +37,7 @@ _ELSEWHERE: Final = re.compile(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|P
 
 
 def unpinned(requirement: str) -> bool:
-    """Say whether a requirement of pip may be another version tomorrow; files and addresses are not looked into."""
+    """Say whether a requirement of pip is not pinned; requirement files and URLs are not checked."""
     text = requirement.strip("'\"")
     if not _PACKAGE.match(text) or "/" in text or text.endswith((".whl", ".txt", ".tar.gz")):
         return False
@@ -54,10 +54,10 @@ def _packages(options: str) -> Iterator[str]:
 
 
 def fetched(script: str) -> str:
-    """Return what a script fetches that changes, in words."""
-    for fetching, said in _FETCHES:
+    """Describe the first download of a script that is not pinned."""
+    for fetching, reason in _FETCHES:
         if fetching.search(script):
-            return said
+            return reason
     for match in _PIP.finditer(script):
         names = [word.strip("'\"") for word in _packages(match[1]) if unpinned(word)]
         if names:
@@ -67,18 +67,18 @@ def fetched(script: str) -> str:
 
 def _started(pod: Judged, container: Container) -> Found:
     for path, script in container.scripts():
-        said = fetched(script)
-        if said:
-            yield path, f"container {container.name} starts with {said}"
+        reason = fetched(script)
+        if reason:
+            yield path, f"container {container.name} starts with {reason}"
 
 
 def _submitted(manifests: Manifests) -> Iterator[Finding]:
     for item, spec in objects(manifests, "RayJob", "RayCronJob"):
         below = ("jobTemplate",) if item.object["kind"] == "RayCronJob" else ()
         entrypoint = (mapping(spec.get("jobTemplate")) if below else spec).get("entrypoint")
-        said = fetched(entrypoint) if isinstance(entrypoint, str) else ""
-        if said:
-            yield item.finding(("spec", *below, "entrypoint"), f"the job starts with {said}")
+        reason = fetched(entrypoint) if isinstance(entrypoint, str) else ""
+        if reason:
+            yield item.finding(("spec", *below, "entrypoint"), f"the job starts with {reason}")
 
 
 def _lost(pod: Judged, container: Container) -> Found:
@@ -97,9 +97,9 @@ RULES = (
         "pods/installs-at-start",
         target=OBJECTS,
         severity=ERROR,
-        title="a training pod fetches what changes when it starts",
-        why="every node may get another version, a resumed run too, and without egress no pod starts at all",
-        fix="build it into the image, or name a version or a revision",
+        title="a training pod downloads something unpinned when it starts",
+        why="every node and every resumed run may get another version, and without egress no pod starts",
+        fix="build it into the image, or pin a version or a revision",
         source="https://kubernetes.io/docs/concepts/containers/images/",
         fact="gke/R12",
         check=joined(each_container(_started, trains=True), _submitted),
@@ -109,8 +109,8 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="an init container installs packages that no other container sees",
-        why="each container has a file system of its own: the packages are gone when the training starts",
-        fix="install with --target into a volume that both mount, or build the packages into the image",
+        why="each container has its own file system: the packages are gone when the training starts",
+        fix="install with --target into a volume that both containers mount, or build the packages into the image",
         source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/",
         fact="gke/R12",
         check=each_container(_lost, trains=True),

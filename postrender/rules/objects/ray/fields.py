@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from postrender.rules.objects.ray.rayspec import Found
 
 _TYPES: Final = "kuberay/ray-operator/apis/ray/v1 at v1.6.2"
-# The fields of the operator's version, by what they are fields of; a test compares them with its definitions.
+# The fields of the operator's version, grouped by their object; a test compares them with its CRDs.
 FIELDS: Final = {
     "a cluster": "authOptions autoscalerOptions enableInTreeAutoscaling gcsFaultToleranceOptions headGroupSpec"
     " headServiceAnnotations managedBy rayVersion suspend upgradeStrategy workerGroupSpecs",
@@ -55,7 +55,7 @@ FIELDS: Final = {
     "clusterUpgradeOptions": "gatewayClassName intervalSeconds maxSurgePercent stepSizePercent",
     "a RayCronJob": "jobTemplate schedule suspend",
 }
-# Fields of the next version, and behind an option of the operator there.
+# Fields of the next version, which has them behind a feature gate.
 LATER: Final = {
     "a cluster": "historyServerOptions networkPolicy tlsOptions",
     "the head": "ingressOptions",
@@ -64,7 +64,7 @@ LATER: Final = {
     "gcsFaultToleranceOptions": "backend storage",
     "a RayService": "suspend",
 }
-# What the API server asks for; minReplicas and maxReplicas have defaults there.
+# Required fields; the API server has defaults for minReplicas and maxReplicas.
 _REQUIRED: Final = {
     "a cluster": "headGroupSpec",
     "the head": "template",
@@ -105,7 +105,7 @@ def _job_parts(job: Job) -> Iterator[tuple[str, Path, dict[str, Any]]]:
 
 
 def _other_parts(item: Item) -> Iterator[tuple[str, Path, dict[str, Any]]]:
-    """Yield what a RayService or a RayCronJob has beside its cluster and its job."""
+    """Yield the parts of a RayService or a RayCronJob outside its cluster and its job."""
     spec, kind = mapping(item.object.get("spec")), item.object["kind"]
     yield f"a {kind}", ("spec",), spec
     strategy = mapping(spec.get("upgradeStrategy"))
@@ -120,8 +120,8 @@ def _unknown(parts: Iterator[tuple[str, Path, dict[str, Any]]]) -> Found:
     for of, path, spec in parts:
         for key in sorted(set(spec) - set(FIELDS[of].split())):
             later = key in LATER.get(of, "").split()
-            said = "is for KubeRay 1.7 or newer" if later else "is none that KubeRay knows"
-            yield (*path, key), f"the field {key} of {of} {said}"
+            reason = "is for KubeRay 1.7 or newer" if later else "is none that KubeRay knows"
+            yield (*path, key), f"the field {key} of {of} {reason}"
 
 
 def _missing(parts: Iterator[tuple[str, Path, dict[str, Any]]]) -> Found:
@@ -173,14 +173,14 @@ def _gated(item: Item) -> Found:
 def _among(path: Path, spec: dict[str, Any], key: str, known: tuple[str, ...]) -> Found:
     value = spec.get(key)
     if value is not None and value not in known:
-        yield (*path, key), f"{key} is none of {', '.join(known)}"
+        yield (*path, key), f"{key} is not one of {', '.join(known)}"
 
 
 def _params(group: Group) -> Found:
     for name in ("rayStartParams", "resources", "labels"):
         for key, value in mapping(group.spec.get(name)).items():
             if value is not None and not isinstance(value, str):
-                yield (*group.path, name, key), f"{key} in {name} of {group.title} is no text"
+                yield (*group.path, name, key), f"{key} in {name} of {group.title} is not a string"
 
 
 def _owned(cluster: Cluster) -> Found:
@@ -190,7 +190,7 @@ def _owned(cluster: Cluster) -> Found:
         yield path, f"the cluster of a {cluster.owner} has upgradeStrategy {strategy['type']}"
 
 
-_DROPPED: Final = f"KubeRay {OPERATOR} drops it without a word, so the setting is not there"
+_DROPPED: Final = f"silent: KubeRay {OPERATOR} drops the field, so the setting has no effect"
 _REFUSED: Final = "the API server refuses the object, after others of the same release are installed"
 
 RULES = (
@@ -198,7 +198,7 @@ RULES = (
         "ray/unknown-field",
         target=OBJECTS,
         severity=ERROR,
-        title="a field is none that the operator's version knows",
+        title="the operator's version does not know a field",
         why=_DROPPED,
         fix="correct the spelling, remove the field, or install the operator that knows it",
         source=_TYPES,
@@ -224,7 +224,7 @@ RULES = (
         "ray/field-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="a field is missing that the API server asks for",
+        title="a field is missing that the API server requires",
         why=_REFUSED,
         fix="write the field, with its value",
         source=_TYPES,
@@ -239,7 +239,7 @@ RULES = (
         "ray/number-for-text",
         target=OBJECTS,
         severity=ERROR,
-        title="a setting of Ray is a number where KubeRay takes text",
+        title="a setting of Ray is a number, and KubeRay expects a string",
         why=_REFUSED,
         fix='write it in quotes: num-gpus: "8"',
         source=_TYPES,
@@ -251,7 +251,7 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="the cluster of a job or a service has an upgradeStrategy",
-        why="the operator refuses the cluster that it makes, and the job waits for it until its deadline",
+        why="the operator refuses the cluster that it creates, and the job waits for it until its deadline",
         fix="remove upgradeStrategy: the operator never changes such a cluster in place",
         source=VALIDATION,
         fact="kuberay/C25",
@@ -261,8 +261,8 @@ RULES = (
         "ray/feature-gate",
         target=OBJECTS,
         severity=INFO,
-        title="the operator does this with a feature gate only, which is off by default",
-        why="without the gate the operator leaves it alone without a word: no job is made, no upgrade happens",
+        title="a feature gate is needed that is off by default",
+        why="silent: without the feature gate the operator ignores the object: no job is created, no upgrade happens",
         fix="start the operator with the feature gate (featureGates in the values of its chart)",
         source="kuberay/ray-operator/pkg/features/features.go at v1.6.2",
         fact="kuberay/RayCronJob kuberay/RayService",

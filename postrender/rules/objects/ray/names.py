@@ -1,4 +1,4 @@
-"""Names of KubeRay's objects, from which the operator makes longer ones."""
+"""Names of KubeRay's objects, which the operator extends for other objects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from postrender.rules.objects.manifests import Item
     from postrender.rules.objects.ray.rayspec import Found
 
-# Each job of a RayCronJob is called after it, with six characters more.
+# Each job of a RayCronJob has its name with six more characters.
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47, "RayCronJob": 41}
 _EACH: Final = each_of(*_LONGEST)
 _LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
@@ -27,7 +27,7 @@ def _name(item: Item) -> str:
 def _long(item: Item) -> Found:
     name, most = _name(item), _LONGEST[item.object["kind"]]
     if len(name) > most:
-        yield ("metadata", "name"), f"the name has {len(name)} characters, and {most} is the most"
+        yield ("metadata", "name"), f"the name has {len(name)} characters, expected at most {most}"
 
 
 def _odd(item: Item) -> Found:
@@ -52,7 +52,7 @@ RULES = (
         "ray/name-not-a-label",
         target=OBJECTS,
         severity=ERROR,
-        title="the name of an object of KubeRay is no DNS label",
+        title="the name of an object of KubeRay is not a DNS label",
         why=EVENT_ONLY,
         fix="write lower-case letters, digits and dashes, a letter first and no dash last",
         source=VALIDATION,

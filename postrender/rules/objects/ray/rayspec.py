@@ -1,4 +1,4 @@
-"""What rules about KubeRay's objects look at: clusters, their groups, jobs; and adapters that make checks of them.
+"""KubeRay's objects as rules see them: clusters, their groups, jobs; and adapters that turn functions into checks.
 
 A check of a topic gets one such thing and yields paths with what stands there; the adapters know streams and hits.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Found = Iterator[tuple[Path, str]]
     Check = Callable[[Manifests], Iterator[Finding]]
 
-# The operator that the charts pin; rules speak of this version, and of later fields as such.
+# The operator version that the charts pin; the rules are about this version.
 OPERATOR: Final = "1.6"
 # Where each kind keeps the spec of its cluster.
 _CLUSTERS: Final = {
@@ -34,7 +34,9 @@ _CLUSTERS: Final = {
 _TEMPLATE: Final = ("spec", "jobTemplate")
 VALIDATION: Final = "kuberay/ray-operator/controllers/ray/utils/validation.go at v1.6.2"
 # Why most of these rules exist.
-EVENT_ONLY: Final = "the operator makes no pods and says so in an event only, long after helm install has succeeded"
+EVENT_ONLY: Final = (
+    "the operator creates no pods and reports it only in an event, long after helm install has succeeded"
+)
 _VERSION: Final = re.compile(r"\s*v?(\d+(?:\.\d+)+)")
 
 
@@ -51,12 +53,12 @@ class Group:
 
     @property
     def title(self) -> str:
-        """Return how messages call the group."""
+        """Return the group's name in messages."""
         return "the head" if self.head else f"worker group {self.spec.get('groupName')}"
 
     @property
     def params(self) -> dict[str, Any]:
-        """Return what `ray start` is given."""
+        """Return the parameters of `ray start`."""
         return mapping(self.spec.get("rayStartParams"))
 
     @property
@@ -91,7 +93,7 @@ class Group:
 
 
 class Cluster:
-    """The spec of a Ray cluster, in an object of its own or in a job or a service; `path` leads to it."""
+    """The spec of a Ray cluster, in a RayCluster, a job or a service; `path` leads to it."""
 
     __slots__ = ("head", "item", "path", "spec", "workers")
 
@@ -107,12 +109,12 @@ class Cluster:
 
     @property
     def owner(self) -> str:
-        """Return the kind of the object that holds it."""
+        """Return the kind of the object that contains it."""
         return str(self.item.object["kind"])
 
     @property
     def annotations(self) -> dict[str, Any]:
-        """Return the annotations that the operator reads for it, those of the object that holds it."""
+        """Return the annotations that the operator reads for it: those of the object that contains it."""
         return annotations_of(self.item)
 
     @property
@@ -131,7 +133,7 @@ class Cluster:
 
 
 class Job:
-    """A RayJob; `cluster` is the one that it brings, None where it brings none."""
+    """A RayJob; `cluster` is its rayClusterSpec, None if it has none."""
 
     __slots__ = ("cluster", "item", "selector", "spec")
 
@@ -145,24 +147,24 @@ class Job:
     def mode(self) -> str:
         """Return how the job is submitted."""
         mode = self.spec.get("submissionMode")
-        # The default is for what is absent: nobody replaces an empty text.
+        # The default applies only if the field is absent, not to an empty text.
         return "K8sJobMode" if mode is None else str(mode)
 
     @property
     def submitter(self) -> dict[str, Any]:
-        """Return the container that submits in K8sJobMode, as far as the job says how it is."""
+        """Return the submitter container of K8sJobMode, as far as the job specifies it."""
         template = mapping(mapping(self.spec.get("submitterPodTemplate")).get("spec"))
         return mapping(next(iter(sequence(template.get("containers"))), None))
 
     @property
     def pasted(self) -> bool:
-        """Say whether the operator pastes what the job says into a command for the shell of a submitter."""
+        """Say whether the operator pastes the job's texts into a command for the submitter's shell."""
         own = self.mode == "K8sJobMode" and sequence(self.submitter.get("command"))
         return self.mode in ("K8sJobMode", "SidecarMode") and not own
 
     @property
     def shuts_down(self) -> bool:
-        """Say whether the cluster goes when the job is done."""
+        """Say whether the cluster is deleted when the job has ended."""
         return self.spec.get("shutdownAfterJobFinishes") is True
 
 
@@ -182,7 +184,7 @@ def number(value: Json) -> int | None:
 
 
 def version(text: Json) -> tuple[int, ...] | None:
-    """Return a version of Ray as numbers, None for what the operator cannot read."""
+    """Return a version of Ray as numbers, None if the operator cannot parse it."""
     found = _VERSION.match(text) if isinstance(text, str) else None
     return tuple(map(int, found[1].split("."))) if found else None
 
@@ -204,7 +206,7 @@ def _clusters(item: Item) -> Iterator[Cluster]:
 
 
 def _run(manifests: Manifests, kinds: Collection[str], check: Callable[[Item], Found]) -> Iterator[Finding]:
-    """Check objects of some kinds, and with RayJobs those that the operator makes of RayCronJobs."""
+    """Check objects of some kinds; for RayJobs, also those that the operator creates from RayCronJobs."""
     for item in items(manifests, *kinds, *(("RayCronJob",) if "RayJob" in kinds else ())):
         if item.object["kind"] != "RayCronJob":
             for path, what in check(item):
@@ -221,7 +223,7 @@ def _made(item: Item) -> Item:
 
 
 def each_of(*kinds: str) -> Callable[[Callable[[Item], Found]], Check]:
-    """Make a maker of checks of ones that look at objects of these kinds of KubeRay."""
+    """Return a decorator that turns a function over one object into a check of all objects of these kinds."""
 
     def make(check: Callable[[Item], Found]) -> Check:
         def run(manifests: Manifests) -> Iterator[Finding]:
@@ -235,22 +237,22 @@ def each_of(*kinds: str) -> Callable[[Callable[[Item], Found]], Check]:
 
 
 def each_cluster(check: Callable[[Cluster], Found]) -> Check:
-    """Make a check of one that looks at a cluster, whatever object holds it."""
+    """Turn a function over one cluster into a check of all clusters, whatever object contains them."""
     return lambda manifests: _run(
         manifests, _CLUSTERS, lambda item: (found for cluster in _clusters(item) for found in check(cluster))
     )
 
 
 def each_group(check: Callable[[Group], Found]) -> Check:
-    """Make a check of one that looks at the head or at a group of workers."""
+    """Turn a function over one group into a check of all heads and worker groups."""
     return each_cluster(lambda cluster: (found for group in (cluster.head, *cluster.workers) for found in check(group)))
 
 
 def each_worker_group(check: Callable[[Group], Found]) -> Check:
-    """Make a check of one that looks at a group of workers."""
+    """Turn a function over one worker group into a check of all worker groups."""
     return each_cluster(lambda cluster: (found for group in cluster.workers for found in check(group)))
 
 
 def each_job(check: Callable[[Job], Found]) -> Check:
-    """Make a check of one that looks at a RayJob."""
+    """Turn a function over one RayJob into a check of all RayJobs."""
     return lambda manifests: _run(manifests, ("RayJob",), lambda item: check(Job(item)))

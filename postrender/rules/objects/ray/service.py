@@ -1,4 +1,4 @@
-"""What of a RayService goes together."""
+"""Fields of a RayService that must be consistent."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _timeout(item: Item) -> Found:
     if isinstance(text, str) and text:
         length = nanoseconds(text)
         if ((whole(text) if length is None else length) or 0) <= 0:
-            yield ("metadata", "annotations", _TIMEOUT), f"{_TIMEOUT} is {text}, which is no time above zero"
+            yield ("metadata", "annotations", _TIMEOUT), f"{_TIMEOUT} is {text}, which is not a time above zero"
 
 
 def _named(cluster: Cluster) -> Found:
@@ -104,13 +104,13 @@ def _port(cluster: Cluster) -> Found:
 def _applications(item: Item) -> Found:
     text = _spec(item).get("serveConfigV2")
     if text is None or isinstance(text, str):
-        said = _wrong(text or "")
-        if said:
-            yield ("spec", *(("serveConfigV2",) if text else ())), said
+        reason = _wrong(text or "")
+        if reason:
+            yield ("spec", *(("serveConfigV2",) if text else ())), reason
 
 
 def _wrong(text: str) -> str:
-    """Return what is wrong with the applications of a service, empty where nothing is."""
+    """Return what is wrong with the applications of a service, an empty text if nothing is."""
     try:
         roots = reader.parse(text.encode("utf-8"), "serveConfigV2")
     except UnicodeEncodeError:
@@ -132,7 +132,7 @@ def _path(application: dict[str, Any]) -> str:
 
 
 def _twice(applications: list[dict[str, Any]]) -> str:
-    # Ray's names for what is left out.
+    # Ray's defaults.
     for key, default in (("name", "default"), ("route_prefix", "/")):
         seen: set[str] = set()
         for each in applications:
@@ -148,9 +148,9 @@ RULES = (
         "ray/service-number",
         target=OBJECTS,
         severity=ERROR,
-        title="a number of a RayService is out of its bounds",
+        title="a number of a RayService is out of range",
         why=EVENT_ONLY,
-        fix="write one within the bounds, or remove the field",
+        fix="write a number in the range, or remove the field",
         source=VALIDATION,
         fact="kuberay/RayService",
         check=_EACH(_numbers),
@@ -159,9 +159,9 @@ RULES = (
         "ray/incremental-upgrade",
         target=OBJECTS,
         severity=ERROR,
-        title="an upgrade in steps lacks what it needs",
+        title="an incremental upgrade lacks the autoscaler or its options",
         why=EVENT_ONLY,
-        fix="set enableInTreeAutoscaling: true and write clusterUpgradeOptions, or take type: NewCluster",
+        fix="set enableInTreeAutoscaling: true and write clusterUpgradeOptions, or use type: NewCluster",
         source=VALIDATION,
         fact="kuberay/RayService",
         check=_EACH(_lacks),
@@ -170,8 +170,8 @@ RULES = (
         "ray/upgrade-options-unused",
         target=OBJECTS,
         severity=WARNING,
-        title="a RayService has options of an upgrade that it does not make",
-        why="the operator reads them for an upgrade in steps only, and switches to the new cluster at once",
+        title="a RayService has options of another kind of upgrade",
+        why="the operator reads them only for an incremental upgrade, and switches to the new cluster at once",
         fix="write type: NewClusterWithIncrementalUpgrade, or remove clusterUpgradeOptions",
         source=VALIDATION,
         fact="kuberay/RayService",
@@ -181,7 +181,7 @@ RULES = (
         "ray/initializing-timeout",
         target=OBJECTS,
         severity=ERROR,
-        title="the time that a RayService may take to start cannot be read",
+        title="the initializing timeout of a RayService cannot be parsed",
         why=EVENT_ONLY,
         fix="write a time such as 30m or 1h30m, or a number of seconds",
         source=VALIDATION,
@@ -192,9 +192,9 @@ RULES = (
         "ray/head-service-named",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayService names the service of its head",
+        title="a RayService sets the name of its head service",
         why=EVENT_ONLY,
-        fix="remove headService.metadata.name: each new cluster of the service needs another one",
+        fix="remove headService.metadata.name: each new cluster of the service needs another name",
         source=VALIDATION,
         fact="kuberay/RayService",
         check=each_cluster(_named),
@@ -203,9 +203,9 @@ RULES = (
         "ray/serve-port-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="the head of a RayService declares ports without one for its applications",
-        why="the operator makes no Service of it, so that the applications run and nobody reaches them",
-        fix="add a port called serve, 8000, or declare none: then the operator takes the usual ones",
+        title="the head of a RayService declares ports, but none for its applications",
+        why="the operator creates no Service for it, so the applications run and cannot be reached",
+        fix="add port 8000 with the name serve, or declare no ports: the operator then uses its defaults",
         source="kuberay/ray-operator/controllers/ray/common/service.go at v1.6.2",
         fact="kuberay/RayService",
         check=each_cluster(_port),
@@ -215,8 +215,8 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="the applications of a RayService cannot be deployed",
-        why="Ray refuses them at each attempt, when the cluster with its GPUs has come up",
-        fix="write applications: a list with a name, an import_path and a route_prefix of its own each",
+        why="Ray refuses them at each attempt, after the cluster with its GPUs has started",
+        fix="write applications: a list, each entry with its own name, import_path and route_prefix",
         source="https://docs.ray.io/en/latest/serve/api/doc/ray.serve.schema.ServeDeploySchema.html",
         fact="kuberay/RayService",
         check=_EACH(_applications),

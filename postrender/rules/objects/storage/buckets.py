@@ -28,7 +28,7 @@ _PAGE: Final = "https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-sto
 
 
 class _Bucket:
-    """One bucket of a pod: where it is named, and how it is mounted."""
+    """One bucket of a pod: its place in the manifest, and its mount options."""
 
     __slots__ = ("attributes", "name", "options", "path")
 
@@ -44,11 +44,11 @@ def _options(spec: dict[str, Any]) -> str:
 
 
 def _by_claim(manifests: Manifests) -> dict[str, tuple[dict[str, Any], str]]:
-    """Return CSI source and mount options of the buckets that claims of the manifests lead to, by the claims' names."""
+    """Return CSI source and mount options of the buckets behind the manifests' claims, by the claims' names."""
     volumes = {name_of(item): spec for item, spec in objects(manifests, "PersistentVolume")}
     found: dict[str, tuple[dict[str, Any], str]] = {}
     for item, spec in objects(manifests, "PersistentVolumeClaim"):
-        # Without a name the class decides, which need not exist.
+        # Without a volume name the storage class decides, which need not be in the manifests.
         named = spec.get("volumeName")
         of_class = [each for each in volumes.values() if each.get("storageClassName") == spec.get("storageClassName")]
         volume = mapping(volumes.get(str(named)) if named else next(iter(of_class), None))
@@ -106,25 +106,25 @@ def _contradicts(options: str, attributes: dict[str, Any]) -> str:
     prefetch = str(attributes.get(_PREFETCH)).lower() == "true"
     if not _NO_METADATA.search(options) or not (kept or prefetch):
         return ""
-    return f"metadata is never kept (ttl-secs 0), and {'read ahead' if prefetch else 'its cache has no limit'}"
+    return f"metadata is never cached (ttl-secs 0), and {'prefetched' if prefetch else 'its cache has no limit'}"
 
 
 def _volumes(manifests: Manifests) -> Iterator[Finding]:
     for item, spec in objects(manifests, "PersistentVolume"):
         csi = mapping(spec.get("csi"))
         bucket = _Bucket((), "", csi, _options(spec))
-        said = _contradicts(bucket.options, bucket.attributes) if csi.get("driver") == DRIVER else ""
-        if said:
-            yield item.finding(("spec", "mountOptions"), said)
+        reason = _contradicts(bucket.options, bucket.attributes) if csi.get("driver") == DRIVER else ""
+        if reason:
+            yield item.finding(("spec", "mountOptions"), reason)
 
 
 def _inline(pod: Judged) -> Found:
     for path, _, volume in pod.volumes():
         csi = mapping(volume.get("csi"))
         bucket = _Bucket(path, "", csi, "")
-        said = _contradicts(bucket.options, bucket.attributes) if csi.get("driver") == DRIVER else ""
-        if said:
-            yield path, said
+        reason = _contradicts(bucket.options, bucket.attributes) if csi.get("driver") == DRIVER else ""
+        if reason:
+            yield path, reason
 
 
 RULES = (
@@ -132,8 +132,8 @@ RULES = (
         "storage/bucket-without-sidecar",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod mounts a bucket without the annotation for it",
-        why="no sidecar is added, nothing is refused, and the pod hangs at the mount",
+        title="a pod mounts a bucket without the annotation for its sidecar",
+        why="silent: no sidecar is added, and the pod hangs at the mount",
         fix='annotate the pod with gke-gcsfuse/volumes: "true"',
         source=_PAGE,
         fact="gke/R14",
@@ -144,7 +144,7 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="a pod has the annotation for buckets and no bucket",
-        why="what was meant to be on the bucket is written to the pod's own disk, and lost with it",
+        why="the pod writes the bucket's files to its own disk, and they are lost with the pod",
         fix="add the volume with its mount, or remove the annotation",
         source=_PAGE,
         fact="gke/R14",
@@ -155,8 +155,8 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="a pod mounts a bucket as the default service account",
-        why="the role on the bucket is bound to an account of its own as a rule: the mount is refused",
-        fix="write the serviceAccountName that has the role on the bucket",
+        why="usually another service account has the role on the bucket: the mount is refused",
+        fix="set serviceAccountName to the account that has the role on the bucket",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-setup",
         fact="gke/R14",
         check=each_pod(_no_account),
@@ -165,8 +165,8 @@ RULES = (
         "storage/bucket-cache-without-room",
         target=OBJECTS,
         severity=WARNING,
-        title="a bucket's cache is larger than its sidecar",
-        why="the sidecar is killed or the pod evicted: transport endpoint is not connected",
+        title="a bucket's cache may exceed the limits of its sidecar",
+        why="the sidecar is killed or the pod is evicted: transport endpoint is not connected",
         fix="annotate the pod with the sidecar's limits, mount gke-gcsfuse-cache, or limit the cache",
         source=_PAGE,
         fact="gke/R14",
@@ -176,8 +176,8 @@ RULES = (
         "storage/bucket-cache-contradicts",
         target=OBJECTS,
         severity=WARNING,
-        title="a bucket's metadata is fetched ahead and never kept",
-        why="every access asks the bucket again, so that what was fetched ahead costs time and memory for nothing",
+        title="a bucket's metadata is prefetched and never cached",
+        why="every access requests the metadata again, so the prefetch costs time and memory for nothing",
         fix="set metadata-cache:ttl-secs to -1, or remove the prefetch and the size",
         source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-perf",
         fact="gke/R14",

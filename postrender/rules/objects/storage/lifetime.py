@@ -1,4 +1,4 @@
-"""Checkpoints must outlive the objects that name them, and disks must fit the machine."""
+"""Checkpoints must outlive their claims, and the machine must support the disks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _deleted(manifests: Manifests) -> Iterator[Finding]:
             what = f"persistentVolumeReclaimPolicy is Delete for a volume of {driver}"
             yield item.finding(("spec", "persistentVolumeReclaimPolicy"), what)
     for item, _ in objects(manifests, "StorageClass"):
-        # Without a policy a class deletes: who has written nothing may not know.
+        # A class without a policy deletes, which its author may not know.
         if item.object.get("provisioner") == _SHARED[1] and item.object.get("reclaimPolicy", "Delete") == "Delete":
             path = ("reclaimPolicy",) if "reclaimPolicy" in item.object else ("provisioner",)
             yield item.finding(path, "reclaimPolicy is Delete for instances of Managed Lustre")
@@ -49,7 +49,7 @@ def _anybody(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _is_disk(claim: dict[str, Any], types: dict[str, str]) -> str:
-    """Return how a claim asks for a Persistent Disk, in words; empty where it does not."""
+    """Describe how a claim requests a Persistent Disk; return an empty text if it does not."""
     if claim.get("volumeName") or claim.get("selector"):
         return ""
     named = claim.get("storageClassName")
@@ -82,9 +82,9 @@ def _disks(pod: Judged) -> Found:
         if item.object.get("provisioner") == _DRIVER
     }
     for path, name, claim in _claims(pod):
-        said = _is_disk(claim, types)
-        if said:
-            yield path, f"volume {name} has {said}, and nodes with {' or '.join(sorted(asked))} take Hyperdisk only"
+        reason = _is_disk(claim, types)
+        if reason:
+            yield path, f"volume {name} has {reason}, and nodes with {' or '.join(sorted(asked))} take Hyperdisk only"
 
 
 RULES = (
@@ -92,8 +92,8 @@ RULES = (
         "storage/disk-that-never-attaches",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod has a Persistent Disk on a machine that takes none",
-        why="A3 Ultra, A4 and A4X machines attach Hyperdisk only: the pod waits for its volume for ever",
+        title="a pod has a Persistent Disk on a machine that does not support it",
+        why="A3 Ultra, A4 and A4X machines support only Hyperdisk: the pod waits for its volume forever",
         fix="use a class of Hyperdisk, a bucket or Managed Lustre",
         source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
         fact="gke/R17",
@@ -104,8 +104,8 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="checkpoints are deleted with the claim",
-        why="helm uninstall or a deleted namespace takes the claim away, and all checkpoints with it",
-        fix="write Retain, and delete what is not needed by hand",
+        why="helm uninstall, or deleting the namespace, deletes the claim and all checkpoints",
+        fix="write Retain, and delete unneeded volumes by hand",
         source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reclaiming",
         fact="gke/R14",
         check=_deleted,
@@ -115,7 +115,7 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="any claim may bind a volume with data",
-        why="the first claim of its class gets it, of another team too, and the own claim stays pending",
+        why="the first claim of its class gets the volume, even another team's, and your claim stays pending",
         fix="write claimRef with namespace and name, or volumeName into the claim",
         source="https://kubernetes.io/docs/concepts/storage/persistent-volumes/#reserving-a-persistentvolume",
         fact="gke/R14",

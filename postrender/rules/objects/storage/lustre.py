@@ -1,4 +1,4 @@
-"""Volumes of Managed Lustre: what the driver would refuse, or misread without a word."""
+"""Volumes of Managed Lustre that the driver refuses or silently misreads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 DRIVER: Final = "lustre.csi.storage.gke.io"
 _TOKENS: Final = 3
 _FILESYSTEM: Final = re.compile(r"[A-Za-z0-9]{1,8}\Z")
-# Throughput in MB/s a TiB, with the least size and the step, both in GiB.
+# Throughput in MB/s per TiB, with the minimum size and the step, which are equal, in GiB.
 _STEPS: Final = {"1000": 9000, "500": 18000, "250": 36000, "125": 72000}
 _PARAMETERS: Final = ("network", "filesystem", "labels", "description", "perUnitStorageThroughput")
 _OF_KUBERNETES: Final = "csi.storage.k8s.io/"
@@ -86,11 +86,11 @@ def _size(manifests: Manifests) -> Iterator[Finding]:
         step = _STEPS.get(rates.get(named, known[1] if known else ""))
         asked = mapping(mapping(spec.get("resources")).get("requests")).get("storage")
         size = quantity(asked) if asked is not None else None
-        # A claim of a volume that is there already may ask for less than it has.
+        # A claim of an existing volume may request less than the volume has.
         if step is None or size is None or spec.get("volumeName") or name_of(item) in static:
             continue
         if size < step * _GIBIBYTE or size % (step * _GIBIBYTE):
-            what = f"{asked} is asked for, and sizes of this class are {step}Gi and its multiples"
+            what = f"the claim requests {asked}, and sizes of this class are multiples of {step}Gi"
             yield item.finding(("spec", "resources", "requests", "storage"), what)
 
 
@@ -99,8 +99,8 @@ RULES = (
         "storage/lustre-handle",
         target=OBJECTS,
         severity=ERROR,
-        title="a Lustre volume names its instance in a way that the driver cannot read",
-        why="the driver takes three parts and a file system of up to 8 characters, and refuses the mount",
+        title="a Lustre volume has a handle that the driver cannot parse",
+        why="the driver refuses the mount: it expects three parts, and a file system name of up to 8 characters",
         fix="write volumeHandle: PROJECT/LOCATION/INSTANCE, and filesystem as the instance has it",
         source=_CONTROLLER,
         fact="gke/R20",
@@ -121,8 +121,8 @@ RULES = (
         "storage/lustre-network",
         target=OBJECTS,
         severity=ERROR,
-        title="a Lustre storage class names its network in a way that the driver cannot read",
-        why="the driver silently takes the VPC called default, and the nodes cannot reach the instance",
+        title="a Lustre storage class has a network name that the driver cannot parse",
+        why="silent: the driver uses the VPC called default, and the nodes cannot reach the instance",
         fix="write the network's name, or projects/PROJECT/global/networks/NAME",
         source=_CONTROLLER,
         fact="gke/R20",
@@ -133,8 +133,8 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="a Lustre claim has a size that does not exist",
-        why="Managed Lustre has a least size and a step for each throughput, and refuses the instance",
-        fix="write a multiple of 9000Gi (1000 MB/s a TiB), 18000Gi (500), 36000Gi (250) or 72000Gi (125)",
+        why="Managed Lustre has a minimum size and a step for each throughput, and refuses the instance",
+        fix="write a multiple of 9000Gi (1000 MB/s per TiB), 18000Gi (500), 36000Gi (250) or 72000Gi (125)",
         source="https://docs.cloud.google.com/managed-lustre/docs/increase-capacity",
         fact="gke/R20",
         check=_size,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from postrender.rules.objects.pods.podspec import Found
     from postrender.types import Json
 
-# Volumes that a sidecar mounts, which is added when the pod is made.
+# Volumes for a sidecar that is added when the pod is created.
 _INJECTED: Final = ("gke-gcsfuse-", "istio", "linkerd", "workload-", "credential-socket", "vault-")
 _MOUNTS: Final = ("volumeMounts", "volumeDevices")
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
@@ -33,7 +33,7 @@ _SOURCES: Final = {
     "configMapKeyRef": ("name", "ConfigMap"),
     "secretKeyRef": ("name", "Secret"),
 }
-# What is long and names nothing.
+# Long texts that name no objects.
 _SCHEMAS: Final = "CustomResourceDefinition"
 _FEW: Final = 20
 _OF_CLUSTER: Final = ("kube-root-ca.crt",)
@@ -48,7 +48,7 @@ def _mounted(pod: Judged) -> Iterator[tuple[Path, str]]:
 
 
 def _claimed(pod: Judged) -> set[str]:
-    """Return the volumes that a StatefulSet makes for each pod."""
+    """Return the volumes that a StatefulSet creates for each pod."""
     spec = mapping(pod.item.object.get("spec"))
     templates = map(mapping, sequence(spec.get("volumeClaimTemplates")))
     return {str(mapping(each.get("metadata")).get("name")) for each in templates}
@@ -97,7 +97,7 @@ def _namespace(item: Item) -> str:
 
 
 def _absent(manifests: Manifests) -> Iterator[Finding]:
-    """Find the one name that no object of a kind has, where one object of this kind is there that nothing names.
+    """Find a name that no object of a kind has, if there is exactly one such name and an unused object of this kind.
 
     Secrets and claims are often made elsewhere: that an object is missing says nothing by itself.
     """
@@ -119,13 +119,13 @@ def _absent(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _named_elsewhere(manifests: Manifests, names: set[str]) -> set[str]:
-    """Return which of some names stand in other objects: what names a Secret may be an Ingress or an operator's."""
+    """Return which of some names occur in other objects: an Ingress or an operator's object may name a Secret."""
     found: set[str] = set()
     for each in manifests.items:
         if str(each.object.get("kind")) in (*_KINDS, _SCHEMAS):
             continue
         text = manifests.texts[each.document]
-        # Most texts hold none of a few; an escape may write one in another way.
+        # Most texts contain none of the names; a text with escapes may write one differently.
         if len(names) > _FEW or "\\" in text or any(name in text for name in names):
             below = [value for key, value in each.object.items() if key not in ("metadata", "data", "kind")]
             found |= names.intersection(_strings(below))
@@ -148,8 +148,8 @@ RULES = (
         "storage/mount-without-volume",
         target=OBJECTS,
         severity=ERROR,
-        title="a container mounts a volume that the pod has not",
-        why="Kubernetes refuses the pod; of a custom object such as a RayCluster only its operator gets to know",
+        title="a container mounts a volume that the pod does not have",
+        why="Kubernetes refuses the pod; for a custom resource such as a RayCluster, only its operator notices",
         fix="add the volume, or correct the name of the mount",
         source="https://kubernetes.io/docs/concepts/storage/volumes/",
         fact="gke/R13",
@@ -160,7 +160,7 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="a pod has a volume that no container mounts",
-        why="what was meant to be there is not: data is written elsewhere and lost, or a node's folder is held",
+        why="the container does not see the volume: data is written elsewhere and lost, or a folder stays in use",
         fix="mount it, or remove the volume",
         source="https://kubernetes.io/docs/concepts/storage/volumes/",
         fact="gke/R13",
@@ -170,9 +170,9 @@ RULES = (
         "storage/reference-absent",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod names an object that is not there, and one that is there has no user",
-        why="the names differ: the pod waits in ContainerCreating for what will never come",
-        fix="write the same name at both places",
+        title="a pod names an object that does not exist, and another object is unused",
+        why="the names differ: the pod stays in ContainerCreating",
+        fix="write the same name in both places",
         source="https://kubernetes.io/docs/concepts/configuration/configmap/",
         fact="gke/R13",
         check=_absent,

@@ -1,4 +1,4 @@
-"""No document of a chart ends with a text whose last line break counts."""
+"""No document of a chart ends with a block scalar whose last line break matters."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from postrender.types import Json
 
-# Helm writes this above what it has rendered; what kubectl applies loses nothing.
+# Helm writes this line above each rendered document; kubectl does not have the bug.
 _RENDERED: Final = re.compile(r"(?m)^# Source: ")
-# It stands in one of the first lines.
+# It is in one of the first lines.
 _HEAD: Final = 512
 _HEADER: Final = re.compile(r"(?:[:-][ \t]+|^)(?:[!&]\S+[ \t]+)*[|>][1-9]?[ \t]*(?:#.*)?$")
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Look for the header of a block scalar above the last lines of each document."""
-    # Of a document that holds several objects the last one counts.
+    """Search for the header of a block scalar above the last lines of each document."""
+    # If a document contains several objects, the last one counts.
     for document, item in {item.document: item.object for item in manifests.items}.items():
         text = manifests.texts[document]
         if _ends_with_line(item) and _RENDERED.search(text[:_HEAD]):
@@ -43,7 +43,7 @@ def _ends_with_line(value: Json) -> bool:
 
 
 def _header(text: str) -> int | None:
-    """Return where the line of the header begins whose text the last line is; None where that is of another kind."""
+    """Return where the header line of the last block scalar begins; None if the last line is something else."""
     start = text.rfind("\n") + 1
     indent = _indent(text[start:])
     while start > 0:
@@ -69,8 +69,8 @@ RULE = Rule(
     target=OBJECTS,
     severity=WARNING,
     title="a rendered document ends with a block scalar",
-    why="Helm 4.2.0 to 4.2.3 drop its last line break, and what reads the text may need it",
-    fix="write another key behind it, or |- where the line break does not matter",
+    why="Helm 4.2.0 to 4.2.3 drop its last line break, which the reader of the text may need",
+    fix="write another key after it, or |- if the line break does not matter",
     source="https://github.com/helm/helm/issues/31948",
     fact="helm/block-scalar-at-the-end",
     check=check,

@@ -1,4 +1,4 @@
-"""Nothing that a person should have filled in is left."""
+"""No placeholder is left in a manifest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS_LEFT: Final = (
     r"|(?i:\bchangeme\b)|(?i:\byour-(?:bucket|project|token|key|name|registry|secret|cluster|image)\b)"
 )
 _LEFT: Final = re.compile(rf"\$\{{\w+\}}|{_WORDS_LEFT}")
-# A variable's value may be a text for a shell of the container, which fills ${NAME} in.
+# A variable's value may be a text for a shell in the container, which expands ${NAME}.
 _IN_VARIABLES: Final = re.compile(_WORDS_LEFT)
 # Texts for shells, programs and people.
 _TEXTS: Final = frozenset(
@@ -53,7 +53,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
         for path, text in _texts(item.object):
             found = (_IN_VARIABLES if "env" in path else _LEFT).search(text)
             if found:
-                yield item.finding(path, f"{path[-1]} holds the placeholder {found[0]}")
+                yield item.finding(path, f"{path[-1]} has the placeholder {found[0]}")
 
 
 def _texts(value: Json, path: Path = ()) -> Iterator[tuple[Path, str]]:
@@ -74,8 +74,8 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="a placeholder is left in a manifest",
-    why="Kubernetes takes it for a name: the pod waits for what nobody has called so",
-    fix="write the value; kubectl and Helm do not expand variables of the shell",
+    why="Kubernetes uses the placeholder as a name, and the pod waits for an object that does not exist",
+    fix="write the value; kubectl and Helm do not expand shell variables",
     source="https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",
     fact="gke/R23",
     check=check,

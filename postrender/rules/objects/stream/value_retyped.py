@@ -1,4 +1,4 @@
-"""What Kubernetes takes as text must be text to a reader of YAML."""
+"""What Kubernetes expects as a string must be a string in YAML."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WORDS = {bool: "a boolean", int: "a number", float: "a number"}
 
 
 def check(manifests: Manifests) -> Iterator[Finding]:
-    """Look at labels, annotations, data, selectors of nodes, and variables of containers."""
+    """Check labels, annotations, data, node selectors, and variables of containers."""
     for item in manifests.items:
         for path, value in _retyped(manifests, item):
             name = _name(item.object, path)
-            yield item.finding(path, f"{name} is {_WORDS[type(value)]} to Kubernetes, expected text")
+            yield item.finding(path, f"{name} is {_WORDS[type(value)]} to Kubernetes, expected a string")
 
 
 def _retyped(manifests: Manifests, item: Item) -> Iterator[Found]:
@@ -54,13 +54,13 @@ def _metadata(value: dict[str, Any], path: Path) -> Iterator[Found]:
 
 
 def _entries(value: Json, *path: str | int) -> Iterator[Found]:
-    """Yield the paths and values of a map or list that are no text."""
+    """Yield the paths and values of a map or list that are not strings."""
     entries = value.items() if isinstance(value, dict) else enumerate(sequence(value))
     return (((*path, key), each) for key, each in entries if type(each) in _WORDS)
 
 
 def _name(value: Json, path: Path) -> str:
-    """Return the key of a path; of a variable its name."""
+    """Return the key of a path; for a variable, its name."""
     if path[-1] != "value":
         return str(path[-1]) if isinstance(path[-1], str) else f"{path[-2]} {path[-1]}"
     for part in path[:-1]:
@@ -73,8 +73,8 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="a text is a number or a boolean to Kubernetes",
-    why="on, yes, 1e3 and 08 without quotes are no text: the API server refuses the object",
-    fix="put the value in quotes; in a template write it with quote",
+    why="on, yes, 1e3 and 08 without quotes are not strings: the API server refuses the object",
+    fix="put the value in quotes; in a template use the function quote",
     source="https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/",
     fact="helm/retyped",
     check=check,

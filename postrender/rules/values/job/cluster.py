@@ -1,4 +1,4 @@
-"""Rules over what a job asks of its cluster, whatever its framework: the charts refuse the same, without the line."""
+"""Rules over what a job of any framework needs from its cluster: the charts refuse the same, without a line number."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from postrender import secrets
 from postrender.finding import Finding
 from postrender.rules.rule import REFUSED
-from postrender.rules.values.checks import shown
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
-# A configuration has texts that are called pad_token too.
+# Not every key that ends in _token: a configuration has pad_token too.
 _IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
 
 
@@ -45,7 +45,7 @@ def _nodes(run: Effective) -> str | None:
     source="_head.tpl at 1.0.0",
 )
 def _gpus(run: Effective) -> str | None:
-    # What is no number is for the schema to tell.
+    # The schema reports what is not a number.
     is_number = isinstance(run.value("ray.workers.replicas"), int)
     return "the cluster has no GPU node" if is_number and run.have < 1 else None
 
@@ -54,7 +54,7 @@ def _gpus(run: Effective) -> str | None:
     "nodes-paid-and-not-used",
     "gke/R27",
     "=job.nodes =ray.workers.replicas",
-    title="a cluster that ends with its job has the job's nodes",
+    title="a cluster that is deleted with its job has no unused nodes",
     why=REFUSED,
     fix="lower ray.workers.replicas, or raise job.nodes",
     source="_run.tpl at 1.0.0",
@@ -68,9 +68,9 @@ def _unused(run: Effective) -> str | None:
     "image-of-another-version",
     "nemo-rl/K3",
     "=images.training.tag =job.version",
-    title="the image holds the version that job.version names",
+    title="the image has the version of job.version",
     why=REFUSED,
-    fix="set both, as values/frameworks does for the older versions",
+    fix="set both to one version, as values/frameworks does",
     source="_nemo_rl.tpl at 1.0.0",
 )
 def _image(run: Effective) -> str | None:
@@ -86,7 +86,7 @@ def _image(run: Effective) -> str | None:
     "nemo-rl/C12",
     "=ray.head.numCpus =job.version",
     title="before v0.7.0 NeMo RL reserves a CPU on every node, the head included",
-    why="silent: the job waits for ever for a CPU on the head",
+    why="silent: the job waits forever for a CPU on the head",
     fix="set ray.head.numCpus to 1, as values/frameworks does",
     source="_nemo_rl.tpl at 1.0.0",
 )
@@ -103,7 +103,7 @@ def _head(run: Effective) -> Iterator[Finding]:
     "=accelerator.gpusPerNode =accelerator.name",
     title="a training runs on machines with GPUs",
     why=REFUSED,
-    fix="choose another profile; with this one only storage, secrets and Ray can be tried",
+    fix="choose another profile; this one is only for trying storage, secrets and Ray",
     source="charts/grpo-job/templates/_run.tpl at 1.0.0",
 )
 def _profile(run: Effective) -> str | None:
@@ -115,7 +115,7 @@ def _profile(run: Effective) -> str | None:
     "image-for-arm64",
     "gke/R24",
     "=images.training.arm64 =images.training.tag =accelerator.name",
-    title="the image is known to exist for the machine's processors",
+    title="the image exists for the machine's processors",
     why=REFUSED,
     fix="choose an image for arm64, and set images.training.arm64 to true",
     source="charts/common/templates/_worker.tpl at 1.0.0",
@@ -129,7 +129,7 @@ def _arm64(run: Effective) -> str | None:
     "secret-by-value",
     "gke/R11",
     "",
-    title="secrets are named, and not written into values",
+    title="values name a Kubernetes Secret instead of containing the secret",
     why="values end up in Git, in the release's Secret and in logs",
     fix="put it into a Kubernetes Secret, and name that Secret and its key under ray.env",
     source="charts/common/templates/_environment.tpl at 1.0.0",
@@ -140,10 +140,10 @@ def _secrets(run: Effective) -> Iterator[Finding]:
         for name, entry in given.items() if isinstance(given, dict) else ():
             value = entry.get("value") if isinstance(entry, dict) else entry
             if secrets.names_secret(name) and isinstance(value, str) and value:
-                yield Finding(f"{section}.{name} has its value in the values", keys=[f"={section}.{name}"])
+                yield Finding(f"{section}.{name} has a secret in the values", keys=[f"={section}.{name}"])
     for path, value in _texts(run.given):
         if path.endswith(_IN_CONFIG) and value and "${" not in value:
-            yield Finding(f"{path} has its value in the values", keys=[path])
+            yield Finding(f"{path} has a secret in the values", keys=[path])
 
 
 def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
@@ -158,28 +158,28 @@ def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
     "derived-key-differs",
     "gke/R27 verl/K3",
     "",
-    title="what the chart derives is not written differently",
+    title="a key that the chart derives has the derived value",
     why=REFUSED,
-    fix="remove the key, and change the value that it follows from",
+    fix="remove the key, and change the value from which it is derived",
     source="_config.tpl at 1.0.0",
 )
 def _derived(run: Effective) -> Iterator[Finding]:
     if not _trains(run):
         return
     for path, given, value in _differing(run.given, run.derived):
-        what = "a map of its own" if isinstance(value, dict) else shown(value)
+        what = "a map of its own" if isinstance(value, dict) else quoted(value)
         is_secret = secrets.names_secret(path.rpartition(".")[2])
-        words = "another text" if is_secret else f"{shown(given)}, and the chart derives {what}"
+        words = "another text" if is_secret else f"{quoted(given)}, and the chart derives {what}"
         yield Finding(f"{path} is {words}", keys=[path])
 
 
 def _trains(run: Effective) -> bool:
-    """Say whether the job trains: another task takes one node and no configuration of the framework."""
+    """Say whether the job trains: any other task uses one node and no configuration of the framework."""
     return run.value("job.task") in (None, "train")
 
 
 def _differing(given: Mapping[str, Any], derived: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Compare what is written, as the chart does: it knows no ${...}, and true is not 1."""
+    """Compare as the chart does: it does not resolve ${...}, and true is not 1."""
     for key in derived.keys() & given.keys():
         here, theirs, ours = f"{path}{key}", given[key], derived[key]
         if isinstance(theirs, dict) and isinstance(ours, dict):

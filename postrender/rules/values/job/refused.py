@@ -1,4 +1,4 @@
-"""What stands where the chart has no use for it: markers, names of volumes, parts of the runtime environment."""
+"""What the chart refuses: misplaced markers, unknown volumes and profiles, parts of the runtime environment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from postrender import paths
 from postrender.finding import Finding
 from postrender.rules.rule import REFUSED
-from postrender.rules.values.checks import shown
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
 from postrender.values.config import OVERRIDE, overlay_names
 
@@ -24,7 +24,7 @@ TOPIC = Topic("job", framework="", source="charts/")
     "override-misplaced",
     "gke/R27",
     "",
-    title="the marker _override_ is true or false, and stands in a section that it can replace",
+    title="the marker _override_ is true or false, in a section that it can replace",
     why=REFUSED,
     fix="move it to the section, with all that the section needs, or remove it",
     source="grpo-job/templates/_config.tpl at 1.0.0",
@@ -39,7 +39,7 @@ def _markers(run: Effective) -> Iterator[Finding]:
         if isinstance(tree, dict):
             if OVERRIDE in tree:
                 key = f"{root}.{OVERRIDE}"
-                yield _said(key, f"{_plain(key)} stands above all: one section at a time can be replaced")
+                yield _finding(key, f"{_plain(key)} is at the top level, and only single sections can be replaced")
             for name, value in tree.items():
                 yield from _below(f"{root}.{name.replace('.', _DOT)}", value, is_overlay=root != "job.config", depth=1)
 
@@ -51,31 +51,31 @@ def _plain(key: str) -> str:
     return key.replace(_DOT, ".")
 
 
-def _said(key: str, what: str) -> Finding:
+def _finding(key: str, what: str) -> Finding:
     return Finding(what, keys=[f"={key}"])
 
 
 def _below(key: str, value: Json, *, is_overlay: bool, depth: int) -> Iterator[Finding]:
-    """Find what is wrong at a key and below it; an overlay of the chart's own may replace at every depth."""
+    """Find mistakes at a key and below it; an overlay (job.configFor) may replace sections at every depth."""
     if isinstance(value, list):
-        # No finding can stand in a list, whose items have no keys.
+        # A finding needs a key, and list items have none.
         yield from (
-            _said(key, f"{place} stands in a list, which is replaced as a whole") for place in _listed(key, value)
+            _finding(key, f"{place} is in a list, which is always replaced as a whole") for place in _listed(key, value)
         )
     elif isinstance(value, dict):
         if OVERRIDE in value:
             marker = f"{key}.{OVERRIDE}"
             if depth > 1 and not is_overlay:
-                yield _said(marker, f"{_plain(marker)} stands below a section, and NeMo RL replaces whole ones only")
+                yield _finding(marker, f"{_plain(marker)} is below a section, and NeMo RL replaces only whole sections")
             elif not isinstance(value[OVERRIDE], bool):
-                given = "a map" if isinstance(value[OVERRIDE], dict) else shown(value[OVERRIDE])
-                yield _said(marker, f"{_plain(marker)} is {given}, expected true or false")
+                given = "a map" if isinstance(value[OVERRIDE], dict) else quoted(value[OVERRIDE])
+                yield _finding(marker, f"{_plain(marker)} is {given}, expected true or false")
         for name, inner in value.items():
             yield from _below(f"{key}.{name.replace('.', _DOT)}", inner, is_overlay=is_overlay, depth=depth + 1)
 
 
 def _listed(path: str, value: Json) -> Iterator[str]:
-    """Yield the markers that stand somewhere in a list."""
+    """Yield the markers in a list, at any depth."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _listed(f"{path}[{number}]", item)
@@ -98,17 +98,17 @@ def _listed(path: str, value: Json) -> Iterator[str]:
 def _profiles(run: Effective) -> Iterator[Finding]:
     overlays, known = run.value("job.configFor"), sorted({*paths.accelerators(), run.accelerator})
     for name in overlays if isinstance(overlays, dict) else ():
-        # A version has a dot, and the schema knows them all.
+        # A name with a dot is a version, which the schema checks.
         if "." not in name and name not in known:
-            what = f"job.configFor.{name} is for no known machine; the profiles are: {', '.join(known)}"
-            yield _said(f"job.configFor.{name}", what)
+            what = f"job.configFor.{name} is not for a known machine; the profiles are: {', '.join(known)}"
+            yield _finding(f"job.configFor.{name}", what)
 
 
 @TOPIC.rule(
     "volume-absent",
     "gke/R27",
     "",
-    title="the volumes that a job names are there, and the run's own one stays",
+    title="the volumes that a job names exist, and the run's volume is persistent",
     why=REFUSED,
     fix="add it to storage, or name another volume",
     source="common/templates/_storage.tpl at 1.0.0",
@@ -123,8 +123,8 @@ def _volumes(run: Effective) -> Iterator[Finding]:
             yield Finding(f"{key} is {name}, and storage has {has}", keys=[f"={key}", "=storage"])
     own = volumes.get(str(run.value("job.volume")))
     if isinstance(own, dict) and "ephemeral" in own:
-        what = f"job.volume is {run.value('job.volume')}, a local disk: checkpoints there end with the pod"
-        yield Finding(what, keys=["=job.volume", "=storage"], fix="name a volume that stays")
+        what = f"job.volume is {run.value('job.volume')}, a local disk: checkpoints there are lost with the pod"
+        yield Finding(what, keys=["=job.volume", "=storage"], fix="name a persistent volume")
 
 
 def _named_volumes(run: Effective) -> Iterator[str]:
@@ -137,7 +137,7 @@ def _named_volumes(run: Effective) -> Iterator[str]:
     "runtime-env-twice",
     "gke/R27",
     "",
-    title="job.runtimeEnv leaves to the framework what the framework sets",
+    title="job.runtimeEnv does not set what the framework sets",
     why=REFUSED,
     fix="write variables under job.env, and leave the interpreter to the framework",
     source="grpo-job/templates/_entrypoint.tpl at 1.0.0",
@@ -150,9 +150,10 @@ def _runtime(run: Effective) -> Iterator[Finding]:
     if variables:
         names = ", ".join(map(str, variables)) if isinstance(variables, dict) else "something"
         yield Finding(
-            f"job.runtimeEnv.env_vars has {names}, and Ray merges no two of them", keys=["=job.runtimeEnv.env_vars"]
+            f"job.runtimeEnv.env_vars has {names}, the framework sets env_vars too, and Ray does not merge them",
+            keys=["=job.runtimeEnv.env_vars"],
         )
     trains = run.value("job.task") in (None, "train")
     if trains and run.framework == "verl" and run.since("0.9.0") and "py_executable" in given:
-        what = f"job.runtimeEnv.py_executable, which verl {run.version} sets too, and Ray merges no two of them"
+        what = f"job.runtimeEnv.py_executable is set, verl {run.version} sets it too, and Ray does not merge them"
         yield Finding(what, keys=["=job.runtimeEnv.py_executable"])

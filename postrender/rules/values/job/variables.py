@@ -1,4 +1,4 @@
-"""Environment variables that the charts set themselves, or that they cannot hand on."""
+"""Environment variables that the charts set themselves, or that they cannot pass on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_KUBERAY: Final = (
     *("KUBERAY_GEN_RAY_START_CMD", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_enable_autoscaler_v2", "REDIS_USERNAME"),
     *("REDIS_PASSWORD", "RAY_REDIS_ADDRESS"),
 )
-# What verl's loggers read, by the tracker that they are for.
+# The variables that verl's loggers read, each with its tracker.
 _OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "MLFLOW_TRACKING_URI": "mlflow"}
 
 
@@ -40,9 +40,9 @@ _OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "
     "variable-of-the-charts",
     "gke/R27",
     "",
-    title="variables of one's own have one value, are none of the charts', and a driver can have them",
+    title="custom variables have one value, and neither the charts nor KubeRay set them",
     why=REFUSED,
-    fix="remove it, and change the value that it follows from",
+    fix="remove it, and change the value from which the charts derive it",
     source="_environment.tpl at 1.0.0",
 )
 def _variables(run: Effective) -> Iterator[Finding]:
@@ -65,15 +65,15 @@ def _variables(run: Effective) -> Iterator[Finding]:
         if name in own:
             yield Finding(f"{key}: the charts set it", keys=[f"={key}"])
         elif "secret" in mapping(entry) and value is None:
-            fix = "write it under ray.env, which pods are given"
+            fix = "write it under ray.env, which sets the variables of the pods"
             yield Finding(f"{key}: the driver cannot get a Secret on a running cluster", keys=[f"={key}"], fix=fix)
         elif run.framework == "verl" and _trains(run) and "${" in str(value):
-            fix = "write it under ray.env, which pods are given"
-            yield Finding(f"{key} holds ${{, which verl reads as an interpolation", keys=[f"={key}"], fix=fix)
+            fix = "write it under ray.env, which sets the variables of the pods"
+            yield Finding(f"{key} contains ${{, which verl reads as an interpolation", keys=[f"={key}"], fix=fix)
 
 
 def _own(run: Effective) -> Iterator[str]:
-    """Yield what head or workers are given by the charts or by the post-renderer."""
+    """Yield the variables that the charts or the post-renderer set in head or workers."""
     nccl = mapping(run.value("accelerator.nccl"))
     yield from _ALWAYS
     if run.value("network.mode") != "none":
@@ -86,7 +86,7 @@ def _own(run: Effective) -> Iterator[str]:
 
 
 def _own_of_driver(run: Effective) -> Iterator[str]:
-    """Yield what the driver is given besides."""
+    """Yield the variables that the charts set only in the driver."""
     yield "GRPO_DATASETS"
     rewards = _trains(run) and any(mapping(run.value("job.rewards")).values())
     if rewards or any(mapping(run.value("job.code.packages")).values()) or run.value("job.code.repository"):

@@ -1,11 +1,11 @@
-"""The algorithm: loss, advantages, validation, shaping of rewards, asynchronous training."""
+"""The algorithm: loss, advantages, validation, reward shaping, asynchronous training."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import excludes, one_of, requires, shown, within
+from postrender.rules.values.checks import excludes, one_of, quoted, requires, within
 from postrender.rules.values.nemo_rl.run import COLOCATED, GENERATION, SETUP, STEP, TOPIC, TRAINING, VLLM, data_sections
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _ASYNC = "grpo.async_grpo.enabled"
 
 
 def _validates(run: Effective) -> bool:
-    """Say whether a run validates at some time."""
+    """Say whether a run validates at all."""
     at_end = run.since("v0.6.0") and run.on("grpo.val_at_end")
     return run.number("grpo.val_period") > 0 or run.on("grpo.val_at_start") or at_end
 
@@ -31,7 +31,7 @@ def _validates(run: Effective) -> bool:
     "no-validation-data",
     "G1 G2",
     "data.validation data grpo.val_period",
-    title="a run that validates has data for it",
+    title="a run that validates has validation data",
     why=SETUP,
     fix="name data.validation, or set grpo.val_period to 0 and val_at_start and val_at_end to false",
     source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
@@ -49,7 +49,7 @@ def _validation(run: Effective) -> str | None:
     "no-validation-file",
     "G1 G2",
     "data.val_data_path grpo.val_period",
-    title="a run that validates has data for it",
+    title="a run that validates has validation data",
     why=SETUP,
     fix="name data.val_data_path, or set grpo.val_period to 0 and val_at_start to false",
     source="nemo_rl/algorithms/grpo.py:278 at v0.5.0",
@@ -64,7 +64,7 @@ def _validation_file(run: Effective) -> str | None:
     "validation-batch-too-large",
     "W1",
     "grpo.val_batch_size grpo.max_val_samples",
-    title="validation takes at least one whole batch",
+    title="validation has at least one whole batch",
     why="silent: no batch is evaluated, and accuracy is 0.0 for the whole run",
     fix="set grpo.val_batch_size to grpo.max_val_samples or less",
     source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0",
@@ -83,9 +83,9 @@ def _empty_validation(run: Effective) -> Iterator[Finding]:
     "reference-penalty-skipped",
     "G5",
     "grpo.skip_reference_policy_logprobs_calculation loss_fn.reference_policy_kl_penalty",
-    title="the reference policy is skipped only without its penalty",
+    title="the reference policy is skipped only if its KL penalty is 0",
     why=SETUP,
-    fix="set loss_fn.reference_policy_kl_penalty to 0, or do not skip",
+    fix="set loss_fn.reference_policy_kl_penalty to 0, or do not skip the reference policy",
     source="nemo_rl/algorithms/grpo.py:442 at v0.7.0",
     since="v0.6.0",
 )
@@ -110,7 +110,7 @@ def _skipped(run: Effective) -> str | None:
 def _gym(run: Effective) -> Iterator[Finding]:
     for path in ("grpo.invalid_tool_call_advantage", "grpo.malformed_thinking_advantage"):
         if run.at(path) is not None and not run.on("env.should_use_nemo_gym"):
-            yield Finding(f"{path} is {shown(run.at(path))} without NeMo Gym", keys=[path])
+            yield Finding(f"{path} is {quoted(run.at(path))} without NeMo Gym", keys=[path])
 
 
 @TOPIC.rule(
@@ -144,7 +144,7 @@ _ratios = TOPIC.rule(
     "sequence-ratios-with-token-loss",
     "L2",
     f"{_TOKEN} {_SEQUENCE}",
-    title="importance ratios of whole sequences go with a loss of whole sequences",
+    title="sequence-level importance ratios need a sequence-level loss",
     why=SETUP,
     fix="set loss_fn.token_level_loss to false, or sequence_level_importance_ratios to false",
     source="nemo_rl/algorithms/loss/loss_functions.py:250 at v0.7.0",
@@ -174,7 +174,7 @@ def _uncorrected(run: Effective) -> str | None:
     "truncation-ratio",
     "L4 L5",
     f"{_TRUNCATED}_ratio {_TRUNCATED}_ratio_min {_TRUNCATED}_type",
-    title="the bounds of truncated importance sampling are in order",
+    title="the bounds of truncated importance sampling are valid",
     why=SETUP,
     fix="give a positive ratio, not below its minimum, and the type tis, icepop or seq-mask-tis",
     source="nemo_rl/algorithms/loss/loss_functions.py:288 at v0.7.0",
@@ -184,12 +184,12 @@ def _ratio(run: Effective) -> Iterator[Finding]:
         return
     kind, ratio, least = (run.at(f"{_TRUNCATED}_{name}") for name in ("type", "ratio", "ratio_min"))
     if not isinstance(ratio, (int, float)) or ratio <= 0:
-        yield Finding(f"truncated_importance_sampling_ratio is {shown(ratio)}, expected more than 0")
+        yield Finding(f"truncated_importance_sampling_ratio is {quoted(ratio)}, expected more than 0")
         return
     if not run.since("v0.6.0"):
         return
     if kind not in ("tis", "icepop", "seq-mask-tis"):
-        what = f"truncated_importance_sampling_type is {shown(kind)}, expected tis, icepop or seq-mask-tis"
+        what = f"truncated_importance_sampling_type is {quoted(kind)}, expected tis, icepop or seq-mask-tis"
         yield Finding(what, keys=[f"{_TRUNCATED}_type"])
     if kind == "seq-mask-tis" and run.on(_SEQUENCE):
         what = "truncated_importance_sampling_type is seq-mask-tis, and sequence_level_importance_ratios is on"
@@ -198,7 +198,7 @@ def _ratio(run: Effective) -> Iterator[Finding]:
         return
     keys = [f"{_TRUNCATED}_ratio_min", f"{_TRUNCATED}_type"]
     if kind in ("icepop", "seq-mask-tis") and not isinstance(least, (int, float)):
-        yield Finding(f"truncated_importance_sampling_ratio_min is {shown(least)}, and {kind} needs it", keys=keys)
+        yield Finding(f"truncated_importance_sampling_ratio_min is {quoted(least)}, and {kind} needs it", keys=keys)
     elif isinstance(least, (int, float)) and least > ratio:
         yield Finding(f"truncated_importance_sampling_ratio_min {least} is more than the ratio {ratio}", keys=keys)
 
@@ -207,7 +207,7 @@ def _ratio(run: Effective) -> Iterator[Finding]:
     "cispo",
     "L6",
     "loss_fn.use_cispo",
-    title="CISPO goes with a token loss and no other change of the ratio",
+    title="CISPO needs a token-level loss and excludes other changes of the ratio",
     why=SETUP,
     fix="turn the other option off, or loss_fn.use_cispo",
     source="nemo_rl/algorithms/loss/loss_functions.py:256 at v0.7.0",
@@ -228,7 +228,7 @@ def _cispo(run: Effective) -> str | None:
     "reward-shaping",
     "L7 L8 L9",
     _SHAPING,
-    title="reward shaping has its numbers, in their range",
+    title="reward shaping has its settings, in their range",
     why=TRAINING,
     fix="give overlong_buffer_length, overlong_buffer_penalty (0 or more) and max_response_length",
     source="nemo_rl/algorithms/reward_functions.py:126 at v0.7.0",
@@ -263,7 +263,9 @@ def _engine(run: Effective) -> Iterator[Finding]:
     if run.since("v0.7.0"):
         engine["megatron"] = f"{GENERATION}.mcore_generation_config.async_engine"
     if backend not in engine:
-        yield Finding(f"async_grpo is enabled, which {backend} cannot serve", keys=[f"{GENERATION}.backend", _ASYNC])
+        yield Finding(
+            f"async_grpo is enabled, which {backend} does not support", keys=[f"{GENERATION}.backend", _ASYNC]
+        )
     elif not run.on(engine[backend]):
         what = f"async_grpo is enabled, and {engine[backend].removeprefix(GENERATION + '.')} is off"
         yield Finding(what, keys=[engine[backend], _ASYNC], proposed={engine[backend]: True})
@@ -273,7 +275,7 @@ def _engine(run: Effective) -> Iterator[Finding]:
     "async-correction",
     "A2",
     f"{_CORRECTION} {_ASYNC}",
-    title="asynchronous training is corrected by importance sampling",
+    title="asynchronous training needs importance sampling correction",
     why=SETUP,
     fix="set loss_fn.use_importance_sampling_correction to true",
     source="nemo_rl/algorithms/grpo.py:3371 at v0.7.0",
@@ -288,7 +290,7 @@ _colocated = TOPIC.rule(
     "async-colocated",
     "A3",
     f"{COLOCATED} {_ASYNC}",
-    title="asynchronous training has GPUs of its own for generation",
+    title="asynchronous training generates on separate GPUs",
     why=SETUP,
     fix="set policy.generation.colocated.enabled to false, and give it resources",
     source="nemo_rl/algorithms/grpo.py:3421 at v0.7.0",
@@ -299,7 +301,7 @@ _colocated = TOPIC.rule(
     "async-with-shaping",
     "A4",
     f"grpo.use_dynamic_sampling {_ASYNC}",
-    title="asynchronous training goes without dynamic sampling, scaling and shaping of rewards",
+    title="asynchronous training excludes dynamic sampling, reward scaling and reward shaping",
     why=SETUP,
     fix="turn the option off, or grpo.async_grpo",
     source="examples/run_grpo.py:173 at v0.7.0",
@@ -316,8 +318,8 @@ def _async(run: Effective) -> Iterator[Finding]:
     "trajectory-age",
     "W8",
     "grpo.async_grpo.in_flight_weight_updates grpo.async_grpo.max_trajectory_age_steps",
-    title="older trajectories help only with weight updates in flight",
-    why="silent but for a line in the log: the run is not faster for its older samples",
+    title="older trajectories need in-flight weight updates",
+    why="silent except for a log line: the run uses older samples and is not faster",
     fix="set grpo.async_grpo.in_flight_weight_updates to true, or max_trajectory_age_steps to 1",
     source="nemo_rl/algorithms/grpo.py:3382 at v0.7.0",
     severity=WARNING,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import Finding
-from postrender.rules.values.checks import excludes, shown
+from postrender.rules.values.checks import excludes, quoted
 from postrender.rules.values.nemo_rl.run import (
     DYNAMIC,
     GENERATION,
@@ -50,7 +50,7 @@ _LENGTH = "policy.max_total_sequence_length"
 def _rows(run: Effective) -> Iterator[Finding]:
     found, batch = rows(run), run.integer(GLOBAL_BATCH)
     if batch > 0 and found % batch:
-        made = f"{run.integer(PROMPTS)} prompts × {run.integer(GENERATIONS)} generations = {found} answers a step"
+        made = f"{run.integer(PROMPTS)} prompts × {run.integer(GENERATIONS)} generations = {found} answers per step"
         best = max(size for size in range(1, min(found, batch) + 1) if found % size == 0) if found > 0 else 0
         proposed = {GLOBAL_BATCH: best} if best else {}
         yield Finding(f"{made} are not a multiple of train_global_batch_size {batch}", proposed=proposed)
@@ -60,7 +60,7 @@ def _rows(run: Effective) -> Iterator[Finding]:
     "size-not-positive",
     "B1",
     f"{GLOBAL_BATCH} {MICRO_BATCH} {LOGPROB_BATCH} {PROMPTS} {GENERATIONS}",
-    title="batches hold something",
+    title="batch sizes are 1 or more",
     why=STEP,
     fix="write a whole number of 1 or more",
     source="nemo_rl/distributed/batched_data_dict.py:395 at v0.7.0",
@@ -83,7 +83,8 @@ def _positive(run: Effective) -> Iterator[Finding]:
 )
 def _batch_shards(run: Effective) -> str | None:
     batch, shards = run.integer(GLOBAL_BATCH), data_parallel(run)
-    return f"train_global_batch_size {batch} is not a multiple of it: {split(run)}" if batch % shards else None
+    wrong = f"train_global_batch_size {batch} is not a multiple of the data parallel size: {split(run)}"
+    return wrong if batch % shards else None
 
 
 @TOPIC.rule(
@@ -97,11 +98,12 @@ def _batch_shards(run: Effective) -> str | None:
 )
 def _row_shards(run: Effective) -> str | None:
     found, shards = rows(run), data_parallel(run)
-    return f"{found} answers a step are not a multiple of it: {split(run)}" if found % shards else None
+    wrong = f"{found} answers per step are not a multiple of the data parallel size: {split(run)}"
+    return wrong if found % shards else None
 
 
 def _computes_logprobs(run: Effective) -> bool:
-    """Say whether log probabilities are computed before the update: v0.7.0 leaves out what the loss does not need."""
+    """Say whether log probabilities are computed before the update: v0.7.0 skips those that the loss does not need."""
     if not run.since("v0.7.0") or not run.on("loss_fn.force_on_policy_ratio"):
         return True
     has_reference = run.number("loss_fn.reference_policy_kl_penalty") > 0
@@ -112,7 +114,7 @@ def _computes_logprobs(run: Effective) -> bool:
     "share-not-divisible-by-micro-batch",
     "B3",
     f"{MICRO_BATCH} {LOGPROB_BATCH}",
-    title="each GPU group's share of a batch is a multiple of the micro batch",
+    title="each data parallel rank's share of a batch is a multiple of the micro batch size",
     why=STEP,
     fix="choose a micro batch that divides the share, or turn on sequence packing or dynamic batching",
     source="nemo_rl/distributed/batched_data_dict.py:831 at v0.7.0",
@@ -134,7 +136,7 @@ def _shares(run: Effective) -> Iterator[Finding]:
     "micro-batches-differ",
     "K10",
     f"{LOGPROB_BATCH} {MICRO_BATCH}",
-    title="from TP 4 on, training and log probabilities have the same micro batch",
+    title="from TP 4 on, training and log probabilities have the same micro batch size",
     why=SETUP,
     fix="set logprob_batch_size to train_micro_batch_size, or loss_fn.force_on_policy_ratio to true",
     source="nemo_rl/models/policy/lm_policy.py:184 at v0.7.0",
@@ -171,7 +173,7 @@ def _multiplier(run: Effective) -> str | None:
     "dynamic-sampling-batches",
     "B5",
     "grpo.dynamic_sampling_max_gen_batches grpo.use_dynamic_sampling",
-    title="dynamic sampling may generate at least one more batch",
+    title="dynamic sampling may generate at least one batch",
     why=TRAINING,
     fix="set grpo.dynamic_sampling_max_gen_batches to 1 or more",
     source="nemo_rl/algorithms/grpo.py:1355 at v0.7.0",
@@ -187,7 +189,7 @@ def _sampling(run: Effective) -> str | None:
     "prompts-not-divisible-by-loader",
     "B6",
     f"data.num_prompts_per_dataloader {PROMPTS}",
-    title="several data loaders share the prompts of a step evenly",
+    title="the data loaders share the prompts of a step evenly",
     why=SETUP,
     fix="choose a num_prompts_per_dataloader that divides num_prompts_per_step × batch_multiplier",
     source="nemo_rl/algorithms/grpo.py:349 at v0.7.0",
@@ -201,7 +203,7 @@ def _loaders(run: Effective) -> str | None:
         factor = run.number("grpo.batch_multiplier")
         each, prompts = int(each * factor), int(prompts * factor)
     if each < 1 or prompts % each:
-        return f"{prompts} prompts a step are not a multiple of num_prompts_per_dataloader {each}"
+        return f"{prompts} prompts per step are not a multiple of num_prompts_per_dataloader {each}"
     return None
 
 
@@ -209,7 +211,7 @@ def _loaders(run: Effective) -> str | None:
     "on-policy-batch",
     "B7",
     f"{GLOBAL_BATCH} loss_fn.force_on_policy_ratio",
-    title="force_on_policy_ratio takes one update a step",
+    title="force_on_policy_ratio takes one update per step",
     why=SETUP,
     fix="set train_global_batch_size to prompts × generations, or turn force_on_policy_ratio off",
     source="nemo_rl/algorithms/grpo.py:430 at v0.7.0",
@@ -236,7 +238,7 @@ _both = TOPIC.rule(
     "dynamic-batching-with-pipeline",
     "M2",
     f"{DYNAMIC} policy.megatron_cfg.pipeline_model_parallel_size",
-    title="dynamic batching takes one pipeline stage",
+    title="dynamic batching needs pipeline parallel size 1",
     why=SETUP,
     fix="set policy.megatron_cfg.pipeline_model_parallel_size to 1, or turn dynamic batching off",
     source="nemo_rl/models/policy/lm_policy.py:283 at v0.7.0",
@@ -248,7 +250,7 @@ def _pipeline(run: Effective) -> str | None:
 
 
 def _longest(run: Effective) -> int:
-    """Return how many tokens a sequence may have: what the rollout allows, vLLM, and in one turn prompt and answer."""
+    """Return the maximal length of a sequence: the limits of rollout, vLLM and, with one turn, prompt and answer."""
     lengths = [run.integer(_LENGTH)]
     if is_vllm(run):
         lengths.append(run.integer(f"{VLLM}.max_model_len"))
@@ -261,7 +263,7 @@ def _longest(run: Effective) -> int:
     "sequence-exceeds-token-limit",
     "M3 M4",
     "policy.sequence_packing.train_mb_tokens policy.dynamic_batching.train_mb_tokens",
-    title="the longest sequence fits the tokens of a micro batch",
+    title="the longest sequence fits into the tokens of a micro batch",
     why=TRAINING,
     fix="raise train_mb_tokens and logprob_mb_tokens to max_total_sequence_length, or shorten the sequences",
     source="nemo_rl/distributed/batched_data_dict.py:655 at v0.7.0",
@@ -288,7 +290,7 @@ def _limits(run: Effective) -> Iterator[Finding]:
 )
 def _packing(run: Effective) -> str | None:
     name, known = run.at("policy.sequence_packing.algorithm"), run.catalogue.names["packingAlgorithms"]
-    # Capital letters are as good.
+    # The case of the letters does not matter.
     if not run.on(PACKING) or not isinstance(name, str) or name.lower() in known:
         return None
-    return f"policy.sequence_packing.algorithm is {shown(name)}, expected one of {', '.join(known)}"
+    return f"policy.sequence_packing.algorithm is {quoted(name)}, expected one of {', '.join(known)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import shown
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import CHECKPOINT, SETUP, TOPIC, is_megatron, is_v2
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 _METRIC = "checkpointing.metric_name"
 _FORMAT = "checkpointing.model_save_format"
 _BY = "checkpointing.checkpoint_must_save_by"
-# Of validation, where no environment adds some of its own.
+# The metrics of validation, if no environment adds its own.
 _METRICS = ("accuracy", "avg_length")
 _PARTS = 4
 
 
 def _metric(run: Effective) -> str | None:
-    """Return the metric that ranks checkpoints; None where none are saved, or none ranks them."""
+    """Return the metric that ranks checkpoints; None if none are saved, or if no metric ranks them."""
     name = run.at(_METRIC)
     return str(name) if run.on("checkpointing.enabled") and name is not None else None
 
@@ -47,7 +47,7 @@ def _prefix(run: Effective) -> Iterator[Finding]:
     "metric-unknown",
     "S3",
     _METRIC,
-    title="the metric of checkpoints is one that validation makes",
+    title="the metric of checkpoints is one that validation computes",
     why=CHECKPOINT,
     fix="write val:accuracy",
     source="nemo_rl/algorithms/grpo.py:2920 at v0.7.0",
@@ -55,7 +55,7 @@ def _prefix(run: Effective) -> Iterator[Finding]:
 def _unknown(run: Effective) -> Iterator[Finding]:
     prefix, _, name = (_metric(run) or "").partition(":")
     if prefix == "val" and name not in _METRICS and not run.on("env.should_use_nemo_gym"):
-        what = f'checkpointing.metric_name is "val:{name}", and validation makes {" and ".join(_METRICS)}'
+        what = f'checkpointing.metric_name is "val:{name}", and validation computes {" and ".join(_METRICS)}'
         yield Finding(what, proposed={_METRIC: "val:accuracy"})
 
 
@@ -63,8 +63,8 @@ def _unknown(run: Effective) -> Iterator[Finding]:
     "saved-without-validation",
     "W15",
     "checkpointing.save_period grpo.val_period",
-    title="each step that saves has just validated",
-    why="silent: such checkpoints rank below all others, so the best ones are deleted",
+    title="each step that saves a checkpoint also validates",
+    why="silent: a checkpoint without validation ranks below all others and is deleted, even if it is the best",
     fix="choose a save_period that is a multiple of grpo.val_period",
     source="nemo_rl/algorithms/grpo.py:2912 at v0.7.0",
     severity=WARNING,
@@ -84,7 +84,7 @@ def _periods(run: Effective) -> Iterator[Finding]:
     elif save > last and last % validate:
         yield Finding(f"the last step, {last}, saves a checkpoint, and val_period {validate} does not reach it")
     elif save <= last and save % validate:
-        yield Finding(f"save_period {save} is no multiple of val_period {validate}")
+        yield Finding(f"save_period {save} is not a multiple of val_period {validate}")
 
 
 @TOPIC.rule(
@@ -101,18 +101,18 @@ def _format(run: Effective) -> Iterator[Finding]:
     if not run.on("checkpointing.enabled") or is_megatron(run) or kind is None:
         return
     if not is_v2(run):
-        what = f"checkpointing.model_save_format is {shown(kind)}, and dtensor_cfg._v2 is off"
+        what = f"checkpointing.model_save_format is {quoted(kind)}, and dtensor_cfg._v2 is off"
         yield Finding(what, proposed={_FORMAT: None})
     elif str(kind).lower() not in ("safetensors", "torch_save"):
-        yield Finding(f"checkpointing.model_save_format is {shown(kind)}, expected safetensors or torch_save")
+        yield Finding(f"checkpointing.model_save_format is {quoted(kind)}, expected safetensors or torch_save")
 
 
 @TOPIC.rule(
     "consolidated",
     "P3",
     "checkpointing.save_consolidated",
-    title="checkpoints are converted afterwards, not while they are saved",
-    why="saving consolidated weights has run out of memory and time, or written broken shards, in several versions",
+    title="checkpoints are not consolidated while they are saved",
+    why="in several versions, saving consolidated weights runs out of memory or time, or writes broken shards",
     fix="set it to false, and run task convert on the checkpoint that you keep",
     source="nemo_rl/utils/checkpoint.py:144 at v0.7.0",
     severity=WARNING,
@@ -137,4 +137,4 @@ def _save_by(run: Effective) -> str | None:
         return None
     parts = value.split(":") if isinstance(value, str) else []
     fits = len(parts) == _PARTS and all(part.strip().isdecimal() for part in parts)
-    return None if fits else f"checkpoint_must_save_by is {shown(value)}"
+    return None if fits else f"checkpoint_must_save_by is {quoted(value)}"

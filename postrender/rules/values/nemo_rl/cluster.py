@@ -1,11 +1,11 @@
-"""How nodes and GPUs are shared between training and generation."""
+"""How training and generation share nodes and GPUs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import shown
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import (
     COLOCATED,
     NODES,
@@ -28,7 +28,7 @@ _NODES = f"{RESOURCES}.num_nodes"
 
 
 def _policy_nodes(run: Effective) -> int:
-    """Return the nodes that train and generate, zero where nothing can be said of them."""
+    """Return the nodes that train and generate, zero if they are unknown."""
     if not trains(run) or has_teachers(run) or run.gpus < 1:
         return 0
     return run.nodes if run.nodes == 1 else run.nodes - reward_model_nodes(run)[0]
@@ -56,7 +56,7 @@ def _reward_model(run: Effective) -> Iterator[Finding]:
     "generation-gpus-on-one-node",
     "C3 C4 C5",
     f"{_GPUS} {COLOCATED} {NODES}",
-    title="on one node, generation says how many of its GPUs it takes",
+    title="on one node, non-colocated generation sets its number of GPUs",
     why=SETUP,
     fix="set policy.generation.colocated.resources: {num_nodes: 1, gpus_per_node: N} with N below the node's GPUs",
     source="nemo_rl/algorithms/grpo.py:617 at v0.7.0",
@@ -66,18 +66,18 @@ def _one_node(run: Effective) -> Iterator[Finding]:
         return
     gpus, nodes = run.at(_GPUS), run.at(_NODES)
     if not isinstance(gpus, int) or gpus <= 0:
-        yield Finding(f"generation is not colocated on one node, and resources.gpus_per_node is {shown(gpus)}")
+        yield Finding(f"generation is not colocated on one node, and resources.gpus_per_node is {quoted(gpus)}")
     elif gpus + (reward_model_nodes(run)[1] if run.nodes == 1 else 0) >= run.gpus:
         yield Finding(f"generation takes {gpus} of the node's {run.gpus} GPUs, and none is left for training")
     if nodes not in (None, 1):
-        yield Finding(f"there is one node, and resources.num_nodes is {shown(nodes)}", keys=[_NODES])
+        yield Finding(f"there is one node, and resources.num_nodes is {quoted(nodes)}", keys=[_NODES])
 
 
 @TOPIC.rule(
     "generation-nodes",
     "C6 C7 C8",
     f"{_NODES} {COLOCATED} {NODES}",
-    title="on several nodes, generation takes whole ones and leaves some for training",
+    title="on several nodes, non-colocated generation takes whole nodes and leaves some for training",
     why=SETUP,
     fix="set policy.generation.colocated.resources: {num_nodes: N, gpus_per_node: the node's GPUs}",
     source="nemo_rl/algorithms/grpo.py:647 at v0.7.0",
@@ -88,11 +88,11 @@ def _several_nodes(run: Effective) -> Iterator[Finding]:
         return
     gpus, nodes = run.at(_GPUS), run.at(_NODES)
     if not isinstance(nodes, int) or nodes <= 0:
-        yield Finding(f"generation is not colocated on {policy} nodes, and resources.num_nodes is {shown(nodes)}")
+        yield Finding(f"generation is not colocated on {policy} nodes, and resources.num_nodes is {quoted(nodes)}")
     elif nodes >= policy:
         yield Finding(f"generation takes {nodes} of {policy} nodes, and none is left for training")
     if gpus != run.gpus:
-        what = f"resources.gpus_per_node is {shown(gpus)}, and a node has {run.gpus} GPUs"
+        what = f"resources.gpus_per_node is {quoted(gpus)}, and a node has {run.gpus} GPUs"
         yield Finding(what, keys=[_GPUS, COLOCATED], proposed={_GPUS: run.gpus})
 
 
@@ -100,7 +100,7 @@ def _several_nodes(run: Effective) -> Iterator[Finding]:
     "megatron-not-colocated",
     "C9",
     COLOCATED,
-    title="before v0.7.0 Megatron generates where it trains",
+    title="before v0.7.0 generation with Megatron is colocated",
     why=SETUP,
     fix="set policy.generation.colocated.enabled to true, or backend to vllm, or use a later version",
     source="nemo_rl/algorithms/grpo.py:447 at v0.6.0",
@@ -115,8 +115,8 @@ def _megatron(run: Effective) -> str | None:
     "segment-size",
     "C10",
     f"cluster.segment_size {NODES}",
-    title="the training nodes are whole segments of an NVLink domain",
-    why="where Ray's nodes carry an NVLink domain, NeMo RL refuses it at set-up; elsewhere it is ignored",
+    title="the number of training nodes is a multiple of segment_size",
+    why="if Ray's nodes have an NVLink domain, NeMo RL refuses it at set-up; else it ignores the key",
     fix="choose a segment_size that divides the number of training nodes, or null",
     source="nemo_rl/distributed/virtual_cluster.py:415 at v0.7.0",
     severity=WARNING,
@@ -127,7 +127,7 @@ def _segments(run: Effective) -> str | None:
     if run.at("cluster.segment_size") is None or run.value("accelerator.nvlinkDomainNodes") is None:
         return None
     size, nodes = run.integer("cluster.segment_size"), -(-worlds(run)[0] // run.gpus)
-    return f"{nodes} training nodes are no multiple of segment_size {size}" if size < 1 or nodes % size else None
+    return f"{nodes} training nodes are not a multiple of segment_size {size}" if size < 1 or nodes % size else None
 
 
 @TOPIC.rule(
@@ -136,7 +136,7 @@ def _segments(run: Effective) -> str | None:
     "=accelerator.worker.cpu",
     title="a node has a CPU for each process that NeMo RL puts on its GPUs",
     why=SETUP,
-    fix="give accelerator.worker.cpu two for each GPU, one where generation has nodes of its own",
+    fix="set accelerator.worker.cpu to two CPUs per GPU, or to one if generation has its own nodes",
     source="nemo_rl/distributed/virtual_cluster.py:794 at v0.7.0",
 )
 def _cpus(run: Effective) -> str | None:

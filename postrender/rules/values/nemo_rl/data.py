@@ -6,7 +6,7 @@ import difflib
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import shown
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER, data_sections, environments
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ _LISTS = {"data set": "datasets", "processor": "processors", "environment": "env
 
 
 def _unknown(kind: str, name: str, run: Effective, keys: list[str]) -> Finding:
-    """Say that a name is not known, and which one may be meant."""
+    """Report an unknown name, and suggest a known one."""
     known = [each for each in run.catalogue.names[_LISTS[kind]] if each != _ANY_PATH]
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     fix = f"did you mean {close[0]}?" if close else f"one of {', '.join(known)}"
-    return Finding(f"no {kind} is called {shown(name)} in {run.version}", keys=keys, fix=fix)
+    return Finding(f"no {kind} is called {quoted(name)} in {run.version}", keys=keys, fix=fix)
 
 
 @TOPIC.rule(
@@ -70,16 +70,16 @@ def _dataset(run: Effective) -> Iterator[Finding]:
     "raw-answers",
     "W14",
     "data.train.output_key data.output_key",
-    title="the answers of GSM8K are numbers, and not whole solutions",
-    why="the reward compares with the text of the solution: every reward is 0, and the run ends without an error",
-    fix="write dataset_name: gsm8k, or before v0.6.0 a file with the last numbers, as job.task prepare-data makes it",
+    title="the answers of GSM8K are numbers, not whole solutions",
+    why="silent: the reward compares the answer with the text of the solution, so every reward is 0",
+    fix="write dataset_name: gsm8k; before v0.6.0 use a file of job.task prepare-data, which has only the numbers",
     source="nemo_rl/data/datasets/response_datasets/response_dataset.py at v0.7.0",
 )
 def _raw(run: Effective) -> Iterator[Finding]:
     for path, section in data_sections(run):
         for key in ("data_path", "train_data_path"):
             if section.get(key) in _WITH_SOLUTIONS and section.get("output_key") == "answer":
-                what = f"{path}.{key} is {section[key]}, whose column answer holds whole solutions"
+                what = f"{path}.{key} is {section[key]}, whose column answer has whole solutions"
                 yield Finding(what, keys=[f"{path}.output_key", f"{path}.{key}", path])
 
 
@@ -104,9 +104,9 @@ def _processor(run: Effective) -> Iterator[Finding]:
     "environment",
     "D3",
     "data.default.env_name data.train.env_name data.env_name",
-    title="the environment is one that this version has, with a section of its own under env",
+    title="the environment is one that this version has, with its own section under env",
     why=SETUP,
-    fix="write math, or another environment of the list, and its section under env",
+    fix="write math, or another environment of the list, and add its section under env",
     source="nemo_rl/environments/utils.py:107 at v0.7.0",
     since="v0.5.0",
 )
@@ -116,7 +116,7 @@ def _environment(run: Effective) -> Iterator[Finding]:
         if name != "rewards" and not run.catalogue.accepts("environments", name):
             yield _unknown("environment", name, run, [key])
         elif not run.has(f"env.{name}"):
-            yield Finding(f"{key} asks for the environment {name}, and env.{name} is not there", keys=[key])
+            yield Finding(f"{key} names the environment {name}, and env.{name} does not exist", keys=[key])
     for path, section in data_sections(run):
         asked = section.get("env_name")
         if isinstance(asked, str) and "${" not in asked and asked not in started:
@@ -128,9 +128,9 @@ def _environment(run: Effective) -> Iterator[Finding]:
     "no-generation",
     "D5",
     "policy.generation.vllm_cfg policy.generation",
-    title="GRPO generates answers",
+    title="policy.generation is configured",
     why=SETUP,
-    fix="remove the null, or describe policy.generation",
+    fix="remove the null, or write the section policy.generation",
     source="examples/run_grpo.py:101 at v0.7.0",
 )
 def _generation(run: Effective) -> Iterator[Finding]:
@@ -165,7 +165,7 @@ def _prompt(run: Effective) -> Iterator[Finding]:
     "grpo.max_num_steps grpo.max_num_epochs",
     title="the run trains for at least one step",
     why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
-    fix="write a whole number of 1 or more; to validate alone there is the task evaluate",
+    fix="write a whole number of 1 or more; to validate only, use the task evaluate",
     source="nemo_rl/algorithms/grpo.py:2228 at v0.7.0",
     severity=WARNING,
 )
@@ -179,8 +179,8 @@ def _no_steps(run: Effective) -> Iterator[Finding]:
     "more-prompts-than-data",
     "W2 W3",
     "grpo.num_prompts_per_step grpo.max_num_steps",
-    title="the data has the rows that the steps take",
-    why="silent: a step is whole or left out, so the run ends early, or at once, with exit code 0",
+    title="the data set has enough rows for the steps",
+    why="silent: NeMo RL skips an incomplete step, so the run ends early, or at once, with exit code 0",
     fix="lower num_prompts_per_step or max_num_steps, or raise max_num_epochs",
     source="nemo_rl/algorithms/grpo.py:366 at v0.7.0",
     severity=WARNING,
@@ -205,7 +205,7 @@ def _rows(run: Effective) -> Iterator[Finding]:
     "required-key",
     "V8 S1",
     "policy.generation policy",
-    title="sections that replace the base file's have all that the framework reads",
+    title="sections that replace those of the base file have all keys that the framework reads",
     why=WORKER,
     fix="add the key, or remove _override_",
     source="nemo_rl/models/generation/vllm/vllm_generation.py:157 at v0.7.0",

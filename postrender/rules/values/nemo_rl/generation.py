@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import shown, within
+from postrender.rules.values.checks import quoted, within
 from postrender.rules.values.nemo_rl.run import (
     COLOCATED,
     DTENSOR,
@@ -34,7 +34,7 @@ _EP = f"{VLLM}.expert_parallel_size"
 _ASYNC = f"{VLLM}.async_engine"
 _KWARGS = f"{GENERATION}.vllm_kwargs"
 _CORRECTION = "loss_fn.use_importance_sampling_correction"
-# What NeMo RL itself gives to vLLM's engine.
+# The arguments that NeMo RL itself passes to vLLM's engine.
 _RESERVED: Final = (
     *("model", "load_format", "skip_tokenizer_init", "tensor_parallel_size", "dtype", "seed", "logprobs_mode"),
     *("pipeline_parallel_size", "enable_expert_parallel", "gpu_memory_utilization", "enable_prefix_caching"),
@@ -45,7 +45,7 @@ _FIRST_TOP_K, _FIRST_TOP_P = 8000, 0.99
 
 
 def _gpus(run: Effective) -> int:
-    """Return the GPUs that generation has on a node."""
+    """Return how many GPUs of a node generate."""
     nodes, gpus = reward_model_nodes(run)
     if run.on(COLOCATED):
         return run.gpus - (gpus if run.nodes == 1 else 0)
@@ -56,7 +56,7 @@ def _gpus(run: Effective) -> int:
     "generation-gpus-not-divisible",
     "V1 V5",
     f"{_TP} {_PP} {NODES}",
-    title="the generating GPUs, of all nodes and of one, are a multiple of vLLM's TP × PP",
+    title="the generation GPUs, of all nodes and of each node, are a multiple of vLLM's TP × PP",
     why=SETUP,
     fix="choose a tensor_parallel_size that divides the GPUs of a node",
     source="nemo_rl/models/generation/vllm/vllm_generation.py:110 at v0.7.0",
@@ -67,9 +67,10 @@ def _engines(run: Effective) -> str | None:
         return None
     parts = f"vLLM's TP {run.integer(_TP)} × PP {run.integer(_PP)} = {size}"
     if world % size:
-        return f"{world} GPUs generate, no multiple of {parts}"
+        return f"{world} GPUs generate, which is not a multiple of {parts}"
     gpus = _gpus(run)
-    return f"a node has {gpus} GPUs for generation, no multiple of {parts}" if size <= gpus and gpus % size else None
+    uneven = size <= gpus and gpus % size
+    return f"a node has {gpus} GPUs for generation, which is not a multiple of {parts}" if uneven else None
 
 
 @TOPIC.rule(
@@ -101,7 +102,7 @@ def _experts(run: Effective) -> str | None:
     if not is_vllm(run) or experts <= 1 or size < 1 or experts == size:
         return None
     if experts % size:
-        return f"vllm_cfg.expert_parallel_size {experts} is no multiple of tensor_parallel_size {size}"
+        return f"vllm_cfg.expert_parallel_size {experts} is not a multiple of tensor_parallel_size {size}"
     on = run.on(_ASYNC)
     return f"expert_parallel_size {experts} is not tensor_parallel_size {size}, and async_engine is on" if on else None
 
@@ -112,7 +113,7 @@ def _experts(run: Effective) -> str | None:
     f"{GENERATION}.top_k",
     title="top_k is null, -1, or a number that this version can sample with",
     why=SETUP,
-    fix="write null, -1, or 1 and more (8000 and more before v0.6.0)",
+    fix="write null, -1, or 1 or more (8000 or more before v0.6.0)",
     source="nemo_rl/models/generation/vllm/vllm_generation.py:139 at v0.7.0",
 )
 def _top_k(run: Effective) -> str | None:
@@ -126,7 +127,7 @@ def _top_k(run: Effective) -> str | None:
     "top-p",
     "V7",
     f"{GENERATION}.top_p",
-    title="top_p is a share that this version can sample with",
+    title="top_p is a value that this version can sample with",
     why=SETUP,
     fix="write 1.0, or a number above 0 (0.99 or more before v0.6.0)",
     source="nemo_rl/models/generation/vllm/vllm_generation.py:145 at v0.7.0",
@@ -137,23 +138,25 @@ def _top_p(run: Effective) -> str | None:
         return None
     if not run.since("v0.6.0"):
         return f"top_p is {value}, expected {_FIRST_TOP_P} or more" if value < _FIRST_TOP_P else None
-    return f"top_p is {value}, expected more than 0, 1 at most" if value <= 0 or value > 1 else None
+    return f"top_p is {value}, expected more than 0 and at most 1" if value <= 0 or value > 1 else None
 
 
 @TOPIC.rule(
     "vllm-argument-twice",
     "V11",
     _KWARGS,
-    title="vllm_kwargs holds no argument that NeMo RL gives itself",
+    title="vllm_kwargs has no argument that NeMo RL passes itself",
     why=WORKER,
-    fix="write it under policy.generation.vllm_cfg, or leave it out",
+    fix="write it under policy.generation.vllm_cfg, or remove it",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:456 at v0.7.0",
 )
 def _twice(run: Effective) -> Iterator[Finding]:
     given = run.at(_KWARGS)
     for name in given if isinstance(given, dict) and is_vllm(run) else ():
         if name in _RESERVED or (name == "served_model_name" and run.since("v0.5.0")):
-            yield Finding(f"vllm_kwargs.{name} is given to vLLM by NeMo RL already", keys=[f"{_KWARGS}.{name}"])
+            yield Finding(
+                f"NeMo RL itself passes {name} to vLLM, and vllm_kwargs has it too", keys=[f"{_KWARGS}.{name}"]
+            )
 
 
 _interval = within(f"{VLLM}.vllm_metrics_logger_interval", above=0)
@@ -177,7 +180,7 @@ def _metrics(run: Effective) -> str | None:
     "fp8-generation",
     "V13",
     f"{_CORRECTION} {VLLM}.precision",
-    title="generation in FP8 is corrected by importance sampling",
+    title="generation in FP8 needs importance sampling correction",
     why=SETUP,
     fix="set loss_fn.use_importance_sampling_correction to true",
     source="nemo_rl/algorithms/grpo.py:1000 at v0.7.0",
@@ -193,9 +196,9 @@ def _fp8(run: Effective) -> Iterator[Finding]:
     "fp8-cache",
     "V14 V15 V16 V17",
     f"{VLLM}.kv_cache_dtype",
-    title="an FP8 cache goes with FP8 weights, Megatron without stages, and the synchronous engine",
+    title="an FP8 KV cache needs FP8 weights, Megatron without pipeline stages, and the synchronous engine",
     why=SETUP,
-    fix="set policy.generation.vllm_cfg.kv_cache_dtype to auto, or mend the rest",
+    fix="set policy.generation.vllm_cfg.kv_cache_dtype to auto, or change the other setting",
     source="nemo_rl/algorithms/grpo.py:1005 at v0.7.0",
     since="v0.5.0",
 )
@@ -204,7 +207,7 @@ def _cache(run: Effective) -> str | None:
     if not is_vllm(run) or not kind.startswith("fp8"):
         return None
     if run.at(f"{VLLM}.precision") != "fp8":
-        return f"kv_cache_dtype is {kind}, and vllm_cfg.precision is {shown(run.at(f'{VLLM}.precision'))}"
+        return f"kv_cache_dtype is {kind}, and vllm_cfg.precision is {quoted(run.at(f'{VLLM}.precision'))}"
     if run.on(f"{DTENSOR}.enabled"):
         return f"kv_cache_dtype is {kind}, and DTensor trains"
     if run.on(_ASYNC):
@@ -217,9 +220,9 @@ def _cache(run: Effective) -> str | None:
     "prompt-longer-than-model",
     "V20 W10",
     f"data.max_input_seq_length {VLLM}.max_model_len policy.max_total_sequence_length",
-    title="prompt, answer and vLLM's context have lengths that fit together",
-    why="a prompt as long as the context leaves no token for the answer: no reward, or an error of vLLM's",
-    fix="let all of them follow ${policy.max_total_sequence_length}, the prompt shorter",
+    title="prompt and answer fit into vLLM's context",
+    why="a prompt as long as the context leaves no token for the answer: no reward, or an error from vLLM",
+    fix="set all lengths to ${policy.max_total_sequence_length}, and the prompt's to less",
     source="nemo_rl/models/generation/vllm/vllm_worker_async.py:538 at v0.7.0",
     severity=WARNING,
 )
@@ -245,8 +248,8 @@ def _lengths(run: Effective) -> Iterator[Finding]:
     "flashinfer-block-size",
     "P1",
     f"{_KWARGS}.block_size policy.model_name",
-    title="small Gemma 3 models on Blackwell use blocks of 32",
-    why="vLLM of these versions stops with an error of FlashInfer's for heads of 256 and blocks of 16",
+    title="small Gemma 3 models on Blackwell use block size 32",
+    why="vLLM of these versions fails with an error from FlashInfer for head size 256 and block size 16",
     fix="set policy.generation.vllm_kwargs.block_size to 32",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:420 at v0.5.0",
     since="v0.5.0",
@@ -257,7 +260,7 @@ def _blocks(run: Effective) -> Iterator[Finding]:
     small = is_vllm(run) and any(f"gemma-3-{size}b" in name for size in ("1", "4", "12"))
     is_blackwell = run.value("accelerator.gpuArchitecture") == "blackwell"
     if small and is_blackwell and run.at(f"{_KWARGS}.block_size") != 32:
-        given = shown(run.at(f"{_KWARGS}.block_size"))
+        given = quoted(run.at(f"{_KWARGS}.block_size"))
         what = f"{run.at('policy.model_name')} on {run.accelerator} with block_size {given}"
         yield Finding(what, proposed={f"{_KWARGS}.block_size": 32})
 
@@ -267,7 +270,7 @@ def _blocks(run: Effective) -> Iterator[Finding]:
     "W5",
     f"{VLLM}.load_format",
     title="NeMo RL chooses vLLM's load_format itself",
-    why="the value is overwritten at set-up, silently",
+    why="silent: NeMo RL overwrites the value at set-up",
     fix="remove the key, which has no effect",
     source="nemo_rl/models/generation/__init__.py:48 at v0.7.0",
     severity=WARNING,
@@ -281,7 +284,7 @@ def _load_format(run: Effective) -> str | None:
     "expandable-segments",
     "P2",
     "=job.env.PYTORCH_CUDA_ALLOC_CONF =ray.env.PYTORCH_CUDA_ALLOC_CONF",
-    title="colocated vLLM sleeps in memory that expandable segments cannot give back",
+    title="colocated vLLM does not use expandable segments, which its sleep mode cannot free",
     why=TRAINING,
     fix="remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF",
     source="infra/nrl_k8s/README.md:610 at v0.7.0",

@@ -1,10 +1,10 @@
-"""What Megatron, as NeMo RL uses it, asks of its configuration."""
+"""What NeMo RL's Megatron backend requires of its configuration."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from postrender.rules.values.checks import shown
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import (
     MEGATRON,
     PACKING,
@@ -41,7 +41,7 @@ def _context(run: Effective) -> str | None:
     "chunked-logprobs",
     "X2",
     f"{MEGATRON}.defer_fp32_logits policy.logprob_chunk_size",
-    title="log probabilities in chunks need logits that are converted late",
+    title="log probabilities in chunks need defer_fp32_logits",
     why=WORKER,
     fix="set policy.megatron_cfg.defer_fp32_logits to true, or logprob_chunk_size to null",
     source="nemo_rl/models/megatron/setup.py:902 at v0.7.0",
@@ -59,7 +59,7 @@ def _chunks(run: Effective) -> str | None:
     f"{_OPTIMIZER}.bf16 {_OPTIMIZER}.fp16 policy.precision",
     title="the precision-aware optimizer has the policy's precision",
     why=WORKER,
-    fix="set bf16 or fp16 of policy.megatron_cfg.optimizer as policy.precision says",
+    fix="set bf16 or fp16 of policy.megatron_cfg.optimizer to match policy.precision",
     source="nemo_rl/models/megatron/setup.py:956 at v0.7.0",
     since="v0.5.0",
 )
@@ -70,14 +70,14 @@ def _precision(run: Effective) -> str | None:
     given = run.at(f"{_OPTIMIZER}.{name}")
     if given is True:
         return None
-    return f"policy.precision is {run.at('policy.precision')}, and optimizer.{name} is {shown(given)}"
+    return f"policy.precision is {run.at('policy.precision')}, and optimizer.{name} is {quoted(given)}"
 
 
 @TOPIC.rule(
     "padding-multiple",
     "X5",
     _MULTIPLE,
-    title="packed sequences are padded to what CP and TP cut them into",
+    title="packed sequences are padded to a multiple of what CP and TP split them into",
     why=TRAINING,
     fix="set policy.make_sequence_length_divisible_by to a multiple of that number",
     source="nemo_rl/models/megatron/data.py:1132 at v0.7.0",
@@ -90,7 +90,7 @@ def _padding(run: Effective) -> str | None:
     cuts *= tensor_parallel(run) if run.on(f"{MEGATRON}.sequence_parallel") else 1
     multiple = run.integer(_MULTIPLE)
     reason = "2 × CP, and TP with sequence_parallel"
-    return f"{multiple} is no multiple of {cuts} ({reason})" if multiple % cuts else None
+    return f"{multiple} is not a multiple of {cuts} ({reason})" if multiple % cuts else None
 
 
 @TOPIC.rule(
@@ -107,4 +107,4 @@ def _recompute(run: Effective) -> str | None:
     kind = run.at(f"{MEGATRON}.recompute_granularity", "full")
     if not is_megatron(run) or not run.on(f"{MEGATRON}.activation_checkpointing") or kind in ("full", "selective"):
         return None
-    return f"recompute_granularity is {shown(kind)}, expected full or selective"
+    return f"recompute_granularity is {quoted(kind)}, expected full or selective"

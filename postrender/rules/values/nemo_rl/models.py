@@ -1,4 +1,4 @@
-"""What the model itself asks of the parallel sizes and lengths, from its config.json."""
+"""What the model's config.json requires of parallel sizes and lengths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MEGATRON_TP: Final = f"{MEGATRON}.tensor_model_parallel_size"
 _STAGES: Final = f"{MEGATRON}.pipeline_model_parallel_size"
 _EXPERTS: Final = f"{MEGATRON}.expert_model_parallel_size"
 _ENGINE: Final = "vLLM refuses it when it starts: the cluster is up, and its GPUs are paid for"
-# The classes for which the workers bring a plan of their own; for others they read Hugging Face's.
+# The classes for which the workers have their own plan; for others they read Hugging Face's.
 _PLANNED: Final = (
     *("Qwen2ForCausalLM", "Qwen3ForCausalLM", "LlamaForCausalLM"),
     *("Gemma3ForCausalLM", "Gemma3ForConditionalGeneration"),
@@ -45,7 +45,7 @@ def _trained(run: Effective) -> Model:
 
 
 def _generating(run: Effective) -> Model:
-    """Return the model as vLLM reads it: before v0.6.0 its own overrides are kept beside those of the policy."""
+    """Return the model as vLLM reads it: before v0.6.0 vLLM's overrides are merged with those of the policy."""
     overrides, own = run.at(_OVERRIDES), run.at(f"{GENERATION}.vllm_kwargs.hf_overrides")
     if not run.since("v0.6.0") and isinstance(own, dict) and isinstance(overrides or {}, dict):
         overrides = {**own, **(overrides or {})}
@@ -56,14 +56,14 @@ def _generating(run: Effective) -> Model:
     "heads-not-divisible",
     "K18 K19 K29",
     f"{_TP} {_NAME}",
-    title="the tensor parallel size of training divides the model's attention heads, and those of keys and values",
+    title="the tensor parallel size of training divides the model's attention heads and KV heads",
     why=WORKER,
     fix="choose a tensor parallel size that divides both numbers",
     source="nemo_rl/models/dtensor/parallelize.py:666 at v0.7.0",
 )
 def _heads(run: Effective) -> Iterator[Finding]:
     size, megatron = tensor_parallel(run), is_megatron(run)
-    # Megatron gives GPUs copies of keys and values from v0.6.0 on; of v0.5.0 that is not known.
+    # Megatron replicates KV heads from v0.6.0 on; for v0.5.0 this is unknown.
     uneven = uneven_heads(_trained(run), size, repeats=megatron and run.since("v0.5.0")) if size > 1 else None
     if uneven:
         path = _MEGATRON_TP if megatron else _TP
@@ -74,7 +74,7 @@ def _heads(run: Effective) -> Iterator[Finding]:
     "layers-not-divisible",
     "K30",
     f"{_STAGES} {_NAME}",
-    title="Megatron's pipeline stages divide the model's layers",
+    title="the number of Megatron's pipeline stages divides the model's layers",
     why=WORKER,
     fix="choose stages that divide the layers, or set num_layers_in_first_pipeline_stage and …_last_…",
     source="nemo_rl/models/megatron/setup.py:617 at v0.7.0",
@@ -102,7 +102,7 @@ def _layers(run: Effective) -> str | None:
     f"{_EXPERTS} {_NAME}",
     title="Megatron's expert parallel size divides the model's experts",
     why=WORKER,
-    fix="choose an expert_model_parallel_size that divides the experts, or 1 for a model without",
+    fix="choose an expert_model_parallel_size that divides the experts, or 1 for a model without experts",
     source="nemo_rl/models/megatron/setup.py:647 at v0.7.0",
 )
 def _experts(run: Effective) -> str | None:
@@ -117,19 +117,19 @@ def _experts(run: Effective) -> str | None:
 
 
 def _reads_plan(run: Effective) -> bool:
-    """Say whether a plan is looked up in the way of the first worker: the second one does so in v0.4.0 alone."""
+    """Say whether the worker looks up a plan as the first version does; the second version does so only in v0.4.0."""
     first = not is_megatron(run) and not (is_v2(run) and run.since("v0.5.0"))
     return first and tensor_parallel(run) > 1 and run.at(_PLAN) is None
 
 
 def _takes_plan(run: Effective) -> bool:
-    """Say whether the second worker is told to take Hugging Face's plan, which v0.5.0 alone can be told."""
+    """Say whether the second worker uses Hugging Face's plan, which only v0.5.0 has an option for."""
     told = is_v2(run) and run.on(f"{DTENSOR}.use_hf_tp_plan") and run.at(_PLAN) is None
     return told and run.since("v0.5.0") and not run.since("v0.6.0") and tensor_parallel(run) > 1
 
 
 def _is_unreadable(run: Effective, architecture: str) -> bool:
-    """Say whether Hugging Face's plan for a class, in the image's version, has words that the first worker lacks."""
+    """Say whether Hugging Face's plan for a class, in the image's version, has styles that the first worker lacks."""
     return architecture == ("Qwen3MoeForCausalLM" if run.since("v0.6.0") else "GptOssForCausalLM")
 
 
@@ -137,7 +137,7 @@ def _is_unreadable(run: Effective, architecture: str) -> bool:
     "plan-of-the-model",
     "K20",
     f"{_TP} {_PLAN} {_NAME}",
-    title="tensor parallelism with DTensor knows how to divide the model",
+    title="DTensor has a tensor parallel plan for the model",
     why=WORKER,
     fix="set policy.dtensor_cfg._v2 to true, tensor_parallel_size to 1, or give a custom_parallel_plan",
     source="nemo_rl/models/dtensor/parallelize.py:364 at v0.7.0",
@@ -156,7 +156,7 @@ def _plan(run: Effective) -> str | None:
     "sequence-parallel-plan",
     "K21",
     f"{DTENSOR}.sequence_parallel {_PLAN} {_NAME}",
-    title="sequence parallelism with DTensor has a plan of NeMo RL's own, or of yours",
+    title="sequence parallelism with DTensor needs a plan of NeMo RL or a custom plan",
     why=WORKER,
     fix="set policy.dtensor_cfg.sequence_parallel to false, or give a custom_parallel_plan",
     source="nemo_rl/models/dtensor/parallelize.py:704 at v0.7.0",
@@ -179,7 +179,7 @@ def _sequence_parallel(run: Effective) -> str | None:
     f"{VLLM}.tensor_parallel_size {_NAME}",
     title="vLLM's tensor parallel size divides the model's attention heads",
     why=_ENGINE,
-    fix="choose a size that divides the heads, and divides or is a multiple of those of keys and values",
+    fix="choose a size that divides the attention heads, and divides the KV heads or is a multiple of them",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:441 at v0.7.0",
 )
 def _generation_heads(run: Effective) -> str | None:
@@ -192,7 +192,7 @@ def _generation_heads(run: Effective) -> str | None:
     "generation-without-experts",
     "V24",
     f"{VLLM}.expert_parallel_size {_NAME}",
-    title="vLLM spreads experts of a model that has some",
+    title="expert parallel generation needs a model with experts",
     why=_ENGINE,
     fix="set policy.generation.vllm_cfg.expert_parallel_size to 1",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:443 at v0.7.0",
@@ -207,7 +207,7 @@ def _generation_experts(run: Effective) -> str | None:
     "longer-than-model",
     "V23",
     f"{VLLM}.max_model_len policy.max_total_sequence_length {_NAME}",
-    title="sequences are not longer than the model's positions",
+    title="sequences fit into the model's position embeddings",
     why=_ENGINE,
     fix="lower policy.max_total_sequence_length, or set hf_config_overrides.max_position_embeddings if you mean it",
     source="nemo_rl/models/generation/vllm/vllm_worker.py:449 at v0.7.0",

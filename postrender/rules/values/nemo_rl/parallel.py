@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import excludes, one_of, shown
+from postrender.rules.values.checks import excludes, one_of, quoted
 from postrender.rules.values.nemo_rl.run import (
     DTENSOR,
     MEGATRON,
@@ -38,7 +38,7 @@ _backends = TOPIC.rule(
     "two-backends",
     "K1",
     f"{MEGATRON}.enabled {DTENSOR}.enabled",
-    title="one training backend is on",
+    title="only one training backend is on",
     why=SETUP,
     fix="set policy.dtensor_cfg.enabled to false to train with Megatron, or policy.megatron_cfg.enabled to false",
     source="nemo_rl/models/policy/lm_policy.py:94 at v0.7.0",
@@ -145,7 +145,7 @@ def _world(run: Effective) -> Iterator[Finding]:
         sizes = f"TP {parts[0]} × CP {parts[1]} × PP {parts[2]} = {product}"
         keys = [f"{MEGATRON}.{name}" for name in _STAGES.split()] if is_megatron(run) else []
         yield Finding(
-            f"{world} GPUs train, which is {'less than' if world < product else 'no multiple of'} {sizes}", keys=keys
+            f"{world} GPUs train, which is {'less than' if world < product else 'not a multiple of'} {sizes}", keys=keys
         )
 
 
@@ -153,7 +153,7 @@ def _world(run: Effective) -> Iterator[Finding]:
     "lora-triton",
     "K11",
     f"{DTENSOR}.lora_cfg.use_triton",
-    title="LoRA's Triton kernels work on one GPU a model only",
+    title="LoRA's Triton kernels need tensor parallel size 1",
     why=WORKER,
     fix="set policy.dtensor_cfg.lora_cfg.use_triton to false",
     source="nemo_rl/models/automodel/setup.py:668 at v0.7.0",
@@ -178,7 +178,7 @@ _precision = TOPIC.rule(
 
 
 def _is_refused_gemma(run: Effective) -> bool:
-    """Say whether the worker refuses a Gemma 3 model: early ones those of text, _v2 those with images, else all."""
+    """Say whether the worker refuses a Gemma 3 model: early versions refuse text models, _v2 those with images."""
     name = str(run.at("policy.model_name")).lower()
     text, images = ("270m", "1b"), ("4b", "12b", "27b")
     sizes = text if not run.since("v0.6.0") else images if is_v2(run) else (*text, *images)
@@ -189,7 +189,7 @@ def _is_refused_gemma(run: Effective) -> bool:
     "context-parallel-dtensor",
     "K13 K14 K15",
     f"{DTENSOR}.context_parallel_size",
-    title="context parallelism with DTensor goes with few other options",
+    title="context parallelism with DTensor excludes several other options",
     why=WORKER,
     fix="set policy.dtensor_cfg.context_parallel_size to 1, or turn the other option off",
     source="nemo_rl/models/automodel/setup.py:385 at v0.7.0",
@@ -201,7 +201,7 @@ def _context(run: Effective) -> str | None:
     if run.on(PACKING):
         return f"{size}, and sequence packing is on"
     if _is_refused_gemma(run):
-        return f"{size}, which Gemma 3 cannot do"
+        return f"{size}, which Gemma 3 does not support"
     if tensor_parallel(run) > 1 and run.on(f"{DTENSOR}.sequence_parallel"):
         return f"{size}, and sequence_parallel is on with tensor parallel size {tensor_parallel(run)}"
     return None
@@ -240,7 +240,7 @@ def _yarn(run: Effective) -> str | None:
     "yarn-fields",
     "X7",
     _ROPE,
-    title="YaRN is described completely",
+    title="rope_scaling of type yarn has all its fields",
     why=WORKER,
     fix="give all eight fields of rope_scaling",
     source="nemo_rl/models/megatron/setup.py:278 at v0.7.0",
@@ -269,14 +269,14 @@ def _attention(run: Effective) -> str | None:
     path = f"{DTENSOR}.automodel_kwargs.attn_implementation"
     if not is_v2(run) or not run.on(PACKING) or not run.has(path) or run.at(path) == "flash_attention_2":
         return None
-    return f"attn_implementation is {shown(run.at(path))}, and sequence packing is on"
+    return f"attn_implementation is {quoted(run.at(path))}, and sequence packing is on"
 
 
 @TOPIC.rule(
     "scheduler-entry",
     "K25",
     "policy.scheduler",
-    title="each scheduler of the list has a name, or gives the milestones",
+    title="each entry of policy.scheduler has a name or milestones",
     why=WORKER,
     fix="give the entry a name and kwargs, or milestones",
     source="nemo_rl/models/automodel/setup.py:838 at v0.7.0",
@@ -295,7 +295,7 @@ def _scheduler(run: Effective) -> str | None:
     "policy.reward_model_cfg.enabled",
     title="a reward model is trained by DTensor, without sequence packing",
     why=WORKER,
-    fix="turn policy.reward_model_cfg off; a GRPO policy is no reward model",
+    fix="turn policy.reward_model_cfg off; a GRPO policy is not a reward model",
     source="nemo_rl/models/automodel/setup.py:352 at v0.7.0",
 )
 def _reward_model(run: Effective) -> str | None:
@@ -310,17 +310,17 @@ def _reward_model(run: Effective) -> str | None:
     "parallel-plan",
     "K27",
     f"{DTENSOR}.custom_parallel_plan",
-    title="a parallel plan of one's own is named by its import path",
+    title="a custom parallel plan is given by its import path",
     why=WORKER,
     fix="write package.module.NAME, or null",
     source="nemo_rl/models/dtensor/parallelize.py:684 at v0.7.0",
 )
 def _plan(run: Effective) -> str | None:
-    # The second version has names of its own, and with one GPU a model no plan is read.
+    # The second version also has named plans, and with tensor parallel size 1 no plan is read.
     reads = not is_megatron(run) and not is_v2(run) and tensor_parallel(run) > 1
     plan = run.at(f"{DTENSOR}.custom_parallel_plan") if reads else None
     fits = plan is None or isinstance(plan, dict) or (isinstance(plan, str) and "." in plan)
-    return None if fits else f"custom_parallel_plan is {shown(plan)}, which cannot be imported"
+    return None if fits else f"custom_parallel_plan is {quoted(plan)}, which cannot be imported"
 
 
 @TOPIC.rule(

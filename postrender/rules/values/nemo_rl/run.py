@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("nemo-rl", framework="nemo-rl", source="")
 
-# When it would be met otherwise: the reason to mend it now.
+# When the run would fail: the reason to correct the values now.
 SETUP: Final = "NeMo RL refuses it at set-up, when every pod has started and the GPUs are paid for"
 WORKER: Final = "the workers refuse it while they load the model, minutes into the job"
-STEP: Final = "it is met at the first training step: the model is loaded, and a whole batch has been generated"
-TRAINING: Final = "it is met in the middle of the training, and ends it"
-CHECKPOINT: Final = "it is met when the first checkpoint is due, and all steps before it are lost"
+STEP: Final = "the run fails at the first training step, after the model is loaded and a whole batch is generated"
+TRAINING: Final = "the run fails in the middle of the training"
+CHECKPOINT: Final = "the run fails when it saves its first checkpoint, and all steps before are lost"
 
 # The cluster's size follows from these.
 NODES: Final = "=job.nodes =ray.workers.replicas"
@@ -37,7 +37,7 @@ VLLM: Final = "policy.generation.vllm_cfg"
 
 
 def trains(run: Effective) -> bool:
-    """Say whether the job trains: another task takes one node, whatever the training would take."""
+    """Say whether the job trains: any other task uses one node."""
     return run.value("job.task") in (None, "train")
 
 
@@ -57,7 +57,7 @@ def is_v2(run: Effective) -> bool:
 
 
 def rows(run: Effective) -> int:
-    """Return how many answers a step trains on."""
+    """Return how many answers per step trains on."""
     return run.integer(PROMPTS) * run.integer(GENERATIONS)
 
 
@@ -78,7 +78,7 @@ def pipeline_parallel(run: Effective) -> int:
 
 
 def reward_model_nodes(run: Effective) -> tuple[int, int]:
-    """Return the nodes, and the GPUs of each, that a reward model takes for itself; zeros where there is none."""
+    """Return the nodes of a separate reward model, and the GPUs of each; zeros if there is none."""
     if not _has_reward_model(run):
         return 0, 0
     place = "env.reward_model.resources"
@@ -93,14 +93,14 @@ def _has_reward_model(run: Effective) -> bool:
 
 
 def environments(run: Effective) -> dict[str, str]:
-    """Return the environments that are started, each with the key that names it; a list of data sets names none."""
+    """Return the environments that NeMo RL starts, each with the key that names it; a list of data sets names none."""
     sections = ("data.default", "data.train", "data.validation") if run.since("v0.6.0") else ("data",)
     named = {f"{path}.env_name": run.at(f"{path}.env_name") for path in sections}
     return {name: key for key, name in reversed(named.items()) if isinstance(name, str)}
 
 
 def data_sections(run: Effective) -> list[tuple[str, dict[str, object]]]:
-    """Return the path and the settings of every data set: one flat section before v0.6.0; defaults put in after it."""
+    """Return path and settings of every data set, with their defaults; before v0.6.0 there is one flat section."""
     data = run.at("data")
     if not isinstance(data, dict):
         return []
@@ -118,7 +118,7 @@ def data_sections(run: Effective) -> list[tuple[str, dict[str, object]]]:
 
 
 def worlds(run: Effective) -> tuple[int, int]:
-    """Return how many GPUs train and how many generate; raise UnknownError where the cluster cannot be split so."""
+    """Return how many GPUs train and how many generate; raise UnknownError if the cluster cannot be split."""
     if not trains(run) or has_teachers(run):
         raise UnknownError("the nodes of the training")
     reward_nodes, reward_gpus = reward_model_nodes(run)
@@ -135,7 +135,7 @@ def worlds(run: Effective) -> tuple[int, int]:
 
 
 def has_teachers(run: Effective) -> bool:
-    """Say whether teachers, from which a policy learns, take nodes for themselves: how many is not worked out here."""
+    """Say whether teachers of a distillation use separate nodes; their number is not computed here."""
     return run.since("v0.7.0") and run.on("on_policy_distillation.non_colocated_teachers.enabled")
 
 
@@ -149,7 +149,7 @@ def data_parallel(run: Effective) -> int:
 
 
 def split(run: Effective) -> str:
-    """Write where the data parallel size comes from, for a message."""
+    """Describe how the data parallel size is computed, for a message."""
     world = worlds(run)[0]
     sizes = f"TP {tensor_parallel(run)} × CP {context_parallel(run)} × PP {pipeline_parallel(run)}"
     return f"{world} training GPUs / ({sizes}) = data parallel size {data_parallel(run)}"

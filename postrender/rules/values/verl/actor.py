@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values import keys
-from postrender.rules.values.checks import one_of, shown, within
+from postrender.rules.values.checks import one_of, quoted, within
 from postrender.rules.values.verl.run import ACTOR, CHECKED, MODEL, STEP, TOPIC, has_engine_workers, sequence_parallel
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ RULES = keys.rules(
     "loss-aggregation",
     "A1",
     f"{ACTOR}.loss_agg_mode",
-    title="the loss is aggregated in a way that this version has",
+    title="loss_agg_mode is one that this version has",
     why=CHECKED,
     fix="write token-mean, the default, or another one of the list",
     source="workers/config/actor.py:209 at 0.7.1",
@@ -42,9 +42,9 @@ def _aggregation(run: Effective) -> str | None:
     "strategy",
     "A2 A3 B2",
     f"{ACTOR}.strategy {_OWN}",
-    title="the actor's engine is one that verl has, and that a file can choose",
+    title="the actor's engine is one that a configuration file can select",
     why="verl refuses it when it validates its configuration, or when the workers start",
-    fix="write fsdp2 or fsdp; other engines need another base file than ppo_trainer, over which the charts compose",
+    fix="write fsdp2 or fsdp; other engines need another base configuration than the charts' ppo_trainer",
     source="trainer/main_ppo.py:153 at 0.7.1",
 )
 def _strategy(run: Effective) -> Iterator[Finding]:
@@ -65,24 +65,24 @@ def _is_by_second(run: Effective) -> bool:
     "model-engine",
     "A2",
     "model_engine",
-    title="a file does not choose the engine by model_engine",
-    why="silent: only the command line chooses by it, and FSDP trains whatever the file says",
+    title="model_engine is not set in a file",
+    why="silent: verl reads it from the command line only, and FSDP trains whatever the file says",
     fix="remove model_engine: the charts run verl with FSDP",
     source="trainer/config/ppo_trainer.yaml:10 at 0.8.0",
     since="0.7.1",
 )
 def _engine(run: Effective) -> str | None:
     wrong = run.given_has("model_engine") and run.at("model_engine") != "dp"
-    return f"model_engine is {shown(run.at('model_engine'))}, and the engine stays dp" if wrong else None
+    return f"model_engine is {quoted(run.at('model_engine'))}, and the engine stays dp" if wrong else None
 
 
 @TOPIC.rule(
     "strategy-without-effect",
     "S5",
     f"{_OWN} {ACTOR}.strategy",
-    title="FSDP's version stands where the workers read it",
-    why="silent: the other key decides, so another version of FSDP runs than the one that is written",
-    fix="write the same under actor.strategy and actor.fsdp_config.strategy, or only the one that counts",
+    title="the FSDP version is set where the workers read it",
+    why="silent: the workers read the other key, so another version of FSDP runs",
+    fix="set actor.strategy and actor.fsdp_config.strategy to the same value, or only the one that is read",
     source="workers/config/actor.py:317 at 0.8.0",
     severity=WARNING,
 )
@@ -90,7 +90,7 @@ def _ineffective(run: Effective) -> Iterator[Finding]:
     dead, counts = (f"{ACTOR}.strategy", _OWN) if _is_by_second(run) else (_OWN, f"{ACTOR}.strategy")
     given = run.at(dead)
     if run.given_has(dead) and given in ("fsdp", "fsdp2", "fsdp_turbo") and given != run.at(counts):
-        what = f"{dead} is {shown(given)} and not read, {counts} is {shown(run.at(counts))}"
+        what = f"{dead} is {quoted(given)} and is not read; {counts} is {quoted(run.at(counts))}"
         yield Finding(what, keys=[dead], proposed={counts: given})
 
 
@@ -115,7 +115,7 @@ def _padding(run: Effective) -> Iterator[Finding]:
     "scheduler",
     "A6",
     f"{ACTOR}.optim.lr_scheduler_type {ACTOR}.optim.warmup_style",
-    title="the learning rate is constant or follows a cosine",
+    title="the learning rate schedule is constant or cosine",
     why=CHECKED,
     fix="write constant or cosine",
     source="workers/config/optimizer.py:122 at 0.7.1",
@@ -152,7 +152,7 @@ def _estimator(run: Effective) -> str | None:
     source="trainer/ppo/core_algos.py:82 at 0.7.1",
 )
 def _loss(run: Effective) -> str | None:
-    # Code of one's own registers others.
+    # Custom code registers others.
     own_code = run.on(f"{MODEL}.external_lib")
     return None if own_code else one_of(_LOSS, run.catalogue.names["policyLosses"])(run)
 
@@ -163,7 +163,7 @@ def _loss(run: Effective) -> str | None:
     f"{ACTOR}.kl_loss_type algorithm.kl_penalty",
     title="the KL term is of a type that this version has",
     why=STEP,
-    fix="write low_var_kl; an added + is understood from 0.8.0 on",
+    fix="write low_var_kl; a + at the end is valid from 0.8.0 on",
     source="trainer/ppo/core_algos.py:2185 at 0.7.1",
 )
 def _kl_type(run: Effective) -> Iterator[Finding]:
@@ -195,8 +195,8 @@ def _dual_clip(run: Effective) -> str | None:
     "kl-control",
     "A10",
     "algorithm.kl_ctrl.type algorithm.kl_ctrl.horizon",
-    title="KL control is fixed, or adaptive over a horizon",
-    why="the trainer refuses it when it is made: the cluster is up, and its GPUs are paid for",
+    title="KL control is fixed, or adaptive with a horizon",
+    why="the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for",
     fix="write fixed, or adaptive with a positive horizon",
     source="trainer/ppo/core_algos.py:209 at 0.7.1",
 )
@@ -215,8 +215,8 @@ def _control(run: Effective) -> Iterator[Finding]:
     "kl-coefficient-without-switch",
     "S1 gke/R28",
     f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
-    title="a KL coefficient is read only where its switch is on",
-    why="silent: no KL term and no reference model, although the values name a coefficient",
+    title="a KL coefficient needs its switch",
+    why="silent: there is no KL term and no reference model, although the values set a coefficient",
     fix="set actor.use_kl_loss or algorithm.use_kl_in_reward to true, or remove the coefficient",
     source="trainer/ppo/ray_trainer.py:1458 at 0.7.1",
     severity=WARNING,
@@ -227,15 +227,15 @@ def _coefficient(run: Effective) -> Iterator[Finding]:
         ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
     ):
         if run.given_has(path) and run.at(path) and not run.on(switch):
-            yield Finding(f"{path} is {shown(run.at(path))}, and {switch} is off", keys=[path])
+            yield Finding(f"{path} is {quoted(run.at(path))}, and {switch} is off", keys=[path])
 
 
 @TOPIC.rule(
     "kl-twice",
     "S1",
     "algorithm.use_kl_in_reward",
-    title="the distance to the reference is counted once",
-    why="silent: it lowers the reward and is added to the loss; GRPO has it in the loss alone",
+    title="the KL term is used once",
+    why="silent: KL lowers the reward and is added to the loss too; GRPO has it only in the loss",
     fix="set algorithm.use_kl_in_reward to false",
     source="utils/config.py:169 at 0.7.1",
     severity=WARNING,

@@ -1,11 +1,11 @@
-"""Batch sizes: prompts of a step and of an update, sequences a GPU."""
+"""Batch sizes: prompts per step and per update, sequences per GPU."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import shown, within
+from postrender.rules.values.checks import quoted, within
 from postrender.rules.values.verl.run import (
     ACTOR,
     BATCH,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "trainer.total_epochs",
     title="the run trains for at least one epoch",
     why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
-    fix="write a whole number of 1 or more; to validate alone there is trainer.val_only",
+    fix="write a whole number of 1 or more; to validate only, set trainer.val_only",
     source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
     severity=WARNING,
 )
@@ -66,15 +66,15 @@ def _batch(run: Effective) -> str | None:
 
 
 def _step(run: Effective) -> str:
-    return f"{run.integer(BATCH)} prompts × {run.integer(SAMPLES)} answers = {sequences(run)} sequences a step"
+    return f"{run.integer(BATCH)} prompts × {run.integer(SAMPLES)} answers = {sequences(run)} sequences per step"
 
 
 @TOPIC.rule(
     "dynamic-batch-not-divisible",
     "S6",
     f"{BATCH} {SAMPLES} {NODES}",
-    title="the sequences of a step are shared evenly, with dynamic micro batches too",
-    why="verl does not check it with use_dynamic_bsz: it is met after the first generation",
+    title="the ranks share the sequences of a step evenly, also with dynamic micro batches",
+    why="verl does not check it with use_dynamic_bsz: the run fails after the first generation",
     fix="choose train_batch_size × rollout.n as a multiple of the data parallel size",
     source="utils/seqlen_balancing.py:147 at 0.7.1",
 )
@@ -108,7 +108,7 @@ def _nothing(run: Effective) -> str | None:
     "mini-batch-larger-than-batch",
     "B3",
     f"{MINI} {BATCH}",
-    title="an update takes no more prompts than the step has",
+    title="an update has no more prompts than the step",
     why=CHECKED,
     fix="set ppo_mini_batch_size, which counts prompts, to train_batch_size or less",
     source="workers/config/actor.py:215 at 0.7.1",
@@ -123,8 +123,8 @@ def _mini(run: Effective) -> str | None:
     "mini-batch-not-dividing-batch",
     "S7 B8",
     f"{MINI} {BATCH}",
-    title="the prompts of a step are whole updates",
-    why="the last update of a step is short, or padded with made-up rows, or the workers refuse the batch",
+    title="the prompts of a step divide into whole updates",
+    why="the last update of a step is smaller or padded with dummy rows, or the workers refuse the batch",
     fix="choose a ppo_mini_batch_size that divides train_batch_size",
     source="utils/tensordict_utils.py:556 at 0.7.1",
     severity=WARNING,
@@ -132,21 +132,21 @@ def _mini(run: Effective) -> str | None:
 def _updates(run: Effective) -> str | None:
     batch, mini = run.integer(BATCH), run.integer(MINI)
     whole = not 0 < mini < batch or batch % mini == 0
-    return None if whole else f"train_batch_size {batch} is no multiple of ppo_mini_batch_size {mini}"
+    return None if whole else f"train_batch_size {batch} is not a multiple of ppo_mini_batch_size {mini}"
 
 
 @TOPIC.rule(
     "update-not-divisible",
     "B7 B8",
     f"{MINI} {SAMPLES} {NODES}",
-    title="an update's sequences are shared evenly by the data parallel ranks",
+    title="the data parallel ranks share an update's sequences evenly",
     why=STEP,
     fix="choose ppo_mini_batch_size × rollout.n as a multiple of the data parallel size",
     source="workers/engine_workers.py:239 at 0.7.1",
 )
 def _update(run: Effective) -> str | None:
     ranks, made = data_parallel(run), run.integer(MINI) * run.integer(SAMPLES)
-    parts = f"{run.integer(MINI)} prompts × {run.integer(SAMPLES)} answers = {made} sequences an update"
+    parts = f"{run.integer(MINI)} prompts × {run.integer(SAMPLES)} answers = {made} sequences per update"
     if made < ranks:
         return f"{parts} are less than one for each of {ranks} data parallel ranks"
     # Older workers round down.
@@ -158,7 +158,7 @@ def _update(run: Effective) -> str | None:
     "batch-not-divisible-by-sync",
     "B10",
     BATCH,
-    title="a step's prompts are shared evenly between weight updates",
+    title="the weight updates of a step share its prompts evenly",
     why=STEP,
     fix="choose a parameter_sync_step that divides train_batch_size",
     source="trainer/ppo/v1/trainer_base.py:535 at 0.9.1",
@@ -169,15 +169,17 @@ def _sync(run: Effective) -> Iterator[Finding]:
     if has_new_trainer(run) and run.at(path) is not None:
         steps = run.integer(path)
         if steps < 1 or run.integer(BATCH) % steps:
-            yield Finding(f"train_batch_size {run.integer(BATCH)} is no multiple of {path} {steps}", keys=[path, BATCH])
+            yield Finding(
+                f"train_batch_size {run.integer(BATCH)} is not a multiple of {path} {steps}", keys=[path, BATCH]
+            )
 
 
 @TOPIC.rule(
     "sequences-not-divisible-by-agents",
     "B9",
     f"{ROLLOUT}.agent.num_workers {BATCH} {SAMPLES}",
-    title="the sequences of a step are shared evenly by the agent workers",
-    why="it is met at the first generation: the model is loaded on all GPUs",
+    title="the agent workers share the sequences of a step evenly",
+    why="the run fails at the first generation, after the model is loaded on all GPUs",
     fix="choose an agent.num_workers that divides train_batch_size × rollout.n",
     source="protocol.py:873 at 0.7.1",
 )
@@ -187,16 +189,16 @@ def _agents(run: Effective) -> str | None:
     made, workers = sequences(run), run.integer(f"{ROLLOUT}.agent.num_workers")
     if workers > 0 and made % workers == 0:
         return None
-    return f"{made} sequences a step are not a multiple of agent.num_workers {workers}"
+    return f"{made} sequences per step are not a multiple of agent.num_workers {workers}"
 
 
 @TOPIC.rule(
     "dynamic-batch-once",
     "B11",
     f"{ROLLOUT}.log_prob_use_dynamic_bsz {DYNAMIC}",
-    title="actor and log probabilities agree on dynamic batches",
+    title="actor and log probabilities use the same kind of batches",
     why=WORKER,
-    fix="set both to the same, or leave rollout.log_prob_use_dynamic_bsz to follow the actor",
+    fix="set both to the same value, or remove rollout.log_prob_use_dynamic_bsz, which follows the actor",
     source="workers/engine_workers.py:515 at 0.7.1",
     since="0.7.1",
 )
@@ -204,14 +206,14 @@ def _dynamic(run: Effective) -> str | None:
     actor, rollout = run.at(DYNAMIC), run.at(f"{ROLLOUT}.log_prob_use_dynamic_bsz")
     if not has_engine_workers(run) or actor == rollout:
         return None
-    return f"actor.use_dynamic_bsz is {shown(actor)}, and rollout.log_prob_use_dynamic_bsz {shown(rollout)}"
+    return f"actor.use_dynamic_bsz is {quoted(actor)}, and rollout.log_prob_use_dynamic_bsz {quoted(rollout)}"
 
 
 @TOPIC.rule(
     "sequence-parallel-not-dividing-gpus",
     "A4",
     f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {NODES}",
-    title="the GPUs are a multiple of those that share a sequence",
+    title="the number of GPUs is a multiple of the sequence parallel size",
     why=WORKER,
     fix="choose a ulysses_sequence_parallel_size that divides all GPUs",
     source="workers/fsdp_workers.py:181 at 0.7.1",
@@ -219,15 +221,15 @@ def _dynamic(run: Effective) -> str | None:
 def _sequence(run: Effective) -> str | None:
     size = sequence_parallel(run)
     wrong = size < 1 or gpus(run) % size
-    return f"{gpus(run)} GPUs are no multiple of ulysses_sequence_parallel_size {size}" if wrong else None
+    return f"{gpus(run)} GPUs are not a multiple of ulysses_sequence_parallel_size {size}" if wrong else None
 
 
 @TOPIC.rule(
     "one-answer-a-group",
     "S8",
     SAMPLES,
-    title="GRPO compares several answers to one prompt",
-    why="silent: a group of one has nothing to compare with, and its advantage is the bare reward",
+    title="GRPO samples several answers to a prompt",
+    why="silent: a group of one has nothing to compare with, so the advantage is the plain reward",
     fix='write "n": 8 (in quotes) under actor_rollout_ref.rollout',
     source="trainer/ppo/core_algos.py:315 at 0.7.1",
 )
@@ -241,15 +243,15 @@ def _group(run: Effective) -> str | None:
     "clipping-never-active",
     "S14",
     MINI,
-    title="a step has more than one update, or clipping has no effect",
-    why="silent: with one update a step the importance ratio is 1, and clip_ratio changes nothing",
-    fix="nothing, if that is meant; else lower ppo_mini_batch_size",
+    title="clipping needs more than one update per step",
+    why="silent: with one update per step the importance ratio is 1, and clip_ratio has no effect",
+    fix="lower ppo_mini_batch_size; if one update per step is intended, accept the finding in checks.ignore",
     source="trainer/ppo/core_algos.py:1338 at 0.7.1",
     severity=WARNING,
 )
 def _clipping(run: Effective) -> str | None:
     clips = any(run.given_has(f"{ACTOR}.{name}") for name in ("clip_ratio", "clip_ratio_low", "clip_ratio_high"))
     once = run.integer(BATCH) == run.integer(MINI) and run.at(f"{ACTOR}.ppo_epochs", 1) == 1
-    # Answers of older weights have a ratio of their own.
+    # Answers sampled with older weights have another ratio than 1.
     on_policy = recomputes_log_probs(run) and run.at("trainer.v1.trainer_mode", "sync") == "sync"
     return "a clip_ratio is given, and each step has one update" if clips and once and on_policy else None

@@ -1,4 +1,4 @@
-"""Micro batches: sequences that a GPU takes at once, given in one of two ways."""
+"""Micro batches: how many sequences a GPU processes at once, set by one of two keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LIMIT = f"{ACTOR}.ppo_max_token_len_per_gpu"
     "micro-batch-once",
     "B4",
     f"{MICRO} {_WHOLE}",
-    title="the actor's micro batch is given once, a GPU",
+    title="the actor's micro batch size is set once, per GPU",
     why=CHECKED,
     fix="set ppo_micro_batch_size_per_gpu, and leave ppo_micro_batch_size null",
     source="workers/config/actor.py:191 at 0.7.1",
@@ -55,7 +55,7 @@ def _actor(run: Effective) -> str | None:
     "log-prob-micro-batch-once",
     "B5",
     f"{ROLLOUT}.{_LOG_PROB}_per_gpu {REF}.{_LOG_PROB}_per_gpu",
-    title="the micro batch of log probabilities is given once, for rollout and reference",
+    title="the micro batch size of log probabilities is set once, for rollout and reference",
     why=CHECKED,
     fix="set log_prob_micro_batch_size_per_gpu, and leave log_prob_micro_batch_size null",
     source="utils/config.py:141 at 0.7.1",
@@ -96,7 +96,7 @@ def _deprecated(run: Effective) -> str | None:
         return None
     whole, mini, size = run.integer(_WHOLE), run.integer(MINI), run.integer(SEQUENCE)
     if whole < 1 or mini % whole:
-        return f"ppo_mini_batch_size {mini} is no multiple of ppo_micro_batch_size {whole}"
+        return f"ppo_mini_batch_size {mini} is not a multiple of ppo_micro_batch_size {whole}"
     few = whole * size < gpus(run)
     return f"ppo_micro_batch_size {whole} × {size} is less than the {gpus(run)} GPUs" if few else None
 
@@ -105,7 +105,7 @@ def _deprecated(run: Effective) -> str | None:
     "update-not-whole-micro-batches",
     "B7 B8",
     f"{MICRO} {MINI} {SAMPLES} {NODES}",
-    title="a rank's part of an update is whole micro batches",
+    title="a rank's sequences of an update divide into whole micro batches",
     why=STEP,
     fix="choose a ppo_micro_batch_size_per_gpu that divides ppo_mini_batch_size × rollout.n / ranks",
     source="workers/fsdp_workers.py:263 at 0.7.1",
@@ -119,14 +119,14 @@ def _update(run: Effective) -> str | None:
     share = run.integer(MINI) * run.integer(SAMPLES) // ranks
     if share < 1 or (micro > 0 and share % micro == 0):
         return None
-    return f"a rank has {share} sequences an update, no multiple of its micro batch of {micro}"
+    return f"a rank has {share} sequences per update, not a multiple of its micro batch of {micro}"
 
 
 @TOPIC.rule(
     "step-not-whole-micro-batches",
     "B8",
     f"{ROLLOUT}.{_LOG_PROB}_per_gpu {REF}.{_LOG_PROB}_per_gpu",
-    title="a rank's part of a step is whole micro batches of log probabilities",
+    title="a rank's sequences of a step divide into whole micro batches of log probabilities",
     why=STEP,
     fix="choose a log_prob_micro_batch_size_per_gpu that divides the sequences of a rank",
     source="workers/engine/utils.py:91 at 0.8.0",
@@ -143,7 +143,7 @@ def _step(run: Effective) -> Iterator[Finding]:
         path = f"{section}.{_LOG_PROB}_per_gpu"
         micro = run.integer(path) if run.at(path) is not None else share
         if micro < 1 or share % micro:
-            yield Finding(f"a rank has {share} sequences a step, no multiple of {path} {micro}", keys=[path])
+            yield Finding(f"a rank has {share} sequences per step, not a multiple of {path} {micro}", keys=[path])
 
 
 def _padded(run: Effective) -> int:
@@ -156,9 +156,9 @@ def _padded(run: Effective) -> int:
     "tokens-below-sequence",
     "B12",
     "",
-    title="a dynamic micro batch holds the longest sequence",
-    why="older workers refuse the first batch, newer ones the first sequence that is longer: the run ends there",
-    fix="raise it to rollout.prompt_length + rollout.response_length, shared by the sequence parallel size",
+    title="the longest sequence fits into a dynamic micro batch",
+    why="the run fails: older workers refuse the first batch, newer ones the first sequence that is longer",
+    fix="raise it to (rollout.prompt_length + rollout.response_length) / sequence parallel size",
     source="utils/seqlen_balancing.py:384 at 0.7.1",
 )
 def _tokens(run: Effective) -> Iterator[Finding]:

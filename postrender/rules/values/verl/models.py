@@ -1,4 +1,4 @@
-"""What the model itself asks of the parallel sizes and lengths, from its config.json."""
+"""What the model's config.json requires of parallel sizes and lengths."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LENGTH: Final = f"{ROLLOUT}.max_model_len"
 
 
 def model_of(run: Effective) -> Model:
-    """Return the model as verl reads it: its config may lie elsewhere, and its overrides may lie one level deeper."""
+    """Return the model as verl reads it: another folder may have its config, and overrides may be one level deeper."""
     overrides = run.at(f"{MODEL}.override_config")
     if isinstance(overrides, dict) and "model_config" in overrides:
         overrides = overrides["model_config"]
@@ -33,12 +33,12 @@ def model_of(run: Effective) -> Model:
     f"{SEQUENCE} {ACTOR}.fsdp_config.ulysses_sequence_parallel_size {_PATH}",
     title="the sequence parallel size divides the model's attention heads",
     why=WORKER,
-    fix="choose a size that divides the heads, and divides or is a multiple of those of keys and values",
+    fix="choose a size that divides the attention heads, and divides the KV heads or is a multiple of them",
     source="models/transformers/monkey_patch.py:333 at 0.7.1",
 )
 def _sequence_heads(run: Effective) -> str | None:
     size = sequence_parallel(run)
-    # The engine of FSDP turbo has a size of its own.
+    # The FSDP turbo engine has its own size.
     if size <= 1 or run.at(f"{ACTOR}.strategy") == "fsdp_turbo":
         return None
     uneven = uneven_heads(model_of(run), size, repeats=True)
@@ -51,7 +51,7 @@ def _sequence_heads(run: Effective) -> str | None:
     f"{_TP} {_PATH}",
     title="rollout's tensor parallel size divides the model's attention heads",
     why=WORKER,
-    fix="choose a size that divides the heads, and divides or is a multiple of those of keys and values",
+    fix="choose a size that divides the attention heads, and divides the KV heads or is a multiple of them",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:319 at 0.7.1",
 )
 def _rollout_heads(run: Effective) -> str | None:
@@ -64,7 +64,7 @@ def _rollout_heads(run: Effective) -> str | None:
     "rollout-without-experts",
     "R14",
     f"{_EXPERTS} {_PATH}",
-    title="rollout spreads experts of a model that has some",
+    title="expert parallel rollout needs a model with experts",
     why=WORKER,
     fix="set expert_parallel_size to 1",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:366 at 0.7.1",
@@ -79,7 +79,7 @@ def _rollout_experts(run: Effective) -> str | None:
     "longer-than-model",
     "R8",
     f"{_LENGTH} data.max_response_length data.max_prompt_length {_PATH}",
-    title="sequences are not longer than the model's positions",
+    title="sequences fit into the model's position embeddings",
     why=WORKER,
     fix="lower the length, or set model.override_config.max_position_embeddings if you mean it",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:117 at 0.7.1",
@@ -87,7 +87,7 @@ def _rollout_experts(run: Effective) -> str | None:
 def _longer(run: Effective) -> Iterator[Finding]:
     model, keys = model_of(run), [_LENGTH, _PATH]
     if run.since("0.7.1"):
-        # verl compares by itself, and looks at nothing but this number.
+        # verl itself compares this number, and no other.
         length, most = run.integer(_LENGTH), model.number("max_position_embeddings")
         what = f"rollout.max_model_len is {length}"
     elif run.at(f"{ROLLOUT}.name") == "vllm" and not allows_longer(run):

@@ -1,11 +1,11 @@
-"""Generation: the engine, how many GPUs one of it takes, lengths, sampling."""
+"""Generation: the engine, its number of GPUs, lengths, sampling."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING
-from postrender.rules.values.checks import shown, within
+from postrender.rules.values.checks import quoted, within
 from postrender.rules.values.verl.models import model_of
 from postrender.rules.values.verl.run import CHECKED, MODEL, NODES, ROLLOUT, TOPIC, WORKER, gpus
 
@@ -22,7 +22,7 @@ _LENGTH = f"{ROLLOUT}.max_model_len"
     "rollout-name",
     "R1 R2",
     f"{ROLLOUT}.name {ROLLOUT}.mode",
-    title="the rollout engine is named, and runs as this version can run it",
+    title="the rollout engine is set, in a mode that this version has",
     why=WORKER,
     fix="write name: vllm and mode: async; only 0.6.1 has the mode sync",
     source="workers/rollout/base.py:100 at 0.7.1",
@@ -35,14 +35,14 @@ def _rollout(run: Effective) -> str | None:
     if f"{name}/{mode}" in known:
         return None
     words = ", ".join(word.replace("/", " and ") for word in known)
-    return f"rollout.name is {shown(name)} and mode {shown(mode)}, expected one of {words}"
+    return f"rollout.name is {quoted(name)} and mode {quoted(mode)}, expected one of {words}"
 
 
 @TOPIC.rule(
     "rollout-gpus-not-divisible",
     "R3 R4",
     f"{_TP} {_DP} {NODES}",
-    title="the GPUs, of all nodes and of one, are a multiple of what one engine takes",
+    title="the GPUs, of all nodes and of each node, are a multiple of the GPUs of one engine",
     why=WORKER,
     fix="choose a tensor_model_parallel_size that divides the GPUs of a node",
     source="workers/rollout/replica.py:112 at 0.7.1",
@@ -52,13 +52,13 @@ def _engines(run: Effective) -> str | None:
     size = tensor * data * stages
     parts = f"rollout's TP {tensor} × DP {data} × PP {stages} = {size}"
     if size < 1 or gpus(run) % size:
-        return f"{gpus(run)} GPUs are no multiple of {parts}"
+        return f"{gpus(run)} GPUs are not a multiple of {parts}"
     if size <= run.gpus or run.at(f"{ROLLOUT}.mode") == "sync":
         return None
     if size % run.gpus:
-        return f"{parts} is more than a node's {run.gpus} GPUs and no multiple of them"
+        return f"{parts} is more than a node's {run.gpus} GPUs and not a multiple of them"
     apart = data > 1 and run.gpus % tensor
-    return f"a node's {run.gpus} GPUs are no multiple of rollout's TP {tensor}" if apart else None
+    return f"a node's {run.gpus} GPUs are not a multiple of rollout's TP {tensor}" if apart else None
 
 
 @TOPIC.rule(
@@ -78,7 +78,7 @@ def _stages(run: Effective) -> str | None:
     "rollout-experts",
     "R7",
     f"{ROLLOUT}.expert_parallel_size {_TP} {_DP}",
-    title="rollout spreads experts over all GPUs of an engine, or not at all",
+    title="the expert parallel size of rollout is 1, or all GPUs of an engine",
     why=WORKER,
     fix="set expert_parallel_size to 1, or to TP × DP",
     source="workers/config/rollout.py:264 at 0.7.1",
@@ -93,7 +93,7 @@ def _experts(run: Effective) -> str | None:
     "chunked-prefill-budget",
     "R9",
     f"{ROLLOUT}.max_num_batched_tokens {_LENGTH}",
-    title="the tokens of a batch hold one whole sequence",
+    title="max_num_batched_tokens is enough for one whole sequence",
     why=WORKER,
     fix="raise max_num_batched_tokens to max_model_len, or set enable_chunked_prefill to false",
     source="workers/rollout/vllm_rollout/vllm_rollout_spmd.py:197 at 0.6.1",
@@ -117,7 +117,7 @@ def _longest(run: Effective) -> int:
     "R10",
     f"{_LENGTH} data.max_prompt_length",
     title="the engine's sequences are longer than the longest prompt",
-    why="a prompt of the full length ends the run, whenever the first one is drawn",
+    why="the run fails at the first prompt of the full length, which may be hours into the training",
     fix="set max_model_len to max_prompt_length + max_response_length",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:475 at 0.8.0",
     since="0.7.1",
@@ -134,7 +134,7 @@ def _has_no_room(run: Effective, length: int) -> bool:
 
 
 def _sequence(run: Effective) -> tuple[int, str]:
-    """Return how many tokens the engine's sequences have, and what says so: where nothing does, the model."""
+    """Return the length of the engine's sequences in tokens, and where it is set: by default in the model."""
     if run.at(_LENGTH) is not None:
         return run.integer(_LENGTH), f"rollout.max_model_len is {run.integer(_LENGTH)}"
     model = model_of(run)
@@ -146,8 +146,8 @@ def _sequence(run: Effective) -> tuple[int, str]:
     "answers-cut-by-engine",
     "S11",
     f"{_LENGTH} data.max_response_length",
-    title="the engine's sequences hold prompt and response",
-    why="silent: after a long prompt an answer is cut before max_response_length, and earns no reward",
+    title="prompt and response fit into the engine's sequences",
+    why="silent: after a long prompt the engine cuts the answer before max_response_length, and it earns no reward",
     fix="set max_model_len to max_prompt_length + max_response_length",
     source="workers/rollout/vllm_rollout/vllm_async_server.py:542 at 0.7.1",
     severity=WARNING,
@@ -164,7 +164,7 @@ def _cut(run: Effective) -> str | None:
     "validation-temperature",
     "R11",
     f"{ROLLOUT}.temperature {ROLLOUT}.val_kwargs.do_sample",
-    title="validation that samples has a temperature",
+    title="validation with sampling has a temperature above 0",
     why=CHECKED,
     fix="set rollout.temperature above 0, or val_kwargs.do_sample to false",
     source="utils/config.py:186 at 0.7.1",
@@ -172,14 +172,14 @@ def _cut(run: Effective) -> str | None:
 def _temperature(run: Effective) -> str | None:
     warm = run.number(f"{ROLLOUT}.temperature")
     cold = run.on(f"{ROLLOUT}.val_kwargs.do_sample") and warm <= 0
-    return f"val_kwargs.do_sample is on, and rollout.temperature is {shown(warm)}" if cold else None
+    return f"val_kwargs.do_sample is on, and rollout.temperature is {quoted(warm)}" if cold else None
 
 
 @TOPIC.rule(
     "lora-rank",
     "R12",
     f"{MODEL}.lora_rank {MODEL}.lora.rank",
-    title="vLLM can load the LoRA's rank",
+    title="the LoRA rank is one that vLLM can load",
     why=CHECKED,
     fix="choose a rank of 512 or less",
     source="utils/config.py:200 at 0.7.1",
@@ -195,8 +195,8 @@ def _lora(run: Effective) -> str | None:
     "asynchronous-without-chat",
     "R13",
     f"data.return_raw_chat {ROLLOUT}.mode",
-    title="asynchronous rollout gets the messages of a prompt",
-    why="the agent workers look for them at the first generation: the model is loaded on all GPUs",
+    title="asynchronous rollout needs the raw chat messages",
+    why="the run fails at the first generation, after the model is loaded on all GPUs",
     fix="set data.return_raw_chat to true, which is the default from 0.7.0 on",
     source="experimental/agent_loop/single_turn_agent_loop.py:38 at 0.6.1",
     before="0.7.1",

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("verl", framework="verl", source="verl/")
 
-# When it would be met otherwise.
+# When the run would fail.
 CHECKED: Final = "verl refuses it when it validates its configuration: the cluster is up, and its GPUs are paid for"
 WORKER: Final = "the workers refuse it while they load the model, minutes into the job"
-STEP: Final = "it is met after the first generation: the model is loaded, and a whole batch has been sampled"
+STEP: Final = "the run fails after the first generation: the model is loaded, and a whole batch has been sampled"
 
 NODES: Final = "=job.nodes =ray.workers.replicas"
 ACTOR: Final = "actor_rollout_ref.actor"
@@ -78,5 +78,5 @@ def uses_reference(run: Effective) -> bool:
 
 
 def recomputes_log_probs(run: Effective) -> bool:
-    """Say whether the actor computes the log probabilities of its answers again, or takes over the rollout's."""
+    """Say whether the actor computes the log probabilities of its answers again; else it uses the rollout's."""
     return not run.on("algorithm.rollout_correction.bypass_mode")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
-from postrender.rules.values.checks import one_of, shown
+from postrender.rules.values.checks import one_of, quoted
 from postrender.rules.values.verl.run import BATCH, CHECKED, MINI, ROLLOUT, TOPIC, has_new_trainer
 from postrender.values.merge import value_at
 from postrender.values.reference_errors import UnknownError
@@ -46,11 +46,11 @@ def _files(run: Effective) -> Iterator[Finding]:
             known = json or file.endswith(".parquet") if run.since("0.7.1") else not json
             if not known:
                 wanted = ".parquet, .json or .jsonl" if run.since("0.7.1") else ".parquet"
-                yield Finding(f"{path} is {shown(file)}, expected a name that ends in {wanted}", keys=[path])
+                yield Finding(f"{path} is {quoted(file)}, expected a name that ends in {wanted}", keys=[path])
 
 
 def _texts(run: Effective, path: str) -> list[str]:
-    """Return the names of files at a path. What only the job knows in front of a name does not matter."""
+    """Return the file names at a path. A folder that only the running job knows may stand in front of a name."""
     try:
         given = run.at(path)
     except UnknownError:
@@ -64,7 +64,7 @@ def _texts(run: Effective, path: str) -> list[str]:
     "relative-path",
     "D1 D5",
     "",
-    title="paths are absolute, for each process looks in its own pod",
+    title="paths are absolute, because each process runs in its own pod",
     why=REFUSED,
     fix="write a path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet",
     source="utils/dataset/rl_dataset.py:163 at 0.7.1",
@@ -78,11 +78,11 @@ def _paths(run: Effective) -> Iterator[Finding]:
         given = value_at(run.given, tuple(path.split(".")))
         for name in given if isinstance(given, list) else [given]:
             if name and not _is_absolute(str(name)):
-                yield Finding(f"{path} has {shown(name)}, which is relative", keys=[path])
+                yield Finding(f"{path} has {quoted(name)}, which is relative", keys=[path])
 
 
 def _is_absolute(name: str) -> bool:
-    """Say whether a path is the same in every pod, as the chart does: absolute, a reference, or an address."""
+    """Say whether a path means the same in every pod, like the chart: absolute, a reference, or a URL."""
     scheme, is_address, _ = name.partition("://")
     return name.startswith(("/", "${")) or bool(is_address and scheme and not scheme.strip(_OF_SCHEME))
 
@@ -91,8 +91,8 @@ def _is_absolute(name: str) -> bool:
     "truncation",
     "D3",
     _TRUNCATION,
-    title="long prompts are cut in a way that verl has, or are an error",
-    why="it is met when the first prompt is read: the model is loaded on all GPUs",
+    title="data.truncation is a value that verl knows",
+    why="the run fails when it reads the first prompt, after the model is loaded on all GPUs",
     fix="write error, left, right or middle",
     source="utils/torch_functional.py:352 at 0.6.1",
     before="0.7.1",
@@ -105,8 +105,8 @@ def _truncation(run: Effective) -> str | None:
     "long-prompts-cut",
     "S9",
     "data.filter_overlong_prompts data.truncation",
-    title="prompts that are too long are left out",
-    why="silent from 0.7.1 on: data.truncation is not read, and such prompts lose their beginning",
+    title="too long prompts are filtered out",
+    why="silent from 0.7.1 on: verl ignores data.truncation and cuts off the beginning of such prompts",
     fix="set data.filter_overlong_prompts to true",
     source="utils/dataset/rl_dataset.py:114 at 0.7.1",
     severity=WARNING,
@@ -114,7 +114,7 @@ def _truncation(run: Effective) -> str | None:
 )
 def _overlong(run: Effective) -> str | None:
     silent = run.given_has(_TRUNCATION) and not run.on("data.filter_overlong_prompts")
-    return f"data.truncation is {shown(run.at(_TRUNCATION))}, and filter_overlong_prompts is off" if silent else None
+    return f"data.truncation is {quoted(run.at(_TRUNCATION))}, and filter_overlong_prompts is off" if silent else None
 
 
 @TOPIC.rule(
@@ -142,7 +142,7 @@ def _manager(run: Effective) -> Iterator[Finding]:
     "reward-function-without-name",
     "D5",
     "reward.custom_reward_function.name custom_reward_function.name",
-    title="a reward function of one's own has a name",
+    title="a custom reward function has a name",
     why="the reward workers look for it when they start: the cluster is up, and its GPUs are paid for",
     fix="write the function's name, or remove the line: compute_score is the default",
     source="trainer/ppo/reward.py:76 at 0.7.1",
@@ -158,9 +158,9 @@ def _function(run: Effective) -> Iterator[Finding]:
     "legacy-reward",
     "S4",
     "custom_reward_function reward_model sandbox_fusion",
-    title="rewards are described under reward",
-    why="silent: the old section is not read any more, and the default reward counts",
-    fix="write reward.custom_reward_function, or job.rewards of the values",
+    title="rewards are configured under reward",
+    why="silent: this version ignores the old section, and uses the default reward",
+    fix="write reward.custom_reward_function, or use job.rewards of the values",
     source="trainer/ppo/reward.py:70 at 0.9.1",
     since="0.9.1",
 )
@@ -174,9 +174,9 @@ def _legacy(run: Effective) -> Iterator[Finding]:
     "cpus-for-gpus",
     "K2",
     "=accelerator.worker.cpu",
-    title="a node offers the CPUs that are reserved with each GPU",
-    why="silent: the job waits for ever for a placement group that no node can hold",
-    fix="give accelerator.worker.cpu three for each GPU, for 0.6.1 one",
+    title="a node has the CPUs that verl reserves with each GPU",
+    why="silent: the job waits forever for a placement group that fits no node",
+    fix="set accelerator.worker.cpu to three CPUs per GPU, for 0.6.1 to one",
     source="single_controller/ray/base.py:143 at 0.7.1",
 )
 def _cpus(run: Effective) -> str | None:
@@ -189,9 +189,9 @@ def _cpus(run: Effective) -> str | None:
     "resume-mode",
     "V7 V8",
     f"{_RESUME} {_FROM}",
-    title="resuming is automatic, off, or from a named step",
-    why="it is met when checkpoints are looked for: the model is loaded on all GPUs",
-    fix="write auto, disable, or resume_path with a folder whose name is global_step_ and a number",
+    title="resume_mode is auto, disable, or resume_path with a step",
+    why="the run fails when it looks for checkpoints, after the model is loaded on all GPUs",
+    fix="write auto, disable, or resume_path with a folder called global_step_N",
     source="trainer/ppo/ray_trainer.py:944 at 0.7.1",
 )
 def _resume(run: Effective) -> Iterator[Finding]:
@@ -202,15 +202,15 @@ def _resume(run: Effective) -> Iterator[Finding]:
         folder = run.at(_FROM)
         mark, step = str(folder).rpartition("global_step_")[1:]
         if not (isinstance(folder, str) and mark and step.strip().isdecimal()):
-            yield Finding(f"{_FROM} is {shown(folder)}, expected .../global_step_N", keys=[_FROM])
+            yield Finding(f"{_FROM} is {quoted(folder)}, expected .../global_step_N", keys=[_FROM])
 
 
 @TOPIC.rule(
     "hdfs-resume",
     "V6",
     "trainer.default_hdfs_dir",
-    title="HDFS holds no checkpoints to resume from",
-    why="it is met when checkpoints are looked for: the model is loaded on all GPUs",
+    title="a run does not resume from HDFS",
+    why="the run fails when it looks for checkpoints, after the model is loaded on all GPUs",
     fix="remove trainer.default_hdfs_dir",
     source="trainer/ppo/ray_trainer.py:929 at 0.7.1",
 )
@@ -218,7 +218,7 @@ def _hdfs(run: Effective) -> str | None:
     given = run.at("trainer.default_hdfs_dir")
     if given is None or run.at(_RESUME) == "disable" or has_new_trainer(run):
         return None
-    return f"trainer.default_hdfs_dir is {shown(given)}, and resume_mode {shown(run.at(_RESUME))}"
+    return f"trainer.default_hdfs_dir is {quoted(given)}, and resume_mode {quoted(run.at(_RESUME))}"
 
 
 @TOPIC.rule(
@@ -226,7 +226,7 @@ def _hdfs(run: Effective) -> str | None:
     "V10",
     "trainer.v1.trainer_mode",
     title="the trainer's mode is one that verl has",
-    why="it is met when the trainer is made: the cluster is up, and its GPUs are paid for",
+    why="the run fails when it creates the trainer: the cluster is up, and its GPUs are paid for",
     fix="write sync, the default",
     source="trainer/ppo/v1/trainer_base.py:2023 at 0.9.1",
     since="0.9.1",
@@ -240,9 +240,9 @@ def _mode(run: Effective) -> str | None:
     "separate-rollout",
     "V11",
     "trainer.v1.trainer_mode",
-    title="a separate rollout has GPUs of its own, and one update a weight synchronization",
+    title="a separate rollout has its own GPUs, and one update per weight synchronization",
     why=CHECKED,
-    fix="set trainer.v1.trainer_mode to sync, or give rollout what is named",
+    fix="set trainer.v1.trainer_mode to sync, or set the named keys",
     source="trainer/ppo/v1/trainer_separate_async.py:59 at 0.9.1",
     since="0.9.1",
 )

@@ -1,4 +1,4 @@
-"""What goes together with Ray's autoscaler."""
+"""Settings that conflict with Ray's autoscaler, or need it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ RULES = (
         "ray/idle-timeout-without-v2",
         target=OBJECTS,
         severity=ERROR,
-        title="a worker group has an idle time and the autoscaler is not v2",
+        title="a worker group has an idle timeout and the autoscaler is not v2",
         why=EVENT_ONLY,
         fix="write autoscalerOptions.version: v2, or remove idleTimeoutSeconds of the group",
         source=VALIDATION,
@@ -89,7 +89,7 @@ RULES = (
         "ray/negative-idle-timeout",
         target=OBJECTS,
         severity=ERROR,
-        title="an idle time is negative",
+        title="an idle timeout is negative",
         why=EVENT_ONLY,
         fix="write seconds, 0 or more",
         source=VALIDATION,
@@ -100,7 +100,7 @@ RULES = (
         "ray/autoscaler-v2-without-autoscaler",
         target=OBJECTS,
         severity=ERROR,
-        title="the head asks for autoscaler v2 while autoscaling is off",
+        title="the head enables autoscaler v2 while autoscaling is off",
         why=EVENT_ONLY,
         fix="remove the variable, or set enableInTreeAutoscaling: true and autoscalerOptions.version: v2",
         source=VALIDATION,
@@ -111,7 +111,7 @@ RULES = (
         "ray/autoscaler-version-twice",
         target=OBJECTS,
         severity=ERROR,
-        title="the autoscaler's version is given in two ways",
+        title="the autoscaler's version is set in two ways",
         why=EVENT_ONLY,
         fix="remove the variable and keep autoscalerOptions.version",
         source=VALIDATION,
@@ -134,7 +134,7 @@ RULES = (
         target=OBJECTS,
         severity=INFO,
         title="the autoscaler runs in a cluster that trains",
-        why="it takes idle workers away between two phases of a step, and rewrites what Argo CD and Flux undo",
+        why="it removes idle workers between two phases of a step, and Argo CD and Flux undo its changes",
         fix="for a fixed number of nodes set enableInTreeAutoscaling: false and minReplicas = maxReplicas = replicas",
         source="https://github.com/ray-project/kuberay/issues/1120",
         fact="kuberay/pitfall-9",

@@ -1,4 +1,4 @@
-"""The container in which the operator starts Ray, and what it makes of it."""
+"""The container in which the operator starts Ray, and how the operator changes it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _never_starts(group: Group) -> Found:
     words = " ".join(_words(group))
     if words and _overwrites(group) and not any(each in words for each in ("ray start", "KUBERAY_GEN_RAY_START_CMD")):
         key = "command" if group.ray.get("command") else "args"
-        yield (*group.ray_path, key), f"{group.title} has a command of its own that does not start Ray"
+        yield (*group.ray_path, key), f"{group.title} has its own command, which does not start Ray"
 
 
 def _ports(cluster: Cluster) -> Found:
@@ -68,7 +68,7 @@ def _ports(cluster: Cluster) -> Found:
 def _memory(group: Group) -> Found:
     given = group.params.get("memory") or mapping(group.spec.get("resources")).get("memory")
     if group.ray and group.limit("memory") is None and not given:
-        yield (*group.ray_path, "resources"), f"{group.title} has no limit of memory"
+        yield (*group.ray_path, "resources"), f"{group.title} has no memory limit"
 
 
 def _small(cluster: Cluster) -> Found:
@@ -80,7 +80,7 @@ def _small(cluster: Cluster) -> Found:
 
 def _variables(group: Group) -> Found:
     for path, name, _ in group.env(*_SET, *(() if group.head else _SET_ON_WORKERS)):
-        yield path, f"{group.title} has a variable {name} of its own"
+        yield path, f"{group.title} sets the variable {name}"
 
 
 def _labelled(group: Group) -> Found:
@@ -88,7 +88,7 @@ def _labelled(group: Group) -> Found:
     for name in _LABELS:
         if name in given:
             path = (*group.path, "template", "metadata", "labels", name)
-            yield path, f"{group.title} has a label {name} of its own"
+            yield path, f"{group.title} sets the label {name}"
 
 
 RULES = (
@@ -96,8 +96,8 @@ RULES = (
         "ray/command-joined",
         target=OBJECTS,
         severity=ERROR,
-        title="a command of several words is joined without quotes",
-        why="bash -c 'a; b' becomes bash -c a; b: a bare set prints all secrets to the log, and set -e is never on",
+        title="the operator joins a command of several words without quotes",
+        why="bash -c 'a; b' becomes bash -c a; b: a bare set prints all secrets to the log, and set -e has no effect",
         fix="annotate with ray.io/overwrite-container-cmd: true and end with eval $KUBERAY_GEN_RAY_START_CMD",
         source=_POD,
         fact="gke/R7",
@@ -107,8 +107,8 @@ RULES = (
         "ray/command-never-starts-ray",
         target=OBJECTS,
         severity=WARNING,
-        title="the operator leaves a command alone that does not start Ray",
-        why="with ray.io/overwrite-container-cmd the pod runs this command only, and its probes kill it",
+        title="a pod of Ray has a command that does not start Ray",
+        why="with ray.io/overwrite-container-cmd the pod runs only this command, and its probes kill it",
         fix="end the command with eval $KUBERAY_GEN_RAY_START_CMD, or remove the annotation",
         source=_POD,
         fact="gke/R7",
@@ -118,9 +118,9 @@ RULES = (
         "ray/dashboard-port-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="the head declares ports without one for the dashboard",
+        title="the head declares ports, but none for the dashboard",
         why="its Service then has no port of that name, and no RayJob can ever be submitted",
-        fix="add a port called dashboard, 8265, or declare none: then the operator takes the usual ones",
+        fix="add port 8265 with the name dashboard, or declare no ports: the operator then uses its defaults",
         source="kuberay/ray-operator/controllers/ray/utils/util.go at v1.6.2",
         fact="kuberay/managed",
         check=each_cluster(_ports),
@@ -129,8 +129,8 @@ RULES = (
         "ray/memory-without-limit",
         target=OBJECTS,
         severity=WARNING,
-        title="a container of Ray has no limit of memory",
-        why="Ray then plans with the memory of the whole node, and /dev/shm has no size",
+        title="a container of Ray has no memory limit",
+        why="Ray then schedules with the memory of the whole node, and /dev/shm has no size",
         fix="write resources.limits.memory",
         source=_POD,
         fact="kuberay/pitfall-8",
@@ -152,7 +152,7 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="a container of Ray sets a variable that the operator sets too",
-        why="the operator appends its own without looking, so that one name stands there twice and its value wins",
+        why="the operator appends its own variable, so the name is there twice and the operator's value wins",
         fix="remove the variable, or give it another name",
         source=_POD,
         fact="kuberay/managed",
@@ -162,8 +162,8 @@ RULES = (
         "ray/label-of-operator",
         target=OBJECTS,
         severity=WARNING,
-        title="a pod template overrides a label by which pods of Ray are known",
-        why="the operator lets this one through, and Services and tools then no longer find the pods",
+        title="a pod template overrides a label that identifies pods of Ray",
+        why="the operator does not refuse it, and Services and tools no longer find the pods",
         fix="remove the label",
         source=_POD,
         fact="kuberay/managed",

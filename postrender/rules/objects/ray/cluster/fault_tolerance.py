@@ -1,4 +1,4 @@
-"""Fault tolerance of Ray's control store, which has one way to be set up and older ones that exclude it."""
+"""Fault tolerance of Ray's control store (GCS): gcsFaultToleranceOptions excludes the older ways to configure it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RULES = (
         "ray/fault-tolerance-twice",
         target=OBJECTS,
         severity=ERROR,
-        title="fault tolerance is switched on in two ways",
+        title="fault tolerance is configured in two ways",
         why=EVENT_ONLY,
         fix="remove the annotation and keep gcsFaultToleranceOptions",
         source=VALIDATION,
@@ -67,7 +67,7 @@ RULES = (
         "ray/redis-address-alone",
         target=OBJECTS,
         severity=ERROR,
-        title="the head knows a Redis without gcsFaultToleranceOptions",
+        title="the head has a Redis address, but no gcsFaultToleranceOptions",
         why=EVENT_ONLY,
         fix="remove the variable, or write gcsFaultToleranceOptions.redisAddress instead",
         source=VALIDATION,
@@ -78,7 +78,7 @@ RULES = (
         "ray/redis-beside-options",
         target=OBJECTS,
         severity=ERROR,
-        title="a Redis is set up beside gcsFaultToleranceOptions",
+        title="the head configures Redis beside gcsFaultToleranceOptions",
         why=EVENT_ONLY,
         fix="move it into gcsFaultToleranceOptions",
         source=VALIDATION,
@@ -89,7 +89,7 @@ RULES = (
         "ray/redis-username",
         target=OBJECTS,
         severity=ERROR,
-        title="the user name of Redis stands outside gcsFaultToleranceOptions",
+        title="the user name of Redis is outside gcsFaultToleranceOptions",
         why=EVENT_ONLY,
         fix="write gcsFaultToleranceOptions.redisUsername",
         source=VALIDATION,

@@ -1,4 +1,4 @@
-"""What the head and each group of workers are made of."""
+"""The specs of the head and of each worker group."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHART: Final = "helm.sh/chart"
 
 
 def _empty(group: Group) -> Found:
-    # A template that is missing is a finding of its own.
+    # Another rule reports a missing template.
     if isinstance(group.spec.get("template"), dict) and not sequence(group.pod.get("containers")):
         yield (*group.path, "template", "spec"), f"{group.title} has no container"
 
@@ -44,14 +44,14 @@ def _labels(group: Group) -> Found:
     for key, value in mapping(group.spec.get("labels")).items():
         path = (*group.path, "labels", key)
         if not _is_key(key):
-            yield path, f"{group.title} has the label {key}, which is no key of a label"
+            yield path, f"{group.title} has the label {key}, which is not a valid label key"
         elif isinstance(value, str) and value and not _NAME.match(value):
-            yield path, f"{group.title} has the label {key} with a value that is none of a label"
+            yield path, f"{group.title} has the label {key} with a value that is not valid for a label"
 
 
 def _chart(group: Group) -> Found:
     cluster = group.cluster
-    # In a job and in a service the operator does not look at the strategy.
+    # The operator ignores the strategy in a job and in a service.
     if cluster.owner == "RayCluster" and cluster.option("upgradeStrategy").get("type") == _RECREATE:
         chart = mapping(mapping(group.template.get("metadata")).get("labels")).get(_CHART)
         if chart is not None:
@@ -81,7 +81,7 @@ RULES = (
         "ray/resources-twice",
         target=OBJECTS,
         severity=ERROR,
-        title="a group gives Ray its resources in two ways",
+        title="a group sets Ray's resources in two ways",
         why=EVENT_ONLY,
         fix="write them into resources or into rayStartParams, not into both",
         source=VALIDATION,
@@ -92,7 +92,7 @@ RULES = (
         "ray/labels-in-start-params",
         target=OBJECTS,
         severity=ERROR,
-        title="a group gives Ray its labels in rayStartParams",
+        title="a group sets Ray's labels in rayStartParams",
         why=EVENT_ONLY,
         fix="write them into the group's own labels",
         source=VALIDATION,
@@ -103,7 +103,7 @@ RULES = (
         "ray/group-label",
         target=OBJECTS,
         severity=ERROR,
-        title="a label of a group is none that Kubernetes takes",
+        title="a label of a group is not a valid Kubernetes label",
         why=EVENT_ONLY,
         fix="write up to 63 letters, digits, dashes, dots and underscores, with a letter or digit at both ends",
         source=VALIDATION,

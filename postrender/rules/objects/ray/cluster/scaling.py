@@ -23,7 +23,7 @@ _MOST: Final = 2147483647
 
 
 def _bounds(group: Group) -> tuple[int | None, int | None]:
-    """Return the least and the most replicas, with the API server's defaults; None for what it refuses itself."""
+    """Return minimum and maximum replicas, with the API server's defaults; None for values that it refuses."""
     least, most = group.spec.get("minReplicas"), group.spec.get("maxReplicas")
     return 0 if least is None else number(least), _MOST if most is None else number(most)
 
@@ -83,7 +83,7 @@ RULES = (
         "ray/negative-replicas",
         target=OBJECTS,
         severity=ERROR,
-        title="a worker group has negative bounds",
+        title="a worker group has negative minReplicas or maxReplicas",
         why=EVENT_ONLY,
         fix="write 0 or more for both",
         source=VALIDATION,
@@ -94,8 +94,8 @@ RULES = (
         "ray/replicas-outside-bounds",
         target=OBJECTS,
         severity=WARNING,
-        title="a worker group has replicas outside its bounds",
-        why="the operator silently takes the nearest bound, and a job that needs all nodes waits until its deadline",
+        title="a worker group has replicas below minReplicas or above maxReplicas",
+        why="silent: the operator uses the nearest bound, and a job that needs all nodes waits until its deadline",
         fix="write the number of nodes into replicas, minReplicas and maxReplicas",
         source="kuberay/ray-operator/controllers/ray/utils/util.go at v1.6.2",
         fact="kuberay/C7",
@@ -107,7 +107,7 @@ RULES = (
         severity=ERROR,
         title="two worker groups have the same name",
         why="without the operator's webhook both are accepted, and each deletes the pods of the other",
-        fix="give each worker group a name of its own",
+        fix="give each worker group its own name",
         source="kuberay/ray-operator/pkg/webhooks/v1/raycluster_webhook.go at v1.6.2",
         fact="kuberay/W2",
         check=each_cluster(_twice),

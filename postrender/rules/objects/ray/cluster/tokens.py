@@ -1,4 +1,4 @@
-"""Ray's own authentication, which needs a Ray that knows it."""
+"""Ray's token authentication, which needs a recent version of Ray."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _by_kubernetes(cluster: Cluster) -> bool:
 
 
 def _older(cluster: Cluster, needed: tuple[int, ...]) -> str:
-    """Return what lacks, empty where Ray is new enough."""
+    """Return why the version of Ray is not sufficient, an empty text if it is."""
     text = cluster.spec.get("rayVersion")
     found = version(text)
     least = ".".join(map(str, needed))
@@ -57,7 +57,7 @@ RULES = (
         "ray/token-needs-version",
         target=OBJECTS,
         severity=ERROR,
-        title="authentication by token needs a newer Ray, or rayVersion is not set",
+        title="token authentication needs a newer rayVersion",
         why=EVENT_ONLY,
         fix="write the version of Ray that the image holds into rayVersion, or set authOptions.mode: disabled",
         source=VALIDATION,
@@ -68,7 +68,7 @@ RULES = (
         "ray/kubernetes-tokens",
         target=OBJECTS,
         severity=ERROR,
-        title="tokens of Kubernetes are on beside what excludes them",
+        title="tokens of Kubernetes are enabled with settings that exclude them",
         why=EVENT_ONLY,
         fix="set authOptions.mode: token and remove secretName, or remove enableK8sTokenAuth",
         source=VALIDATION,
@@ -79,9 +79,9 @@ RULES = (
         "ray/kubernetes-tokens-owned",
         target=OBJECTS,
         severity=ERROR,
-        title="tokens of Kubernetes are on in the cluster of a job or a service",
+        title="tokens of Kubernetes are enabled in the cluster of a job or a service",
         why=EVENT_ONLY,
-        fix="remove enableK8sTokenAuth, or run the job on a RayCluster of its own",
+        fix="remove enableK8sTokenAuth, or run the job on a separate RayCluster",
         source=VALIDATION,
         fact="kuberay/J16",
         check=each_cluster(_owned),

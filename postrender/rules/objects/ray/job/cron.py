@@ -1,4 +1,4 @@
-"""What of a RayCronJob comes to its jobs, and when."""
+"""The schedule of a RayCronJob, and what its jobs do not inherit."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _FIELDS: Final = (
     ("month", 1, 12, _MONTHS),
     ("day of the week", 0, 6, _DAYS),
 )
-# What begins a label or an annotation that a scheduler or the operator reads on a job.
+# Prefixes of labels and annotations that a scheduler or the operator reads on a job.
 _READ: Final = ("kueue.x-k8s.io/", "kai.scheduler/", "volcano.sh/", "yunikorn.apache.org/", "ray.io/")
 
 
 def _schedule(item: Item) -> Found:
     text = mapping(item.object.get("spec")).get("schedule")
-    said = _wrong(text) if isinstance(text, str) else ""
-    if said:
-        yield ("spec", "schedule"), f"schedule is no schedule: {said}"
+    reason = _wrong(text) if isinstance(text, str) else ""
+    if reason:
+        yield ("spec", "schedule"), f"schedule cannot be parsed: {reason}"
 
 
 def _wrong(text: str) -> str:
-    """Return what is wrong with a schedule, empty where nothing is; which time zones there are is not known here."""
+    """Return what is wrong with a schedule, an empty text if nothing is; names of time zones are not checked."""
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, blank, text = text.partition(" ")
         text = text.strip()
@@ -54,12 +54,12 @@ def _wrong(text: str) -> str:
         return "" if every or text in _NAMED else "it is none of @hourly, @daily, @weekly, @monthly, @yearly, @every 6h"
     fields = text.split()
     if len(fields) != len(_FIELDS):
-        return f"it has {len(fields)} fields, and {len(_FIELDS)} are needed"
+        return f"it has {len(fields)} fields, expected {len(_FIELDS)}"
     pairs = zip(fields, _FIELDS, strict=True)
-    return next((f"{each} is no {field[0]}" for each, field in pairs if not _fits(each, *field[1:])), "")
+    return next((f"{each} is not a valid {field[0]}" for each, field in pairs if not _is_valid(each, *field[1:])), "")
 
 
-def _fits(field: str, least: int, most: int, names: dict[str, int]) -> bool:
+def _is_valid(field: str, least: int, most: int, names: dict[str, int]) -> bool:
     return all(_is_range(each, least, most, names) for each in field.split(",") if each)
 
 
@@ -68,7 +68,7 @@ def _is_range(text: str, least: int, most: int, names: dict[str, int]) -> bool:
     if slash and (number(step) or 0) < 1:
         return False
     low, *high = ends.split("-")
-    # Nobody reads what follows a dash after a star.
+    # The parser ignores what follows a dash after a star.
     if low in ("*", "?"):
         return True
     first = names.get(low.lower(), number(low))
@@ -90,7 +90,7 @@ RULES = (
         "ray/cron-schedule",
         target=OBJECTS,
         severity=ERROR,
-        title="the schedule of a RayCronJob cannot be read",
+        title="the schedule of a RayCronJob cannot be parsed",
         why=EVENT_ONLY.replace("pods", "jobs"),
         fix='write five fields, as in "0 6 * * 1-5", or @daily, or @every 6h',
         source="https://pkg.go.dev/github.com/robfig/cron/v3",
@@ -101,8 +101,8 @@ RULES = (
         "ray/cron-job-labels",
         target=OBJECTS,
         severity=WARNING,
-        title="a RayCronJob has labels that its jobs do not get",
-        why="the operator makes each job without them, so that it starts past its queue and scheduler",
+        title="a RayCronJob has labels that its jobs do not inherit",
+        why="the operator creates each job without them, so the job bypasses its queue and scheduler",
         fix="submit the RayJob with its labels from a CronJob of Kubernetes, or remove them",
         source="kuberay/ray-operator/controllers/ray/raycronjob_controller.go at v1.6.2",
         fact="kuberay/RayCronJob",

@@ -34,7 +34,7 @@ def _rules(job: Job) -> Iterator[tuple[Path, dict[str, Any], dict[str, Any]]]:
 
 
 def _policies(job: Job) -> Iterator[tuple[Path, str]]:
-    """Yield what is to be deleted, old fields and rules alike, with its place."""
+    """Yield the deletion policies, of old fields and of rules, with their places."""
     strategy = _strategy(job) or {}
     for name in _OLD:
         if isinstance(strategy.get(name), dict):
@@ -49,11 +49,11 @@ def _shape(job: Job) -> Found:
         return
     old = [name for name in _OLD if strategy.get(name) is not None]
     if old and strategy.get("deletionRules") is not None:
-        yield _AT, f"deletionRules stand beside {' and '.join(old)}"
+        yield _AT, f"deletionRules are set beside {' and '.join(old)}"
     elif not old and not sequence(strategy.get("deletionRules")):
         yield _AT, "deletionStrategy has no deletionRules"
     elif len(old) == 1:
-        yield _AT, f"{old[0]} stands without {_OLD[1 - _OLD.index(old[0])]}"
+        yield _AT, f"{old[0]} is set without {_OLD[1 - _OLD.index(old[0])]}"
     for name in old:
         if mapping(strategy[name]).get("policy") is None:
             yield (*_AT, name), f"{name} has no policy"
@@ -72,8 +72,8 @@ def _conditions(job: Job) -> Found:
     for path, rule, condition in _rules(job):
         given = [name for name in ("jobStatus", "jobDeploymentStatus") if condition.get(name) is not None]
         if len(given) != 1:
-            said = "two conditions, jobStatus and jobDeploymentStatus" if given else "no condition"
-            yield (*path, "condition"), f"the rule for {rule.get('policy')} has {said}"
+            reason = "two conditions, jobStatus and jobDeploymentStatus" if given else "no condition"
+            yield (*path, "condition"), f"the rule for {rule.get('policy')} has {reason}"
         seconds = number(condition.get("ttlSeconds"))
         if seconds is not None and seconds < 0:
             yield (*path, "condition", "ttlSeconds"), f"ttlSeconds is {seconds}"
@@ -93,7 +93,7 @@ def _twice(job: Job) -> Found:
     seen = set()
     for path, policy, condition, _ in _allowed(job):
         if (policy, condition) in seen:
-            yield path, f"two rules say {policy} for {condition}"
+            yield path, f"two rules have {policy} for {condition}"
         seen.add((policy, condition))
 
 
@@ -126,9 +126,9 @@ RULES = (
         "ray/deletion-shape",
         target=OBJECTS,
         severity=ERROR,
-        title="a deletionStrategy has neither or both of the two forms that exist",
-        why="the API server or the operator refuses the job, and none of its pods is made",
-        fix="write deletionRules alone; onSuccess and onFailure are their older form",
+        title="a deletionStrategy needs either deletionRules, or onSuccess and onFailure",
+        why="the API server or the operator refuses the job, and none of its pods is created",
+        fix="write only deletionRules; onSuccess and onFailure are the older form",
         source=VALIDATION,
         fact="kuberay/J6 kuberay/J7 kuberay/J8",
         check=each_job(_shape),
@@ -137,7 +137,7 @@ RULES = (
         "ray/deletion-and-shutdown",
         target=OBJECTS,
         severity=ERROR,
-        title="a deletionStrategy stands beside shutdownAfterJobFinishes",
+        title="a deletionStrategy is set together with shutdownAfterJobFinishes",
         why=EVENT_ONLY,
         fix="remove shutdownAfterJobFinishes and ttlSecondsAfterFinished, or the strategy",
         source=VALIDATION,
@@ -148,7 +148,7 @@ RULES = (
         "ray/deletion-condition",
         target=OBJECTS,
         severity=ERROR,
-        title="a deletion rule has not exactly one condition, or a negative time",
+        title="a deletion rule needs exactly one condition, and a time of 0 or more",
         why="the API server refuses the job, after others of the same release are installed",
         fix="write jobStatus or jobDeploymentStatus, and ttlSeconds of 0 or more",
         source=VALIDATION,
@@ -159,7 +159,7 @@ RULES = (
         "ray/deletion-rule-twice",
         target=OBJECTS,
         severity=ERROR,
-        title="two deletion rules are for the same case",
+        title="two deletion rules have the same policy and condition",
         why=EVENT_ONLY,
         fix="remove one of the two",
         source=VALIDATION,
@@ -170,7 +170,7 @@ RULES = (
         "ray/deletion-order",
         target=OBJECTS,
         severity=ERROR,
-        title="deletion rules delete the whole before its parts",
+        title="deletion rules are in the wrong order",
         why=EVENT_ONLY,
         fix="order the times: workers first, then the cluster, then the job itself",
         source=VALIDATION,
@@ -181,7 +181,7 @@ RULES = (
         "ray/deletion-of-another-cluster",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob is to delete a cluster that is not its own",
+        title="a RayJob deletes a cluster that is not its own",
         why=EVENT_ONLY,
         fix="write DeleteSelf or DeleteNone",
         source=VALIDATION,
@@ -192,7 +192,7 @@ RULES = (
         "ray/deletion-of-scaled-workers",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob is to delete workers while the autoscaler runs",
+        title="a RayJob deletes workers while the autoscaler runs",
         why=EVENT_ONLY,
         fix="set enableInTreeAutoscaling: false, or delete the cluster instead",
         source=VALIDATION,

@@ -1,4 +1,4 @@
-"""What a RayJob's runtime environment asks of Ray."""
+"""The runtime environment of a RayJob."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _environment(job: Job) -> dict[str, Any]:
     try:
         roots = list(reader.parse(text.encode("utf-8"), "runtimeEnvYAML"))
     except (InputError, UnicodeEncodeError):
-        # ray/runtime-env-not-a-map says so.
+        # ray/runtime-env-not-a-map reports it.
         return {}
     return mapping(roots[0].plain()) if roots else {}
 
@@ -44,7 +44,7 @@ def _environment(job: Job) -> dict[str, Any]:
 def _unknown(job: Job) -> Found:
     for key in _environment(job):
         if key not in _KNOWN:
-            yield _PATH, f"runtimeEnvYAML has the key {key}, which is none of Ray's"
+            yield _PATH, f"runtimeEnvYAML has the key {key}, which Ray does not know"
 
 
 def _requirements(environment: dict[str, Any]) -> Iterator[str]:
@@ -66,8 +66,8 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="the runtime environment of a RayJob has a key that Ray does not know",
-        why="Ray writes a warning and goes on without it: no working directory, no packages, no hook",
-        fix="correct the spelling, a stray quote is part of the key",
+        why="Ray only logs a warning and ignores the key: no working directory, no packages, no hook",
+        fix="correct the spelling; a stray quote is part of the key",
         source=_SOURCE,
         fact="gke/R21",
         check=each_job(_unknown),
@@ -77,7 +77,7 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="the runtime environment of a RayJob installs packages without versions",
-        why="every job may get others, and torch from the index replaces the image's own build for its CUDA",
+        why="every job may get other versions, and torch from the index replaces the image's build for its CUDA",
         fix="write name==version, or build the packages into the image",
         source=_SOURCE,
         fact="gke/R12",

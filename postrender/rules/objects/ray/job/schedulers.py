@@ -1,4 +1,4 @@
-"""Batch schedulers that the operator hands its pods to."""
+"""Batch schedulers for the operator's pods: KAI and Volcano."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ RULES = (
         "ray/kai-with-submitter",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob in a queue of KAI has a submitter pod",
-        why="the operator refuses it again and again, because the submitter comes after the gang; the job never starts",
+        title="a RayJob in a KAI queue has a submitter pod",
+        why="the job never starts: the operator refuses it, because the submitter pod starts after the gang",
         fix="write submissionMode: HTTPMode",
         source=f"{_FOLDER}/kai-scheduler/kai_scheduler.go at v1.6.2",
         fact="kuberay/schedulers",
@@ -43,8 +43,8 @@ RULES = (
         "ray/volcano-with-selector",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob in a queue of Volcano runs on an existing cluster",
-        why="a gang is made of a cluster that the job brings; the operator refuses any other",
+        title="a RayJob in a Volcano queue runs on an existing cluster",
+        why="a gang needs the job's own cluster (rayClusterSpec); the operator refuses any other",
         fix="put the label on the RayCluster, and remove it from the job",
         source=f"{_FOLDER}/volcano/volcano_scheduler.go at v1.6.2",
         fact="kuberay/schedulers",

@@ -1,4 +1,4 @@
-"""What a shell does to the words of a RayJob: the submitter's in two modes, and then Ray's own.
+"""What shells do to the entrypoint of a RayJob: the submitter's shell in two modes, then Ray's own.
 
 In K8sJobMode and SidecarMode the operator writes `ray job submit … -- ENTRYPOINT` into a command for bash, as it is.
 """
@@ -26,7 +26,7 @@ _PIPEFAIL: Final = re.compile(r"(?:^|[;&\n])[ \t]*set[ \t]+(?:-\w+[ \t]+)*[-+]\w
 
 
 def _open(text: str) -> Iterator[tuple[int, str, bool]]:
-    """Yield position, character and whether it is in double quotes, of what a shell reads as more than text."""
+    """Yield the characters that are special to a shell: position, character, and whether it is in double quotes."""
     quote = ""
     escaped = False
     for at, char in enumerate(text):
@@ -48,7 +48,7 @@ def _open(text: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def _taken_apart(text: str) -> str:
-    """Return the first thing, in words, at which a shell ends the command, or cannot."""
+    """Describe the first character at which a shell ends the command, or cannot parse it."""
     for at, char, in_quotes in _open(text):
         if not char:
             return "an open quote or backslash at its end"
@@ -60,7 +60,7 @@ def _taken_apart(text: str) -> str:
 
 
 def _replaced(text: str) -> str:
-    """Return the first thing, in words, that a shell replaces or acts on; some of it in double quotes too."""
+    """Describe the first expansion that a shell performs; some happen in double quotes too."""
     for at, char, in_quotes in _open(text):
         if char in ("$", "`") or (char in _EXPANDS and not in_quotes):
             return f"{_EXPANDS[char]}{_line(text, at)}"
@@ -86,7 +86,7 @@ def _split(job: Job) -> Found:
 def _expanded(job: Job) -> Found:
     found = _replaced(_entrypoint(job)) if job.pasted else ""
     if found:
-        what = f"the submitter's shell acts on {found} of the entrypoint, and submissionMode is {job.mode}"
+        what = f"the submitter's shell interprets {found} of the entrypoint, and submissionMode is {job.mode}"
         yield ("spec", "entrypoint"), what
 
 
@@ -95,7 +95,9 @@ def _environment(job: Job) -> Found:
     if job.pasted and isinstance(text, str):
         found = _EXPANDED.search(text)
         if found:
-            what = f"the submitter's shell acts on {_EXPANDS[found[0]]}{_line(text, found.start())} of runtimeEnvYAML"
+            what = (
+                f"the submitter's shell interprets {_EXPANDS[found[0]]}{_line(text, found.start())} of runtimeEnvYAML"
+            )
             yield ("spec", "runtimeEnvYAML"), what
 
 
@@ -111,7 +113,7 @@ RULES = (
         "ray/entrypoint-split",
         target=OBJECTS,
         severity=ERROR,
-        title="the shell of the submitter takes the entrypoint apart",
+        title="the submitter's shell splits the entrypoint",
         why="only the first command becomes the job and may succeed; the rest runs in the submitter, without GPUs",
         fix="write submissionMode: HTTPMode, or put the whole into bash -c '…'",
         source=_COMMAND,
@@ -122,7 +124,7 @@ RULES = (
         "ray/entrypoint-expanded",
         target=OBJECTS,
         severity=WARNING,
-        title="the shell of the submitter acts on the entrypoint",
+        title="the submitter's shell interprets the entrypoint",
         why="variables, commands and files are those of the submitter's container, not those of the head",
         fix="write submissionMode: HTTPMode, or put it into single quotes",
         source=_COMMAND,
@@ -133,7 +135,7 @@ RULES = (
         "ray/runtime-env-expanded",
         target=OBJECTS,
         severity=WARNING,
-        title="the shell of the submitter acts on the runtime environment",
+        title="the submitter's shell interprets the runtime environment",
         why="the operator pastes it in double quotes, so variables and commands are those of the submitter",
         fix="write submissionMode: HTTPMode, or remove $ and backticks",
         source=_COMMAND,
@@ -144,9 +146,9 @@ RULES = (
         "ray/entrypoint-for-bash",
         target=OBJECTS,
         severity=WARNING,
-        title="the entrypoint is for bash, and Ray runs it with /bin/sh",
-        why="where /bin/sh is dash, as in Debian's and Ubuntu's images, the job ends at this line",
-        fix="put the whole into exec bash -c '…'",
+        title="the entrypoint needs bash, and Ray runs it with /bin/sh",
+        why="if /bin/sh is dash, as in Debian's and Ubuntu's images, the job fails at this line",
+        fix="put the whole entrypoint into exec bash -c '…'",
         source="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/quickstart.html",
         fact="kuberay/pitfall-2",
         check=each_job(_for_bash),

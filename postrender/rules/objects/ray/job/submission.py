@@ -1,4 +1,4 @@
-"""What of a RayJob nobody checks, and what then never ends or never begins."""
+"""Mistakes in a RayJob that no component refuses: the job then never starts or never ends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _JOB: Final = "kuberay/ray-operator/controllers/ray/common/job.go at v1.6.2"
 _CONTROLLER: Final = "kuberay/ray-operator/controllers/ray/rayjob_controller.go at v1.6.2"
 _MODES: Final = ("K8sJobMode", "HTTPMode", "InteractiveMode", "SidecarMode")
-# The first Ray that takes metadata on its command line; nightly and candidate versions are none that are compared.
+# The first Ray that has metadata on its command line; nightly and release candidate versions are not compared.
 _METADATA: Final = (2, 6)
 _RELEASE: Final = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.\d+)?(?:\+[-0-9A-Za-z.]+)?\Z")
 
@@ -31,7 +31,7 @@ def _nothing(job: Job) -> Found:
 
 def _mode(job: Job) -> Found:
     if job.mode not in _MODES:
-        yield ("spec", "submissionMode"), f"submissionMode is none of {', '.join(_MODES)}"
+        yield ("spec", "submissionMode"), f"submissionMode is not one of {', '.join(_MODES)}"
 
 
 def _submitter(job: Job) -> Found:
@@ -50,10 +50,10 @@ def _unused(job: Job) -> Found:
 
 def _metadata(job: Job) -> Found:
     if job.cluster and mapping(job.spec.get("metadata")) and job.mode in ("K8sJobMode", "SidecarMode"):
-        said = job.cluster.spec.get("rayVersion") or "not set"
-        found = _RELEASE.match(str(said))
+        reason = job.cluster.spec.get("rayVersion") or "not set"
+        found = _RELEASE.match(str(reason))
         if found is None or (int(found[1]), int(found[2] or 0)) < _METADATA:
-            yield (*job.cluster.path, "rayVersion"), f"the job has metadata, and rayVersion is {said}"
+            yield (*job.cluster.path, "rayVersion"), f"the job has metadata, and rayVersion is {reason}"
 
 
 def _resources(job: Job) -> Found:
@@ -96,8 +96,8 @@ RULES = (
         "ray/entrypoint-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob has nothing to run",
-        why="nothing checks it: the cluster with its GPUs comes up, and then the submission fails",
+        title="a RayJob has no entrypoint",
+        why="nothing refuses it: the cluster with its GPUs starts, and then the submission fails",
         fix="write the command of the job into entrypoint",
         source=_JOB,
         fact="kuberay/unvalidated",
@@ -108,8 +108,8 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="the submission mode of a RayJob does not exist",
-        why="nothing checks it: the cluster comes up with its GPUs, nobody submits the job, and nothing ends it",
-        fix="write HTTPMode; a misspelt mode is none of the four",
+        why="nothing refuses it: the cluster with its GPUs starts, the job is never submitted, and nothing ends it",
+        fix="write HTTPMode, or correct the spelling of the mode",
         source=_CONTROLLER,
         fact="kuberay/unvalidated",
         check=each_job(_mode),
@@ -119,7 +119,7 @@ RULES = (
         target=OBJECTS,
         severity=ERROR,
         title="the submitter's template has no container",
-        why="the operator panics over it at each attempt, when the cluster with its GPUs has come up",
+        why="the operator panics at each attempt, after the cluster with its GPUs has started",
         fix="write a container, or remove submitterPodTemplate",
         source=_CONTROLLER,
         fact="kuberay/unvalidated",
@@ -129,8 +129,8 @@ RULES = (
         "ray/submitter-unused",
         target=OBJECTS,
         severity=WARNING,
-        title="a RayJob sets up a submitter that its mode does not have",
-        why="the operator submits by itself in this mode and reads nothing of it",
+        title="a RayJob configures a submitter that its mode does not have",
+        why="in this mode the operator submits the job itself and ignores these settings",
         fix="remove it, or write submissionMode: K8sJobMode",
         source=_CONTROLLER,
         fact="kuberay/unvalidated",
@@ -140,9 +140,9 @@ RULES = (
         "ray/metadata-needs-version",
         target=OBJECTS,
         severity=ERROR,
-        title="a RayJob has metadata and rayVersion is no release, or too old for it",
-        why="the operator cannot write the command that submits the job, when the cluster has come up",
-        fix="write the version of Ray that the image holds into rayVersion, or remove metadata",
+        title="a RayJob has metadata, and rayVersion is too old or not a release",
+        why="the operator cannot write the command that submits the job, after the cluster has started",
+        fix="set rayVersion to the image's version of Ray, or remove metadata",
         source=_JOB,
         fact="kuberay/unvalidated",
         check=each_job(_metadata),
@@ -151,8 +151,8 @@ RULES = (
         "ray/entrypoint-resources",
         target=OBJECTS,
         severity=ERROR,
-        title="the custom resources of the entrypoint cannot be read",
-        why="the submission fails when the cluster with its GPUs has come up",
+        title="the custom resources of the entrypoint cannot be parsed",
+        why="the submission fails after the cluster with its GPUs has started",
         fix="write a map in JSON, such as '{\"driver\": 1}'",
         source=_JOB,
         fact="kuberay/unvalidated",
@@ -162,9 +162,9 @@ RULES = (
         "ray/entrypoint-gpus",
         target=OBJECTS,
         severity=ERROR,
-        title="the entrypoint asks for more GPUs than any node has",
-        why="Ray keeps the job pending for ever, and the GPUs with it",
-        fix="remove entrypointNumGpus: a driver such as NeMo RL's needs none, its workers ask for theirs",
+        title="the entrypoint requests more GPUs than any node has",
+        why="the job stays pending forever, and keeps the GPUs of its cluster",
+        fix="remove entrypointNumGpus: a driver such as NeMo RL's needs no GPU, its workers request theirs",
         source="https://docs.ray.io/en/latest/cluster/running-applications/job-submission/sdk.html",
         fact="kuberay/unvalidated",
         check=each_job(_too_many),

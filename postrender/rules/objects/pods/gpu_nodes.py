@@ -1,4 +1,4 @@
-"""Pods without GPUs must leave nodes with GPUs alone."""
+"""Pods without GPUs must not run on nodes with GPUs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SOURCE: Final = "kubernetes/plugin/pkg/admission/extendedresourcetoleration/admission.go at 143ac994"
 
 
-def _zero(pod: Judged, container: Container) -> Found:
+def _requests_none(pod: Judged, container: Container) -> Found:
     for part in ("limits", "requests"):
         for name, amount in mapping(mapping(container.spec.get("resources")).get(part)).items():
             if "/" in name and amount is not None and quantity(amount) == 0:
@@ -24,8 +24,8 @@ def _zero(pod: Judged, container: Container) -> Found:
                 yield path, f"container {container.name} has {name}: 0 in {part}"
 
 
-def _strays(pod: Judged) -> Found:
-    """Look at pods of Ray only: many a DaemonSet is for all nodes."""
+def _on_gpu_nodes(pod: Judged) -> Found:
+    """Check only pods of Ray: many DaemonSets are for all nodes."""
     chosen = pod.spec.get("nodeSelector") or mapping(pod.spec.get("affinity")).get("nodeAffinity")
     if pod.pod.ray and not pod.pod.gpu_container()[1] and not chosen and pod.tolerates(GPU):
         yield pod.path("tolerations"), "the pod has no GPUs, tolerates nodes with GPUs, and selects no others"
@@ -36,22 +36,22 @@ RULES = (
         "pods/zero-gpus",
         target=OBJECTS,
         severity=ERROR,
-        title="a container asks for none of an extended resource",
-        why="the name alone earns the pod the toleration of GPU nodes, where it can keep a worker from fitting",
+        title="a container requests 0 of an extended resource",
+        why="the name alone adds the toleration of GPU nodes to the pod, where it may leave no room for a worker",
         fix="remove the line from limits and requests",
         source=_SOURCE,
         fact="gke/R29",
-        check=each_container(_zero),
+        check=each_container(_requests_none),
     ),
     Rule(
         "pods/cpu-pod-on-gpu-nodes",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod of Ray without GPUs may land on a node with GPUs",
-        why="training takes the whole node: with this pod on it the worker stays pending",
-        fix="remove the toleration, or avoid nodes with the label cloud.google.com/gke-accelerator by an affinity",
+        title="a pod of Ray without GPUs may run on a node with GPUs",
+        why="a training worker needs the whole node: with this pod on it, the worker stays pending",
+        fix="remove the toleration, or add an affinity that avoids nodes with cloud.google.com/gke-accelerator",
         source=_SOURCE,
         fact="gke/R29",
-        check=each_pod(_strays),
+        check=each_pod(_on_gpu_nodes),
     ),
 )

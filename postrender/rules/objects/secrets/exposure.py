@@ -1,4 +1,4 @@
-"""Secrets that are referred to, and shown all the same; and secrets that are written down."""
+"""Secrets that a shell prints, and secrets that a manifest contains as a variable's value."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _printed(names: list[str], script: str) -> str:
     return f"with set -x the shell prints {', '.join(used)}" if used else ""
 
 
-def _shown(pod: Judged, container: Container) -> Found:
+def _printing(pod: Judged, container: Container) -> Found:
     names = _secrets(container)
     for path, script in container.scripts() if names else ():
-        said = _printed(names, script)
-        if said:
-            yield path, f"container {container.name}: {said}"
+        reason = _printed(names, script)
+        if reason:
+            yield path, f"container {container.name}: {reason}"
 
 
 def _literal(manifests: Manifests) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _literal(manifests: Manifests) -> Iterator[Finding]:
             for path, name, entry in container.env():
                 value = entry.get("value")
                 if name in _NAMES and value and not str(value).startswith("$("):
-                    what = f"{pod.item.title}: {name} of container {container.name} is written down"
+                    what = f"{pod.item.title}: {name} of container {container.name} has its value in the manifest"
                     yield Finding(what, place=Place(pod.item.document, (*pod.item.path, *path)), secret=True)
 
 
@@ -77,19 +77,19 @@ RULES = (
         "secrets/printed-by-shell",
         target=OBJECTS,
         severity=ERROR,
-        title="a shell prints the secrets that its container was given",
-        why="the log of the pod holds them then, where everybody who may read logs finds them",
+        title="a shell prints the secrets of its container",
+        why="everybody who may read the pod's log can then read the secrets",
         fix="remove set -x and commands that list the environment",
         source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
         fact="gke/R11",
-        check=each_container(_shown),
+        check=each_container(_printing),
     ),
     Rule(
         "secrets/literal-variable",
         target=OBJECTS,
         severity=ERROR,
         title="a variable for a secret has its value in the manifest",
-        why="Helm stores manifests in the release, where helm get manifest shows them, and reviews and logs keep them",
+        why="Helm stores manifests in the release, helm get manifest prints them, and reviews and logs keep them",
         fix="put it into a Kubernetes Secret, and write valueFrom with a secretKeyRef",
         source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
         fact="gke/R11",

@@ -1,4 +1,4 @@
-"""What a machine is sold as, runs, and has room for."""
+"""What a machine offers: capacity types, architecture, CPUs and memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _ARCH: Final = "kubernetes.io/arch"
 _KINDS: Final = ("spot", "flex-start")
 _GIBIBYTE: Final = 1024**3
-# Machines that these charts have no profile for; the facts of the others stand in values/accelerators.
+# Machines without a profile; values/accelerators has the facts of the others.
 _ARM: Final = ("nvidia-gb300",)
 _RESERVED: Final = ("nvidia-gb300",)
 _ROOM: Final = {"nvidia-gb300": (141, 898), "nvidia-h100-80gb": (205, 1760)}
@@ -35,7 +35,7 @@ def _is_arm(label: str) -> bool:
 
 
 def _room(label: str) -> tuple[int, int] | None:
-    """Return the cores and the GiB that a node has for pods; None where they are not known."""
+    """Return the cores and the GiB of a node that pods can use; None if unknown."""
     machine = profiles.by_label().get(label)
     if not machine:
         return _ROOM.get(label)
@@ -65,8 +65,8 @@ def _arm(pod: Judged) -> Found:
         yield pod.path("nodeSelector", _ARCH), f"the pod selects {machine} and {_ARCH} {arch}"
 
 
-def _asked(pod: Judged, name: str) -> float:
-    """Return what all containers together ask for; an init container alone may be the largest."""
+def _requested(pod: Judged, name: str) -> float:
+    """Return what all containers together request; a single init container may request more."""
     running, before = 0.0, 0.0
     for container in pod.containers():
         resources = mapping(container.spec.get("resources"))
@@ -85,10 +85,10 @@ def _large(pod: Judged) -> Found:
         return
     cores, memory = max(cores for cores, _ in room), max(memory for _, memory in room)
     machine = " or ".join(sorted(accelerators(pod.spec)))
-    if (asked := _asked(pod, "cpu")) > cores:
-        yield pod.path("containers"), f"the pod asks for {asked:g} cores, and {machine} has about {cores} for it"
-    if (asked := _asked(pod, "memory") / _GIBIBYTE) > memory:
-        yield pod.path("containers"), f"the pod asks for {asked:.0f} GiB, and {machine} has about {memory} for it"
+    if (asked := _requested(pod, "cpu")) > cores:
+        yield pod.path("containers"), f"the pod requests {asked:g} cores, and {machine} has about {cores} for it"
+    if (asked := _requested(pod, "memory") / _GIBIBYTE) > memory:
+        yield pod.path("containers"), f"the pod requests {asked:.0f} GiB, and {machine} has about {memory} for it"
 
 
 RULES = (
@@ -96,9 +96,9 @@ RULES = (
         "nodes/too-large",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod asks for more than its machine has",
-        why="it stays pending for ever, or until the autoscaler has made nodes for nothing",
-        fix="ask for less: part of the machine is for GKE, DaemonSets and sidecars",
+        title="a pod requests more than its machine has",
+        why="the pod stays pending forever, and the autoscaler may create nodes for nothing",
+        fix="request less: GKE, DaemonSets and sidecars need a part of the machine",
         source=_MACHINES,
         fact="gke/R15",
         check=each_pod(_large),
@@ -107,7 +107,7 @@ RULES = (
         "nodes/not-sold-so",
         target=OBJECTS,
         severity=ERROR,
-        title="a machine is asked for in a way in which it is not sold",
+        title="a pod selects a capacity type that the machine does not have",
         why="there is no Spot or flex-start capacity of A4X machines: the pods stay pending",
         fix="remove the selector, and name a reservation",
         source=_MACHINES,
@@ -118,9 +118,9 @@ RULES = (
         "nodes/arm-not-tolerated",
         target=OBJECTS,
         severity=ERROR,
-        title="a pod for an arm64 machine does not fit it",
+        title="a pod for an arm64 machine does not tolerate or select arm64",
         why="GKE taints such nodes with kubernetes.io/arch=arm64, and the pods stay pending",
-        fix="tolerate kubernetes.io/arch=arm64:NoSchedule, and give an image that exists for arm64",
+        fix="tolerate kubernetes.io/arch=arm64:NoSchedule, and use an image for arm64",
         source="https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom-a4x",
         fact="gke/R24",
         check=each_pod(_arm),

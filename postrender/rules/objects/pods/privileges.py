@@ -1,4 +1,4 @@
-"""What a training pod may do to its node."""
+"""Privileges of training pods on their nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RULES = (
         severity=ERROR,
         title="a training pod is privileged",
         why="NCCL and GPUDirect RDMA need at most IPC_LOCK; GKE Autopilot refuses the pod",
-        fix="remove it, and add the capability IPC_LOCK alone",
+        fix="remove it, and add only the capability IPC_LOCK",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",
         fact="gke/R10",
         check=each_container(_privileged, trains=True),
@@ -48,9 +48,9 @@ RULES = (
         "pods/host-namespaces",
         target=OBJECTS,
         severity=ERROR,
-        title="a training pod shares its node's network or processes",
-        why="a pod in the node's network can have no GPU network attached; GKE Autopilot refuses it",
-        fix="remove it: interfaces for RDMA are attached to the pod",
+        title="a training pod uses its node's network or process namespace",
+        why="GKE cannot attach GPU networks to a pod in the node's network; GKE Autopilot refuses the pod",
+        fix="remove it: RDMA interfaces are attached to the pod",
         source="https://cloud.google.com/kubernetes-engine/docs/concepts/autopilot-security",
         fact="gke/R10",
         check=each_pod(_shared, trains=True),
