@@ -109,7 +109,7 @@ def ask(program: str, run: Run, arguments: Sequence[str]) -> kubectl.Outcome:
     """Run a program of jobs/ on the directory of a run; return what it printed, and the exit code of the command.
 
     With --show-commands the output is the command line itself. Raises UsageError where no run can be meant, and what
-    incluster raises.
+    `kubectl.run` raises.
     """
     directory, head = run.place()
     words = [directory, *arguments]
