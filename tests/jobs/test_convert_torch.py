@@ -17,7 +17,7 @@ from .torch_python import torch_python
 
 __all__ = ["run"]
 
-pytestmark = pytest.mark.tool("torch")
+pytestmark = [pytest.mark.tool("torch"), pytest.mark.full]
 HERE = Path(__file__).parent
 SOURCES = os.environ.get("GRPO_NEMO_RL_SOURCES", "")
 VERSIONS = ("v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0")
