@@ -50,6 +50,7 @@ def test_no_golden_is_left_over() -> None:
     assert {path.name for path in GOLDENS.iterdir() if path.is_dir()} == folders
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tool", [pytest.param(name, marks=pytest.mark.tool(name)) for name in ("helm3", "helm4")])
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("accelerator", ACCELERATORS)

@@ -332,8 +332,8 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
+@pytest.mark.parametrize("recipe", thin(RECIPES, 4))
 def test_our_own_layers_are_clean(accelerator: str, recipe: str, render_text: Callable[..., Rendered]) -> None:
     from postrender.wiring import inputs
     from postrender.yaml import reader

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, thin
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -49,7 +49,7 @@ def test_the_script_of_a_shell_is_one(shell: str) -> None:
         subprocess.run([program, "-n"], input=script, text=True, check=True)
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", thin(SHELLS, 3))
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -31,6 +31,7 @@ RENDERED = [name for name in TEXTS if pages.blocks(TEXTS[name], "yaml") and not 
 
 def blocks() -> Iterator[Any]:
     """Give each block of values with the stack that it is laid over; a comment above a block may name another one."""
+    count = 0
     for name in RENDERED:
         parts = re.split(r"^(```yaml\n.*?^```)", TEXTS[name], flags=re.DOTALL | re.MULTILINE)
         for number in range(1, len(parts), 2):
@@ -38,7 +39,9 @@ def blocks() -> Iterator[Any]:
             above = pages.STACK.search(parts[number - 1][-80:])
             stack = (above[1], above[2]) if above else pages.stack_of(TEXTS[name])
             if "apiVersion:" not in block:
-                yield pytest.param(stack, block, id=f"{Path(name).stem}-{number}")
+                count += 1
+                marks = [pytest.mark.full] if count % 3 else []
+                yield pytest.param(stack, block, id=f"{Path(name).stem}-{number}", marks=marks)
 
 
 def everything(helm: Engine, files: list[Path]) -> dict[str, object]:

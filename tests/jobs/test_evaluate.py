@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import thin
 from tests.programs import flat_folder
 
 HERE = Path(__file__).parent
@@ -121,7 +122,7 @@ class Evaluation:
         return found
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=thin(VERSIONS[::-1], 4))
 def each(request: pytest.FixtureRequest, tmp_path: Path) -> Evaluation:
     return Evaluation(tmp_path, "nemo-rl", request.param).prepare()
 
@@ -131,7 +132,7 @@ def nemo(tmp_path: Path) -> Evaluation:
     return Evaluation(tmp_path, "nemo-rl", "v0.5.0").prepare()
 
 
-@pytest.fixture(params=["0.6.1", "0.7.1", "0.8.0", "0.9.1"])
+@pytest.fixture(params=thin(["0.9.1", "0.8.0", "0.7.1", "0.6.1"], 4))
 def verl(request: pytest.FixtureRequest, tmp_path: Path) -> Evaluation:
     found = Evaluation(tmp_path, "verl", request.param).prepare()
     for attempt, length in ((2, 1000), (10, 512)):

@@ -65,7 +65,7 @@ def test_the_trainer_starts_when_all_nodes_are_there_and_free(ray: Site) -> None
     ("nodes", "free", "text"),
     [
         ([HEAD, NODE], 8, "pods of the GPU workers are missing"),
-        ([HEAD, NODE, NODE], 12, "something else uses the GPUs"),
+        pytest.param([HEAD, NODE, NODE], 12, "something else uses the GPUs", marks=pytest.mark.full),
         ([HEAD, [4.0, True], [4.0, True], [4.0, True], [4.0, True]], 16, "pods of the GPU workers are missing"),
     ],
 )
