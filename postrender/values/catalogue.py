@@ -92,7 +92,7 @@ class Catalogue:
             return self.keys[path]
         return "any" if self._is_below_open(path) else None
 
-    def fits(self, path: str, value: object) -> bool:
+    def allows(self, path: str, value: object) -> bool:
         """Say whether a value is of the type of its key; an interpolation and an unknown key always are."""
         allowed = self.type_of(path)
         if allowed is None or allowed == "any" or (isinstance(value, str) and "${" in value):

@@ -372,5 +372,5 @@ def test_a_system_without_memory_is_named(grpo: Run, monkeypatch: pytest.MonkeyP
     assert grpo(".") == (
         3,
         "",
-        "grpo: the system refuses more memory\n  fix: allow this process more (ulimit -v), or give it less at once\n",
+        "grpo: out of memory\n  fix: raise the memory limit of this process (ulimit -v), or pass less input at once\n",
     )

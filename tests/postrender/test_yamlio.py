@@ -135,7 +135,7 @@ REFUSED = {
     "unknown alias": (b"a: *x", "f.yaml:1:4: this alias is not defined above this line"),
     "alias of itself": (b"a: &x {b: *x}", "f.yaml:1:11: this alias contains itself"),
     "merge of a number": (b"b: {<<: 3}", "f.yaml:1:5: << merges maps only"),
-    "mark inside": ("a: 1\n\ufeffb: 1".encode(), "f.yaml:2:1: a byte order mark stands inside the text"),
+    "mark inside": ("a: 1\n\ufeffb: 1".encode(), "f.yaml:2:1: a byte order mark is inside the text"),
     "question": (b"a: {q: why?}", "f.yaml:1:8: Helm does not read a question mark between brackets"),
     "YAML 1.2": (b"%YAML 1.2\n---\na: 1", "f.yaml:1:1: a directive %YAML is not understood by Helm"),
     "YAML 1.1": (b"%YAML 1.1\n---\na: 1", "f.yaml:1:1: a directive %YAML is not understood by Helm"),

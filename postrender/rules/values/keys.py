@@ -141,7 +141,7 @@ def _types(run: Effective) -> Iterator[Finding]:
             value = run.at(path, given)
         except UnknownError:
             continue
-        if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
+        if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
             words = ", ".join(map(quoted, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
             yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
@@ -155,12 +155,12 @@ def _is_coerced(run: Effective, path: str, value: Json) -> bool:
     """
     if run.framework != "nemo-rl" or path.startswith("policy.generation."):
         return False
-    if value in (0, 1) and run.catalogue.fits(path, True):
+    if value in (0, 1) and run.catalogue.allows(path, True):
         return True
     if not isinstance(value, str) or not run.since("v0.7.0"):
         return False
     try:
-        return run.catalogue.fits(path, float(value))
+        return run.catalogue.allows(path, float(value))
     except (ValueError, OverflowError):
         return False
 
