@@ -39,7 +39,7 @@ def _asked(rule: Rule, given: Any, at: Location, silent: tuple[type[Exception], 
     except GrpoError:
         raise
     except Exception as error:
-        found = [Finding(f"the rule broke down: {type(error).__name__}: {error}; please report it", at)]
+        found = [Finding(f"the rule crashed: {type(error).__name__}: {error}; please report it", at)]
     return [
         each._replace(rule=rule.id, severity=rule.severity, why=rule.why, fix=each.fix or rule.fix) for each in found
     ]

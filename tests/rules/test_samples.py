@@ -202,4 +202,4 @@ def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Json) -> None:
             given = [*objects[:number], changed, *objects[number + 1 :]]
             items = [Item(at, (), each, pods.pods(each)) for at, each in enumerate(given)]
             found = judge(Manifests(items, [""] * len(given), None), registry.rules("objects"))
-            assert [(above, last, each.what) for each in found if "broke down" in each.what] == []
+            assert [(above, last, each.what) for each in found if "crashed" in each.what] == []
