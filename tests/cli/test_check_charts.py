@@ -199,8 +199,8 @@ def test_a_folder_of_charts_is_no_folder_of_manifests(grpo: Run) -> None:
     code, out, err = grpo("charts")
     assert (code, out) == (2, "")
     assert err == (
-        "charts/one is a chart, whose templates are no manifests yet\n"
-        "  fix: name charts by themselves: grpo check charts/one charts/two\n"
+        "charts/one is a chart: its templates are not manifests yet\n"
+        "  fix: give each chart as an argument: grpo check charts/one charts/two\n"
     )
     code, _, err = grpo("charts/one", "charts/two")
     assert (code, err.endswith("clean: 2 manifests\n")) == (0, True)
