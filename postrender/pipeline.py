@@ -65,7 +65,7 @@ class Pipeline:
         """Return the wired stream; raise InputError if it is not a stream of manifests."""
         words = (*_WORDS, *(kind.encode() for kind in self._options.templates))
         for document in stream.split(self._data):
-            if document.holds(words) and self._may_have_pods(document):
+            if document.contains(words) and self._may_have_pods(document):
                 self._wire(document)
             elif self._gate:
                 self._note(document, self._known(document), [])
@@ -192,7 +192,7 @@ class Pipeline:
 
     def _search(self, kind: str) -> Iterator[dict[str, Any]]:
         for document in stream.split(self._data):
-            if document.holds([kind.encode()]):
+            if document.contains([kind.encode()]):
                 yield from (item for _, item in pods.objects(document.parse()) if item.get("kind") == kind)
 
     def _refuse_missing_selection(self) -> None:

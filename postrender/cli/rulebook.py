@@ -25,7 +25,7 @@ def split(words: Sequence[str]) -> list[str]:
 
 def find_rules(words: Sequence[str]) -> list[Rule]:
     """Return the rules with these ids and domains; raise UsageError for an unknown name."""
-    return index.called(words, click.get_current_context().command_path)
+    return index.find(words, click.get_current_context().command_path)
 
 
 def pages(words: Sequence[str]) -> str:

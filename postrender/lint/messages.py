@@ -85,7 +85,7 @@ class Explainer:
             return self._finding(
                 "wrong-prefix",
                 here,
-                "there is no section called values: the sections stand at the top of the file",
+                "there is no section called values: the sections belong at the top of the file",
                 "Helm would put everything under .Values.values, where no chart looks.",
                 "delete the line `values:` and move what is below it to the left; with --set, write"
                 " ray.workers.replicas=4, not values.ray.workers.replicas=4",

@@ -209,7 +209,7 @@ BAD = {
         "f.yaml",
         b"kind: A\n---\nkind: B\nb: 1\nb: 2\n",
         2,
-        "f.yaml:5:1: the key 'b' stands twice: the first is at f.yaml:4:1; Helm would silently use this one\n",
+        "f.yaml:5:1: the key 'b' is given twice: the first is at f.yaml:4:1; Helm would silently use this one\n",
     ),
     "no mark": (
         "f.yaml",

@@ -218,7 +218,7 @@ def test_a_library_is_judged_by_its_files(grpo: Run) -> None:
     write("common", meta=f"{META}type: library\n", values="a: 1\na: 2\n")
     code, out, err = grpo("common")
     assert code == 1
-    assert out.startswith("common/values.yaml:2:1: the key 'a' stands twice: the first is at common/values.yaml:1:1")
+    assert out.startswith("common/values.yaml:2:1: the key 'a' is given twice: the first is at common/values.yaml:1:1")
     assert err.startswith("common is a library, which Helm does not render: only its files are checked\n")
 
 

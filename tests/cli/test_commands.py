@@ -169,7 +169,7 @@ def test_input_that_is_no_values_file_ends_with_one_error_and_its_line(
     assert grpo(*command, "-f", str(file)) == (
         2,
         "",
-        f"{file}:3:1: the key 'a' stands twice: the first is at {file}:1:1; Helm would silently use this one\n"
+        f"{file}:3:1: the key 'a' is given twice: the first is at {file}:1:1; Helm would silently use this one\n"
         "  3 | a: 3\n    | ^\n  fix: delete one of the two\n",
     )
 

@@ -158,7 +158,7 @@ def test_what_the_charts_refuse_themselves(path: Path, render_text: Callable[...
 
 
 def test_a_key_that_stands_twice_is_refused_when_it_is_read() -> None:
-    with pytest.raises(InputError, match="the key 'resources' stands twice"):
+    with pytest.raises(InputError, match="the key 'resources' is given twice"):
         read({"pod.yaml": KEY_TWICE.encode()})
 
 
