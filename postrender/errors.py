@@ -1,4 +1,4 @@
-"""The exception tree: one class for each way a command can end badly, with its exit code and the place in a file.
+"""The exceptions of all commands: one class for each kind of failure, with its exit code and the place in a file.
 
 Exit codes of every `grpo` command: 0 clean, 1 findings, 2 usage or bad input, 3 could not run.
 """
@@ -14,11 +14,11 @@ EXIT_USAGE = 2
 EXIT_CANNOT_RUN = 3
 # What a shell reports for a program that Ctrl-C ended: 128 + SIGINT.
 EXIT_INTERRUPTED = 130
-NO_MEMORY = "the system refuses more memory\n  fix: allow this process more (ulimit -v), or give it less at once"
+NO_MEMORY = "out of memory\n  fix: raise the memory limit of this process (ulimit -v), or pass less input at once"
 
 
 class Location(NamedTuple):
-    """Hold a place that a person can open: a file name, a line and a column, both counted from 1.
+    """A place in a file: the file name, and line and column counted from 1.
 
     Line 0 means the file as a whole, column 0 the line as a whole.
     """
@@ -28,12 +28,12 @@ class Location(NamedTuple):
     col: int = 0
 
     def in_repository(self) -> str:
-        """Return the file's path as code hosts name it, from the root of the repository; another file's as it is.
+        """Return the file's path relative to the repository root; a file outside the repository keeps its path.
 
-        GITHUB_WORKSPACE says where that is, and without it the current folder is taken for it.
+        The root is GITHUB_WORKSPACE, or the current folder if that variable is not set.
         """
         if self.file.startswith("<"):
-            # It is a pipe, or what a chart renders.
+            # This is a pipe or the output of a chart.
             return self.file
         root = os.path.abspath(os.environ.get("GITHUB_WORKSPACE") or os.curdir)
         inside = os.path.relpath(os.path.abspath(self.file), root)
@@ -46,7 +46,7 @@ class Location(NamedTuple):
 
 
 class GrpoError(Exception):
-    """Say what was expected and what to do, in lower case, with the place where there is one."""
+    """The base class: a message in lower case, the place if it is known, and what to do."""
 
     exit_code = EXIT_CANNOT_RUN
 
@@ -55,7 +55,7 @@ class GrpoError(Exception):
         self.message = message
         self.at = at
         self.fix = fix
-        # The line at the place may hold a secret, and is not shown.
+        # True if the line may contain a secret: it is not shown.
         self.secret = False
 
     def __str__(self) -> str:
@@ -65,13 +65,13 @@ class GrpoError(Exception):
 
 
 class UsageError(GrpoError):
-    """The command line cannot be understood."""
+    """The command line is wrong."""
 
     exit_code = EXIT_USAGE
 
 
 class InputError(GrpoError):
-    """A file was read and is not what it should be."""
+    """A file was read, but its content is wrong."""
 
     exit_code = EXIT_USAGE
 
@@ -81,32 +81,32 @@ class UnreadableError(GrpoError):
 
 
 class SpliceError(InputError):
-    """A document cannot be edited so that nothing but the wanted change is read from it."""
+    """A document cannot be edited without changing more than was asked for."""
 
 
 class OutputError(GrpoError):
-    """A folder for output cannot be written."""
+    """An output folder cannot be written."""
 
 
 class RenderError(InputError):
-    """Helm refused the chart or the values; the message is Helm's own, without its log lines."""
+    """Helm rejected the chart or the values; the message is Helm's, without its log lines."""
 
     @property
     def is_of_schema(self) -> bool:
-        """Say whether a schema refused, and not the chart itself; both Helms use these words."""
+        """Return whether a schema rejected the values, not a template; Helm 3 and 4 use the same words."""
         return "meet the specifications of the schema" in self.message
 
 
 class OutputRefusedError(InputError):
-    """A folder for output holds what this program did not write."""
+    """An output folder contains files that this program did not write."""
 
 
 class EngineError(GrpoError):
-    """No Helm engine could be started, or it broke down."""
+    """No Helm engine could be started, or it crashed."""
 
 
 class ClusterError(GrpoError):
-    """The cluster cannot be asked: no kubectl, no permission, no such pod."""
+    """A request to the cluster failed: no kubectl, no permission, no such pod."""
 
 
 class InstallationError(GrpoError):

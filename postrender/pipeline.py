@@ -1,4 +1,4 @@
-"""Wire a stream of manifests and judge the result; every other document keeps every byte."""
+"""Wire a stream of manifests and judge the result; documents without changes keep every byte."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 # The text of every document to wire contains one of these or a kind from the options. KubeRay's kinds start with Ray.
 _WORDS = (pods.GPU.encode(), b"Ray")
 _DOMAIN = "ComputeDomain"
-# The folder of the rules that a stream must pass before it reaches a cluster.
+# The folder of the rules that a stream must pass before it is installed.
 _GATE = "objects/gate"
-# The gate reads these whole: base64 in a Secret hides text from a search, and a List may contain a Secret.
+# The gate parses these kinds completely: base64 in a Secret hides text, and a List may contain a Secret.
 _WHOLE = ("Secret", *pods.HOLDERS)
-# Where a ConfigMap has base64.
+# The field of a ConfigMap that contains base64.
 _ENCODED = "binaryData"
 
 
 class Result:
-    """The parts of the new stream in order, the report on each object, and the findings that stop it."""
+    """The parts of the new stream in order, a report on each object, and the findings that refuse the stream."""
 
     def __init__(self) -> None:
         self.parts: list[bytes | memoryview] = []
@@ -47,8 +47,8 @@ class Result:
         self.refusals: list[Finding] = []
 
 
-class Rewriter:
-    """Wire one stream; with `gate`, judge the whole stream as well."""
+class Pipeline:
+    """Wire one stream; with `gate`, also judge the whole stream."""
 
     def __init__(self, data: bytes, wiring: Wiring, options: Options, *, gate: bool) -> None:
         self._data = data
@@ -62,10 +62,10 @@ class Rewriter:
         self._result = Result()
 
     def run(self) -> Result:
-        """Return the wired stream; raise InputError where it is no stream of manifests."""
+        """Return the wired stream; raise InputError if it is not a stream of manifests."""
         words = (*_WORDS, *(kind.encode() for kind in self._options.templates))
         for document in stream.split(self._data):
-            if document.holds(words) and self._may_have_pods(document):
+            if document.contains(words) and self._may_have_pods(document):
                 self._wire(document)
             elif self._gate:
                 self._note(document, self._known(document), [])
@@ -82,7 +82,7 @@ class Rewriter:
         return pods.is_known(str(kind)) or kind in self._options.templates
 
     def _wire(self, document: Document) -> None:
-        """Wire the objects of a document, and keep its new text where that changed."""
+        """Wire the objects of a document and record the edit of its text."""
         before = document.parse()
         try:
             after, done = apply.wire(before, self._wiring, self._options)
@@ -104,10 +104,10 @@ class Rewriter:
             raise document.moved(error) from error
 
     def _known(self, document: Document) -> Json:
-        """Read what the gate needs of a document that is not wired: its identity, or all of it.
+        """Read what the gate needs of a document that is not wired: its identity, or the whole document.
 
-        All of it is read where data may hide a secret from a text search, and at the end of the stream, because a
-        truncated stream breaks there.
+        The whole document is read if it may hide a secret from a text search, and at the end of the stream, where a
+        truncated stream shows.
         """
         text = document.text()
         if secrets.may_be_hidden(text) or document.end == len(document.data):
@@ -118,9 +118,9 @@ class Rewriter:
         return document.parse() if has_data or not pods.mapping(item.get("metadata")).get("name") else head
 
     def _note(self, document: Document, value: Json, done: list[Wired]) -> None:
-        """Collect what the gate judges: every object, and the pods of the wired ones.
+        """Collect the input of the gate: every object, and the pods of the wired ones.
 
-        Raises InputError for a document that is no object.
+        Raises InputError for a document that is not an object.
         """
         number = len(self._documents)
         self._documents.append(document)
@@ -131,7 +131,7 @@ class Rewriter:
             raise InputError(
                 f"expected a Kubernetes object, found {found}",
                 at=Location(document.name, document.line),
-                fix="pass on the manifests that Helm renders, and nothing else",
+                fix="pass only the manifests that Helm renders",
             )
         wired = {each.path: each for each in done if each.pods or each.variables or each.elsewhere}
         for path, item in pods.objects(value):
@@ -139,7 +139,7 @@ class Rewriter:
             self._items.append(Item(number, path, each.item if each else item, each.found if each else ()))
 
     def _put_into_holder(self, document: Document, after: dict[str, Any], beside: list[dict[str, Any]]) -> bool:
-        """Put new objects into a List: a kustomize function must answer with one document."""
+        """Add new objects to a List: a kustomize function must return one document."""
         new = []
         for each in self._lacking(beside):
             self._result.added.append((document, each))
@@ -157,9 +157,9 @@ class Rewriter:
                 self._result.added.append((document, each))
 
     def _refuse_shared_domains(self) -> None:
-        """Refuse two objects of the same name whose claims cannot share an object.
+        """Raise InputError if two objects with the same name would share an object that they cannot share.
 
-        An NVLink domain would count the nodes of one of them only, and an object of a hook is deleted with the hook.
+        An NVLink domain would count the nodes of only one of them, and an object of a hook is deleted with the hook.
         """
         owners: dict[tuple[str, str, str], tuple[str, Json]] = {}
         for document, wired in self._result.wired:
@@ -174,14 +174,14 @@ class Rewriter:
                     )
 
     def _lacking(self, objects: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the objects that are neither in the stream nor added already."""
+        """Yield the objects that are neither in the stream nor already added."""
         for each in objects:
             there = [*(item for _, item in self._result.added), *self._of_kind(each["kind"])]
             same = [item for item in there if _name(item) == _name(each)]
             if not same:
                 yield each
             elif any(item.get("spec") != each["spec"] for item in same):
-                what = f"{each['kind']} {each['metadata']['name']} is there with another spec than the wiring needs"
+                what = f"{each['kind']} {each['metadata']['name']} exists with a spec that differs from the wiring"
                 raise InputError(what, fix="remove it, or rename the object that claims it")
 
     def _of_kind(self, kind: str) -> list[dict[str, Any]]:
@@ -192,17 +192,19 @@ class Rewriter:
 
     def _search(self, kind: str) -> Iterator[dict[str, Any]]:
         for document in stream.split(self._data):
-            if document.holds([kind.encode()]):
+            if document.contains([kind.encode()]):
                 yield from (item for _, item in pods.objects(document.parse()) if item.get("kind") == kind)
 
     def _refuse_missing_selection(self) -> None:
         there = {(each.kind.lower(), each.name) for _, each in self._result.wired}
         for kind, name in sorted(self._options.select - there):
             what = f"--select {kind}/{name}: the stream has no such object with pods to wire"
-            raise InputError(what, fix="write KIND/NAME as in the stream")
+            raise InputError(what, fix="write KIND/NAME as it is in the stream")
         for kind in self._options.templates.keys() - {each.kind for _, each in self._result.wired}:
-            what = f"--pod-template-path {kind}=…: no object of this kind has a pod template there"
-            raise InputError(what, fix="write KIND and path as in the stream; * is every entry of a list or map")
+            what = f"--pod-template-path {kind}=…: no object of this kind has a pod template at this path"
+            raise InputError(
+                what, fix="write KIND and path as they are in the stream; * matches every entry of a list or map"
+            )
 
     def _refuse_conflicts(self) -> None:
         if self._options.policy != FAIL:
@@ -227,7 +229,7 @@ class Rewriter:
         self._result.refusals.sort(key=lambda each: (each.at.line, each.rule))
 
     def _judged(self, place: Place) -> Item | None:
-        """Return the object that a finding is about."""
+        """Return the object that a finding refers to."""
         there = (item for item in self._items if item.document == place.document)
         return next((item for item in there if place.path[: len(item.path)] == item.path), None)
 
@@ -255,9 +257,9 @@ def _short(value: Json) -> str:
 
 
 def _line(document: Document, path: Path, item: Item | None) -> int:
-    """Return the line in its document of a path, or of the nearest part above it.
+    """Return the line of a path in its document, or the line of the nearest parent.
 
-    The path belongs to the wired object, whose lists have new items in front of those in the text.
+    The path belongs to the wired object, whose lists have new items before those in the text.
     """
     text = document.text()
     try:

@@ -1,4 +1,4 @@
-"""Show a person how far a long command is; a log gets nothing."""
+"""Show the progress of a long command on a terminal; a pipe or a log gets nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rich.progress import Progress as Bars
 
 from postrender import terminal
 
-# What is done sooner needs no bar.
+# A shorter command needs no bar.
 _AFTER_SECONDS = 2.0
 _BETWEEN_SECONDS = 0.1
 
 
 class Progress:
-    """A bar on stderr, from two seconds on, that goes when all is done; `what` says what is counted.
+    """A progress bar on stderr that appears after two seconds and disappears at the end; `what` names the items.
 
     Use it in a `with` statement: the bar hides the cursor, and its end shows it again.
     """
@@ -32,11 +32,11 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Remove the bar, whatever happened."""
+        """Remove the bar, also after an exception."""
         self.end()
 
     def step(self, done: int, of: int) -> None:
-        """Show that `done` of so many parts are done."""
+        """Show that `done` of `of` items are done."""
         if done >= of:
             self.end()
         elif time.monotonic() >= self._next:

@@ -1,4 +1,4 @@
-"""Judge values by a JSON schema. No other module knows the validator, jsonschema-rs."""
+"""Validate values with a JSON schema. No other module uses the validator, jsonschema-rs."""
 
 # ruff: noqa: TID251 - this is the one module that may import jsonschema_rs
 
@@ -18,9 +18,9 @@ from postrender.types import Json, Path
 
 @dataclass(slots=True)
 class Problem:
-    """Hold one thing that a schema has to say.
+    """One validation error.
 
-    `keyword` is the schema's keyword, `expected` its argument (for `additionalProperties` the keys in excess), `path`
+    `keyword` is the schema's keyword and `expected` its argument (for `additionalProperties`, the unknown keys). `path`
     leads to the value, `rule` to the keyword in the schema.
     """
 
@@ -31,12 +31,12 @@ class Problem:
 
 
 def compiled(schema: dict[str, Any]) -> Draft7Validator:
-    """Return a validator for a draft-07 schema, with patterns as Go reads them; raise ValueError where it is none."""
+    """Return a validator for a draft-07 schema, with patterns as Go reads them; raise ValueError if it is none."""
     return Draft7Validator(schema, pattern_options=RegexOptions())
 
 
 class Schema:
-    """Hold one compiled schema file, draft-07; raise InstallationError where it is missing or is no schema."""
+    """A compiled draft-07 schema file; raise InstallationError if the file is missing or not a schema."""
 
     def __init__(self, file: str) -> None:
         try:
@@ -47,14 +47,14 @@ class Schema:
         try:
             self._validator = Draft7Validator(self._text)
         except ValueError as error:
-            raise InstallationError(f"{file} is no schema: {error}", fix="run: make generate") from error
+            raise InstallationError(f"{file} is not a schema: {error}", fix="run: make generate") from error
 
     def is_valid(self, tree: Json) -> bool:
-        """Say whether the tree fits the schema."""
+        """Return whether the tree is valid."""
         return self._validator.is_valid(tree)
 
     def problems(self, tree: Json) -> list[Problem]:
-        """Return everything that is wrong with the tree; empty where it fits."""
+        """Return the validation errors of the tree; empty if it is valid."""
         return [_problem(error) for error in self._validator.iter_errors(tree)]
 
     def source(self) -> dict[str, Any]:
@@ -78,7 +78,7 @@ class Schema:
         return self._parts(rule)[-1]
 
     def description(self, rule: Path) -> str:
-        """Return the description that stands nearest to a keyword, going outwards; empty where there is none."""
+        """Return the description of the innermost schema around a keyword that has one, or an empty text."""
         texts = [part["description"] for part in self._parts(rule) if isinstance(part.get("description"), str)]
         return texts[-1] if texts else ""
 

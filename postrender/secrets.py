@@ -1,4 +1,4 @@
-"""Find secrets by their shape, and never show them. The shapes are those of schemas/tokens.yaml."""
+"""Find secrets by their shape and mask them. The shapes are in schemas/tokens.yaml."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SECRET_NAMES = (
     "access_key",
     "private_key",
 )
-# A character by its code, a quote that goes on behind the end of a line.
+# An escape that writes a character by its code, or continues a quoted string on the next line.
 _ESCAPE = re.compile(r"\\[xuU\n\r]")
 
 
 class Secret(NamedTuple):
-    """Say where a secret stands, counted from 1, and which shape it has; the secret itself is not kept."""
+    """The shape and the place of a secret, counted from 1; the secret itself is not stored."""
 
     shape: str
     line: int
@@ -36,7 +36,7 @@ class Secret(NamedTuple):
 @cache
 def shapes() -> Mapping[str, re.Pattern[str]]:
     """Return the pattern of each shape by its name, in the order of schemas/tokens.yaml."""
-    # One pattern for all would be slower: `re` searches for the text that a pattern begins with as fast as for a word.
+    # One pattern for all would be slower: `re` is fast only where a pattern starts with a literal text.
     return {name: re.compile(pattern) for name, pattern in facts.load("secrets.json").items()}
 
 
@@ -47,7 +47,7 @@ def _matches(text: str) -> Iterator[tuple[str, re.Match[str]]]:
 
 
 def shape_of(text: str) -> str | None:
-    """Return the name of the shape of a secret that the text contains, or None."""
+    """Return the shape of the first kind of secret that the text contains, or None."""
     return next((name for name, _ in _matches(text)), None)
 
 
@@ -64,17 +64,17 @@ def find(text: str) -> list[Secret]:
 
 
 def mask(text: str) -> str:
-    """Replace every secret by its shape in angle brackets: the last guard before a message is printed."""
+    """Replace every secret by the name of its shape in angle brackets."""
     for name, match in list(_matches(text)):
         text = text.replace(match[0], f"<{name} token>")
     return text
 
 
 def may_be_hidden(text: str) -> bool:
-    """Say whether YAML text has escapes that write characters by their code or join two lines, which hide a secret."""
+    """Return whether YAML text has escapes that can hide a secret from a text search."""
     return _ESCAPE.search(text) is not None
 
 
 def names_secret(name: str) -> bool:
-    """Say whether a key or a variable of this name holds a secret, whatever its value looks like."""
+    """Return whether a key or variable with this name holds a secret, whatever its value looks like."""
     return name.lower().endswith(SECRET_NAMES)

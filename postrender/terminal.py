@@ -1,4 +1,4 @@
-"""Say whether a person watches, and draw for them; pipes, files and CI get plain text."""
+"""Detect a terminal and draw on it; pipes, files and CI get plain text."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.theme import Theme
 
 
 def is_watched(stream: IO[str] | None) -> bool:
-    """Say whether a stream is a terminal that can draw; some CI systems give their jobs a terminal."""
+    """Return whether a stream is a terminal that a person reads; some CI systems give their jobs a terminal too."""
     return stream is not None and stream.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def console(stream: IO[str], theme: Theme | None = None) -> Console:
-    """Return a console on a watched stream; with NO_COLOR it writes no escape codes for style."""
+    """Return a rich console that writes to a terminal; with NO_COLOR it uses no colours."""
     return Console(
         file=stream,
         theme=theme,

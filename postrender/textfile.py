@@ -1,4 +1,4 @@
-"""Read a file as text of a sane size, or say in one sentence why not; write a file whole or not at all."""
+"""Read text files up to a size limit, and write files atomically."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from postrender.errors import InputError, Location, UnreadableError
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MAX_BYTES = 8 * 1024 * 1024
-# Pipes can be read once, and a command needs its files several times: to judge, to render, to show a line.
+# A pipe can be read only once, but a command reads its files several times: to check, to render, to show a line.
 _streams: dict[str, bytes] = {}
 
 
 def read_bytes(path: str) -> bytes:
-    """Read a whole file of at most MAX_BYTES; raise UnreadableError or InputError that says what to do."""
+    """Read a whole file of at most MAX_BYTES; raise UnreadableError or InputError."""
     if path in _streams:
         return _streams[path]
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
-            # To make room for as much as may come takes longer than to read a small file.
+            # Allocating MAX_BYTES would take longer than reading a small file.
             data = file.read(min(status.st_size, MAX_BYTES) + 1)
             if len(data) > status.st_size:
-                # A pipe does not know how much will come.
+                # A pipe does not report its size.
                 data += file.read(MAX_BYTES + 1 - len(data))
     except FileNotFoundError as error:
         fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
@@ -48,9 +48,9 @@ def read_bytes(path: str) -> bytes:
 
 
 def write_if_changed(path: str, data: bytes, temporary: str) -> bool:
-    """Write a file whole or not at all, and only where it differs; say whether it was written.
+    """Write a file atomically if its content changed; return whether it was written.
 
-    `temporary` is a path in the same folder; an interrupted run may leave it, and the next one replaces it.
+    `temporary` is a path in the same folder. An interrupted run may leave this file; the next run replaces it.
     """
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         if file.read() == data:
@@ -64,22 +64,22 @@ def write_if_changed(path: str, data: bytes, temporary: str) -> bool:
 
 
 def keep(name: str, data: bytes) -> None:
-    """Remember a text that no file holds, or not for a second reading, by the name that messages use for it."""
+    """Store the content of a pipe, or a text that is not a file, under the name that messages use."""
     _streams[name] = data
 
 
 def is_stream(path: str) -> bool:
-    """Say whether the file was a pipe, whose content only this module still has."""
+    """Return whether the file was a pipe, so that only this module still has its content."""
     return path in _streams
 
 
 def place(data: bytes, offset: int) -> tuple[int, int]:
-    """Return line and column, from 1, of a byte offset; columns count bytes, as the text is not decodable."""
+    """Return line and column, from 1, of a byte offset; columns count bytes, because the text may not be decodable."""
     return data.count(b"\n", 0, offset) + 1, offset - (data.rfind(b"\n", 0, offset) + 1) + 1
 
 
 def check_text(data: bytes, file: str) -> None:
-    """Raise InputError for bytes that are no text: binary, not UTF-8, two texts glued together."""
+    """Raise InputError for bytes that are not text: a NUL byte, not UTF-8, a byte order mark inside the text."""
     nul = data.find(b"\0")
     if nul >= 0:
         raise InputError(
@@ -98,7 +98,7 @@ def check_text(data: bytes, file: str) -> None:
     mark = data.find(_BYTE_ORDER_MARK, 1)
     if mark >= 0:
         raise InputError(
-            "a byte order mark stands inside the text: YAML readers disagree on what it means",
+            "a byte order mark is inside the text: YAML readers treat it differently",
             at=Location(file, *place(data, mark)),
             fix="delete the invisible character U+FEFF",
         )

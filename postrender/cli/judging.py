@@ -9,7 +9,7 @@ import click
 
 from postrender.cli.options import one_of, output_format
 from postrender.cli.output import Report
-from postrender.cli.rulebook import complete, named, split
+from postrender.cli.rulebook import complete, find_rules, split
 from postrender.finding import SEVERITIES
 from postrender.report import formats
 
@@ -33,7 +33,7 @@ def judging(function: Callable[..., int]) -> Callable[..., int]:
     )
     @functools.wraps(function)
     def command(*, form: str, fail_on: str, select: Sequence[str], **options: object) -> int:
-        selected = {rule.id for rule in named(split(select))} if select else None
+        selected = {rule.id for rule in find_rules(split(select))} if select else None
         return function(report=Report(form, fail_on, selected), **options)
 
     return command

@@ -1,6 +1,6 @@
-"""The program `grpo-post-render`: wire a rendered stream by the values, and refuse one that is unsafe.
+"""The program `grpo-post-render`: wire a rendered stream from the values, and refuse an unsafe stream.
 
-Helm starts it for every install and upgrade. It needs neither click nor rich nor jsonschema.
+Helm starts it for every install and upgrade. It imports neither click nor rich nor jsonschema_rs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from postrender.errors import (
     UsageError,
 )
 from postrender.manifests import pods
-from postrender.pipeline import Rewriter
+from postrender.pipeline import Pipeline
 from postrender.report import text as report_text
 from postrender.wiring import apply, inputs
 from postrender.wiring.plan import Wiring
@@ -45,28 +45,28 @@ _USAGE = f"""\
 helm install ... --post-renderer {_NAME} --post-renderer-args --values --post-renderer-args FILE ...
        helm template ... | {_NAME} --values FILE ... [options]"""
 _DESCRIPTION = """\
-Wire the pods of a rendered stream, of any chart, by the values files of a stack: network interfaces, settings of NCCL,
-folders of the driver, shared memory, node placement, secrets by reference. Pods that take all GPUs of a node of the
-profile are wired; pods of a Ray cluster get the secrets. Every other document passes byte for byte. A stream that is
-unsafe to install is refused: then nothing is written to stdout, and the reasons go to stderr.
+Wire the pods of a rendered stream of any chart from the values files of a stack: network interfaces, NCCL settings,
+driver folders, shared memory, node placement, secrets by reference. A pod is wired if it takes all GPUs of a node of
+the profile; pods of a Ray cluster get the secrets. Every other document passes byte for byte. A stream that is unsafe
+to install is refused: nothing is written to stdout, and the reasons go to stderr.
 
-An object with the annotation grpo-charts/wiring: skip is left alone."""
+An object with the annotation grpo-charts/wiring: skip is not changed."""
 _EPILOG = """\
 Helm 4 takes the name of a plugin instead of a program: grpo helm-plugin install
 
-Exit codes: 0 passed on, 1 refused, 2 wrong command line or input, 3 could not run.
+Exit codes: 0 passed, 1 refused, 2 wrong command line or input, 3 could not run.
 
 Examples:
   helm template my-release my-chart | grpo-post-render --values values/accelerators/b200.yaml --values my-site.yaml
   GRPO_VALUES=values/accelerators/b200.yaml:my-site.yaml helm install my-release my-chart \\
     --post-renderer grpo-post-render"""
-# Of the lines of --help.
+# The line width of --help.
 _WIDTH = 100
 _FUNCTION = b"apiVersion: config.kubernetes.io/"
 
 
 class Settings(argparse.Namespace):
-    """What the command line says, or what a function of kustomize is configured with."""
+    """The options of the command line, or of a kustomize function."""
 
     values: list[str]
     report: str
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="WHAT",
         type=_policy,
         default=FAIL,
-        help="what to do where something is there and differs: fail (default), keep or replace",
+        help="what to do with an existing value that differs: fail (default), keep or replace",
     )
     add(
         "--select",
@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_selected,
         action="append",
         default=[],
-        help="wire this object only; may be given more than once",
+        help="wire only this object; may be given more than once",
     )
     add(
         "--pod-template-path",
@@ -117,10 +117,10 @@ def _parser() -> argparse.ArgumentParser:
         type=_template,
         action="append",
         default=[],
-        help="where objects of another kind have a pod template: MPIJob=spec.mpiReplicaSpecs.*.template",
+        help="path of the pod template in another kind: MPIJob=spec.mpiReplicaSpecs.*.template",
     )
-    add("--init-containers", action="store_true", help="give the secrets to init containers too")
-    add("--no-gate", action="store_true", help="wire, and judge nothing")
+    add("--init-containers", action="store_true", help="also give the secrets to init containers")
+    add("--no-gate", action="store_true", help="wire without judging the stream")
     add("--report", metavar="FILE", default="", help="write what was wired, skipped and refused as JSON")
     return parser
 
@@ -147,7 +147,7 @@ def _template(value: str) -> tuple[str, str]:
 
 
 def _settings(words: Sequence[str], settings: Settings | None = None) -> Settings:
-    """Parse options, and add them to settings; raise UsageError for a wrong one."""
+    """Parse options and add them to settings; raise UsageError for a wrong option."""
     try:
         found, surplus = _parser().parse_known_args(words, settings or Settings())
     except argparse.ArgumentError as error:
@@ -160,10 +160,10 @@ def _settings(words: Sequence[str], settings: Settings | None = None) -> Setting
 
 
 def _configure(settings: Settings, data: bytes) -> Settings:
-    """Add what a function of kustomize is configured with: the `spec` of its functionConfig, named as the options.
+    """Add the configuration of a kustomize function: the `spec` of its functionConfig, whose keys are option names.
 
-    Kustomize alone sends one document that begins like this. In a stream of Helm's it would be the chart that speaks,
-    and a chart must not switch off the gate.
+    Only kustomize sends a single document that starts with _FUNCTION. In a stream from Helm the chart would set it, and
+    a chart must not switch off the gate.
     """
     if os.environ.get("HELM_PLUGIN_NAME") or not data.startswith(_FUNCTION):
         return settings
@@ -176,7 +176,7 @@ def _configure(settings: Settings, data: bytes) -> Settings:
 
 
 def _words(spec: dict[str, Any]) -> Iterator[str]:
-    """Yield a function's configuration as the options that it stands for."""
+    """Yield a function's configuration as command line options."""
     for option, value in spec.items():
         if option in ("no-gate", "init-containers"):
             if not isinstance(value, bool):
@@ -189,12 +189,12 @@ def _words(spec: dict[str, Any]) -> Iterator[str]:
             raise UsageError(f"functionConfig.spec.{option} was not expected", fix=_FIX)
 
 
-def _rewrite(settings: Settings, data: bytes) -> Result:
+def _process(settings: Settings, data: bytes) -> Result:
     settings = _configure(settings, data)
     settings.values = settings.values or [path for path in os.environ.get("GRPO_VALUES", "").split(os.pathsep) if path]
     if not settings.values:
         raise UsageError(
-            "no values files: what the pods need stands in them",
+            "no values files: they say what the pods need",
             fix="give --values values/accelerators/b200.yaml --values site.yaml, or the paths in GRPO_VALUES",
         )
     templates: dict[str, tuple[str, ...]] = {}
@@ -207,7 +207,7 @@ def _rewrite(settings: Settings, data: bytes) -> Result:
         init_containers=settings.init_containers,
     )
     wiring = Wiring(inputs.load(settings.values))
-    return Rewriter(data, wiring, options, gate=not settings.no_gate).run()
+    return Pipeline(data, wiring, options, gate=not settings.no_gate).run()
 
 
 def _report(result: Result) -> dict[str, Any]:
@@ -233,37 +233,37 @@ def _report(result: Result) -> dict[str, Any]:
     return {"annotation": apply.STAMP, "objects": wired, "added": added, "refused": refusals}
 
 
-def _write_report(path: str, told: dict[str, Any]) -> None:
+def _write_report(path: str, report: dict[str, Any]) -> None:
     try:
         with open(path, "w", encoding="utf-8") as file:
-            file.write(secrets.mask(json.dumps(told, indent=2, ensure_ascii=False)) + "\n")
+            file.write(secrets.mask(json.dumps(report, indent=2, ensure_ascii=False)) + "\n")
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror}", fix="check the path of --report") from error
 
 
 def _complain(lines: Sequence[str], code: int) -> int:
-    """Say why nothing was passed on, where the user of this Helm can see it."""
+    """Report why the stream was refused, where the user of this Helm version sees it; return the exit code."""
     message = report_text.visible(secrets.mask("\n".join(lines))) + "\n"
     sys.stderr.write(message)
-    # Other plugins, which run Helm themselves, leave their own name here.
+    # Other plugins that run Helm set their own name here.
     if os.environ.get("HELM_PLUGIN_NAME") != _NAME:
         return code
-    # Helm 4 drops what a plugin writes to stderr. A document that is a bare text makes Helm fail, with the text in
-    # its own message; that needs exit code 0, as otherwise Helm does not look at the output.
+    # Helm 4 discards a plugin's stderr. A document that is a plain text makes Helm fail with that text in its message.
+    # This needs exit code 0: otherwise Helm does not read the output.
     sys.stdout.write("|\n" + "".join(f"  {line}\n" for line in message.splitlines()))
     return EXIT_CLEAN
 
 
 def _refuse(refusals: Sequence[Finding]) -> int:
-    lines = [f"{_NAME}: refused, nothing was passed on"]
+    lines = [f"{_NAME}: refused, nothing was written"]
     for each in refusals:
         lines.append(f"  {each.at}: {each.what} [{each.rule}]")
     lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in refusals)]
     return _complain(lines, EXIT_FINDINGS)
 
 
-def _tell_skipped(result: Result) -> None:
-    """Say which pods with GPUs were not wired; Helm shows this to nobody, a pipe and a log do."""
+def _report_skipped(result: Result) -> None:
+    """Report the pods with GPUs that were not wired; Helm discards this, a pipe shows it."""
     for document, each in result.wired:
         for skipped in each.skipped:
             if skipped["pod"] != apply.ALL:
@@ -277,62 +277,62 @@ def _run(words: Sequence[str]) -> int:
         return EXIT_CLEAN
     settings = _settings(words)
     if sys.stdin is None:
-        raise UsageError("there is no stream to read: stdin is closed", fix=_FIX)
+        raise UsageError("cannot read the stream: stdin is closed", fix=_FIX)
     data = sys.stdin.buffer.read(stream.MAX_BYTES + 1)
     if len(data) > stream.MAX_BYTES:
         limit = stream.MAX_BYTES // (1024 * 1024)
         raise InputError(f"the stream is larger than {limit} MiB", fix="render one chart at a time")
-    result = _rewrite(settings, data)
+    result = _process(settings, data)
     if settings.report:
         if os.path.realpath(settings.report) in map(os.path.realpath, settings.values):
             raise UsageError(f"--report {settings.report} is a values file", fix="give another path")
         _write_report(settings.report, _report(result))
     if result.refusals:
         return _refuse(result.refusals)
-    _tell_skipped(result)
+    _report_skipped(result)
     _pass_on(result.parts)
     return EXIT_CLEAN
 
 
 def _pass_on(parts: Sequence[bytes | memoryview]) -> None:
     try:
-        # A stream of our own: under PYTHONUNBUFFERED sys.stdout may write a part only and say nothing.
+        # Under PYTHONUNBUFFERED, sys.stdout may silently write only a part, so use a stream of our own.
         with open(sys.stdout.fileno(), "wb", closefd=False) as out:
             for part in parts:
                 out.write(part)
     except OSError as error:
-        what = f"the stream cannot be passed on whole: {error.strerror}"
-        raise OutputError(what, fix="make room, or see why what reads it has ended") from error
+        what = f"the stream cannot be written completely: {error.strerror}"
+        raise OutputError(what, fix="free disk space, or check why the reading program ended") from error
 
 
 def main(words: list[str] | None = None) -> int:
     """Run the post-renderer.
 
-    Returns 0, 1 for a refused stream, 2 for a wrong argument or a stream that is none, 3 where it could not run.
+    Returns 0, 1 for a refused stream, 2 for a wrong command line or input, 3 if it could not run.
     """
-    # Python has no stream where the shell has closed one (>&-).
+    # A stream is None if the shell closed it (>&-).
     if sys.stderr is None:
         return EXIT_CANNOT_RUN
     if sys.stdout is None:
-        sys.stderr.write(f"{_NAME}: there is nowhere to write: stdout is closed\n")
+        sys.stderr.write(f"{_NAME}: cannot write: stdout is closed\n")
         return EXIT_CANNOT_RUN
     try:
         code = _guarded(sys.argv[1:] if words is None else words)
         sys.stdout.flush()
         sys.stderr.flush()
     except OSError:
-        _give_up(sys.stdout)
-        _give_up(sys.stderr)
+        _discard(sys.stdout)
+        _discard(sys.stderr)
         return EXIT_CANNOT_RUN
     return code
 
 
 def _guarded(words: Sequence[str]) -> int:
-    """Run with these arguments; say every error and return its exit code."""
+    """Run with these arguments, report every error and return the exit code."""
     try:
         return _run(words)
     except GrpoError as error:
-        # Values are given with -f elsewhere.
+        # The message was written for commands that take values files with -f.
         lines = f"{_NAME}: {error}".replace("after -f", "after --values, or in GRPO_VALUES").splitlines()
         return _complain(lines, EXIT_USAGE if error.exit_code == EXIT_USAGE else EXIT_CANNOT_RUN)
     except OSError as error:
@@ -343,8 +343,8 @@ def _guarded(words: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
 
 
-def _give_up(out: TextIO) -> None:
-    """Send what is still buffered nowhere: at exit Python would try to write it again, and complain."""
+def _discard(out: TextIO) -> None:
+    """Discard buffered output: at exit Python would try to write it again and fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 

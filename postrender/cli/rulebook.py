@@ -1,4 +1,4 @@
-"""Rules by name on the command line: find them, complete them, and print one in full."""
+"""Find rules by name, complete their names in a shell, and print them in full."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def split(words: Sequence[str]) -> list[str]:
     return [word.strip() for each in words for word in each.split(",")]
 
 
-def named(words: Sequence[str]) -> list[Rule]:
-    """Return the rules that ids and domains name; raise UsageError for a word that is neither."""
-    return index.called(words, click.get_current_context().command_path)
+def find_rules(words: Sequence[str]) -> list[Rule]:
+    """Return the rules with these ids and domains; raise UsageError for an unknown name."""
+    return index.find(words, click.get_current_context().command_path)
 
 
 def pages(words: Sequence[str]) -> str:
-    """Return all there is to say about each rule that is named; raise UsageError as `named` does."""
-    return "\n".join(map(_page, named(words)))
+    """Return the full text of each of these rules; raise UsageError as `find_rules` does."""
+    return "\n".join(map(_page, find_rules(words)))
 
 
 def _page(rule: Rule) -> str:
     parts = {
-        "why": rule.why or "stands with each finding",
-        "fix": rule.fix or "stands with each finding",
+        "why": rule.why or "given with each finding",
+        "fix": rule.fix or "given with each finding",
         "for": rule.versions,
         "source": rule.source,
         "judged by": rule.command,
@@ -49,7 +49,7 @@ def _page(rule: Rule) -> str:
 
 
 def _examples(rule: Rule) -> str:
-    """Return the examples, which are in a checkout and not in a wheel."""
+    """Return the examples; a checkout has them, a wheel does not."""
     shown = []
     for name in ("bad", "good"):
         path = paths.example(rule.id, name)

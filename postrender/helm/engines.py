@@ -1,6 +1,6 @@
-"""Run Helm: a helm binary, or the Helm 4 that is embedded in helm-python-sdk. No other module does.
+"""Run Helm: a helm executable, or the Helm 4 embedded in helm-python-sdk. No other module runs Helm.
 
-Both engines read the values files themselves, so that what is rendered is what an install would render.
+Helm itself reads the values files, so the result is what an install would render.
 """
 
 # ruff: noqa: TID251 - this module and kubectl.py may start programs
@@ -25,7 +25,7 @@ from postrender import textfile
 from postrender.errors import EngineError, RenderError
 from postrender.yaml import reader
 
-# What Helm logs on stderr or puts around a message, and no reader needs: the library chart is a link in a checkout.
+# Lines that Helm logs on stderr or adds to a message. A checkout links the library chart, which Helm reports.
 _NOISE = re.compile(r"found symbolic link in path|^level=INFO|^Use --debug flag|^\s*$")
 _PREFIX = re.compile(r"^(Error: |INSTALLATION FAILED: )+")
 _TIMEOUT_SECONDS = 120
@@ -33,10 +33,10 @@ _TIMEOUT_SECONDS = 120
 
 @dataclass(frozen=True)
 class Rendered:
-    """Hold what one chart renders to.
+    """A rendered chart.
 
-    `manifest` is the text that `helm template` prints, hooks last; `notes` is NOTES.txt, or None where the engine
-    cannot render it without a cluster (Helm 3); `engine` names what rendered, with its version.
+    `manifest` is the text that `helm template` prints, hooks last. `notes` is NOTES.txt, or None if the engine cannot
+    render it without a cluster (Helm 3). `engine` is the engine's name and version.
     """
 
     chart: str
@@ -46,13 +46,13 @@ class Rendered:
 
     @cached_property
     def documents(self) -> tuple[dict[str, Any], ...]:
-        """Read the manifest as Kubernetes reads it: one mapping a document, empty documents left out."""
+        """Return the manifest as Kubernetes reads it: one map for each document, without empty documents."""
         return tuple(reader.load_objects(self.manifest, f"<{self.chart}>"))
 
 
 @dataclass(frozen=True)
 class Release:
-    """Hold what Helm is asked to render: a chart's folder, the values over its own, and the names that it sees."""
+    """A request to Helm: the chart's folder, the values to merge over its own, and the release's names."""
 
     chart: str
     files: Sequence[str]
@@ -75,7 +75,7 @@ class Engine(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Name the engine and its version, for people."""
+        """Return the name and version of the engine, for messages."""
 
     @abstractmethod
     def _render(self, release: Release) -> tuple[str, str | None]:
@@ -92,25 +92,25 @@ class Engine(ABC):
         kube_version: str | None = None,
         notes: bool = True,
     ) -> Rendered:
-        """Render one chart with values files, later files over earlier ones and `values` over all of them.
+        """Render one chart with values files; later files override earlier ones, and `values` overrides all of them.
 
-        Raises RenderError with Helm's message when Helm refuses, UnreadableError for a missing file, EngineError
-        when Helm itself breaks down.
+        Raises RenderError with Helm's message if Helm rejects the input, UnreadableError for a missing file, and
+        EngineError if Helm crashes.
         """
         names = [os.fspath(file) for file in files]
-        asked = Release(os.path.abspath(chart), names, values, release, namespace, kube_version, notes)
-        manifest, text = self._render(asked)
-        return Rendered(os.path.basename(asked.chart), manifest, text, self.name)
+        request = Release(os.path.abspath(chart), names, values, release, namespace, kube_version, notes)
+        manifest, text = self._render(request)
+        return Rendered(os.path.basename(request.chart), manifest, text, self.name)
 
 
 def _clean(text: str) -> str:
-    """Keep what Helm says about the chart or the values, without log lines and prefixes."""
+    """Return Helm's message about the chart or the values, without log lines and prefixes."""
     lines = [line.rstrip() for line in text.splitlines() if not _NOISE.search(line)]
     return _PREFIX.sub("", "\n".join(lines)).strip()
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment for Helm: rendering must never reach the cluster that a kubeconfig names."""
+    """Return an environment in which Helm cannot reach the cluster of a kubeconfig."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HELM_KUBE", "HELM_NAMESPACE"))}
     return {**kept, "KUBECONFIG": os.devnull}
 
@@ -127,16 +127,16 @@ class Binary(Engine):
         version = self._run("version", "--template", "{{.Version}}").strip()
         if not re.match(r"v[0-9]", version):
             fix = "give the helm executable with --helm PATH"
-            raise EngineError(f"{self._path} is no helm: it reports no version", fix=fix)
+            raise EngineError(f"{self._path} is not helm: it reports no version", fix=fix)
         return version
 
     @property
     def name(self) -> str:
-        """Name the executable and its version."""
+        """Return the version and path of the executable."""
         return f"helm {self.version} ({self._path})"
 
     def plugin_folders(self) -> str:
-        """Return the folders in which this Helm looks for plugins, parted as in PATH."""
+        """Return the folders in which this Helm looks for plugins, separated as in PATH."""
         return self._run("env", "HELM_PLUGINS").strip()
 
     def _run(self, *args: str) -> str:
@@ -162,7 +162,7 @@ class Binary(Engine):
         return done.stdout
 
     def _notes(self, args: list[str]) -> str | None:
-        """Return NOTES.txt; Helm 3 asks a cluster even for a client-side dry run, so there it stays unknown."""
+        """Return NOTES.txt, or None with Helm 3, which needs a cluster even for a client-side dry run."""
         if self.version.startswith("v3."):
             return None
         release = json.loads(self._run("install", *args, "--dry-run=client", "-o", "json"))
@@ -180,12 +180,12 @@ class Binary(Engine):
                 args += ["--values", over]
             versions = ["--kube-version", release.kube_version] if release.kube_version else []
             manifest = self._run("template", *args, *versions)
-            # `helm install` has no --kube-version; notes are the same text whatever the cluster's version is.
+            # `helm install` has no --kube-version; the notes do not depend on the cluster's version.
             return manifest, self._notes(args) if release.notes else None
 
 
 class Embedded(Engine):
-    """Render with the Helm inside helm-python-sdk, in one worker process for the life of the context."""
+    """Render with the Helm embedded in helm-python-sdk, in one worker process for each context."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
@@ -196,7 +196,7 @@ class Embedded(Engine):
         parent = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         start = "import sys; sys.path.append(sys.argv[1]); from postrender.helm.worker import main; sys.exit(main())"
         self._log = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        # -P keeps the user's folder off the module path: a json.py lying there must not be imported.
+        # -P removes the current folder from the module path: a json.py in it must not be imported.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", start, parent],
             stdin=subprocess.PIPE,
@@ -204,7 +204,7 @@ class Embedded(Engine):
             stderr=self._log,
             text=True,
             encoding="utf-8",
-            # A quarter of a render is Go's garbage collection; a heap of some megabytes need not be kept so small.
+            # Go's default keeps the heap small, and garbage collection then takes a quarter of a render.
             env={"GOGC": "400", **_environment()},
         )
         try:
@@ -219,10 +219,10 @@ class Embedded(Engine):
         self._close()
 
     def _close(self) -> None:
-        """End the worker and close what was opened for it, whatever state it is in."""
+        """Stop the worker and close its pipes and its log, whatever its state."""
         process, self._process = self._process, None
         if process and process.stdin and process.stdout:
-            # A worker that has died leaves a pipe that cannot be flushed.
+            # The pipe of a dead worker cannot be flushed.
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait(timeout=_TIMEOUT_SECONDS)
@@ -256,7 +256,7 @@ class Embedded(Engine):
                 fix="put helm on PATH, give --helm PATH, or install the extra: pip install 'grpo-charts[render]'",
             )
         last = log.strip().splitlines()[-1:] or ["it left no message"]
-        return EngineError(f"the embedded Helm broke down: {last[0]}", fix="give a helm executable with --helm PATH")
+        return EngineError(f"the embedded Helm crashed: {last[0]}", fix="give a helm executable with --helm PATH")
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send one request to the worker and return its answer; raise RenderError with Helm's message."""
@@ -273,12 +273,12 @@ class Embedded(Engine):
         return answer
 
     def read_values(self, text: str) -> dict[str, Any]:
-        """Read one values document with Helm's own reader: the oracle for the reader of this package."""
+        """Read one values document with Helm's own reader, which the tests compare with postrender.yaml.reader."""
         values: dict[str, Any] = self.ask({"op": "read", "text": text})["values"]
         return values
 
     def package(self, chart: str, destination: str) -> str:
-        """Write a chart as .tgz into a folder and return its path; linked folders become real files."""
+        """Package a chart as .tgz in a folder and return the archive's path; links become real files."""
         answer = self.ask({"op": "package", "chart": os.path.abspath(chart), "destination": destination})
         return str(answer["archive"])
 
@@ -297,7 +297,7 @@ class Embedded(Engine):
 
 
 def _readable(file: str, copy: str) -> str:
-    """Return the path at which another program can read the file: a copy of what came through a pipe."""
+    """Return a path that another program can read: the content of a pipe is copied to `copy`."""
     if not textfile.is_stream(file):
         return os.path.abspath(file)
     with open(copy, "wb") as stream:

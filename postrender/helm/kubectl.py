@@ -1,8 +1,8 @@
-"""Run a program of jobs/ where the volume is: on this machine, or in the head pod of a RayCluster by kubectl.
+"""Run a program of jobs/ where its volume is mounted: on this machine, or with kubectl in the head pod of a RayCluster.
 
-The only module that runs kubectl. A volume of the cluster is mounted in its pods and nowhere else, kubectl holds the
-user's credentials and way to the cluster, and what it is told here can be printed and pasted. A program is one file
-that needs Python's standard library only: it travels on stdin, because nothing can be mounted in a pod that runs.
+No other module runs kubectl. Only the cluster's pods mount the volume, and kubectl has the user's credentials. Every
+command can be printed and pasted into a shell. A program is a single file that needs only the standard library: it is
+sent on stdin, because a running pod cannot mount it.
 """
 
 # ruff: noqa: TID251 - this module and engines.py may start programs
@@ -22,13 +22,13 @@ from postrender.values.merge import Values
 
 _CONTAINER = "ray-head"
 _TIMEOUT_SECONDS = 600
-# What kubectl writes when the program in the pod failed, and not kubectl.
+# kubectl's message if the program in the pod failed, not kubectl itself.
 _PROGRAM_FAILED = "command terminated with exit code"
 
 
 @dataclass(frozen=True)
 class Head:
-    """The head pod of a cluster: the labels that find it, and its namespace (None: that of kubectl's context)."""
+    """The head pod of a cluster: the labels that select it, and its namespace (None: the one of kubectl's context)."""
 
     labels: str
     namespace: str | None = None
@@ -43,13 +43,13 @@ class Head:
         return ["kubectl", "get", "pods", *self._namespace, "--selector", self.labels, *running]
 
     def execute(self, pod: str, words: Sequence[str]) -> list[str]:
-        """Return the command that runs words in the pod, with this program's stdin."""
+        """Return the command that runs a program in the pod, with this program's stdin."""
         return ["kubectl", "exec", "--stdin", *self._namespace, pod, "--container", _CONTAINER, "--", *words]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program printed, and its exit code."""
+    """The output and the exit code of a program."""
 
     code: int
     output: str
@@ -57,9 +57,9 @@ class Outcome:
 
 
 def head(values: Values, run: str, *, namespace: str | None = None, cluster: str | None = None) -> Head:
-    """Return the head pod that sees the volume of a run, by the names that the charts give.
+    """Return the head pod that mounts the volume of a run, by the names that the charts use.
 
-    Raises InputError where the values name no stack.
+    Raises InputError if the values do not name a stack.
     """
     ephemeral = values.get("job.cluster.mode", "existing") == "ephemeral"
     if ephemeral and not cluster:
@@ -69,25 +69,25 @@ def head(values: Values, run: str, *, namespace: str | None = None, cluster: str
     name = cluster or values.get("stack.names.cluster") or (f"{stack}-ray" if stack else "")
     if not name:
         raise InputError(
-            "the values name no stack, so its RayCluster is unknown", fix="give the site file too, with -f"
+            "the values name no stack, so its RayCluster is unknown", fix="also give the site file, with -f"
         )
     return Head(f"ray.io/cluster={name},ray.io/node-type=head", namespace)
 
 
 def run_directory(values: Values, run: str) -> str:
-    """Return where the pods see the directory of a run; raise InputError where job.volume is no volume of storage."""
+    """Return the path of a run's directory in the pods; raise InputError if storage has no volume job.volume."""
     volume = values.get("job.volume", "data")
     mount = values.get(f"storage.{volume}.mountPath")
     if not isinstance(mount, str):
         raise InputError(
             f"job.volume is {volume!r}, and storage has no volume of that name with a mountPath",
-            fix="give the site file too, with -f",
+            fix="also give the site file, with -f",
         )
     return f"{mount}/runs/{run}"
 
 
 def program(name: str) -> str:
-    """Return the path of a program of jobs/inspection/; raise ClusterError where the installation lacks it."""
+    """Return the path of a program of jobs/inspection/; raise ClusterError if the installation lacks it."""
     path = os.path.join(paths.data_root(), "jobs", "inspection", f"{name}.py")
     if not os.path.isfile(path):
         raise ClusterError(f"{path} is missing", fix="install grpo-charts again, or run from a checkout")
@@ -95,7 +95,7 @@ def program(name: str) -> str:
 
 
 def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
-    """Return the command line that `run` stands for, to be pasted into a shell."""
+    """Return the command of `run` as a line to paste into a shell."""
     path = program(name)
     if pod is None:
         return shlex.join(["python3", path, *arguments])
@@ -105,9 +105,9 @@ def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
 
 
 def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome:
-    """Run a program of jobs/ here, or in a head pod, to its end.
+    """Run a program of jobs/ on this machine or in a head pod, and wait for its end.
 
-    Raises ClusterError where kubectl is missing or refuses, or where there is no such pod.
+    Raises ClusterError if kubectl is missing or fails, or if there is no such pod.
     """
     path = program(name)
     if pod is None:
@@ -119,7 +119,7 @@ def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome
     if not names:
         raise ClusterError(
             f"no head pod is running with the labels {pod.labels}",
-            fix="kubectl get raycluster lists the clusters; --cluster NAME takes another one that mounts the volume",
+            fix="--cluster NAME selects another cluster that mounts the volume; list them with kubectl get raycluster",
         )
     with open(path, encoding="utf-8") as file:
         text = file.read()
@@ -133,16 +133,16 @@ def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome
 def definitions() -> bytes:
     """Return the CustomResourceDefinitions of the cluster that kubectl reaches, as JSON.
 
-    Raises ClusterError where kubectl is missing or refuses.
+    Raises ClusterError if kubectl is missing or fails.
     """
     words = ["kubectl", "get", "customresourcedefinitions", "--output", "json"]
     done = _start(words, None)
     if done.code:
-        raise _refused(done, f"try it by hand: {shlex.join(words)}")
+        raise _refused(done, f"run it by hand: {shlex.join(words)}")
     return done.output.encode("utf-8")
 
 
-def _refused(done: Outcome, fix: str = "--show-commands prints the command, to be tried by hand") -> ClusterError:
+def _refused(done: Outcome, fix: str = "print the command with --show-commands and run it by hand") -> ClusterError:
     last = (done.errors.strip().splitlines() or ["it left no message"])[-1]
     return ClusterError(f"kubectl failed: {last}", fix=fix)
 
@@ -160,7 +160,11 @@ def _start(words: list[str], stdin: str | None) -> Outcome:
             timeout=_TIMEOUT_SECONDS,
         )
     except OSError as error:
-        fix = "install kubectl, or --show-commands and run it where kubectl is" if words[0] == "kubectl" else ""
+        fix = (
+            "install kubectl, or print the command with --show-commands and run it where kubectl is"
+            if words[0] == "kubectl"
+            else ""
+        )
         raise ClusterError(f"cannot run {words[0]}: {error.strerror}", fix=fix) from error
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"{words[0]} did not finish within {_TIMEOUT_SECONDS} s") from error

@@ -1,4 +1,4 @@
-"""A stack: one list of values files and what the four charts make of it."""
+"""A stack: a list of values files and the four charts that it configures."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from postrender.helm.engines import Engine, Rendered
 from postrender.values import merge
 from postrender.values.merge import Values
 
-# How a release of the stack ends; the release of a run is called as the run.
+# The suffix of each layer's release name; the release of a run has the name of the run.
 _SUFFIX = {"network": "network", "storage": "storage", "raycluster": "ray"}
-# What Helm takes; a name that is wrong is for the schema to refuse, with the key's name.
+# The names that Helm accepts; the schema reports a wrong name together with its key.
 _RELEASE = re.compile("[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Hold the values files of one training set-up, merged, with the names as they were given."""
+    """The merged values files of one training set-up; `files` are the names as the user gave them."""
 
     files: tuple[str, ...]
     values: Values
 
     @classmethod
     def load(cls, files: Sequence[str], *, accelerator: str | None = None) -> Stack:
-        """Read the files, the profile of an accelerator before them; raise as values.load and paths.accelerator do."""
+        """Read the files, after an accelerator's profile; raise as merge.load and paths.accelerator do."""
         profile = [paths.accelerator(accelerator)] if accelerator else []
         names = (*profile, *files)
         return cls(names, merge.load(names))
 
     def layers(self) -> tuple[str, ...]:
-        """Return the layers that are installed, in order: a job that brings its own cluster needs no other."""
+        """Return the layers to install, in order; a job with its own cluster needs no raycluster layer."""
         ephemeral = self.values.get("job.cluster.mode") == "ephemeral"
         return tuple(layer for layer in paths.LAYERS if not (ephemeral and layer == "raycluster"))
 
     def release(self, layer: str) -> str:
-        """Return what the README calls the release of a layer, or the layer where the values do not say its name."""
+        """Return a layer's release name as in the README, or the layer's name if the values do not name the stack."""
         job = layer == "grpo-job"
         task = self.values.get("job.task") if job else None
         named = self.values.get("job.name" if job else "stack.name")
@@ -57,9 +57,9 @@ class Stack:
         notes: bool = False,
         change: Mapping[str, Any] | None = None,
     ) -> Rendered:
-        """Render one layer; its release has the README's name unless told otherwise. Raises as Engine.render does.
+        """Render one layer; `release` defaults to the README's name, and `change` overrides the files.
 
-        `change` is laid over the files.
+        Raises as Engine.render does.
         """
         try:
             return engine.render(
@@ -74,6 +74,6 @@ class Stack:
         except RenderError as error:
             if not error.is_of_schema:
                 raise
-            # Helm knows the key, and neither the file nor the line.
+            # Helm's message has the key, but neither the file nor the line.
             words = " ".join(f"-f {file}" for file in self.files)
-            raise RenderError(error.message, fix=f"grpo lint {words} names the file and the line") from error
+            raise RenderError(error.message, fix=f"grpo lint {words} shows the file and the line") from error

@@ -1,6 +1,6 @@
-"""The process that holds the embedded Helm: one JSON request a line on stdin, one JSON answer a line on stdout.
+"""Run the embedded Helm as a process: one JSON request per line on stdin, one JSON answer per line on stdout.
 
-It is a process of its own because the Go library does not survive a fork and keeps the environment it was loaded with.
+It is a separate process because the Go library does not survive a fork and keeps the environment of its start.
 """
 
 # ruff: noqa: TID251 - this is the one module that may import helm_python
@@ -20,20 +20,20 @@ from postrender.types import Untyped
 from postrender.values.merge import overlay
 
 _DOCUMENT = re.compile(r"^---\n(?=# Source: )", re.MULTILINE)
-# The library leaves hooks out of what it renders. Under another name they are objects like any other; this one sorts
-# among annotations as the true one does.
+# The library does not render hooks. With another annotation they are ordinary objects; this name has the same position
+# among sorted annotations as the real one.
 _HOOK, _ASIDE = "helm.sh/hook", "helm.sh/hooked"
 
 
 def _private_stdout() -> TextIO:
-    """Keep the real stdout for answers: whatever else prints there goes to stderr, where it breaks no JSON."""
+    """Return the real stdout for answers, and redirect every other print to stderr, where it cannot break the JSON."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     return answers
 
 
 def _values(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
-    """Merge the files as Helm merges `-f`, each read by Helm's own reader, then the values given as data."""
+    """Read the files with Helm's own reader and merge them as `-f` does, then merge the values given as data."""
     merged: dict[str, Any] = {}
     for text in request["texts"]:
         merged = overlay(merged, helm.values_from_yaml(text))
@@ -48,7 +48,7 @@ def _mentions_hooks(path: str) -> bool:
 
 
 def _copy(source: str, target: str) -> None:
-    """Link what mentions no hook, copy the rest with the other name."""
+    """Link files without hooks, and copy the others with the annotation renamed."""
     if not _mentions_hooks(source):
         os.symlink(os.path.abspath(source), target)
     elif os.path.isdir(source):
@@ -62,7 +62,7 @@ def _copy(source: str, target: str) -> None:
 
 @contextlib.contextmanager
 def _with_hooks(chart: str) -> Iterator[str]:
-    """Give the folder of a chart that renders its hooks too: itself, or a copy for the time of one render."""
+    """Yield a chart folder that also renders its hooks: the folder itself, or a temporary copy."""
     if not os.path.isdir(chart) or not _mentions_hooks(chart):
         yield chart
         return
@@ -73,7 +73,7 @@ def _with_hooks(chart: str) -> Iterator[str]:
 
 
 def _hooks_last(helm: Untyped, manifest: str) -> str:
-    """Return the manifest as `helm template` prints it: hooks behind all other objects, under their true name."""
+    """Return the manifest as `helm template` prints it: hooks after all other objects, with their real annotation."""
     if _ASIDE not in manifest:
         return manifest
     objects: list[str] = []
@@ -90,12 +90,12 @@ def _is_hook(helm: Untyped, document: str) -> bool:
 
 
 def _install(helm: Untyped, request: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Run the code path of `helm template`: schema, kubeVersion, YAML check, install order; no cluster is asked."""
+    """Run the code path of `helm template`: schema, kubeVersion, YAML check, install order; no cluster is contacted."""
     options = {"dry_run": "client", "namespace": request["namespace"]}
     if request["kube_version"]:
         options["kube_version"] = request["kube_version"]
-    # The handle is used up by one render, hence a fresh chart each time. The public install() has no
-    # kube_version, so the call goes to the C interface below it, which has.
+    # A render consumes the chart's handle, so load the chart each time. The public install() has no kube_version,
+    # so call the C interface below it, which has.
     native = helm._native
     with (
         _with_hooks(request["chart"]) as folder,
@@ -131,9 +131,9 @@ def _answer(helm: Untyped, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Say which Helm is inside, then answer requests until stdin ends."""
+    """Print the embedded Helm's version, then answer requests until stdin ends."""
     answers = _private_stdout()
-    # Whatever the library prints while it loads must not get between the answers.
+    # Import here: output of the library while it loads must not mix with the answers.
     import helm_python as helm  # noqa: PLC0415
 
     hello = {"version": helm._native.helm_sdk_version(), "package": helm.__version__}

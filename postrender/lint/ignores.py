@@ -46,7 +46,7 @@ class Ignores:
             elif name in _ids(VALUES):
                 yield self._nothing(name, ERROR)
             else:
-                yield self._finding(name, ERROR, f"no rule is called {name}", "grpo rules lists them")
+                yield self._finding(name, ERROR, f"no rule is called {name}", "run grpo rules to list them")
 
     def useless_of_objects(self, severity: str) -> Iterator[Finding]:
         """Yield a finding for each id of a rule over objects or charts that accepted nothing."""

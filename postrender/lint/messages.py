@@ -33,7 +33,7 @@ _BOUNDS = {
 _TYPES = {"object": "a map", "array": "a list", "string": "text", "integer": "an integer", "null": "null"}
 
 
-def shown(value: Json) -> str:
+def format_value(value: Json) -> str:
     """Format a value for a message, shortened; name only the kind of a secret."""
     if isinstance(value, dict):
         return "a map"
@@ -85,7 +85,7 @@ class Explainer:
             return self._finding(
                 "wrong-prefix",
                 here,
-                "there is no section called values: the sections stand at the top of the file",
+                "there is no section called values: the sections belong at the top of the file",
                 "Helm would put everything under .Values.values, where no chart looks.",
                 "delete the line `values:` and move what is below it to the left; with --set, write"
                 " ray.workers.replicas=4, not values.ray.workers.replicas=4",
@@ -145,7 +145,7 @@ class Explainer:
         rule = "wrong-type" if problem.keyword == "type" else "wrong-value"
         size = f", {len(value)} characters long" if isinstance(value, str) and "Length" in problem.keyword else ""
         is_secret = isinstance(value, str) and any(secrets.names_secret(str(part)) for part in problem.path)
-        what = f"{name} is {'a text' if is_secret else shown(value)}{size}, expected {wanted}"
+        what = f"{name} is {'a text' if is_secret else format_value(value)}{size}, expected {wanted}"
         finding = self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
         return finding._replace(secret=is_secret)
 
@@ -157,7 +157,7 @@ class Explainer:
         if keyword == "enum":
             options = [option for option in expected if option is not None]
             close = difflib.get_close_matches(str(value), [str(option) for option in options], n=1)
-            listed = " or ".join(shown(option) for option in options)
+            listed = " or ".join(format_value(option) for option in options)
             return listed, f"did you mean {close[0]}?" if close else f"write one of {listed}"
         if keyword in ("oneOf", "anyOf"):
             names = [name for option in part.get(keyword, ()) for name in option.get("required", ())]
@@ -169,7 +169,7 @@ class Explainer:
             return bound, f"write something like {example[0]}" if example else f"write {bound}"
         if keyword in ("falseSchema", "not"):
             return "something else here", _meaning(self._schema.description(problem.rule))
-        return f"{keyword} {shown(expected)}", "see the description of the key in values.yaml"
+        return f"{keyword} {format_value(expected)}", "see the description of the key in values.yaml"
 
 
 def _type(types: list[str], value: Json, *, has_default: bool) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from postrender import secrets
 from postrender.finding import Finding
-from postrender.lint.messages import shown
+from postrender.lint.messages import format_value
 from postrender.types import Json
 from postrender.values.config import OVERRIDE, overlay_names
 from postrender.values.merge import Values
@@ -111,7 +111,7 @@ def _finding(path: Keys, leaf: Node, cover: _Cover) -> Finding:
 def _formatted(value: Json) -> str:
     """Format a value for a message; a list with its items, because the message compares two of them."""
     if not isinstance(value, list):
-        return shown(value)
+        return format_value(value)
 
     text = secrets.mask(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

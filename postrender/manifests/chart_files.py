@@ -20,18 +20,18 @@ META = "Chart.yaml"
 VALUES = "values.yaml"
 SCHEMA = "values.schema.json"
 PACKAGES = (".tgz", ".tar.gz")
-# Folders of a chart that are read; other files are only copied by templates.
+# The files that the rules read; templates only copy other files.
 _READ = re.compile(r"(?:charts/[^/]+/)*(?:Chart\.yaml|values\.yaml|values\.schema\.json|templates/.+|crds/.+\.ya?ml)")
 _CRDS = re.compile(r"(?:charts/[^/]+/)*crds/.+")
 _BELOW = re.compile(r"charts/([^/]+)/Chart\.yaml")
-# Helm refuses deeper nesting of subcharts, too.
+# Helm also refuses deeper nesting of subcharts.
 _DEPTH = 8
 
 
 class Chart:
-    """A chart as rules see it: `files` by path, `name` as on the command line.
+    """A chart, as rules read it: `files` by path, `name` as on the command line.
 
-    `renders` has the text of two renders; it is empty for a chart that is not rendered.
+    `renders` has the text of two renders; it is empty if the chart was not rendered.
     """
 
     def __init__(self, name: str, files: Mapping[str, bytes], places: Mapping[str, str] | None = None) -> None:
@@ -41,15 +41,15 @@ class Chart:
         self.renders: tuple[str, ...] = ()
 
     def place(self, path: str) -> str:
-        """Return the path by which a user finds a file of the chart."""
+        """Return the path of a chart's file for messages."""
         return self._places.get(path, f"{self.name}/{path}")
 
     def at(self, path: str, line: int = 0, col: int = 0) -> Location:
-        """Return a place in a file of the chart."""
+        """Return the location of a line in a file of the chart."""
         return Location(self.place(path), line, col)
 
     def text(self, path: str) -> str:
-        """Return a file as text, empty where there is none."""
+        """Return a file as text, or an empty text if it does not exist."""
         return self.files.get(path, b"").decode("utf-8", "replace")
 
     def templates(self) -> Iterator[str]:
@@ -57,22 +57,22 @@ class Chart:
         return (path for path in self.files if "templates/" in path)
 
     def definitions(self) -> dict[str, bytes]:
-        """Return the files in crds/, which Helm installs first, by the paths by which a user finds them."""
+        """Return the files in crds/, which Helm installs first, by their paths for messages."""
         return {self.place(path): data for path, data in self.files.items() if _CRDS.fullmatch(path)}
 
     @cached_property
     def meta(self) -> dict[str, Any]:
-        """Return the content of Chart.yaml; empty where it is no map, which Helm refuses."""
+        """Return the content of Chart.yaml, or an empty map if it is not a map, which Helm refuses."""
         return _map(self.node(META))
 
     @cached_property
     def values(self) -> Node | None:
-        """Return values.yaml; None where it is missing or cannot be read."""
+        """Return values.yaml, or None if it is missing or cannot be read."""
         return self.node(VALUES)
 
     @cached_property
     def schema(self) -> Node | None:
-        """Return the schema; None where it is missing or no JSON."""
+        """Return the schema, or None if it is missing or not JSON."""
         return self.node(SCHEMA)
 
     @property
@@ -90,7 +90,7 @@ class Chart:
         except InputError:
             return _without_places(self.files[path], self.place(path)) if path.endswith(".json") else None
 
-    def below(self) -> Iterator[tuple[str, Chart]]:
+    def subcharts(self) -> Iterator[tuple[str, Chart]]:
         """Yield the subcharts with their folders."""
         for path in sorted(self.files):
             if found := _BELOW.fullmatch(path):
@@ -107,7 +107,7 @@ def _map(node: Node | None) -> dict[str, Any]:
 
 
 def _without_places(data: bytes, name: str) -> Node | None:
-    """Read JSON that is not YAML because of its escapes."""
+    """Read JSON that is not valid YAML because of its escapes."""
     try:
         tree = json.loads(data)
     except ValueError:
@@ -122,7 +122,7 @@ def _without_places(data: bytes, name: str) -> Node | None:
 
 
 def read(path: str) -> Chart:
-    """Read a chart; raise UnreadableError or InputError where it is no chart or a file cannot be read."""
+    """Read a chart; raise UnreadableError or InputError if it is not a chart or a file cannot be read."""
     if os.path.isdir(path):
         name = os.path.normpath(path)
         return _chart(name, _of_folder(name, "", 0))
@@ -134,12 +134,12 @@ def _chart(name: str, entries: Iterable[tuple[str, bytes, str]]) -> Chart:
     for path, data, place in entries:
         files[path], places[path] = data, place
     if META not in files:
-        raise UnreadableError(f"{name}: no chart: there is no {META}", fix="give a chart's folder or its package")
+        raise UnreadableError(f"{name}: not a chart: there is no {META}", fix="give a chart's folder or its package")
     return Chart(name, files, places)
 
 
 def _of_folder(root: str, below: str, depth: int) -> Iterator[tuple[str, bytes, str]]:
-    """Yield path, text and place of each file; subcharts may be links to folders beside this one."""
+    """Yield path, text and place of each file; subcharts may be links to other folders."""
     if depth > 2 * _DEPTH:
         return
     folder = os.path.join(root, below) if below else root
@@ -151,7 +151,7 @@ def _of_folder(root: str, below: str, depth: int) -> Iterator[tuple[str, bytes, 
         path = f"{below}/{name}" if below else name
         place = os.path.join(root, path)
         if os.path.isdir(place):
-            if not name.startswith(".") and _leads_on(path):
+            if not name.startswith(".") and _is_read_folder(path):
                 yield from _of_folder(root, path, depth + 1)
         elif _READ.fullmatch(path):
             yield path, textfile.read_bytes(place), place
@@ -161,7 +161,7 @@ def _of_folder(root: str, below: str, depth: int) -> Iterator[tuple[str, bytes, 
                 yield f"{folder_of}/{inner}", data, shown
 
 
-def _leads_on(path: str) -> bool:
+def _is_read_folder(path: str) -> bool:
     return bool(re.fullmatch(r"(?:charts/[^/]+/)*(?:charts(?:/[^/]+)?|(?:templates|crds)(?:/.+)?)", path))
 
 
@@ -197,9 +197,9 @@ def _of_package(name: str, stream: IO[bytes], depth: int) -> Iterator[tuple[str,
                         yield f"{folder}/{inner}", data, shown
                 elif inside:
                     data = inside.read()
-                    # Reports show lines of it, and it is in no file on disk.
+                    # Reports show lines of this text, which is not a file on disk.
                     textfile.keep(place, data)
                     yield path, data, place
     except (OSError, EOFError, tarfile.TarError) as error:
-        fix = "give a chart's folder, or what helm package has made"
-        raise UnreadableError(f"{name}: no package of a chart: {error}", fix=fix) from error
+        fix = "give a chart's folder, or a package made by helm package"
+        raise UnreadableError(f"{name}: not a chart package: {error}", fix=fix) from error

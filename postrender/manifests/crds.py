@@ -1,4 +1,4 @@
-"""Add schemas of further kinds from CustomResourceDefinitions in files, in the checked stream or in a cluster."""
+"""Add schemas of more kinds from CustomResourceDefinitions in files, in the checked stream or in a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from postrender.types import Json
 
 CLUSTER: Final = "cluster"
 _KIND: Final = "CustomResourceDefinition"
-# Keywords that mean the same in a structural schema and in draft-07.
+# Keywords with the same meaning in a structural schema and in draft-07.
 _KEPT: Final = (
     *("type", "enum", "required", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
     *("multipleOf", "minProperties", "maxProperties", "uniqueItems"),
@@ -26,17 +26,17 @@ _OBJECT: Final = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, 
 def add(kinds: Kinds, words: Sequence[str]) -> None:
     """Add the definitions that `--crds` names: files, folders, `-`, or `cluster` for those that kubectl lists.
 
-    Raises InputError where there is none, UnreadableError, and ClusterError where kubectl does not answer.
+    Raises InputError if there is no definition, UnreadableError, and ClusterError if kubectl fails.
     """
     for word in dict.fromkeys(words):
         given = [{f"<{CLUSTER}>": kubectl.definitions()}] if word == CLUSTER else streams([word])
         if not add_from(kinds, (document for texts in given for document in read(texts))):
             fix = "give the crds/ folder of the chart or the operator, a file with definitions, or: --crds cluster"
-            raise InputError(f"{word}: no {_KIND} in it", fix=fix)
+            raise InputError(f"{word} contains no {_KIND}", fix=fix)
 
 
 def add_from(kinds: Kinds, documents: Iterable[ManifestDocument], only: set[str] | None = None) -> int:
-    """Add the definitions among documents, or only those of some kinds; return how many there are."""
+    """Add the definitions in documents, or only those of some kinds; return how many there are."""
     found = 0
     for document in documents:
         for _, item in pods.objects(document.plain):
@@ -55,7 +55,7 @@ def missing(kinds: Kinds, documents: Iterable[ManifestDocument]) -> set[str]:
 
 
 def _versions(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the kinds, as `group/version/kind`, with their schemas; a version without a schema is not judged."""
+    """Yield the kinds, as `group/version/kind`, with their schemas; a version without a schema is skipped."""
     spec = pods.mapping(item.get("spec"))
     kind = pods.mapping(spec.get("names")).get("kind")
     for version in map(pods.mapping, pods.sequence(spec.get("versions"))):
@@ -95,11 +95,11 @@ def closed(schema: Json, *, value: bool = True) -> dict[str, Any]:
     properties = pods.mapping(schema.get("properties"))
     if properties:
         # The API server applies defaults before it checks required fields.
-        needed = [key for key in pods.sequence(schema.get("required")) if not _has_default(properties.get(key))]
+        required = [key for key in pods.sequence(schema.get("required")) if not _has_default(properties.get(key))]
         if "required" in out:
-            out["required"] = needed
+            out["required"] = required
         out["properties"] = {
-            key: _optional(closed(each, value=value), each, needed=key in needed) for key, each in properties.items()
+            key: _optional(closed(each, value=value), each, needed=key in required) for key, each in properties.items()
         }
     if value and schema.get("x-kubernetes-embedded-resource"):
         out["properties"] = {**_OBJECT, **out.get("properties", {})}

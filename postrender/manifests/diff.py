@@ -10,13 +10,13 @@ from typing import Any
 from postrender.types import Json
 
 _WIDTH = 100
-# Lists of named entries are compared by name: one more volume must not make all later ones differ.
+# Compare lists of named entries by name: one more volume must not make all later ones differ.
 _NAMES = ("name", "mountPath", "key", "topologyKey")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One field that differs: `values` by side, without the sides that lack the field."""
+    """One field that differs: `values` by side, without the sides that do not have the field."""
 
     object: str
     path: str
@@ -24,7 +24,7 @@ class Difference:
 
 
 def compare(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Difference]:
-    """Compare the objects of one layer; `sides` maps a name to the rendered documents."""
+    """Return the differences between the objects of one layer; `sides` maps a name to its rendered documents."""
     flat = {side: dict(_fields(documents)) for side, documents in sides.items()}
     keys = dict.fromkeys(key for fields in flat.values() for key in fields)
     found = []
@@ -61,7 +61,7 @@ def _leaves(value: Json, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _json_map(value: Json) -> dict[str, Any]:
-    """Return the map in a one-line JSON text, so that its fields are compared and not its characters."""
+    """Return the map in a JSON text, so that its fields are compared instead of its characters."""
     if not isinstance(value, str) or not value.startswith("{"):
         return {}
     try:
@@ -90,7 +90,7 @@ def as_json(layers: Mapping[str, Sequence[Difference]]) -> str:
 
 
 def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str]) -> str:
-    """Write differences for people: a heading for each layer and object, then one line for each side of a field."""
+    """Write differences as text: a heading for each layer and object, then one line for each side of a field."""
     lines: list[str] = []
     for layer, found in layers.items():
         count = f"{len(found)} field{'s' if len(found) > 1 else ''}" if found else "no field"
@@ -112,7 +112,7 @@ def _field(one: Difference, sides: Sequence[str]) -> list[str]:
             lines.append(f"      {side:<{width}}  (not set)")
             continue
         own = [text for text in _lines(one.values[side]) if text not in shared]
-        lines += [f"      {side:<{width}}  {_short(text)}" for text in own or ["(nothing that the others lack)"]]
+        lines += [f"      {side:<{width}}  {_short(text)}" for text in own or ["(same as the others)"]]
     return lines
 
 

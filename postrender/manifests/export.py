@@ -1,7 +1,7 @@
-"""Write rendered manifests into a folder for Git: one object in each file, the same bytes in every run.
+"""Write rendered manifests into a folder for Git: one object per file, the same bytes in every run.
 
 Each layer's folder has a kustomization.yaml that lists the files in the order of installation, for `kubectl apply -k`,
-Argo CD and Flux. It also records what this module wrote: only files that it lists are ever removed.
+Argo CD and Flux. It also records what this module wrote: only listed files are ever removed.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Written:
 
 
 def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the text of each document, as Helm printed it, with its object."""
+    """Yield the text of each document, as Helm printed it, and its object."""
     texts = [f"{part.strip()}\n" for part in re.split(r"^---[ \t]*$", rendered.manifest, flags=re.MULTILINE)]
     pairs = [(text, each) for text in texts for each in reader.load_objects(text, f"<{rendered.chart}>")]
     if [each for _, each in pairs] != list(rendered.documents):
-        raise RenderError(f"the manifest of {rendered.chart} cannot be cut into one object a file")
+        raise RenderError(f"the manifest of {rendered.chart} cannot be split into one object per file")
     yield from pairs
 
 
@@ -62,7 +62,7 @@ def _is_test(item: Mapping[str, Any]) -> bool:
 
 
 def _identity(item: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the identity of an object for the API server: group, kind, namespace and name."""
+    """Return what identifies an object to the API server: group, kind, namespace and name."""
     group = str(item["apiVersion"]).rpartition("/")[0]
     kind, metadata = str(item["kind"]), item["metadata"]
     namespace = "" if (group, kind) in NO_NAMESPACE else str(metadata.get("namespace", ""))
@@ -70,7 +70,7 @@ def _identity(item: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _plain_name(identity: tuple[str, ...]) -> str:
-    """Return KIND-NAME.yaml, with a digest where the name had to be changed to be a file name."""
+    """Return KIND-NAME.yaml, with a digest if the name is not a valid file name."""
     _, kind, _, name = identity
     wanted = f"{kind.lower()}-{name}"
     safe = re.sub(r"[^a-z0-9.-]", "-", wanted)[:_MAX_STEM]
@@ -86,7 +86,7 @@ def _distinct_name(identity: tuple[str, ...]) -> str:
 def files(rendered: Rendered) -> dict[str, str]:
     """Return the text of each file by name, in the order of installation, without the objects of `helm test`.
 
-    Raises InputError where two documents are one and the same object.
+    Raises InputError if two documents are the same object.
     """
     texts: dict[tuple[str, ...], str] = {}
     for text, item in _documents(rendered):
@@ -96,7 +96,9 @@ def files(rendered: Rendered) -> dict[str, str]:
         if identity in texts:
             _, kind, namespace, name = identity
             place = f" in namespace {namespace}" if namespace else ""
-            raise InputError(f"{rendered.chart} renders {kind} {name}{place} twice: the later one would hide the other")
+            raise InputError(
+                f"{rendered.chart} renders {kind} {name}{place} twice: the second one would overwrite the first"
+            )
         texts[identity] = text
     names = [_plain_name(identity) for identity in texts]
     return {
@@ -106,7 +108,7 @@ def files(rendered: Rendered) -> dict[str, str]:
 
 
 def _owner(rendered: Rendered) -> str:
-    """Return the stack and the namespace of the objects, as the index records them; empty where unknown."""
+    """Return the stack and the namespace of the objects, as the index records them; empty if unknown."""
     metadata = [each["metadata"] for each in rendered.documents]
     stacks = sorted({(each.get("labels") or {}).get(_STACK, "") for each in metadata} - {""})
     if not stacks:
@@ -126,14 +128,14 @@ def _index(names: Sequence[str], owner: str) -> str:
 def _read_index(path: str, owner: str) -> list[str]:
     """Return the files that an earlier run listed.
 
-    Raises OutputRefusedError for an index of another tool or another stack: its files would be removed, and
-    with pruning a running training would end.
+    Raises OutputRefusedError for an index of another tool or another stack: its files would be removed, and a GitOps
+    tool that prunes would end a running training.
     """
     with open(path, "rb") as file:
         data = file.read()
     fix = "give a folder of its own, or restore the file from Git"
     if not data.startswith(_MARK.encode()):
-        raise OutputRefusedError(f"{path}: not written by grpo render, so nothing in this folder is touched", fix=fix)
+        raise OutputRefusedError(f"{path}: not written by grpo render, so this folder is not changed", fix=fix)
     second = data.decode(errors="replace").split("\n", 2)[1]
     if owner and second.startswith(f"{_OWNER} ") and second != f"{_OWNER}{owner}":
         raise OutputRefusedError(
@@ -147,12 +149,12 @@ def _read_index(path: str, owner: str) -> list[str]:
         raise OutputRefusedError(f"{path}: cannot be read as a list of files", fix=fix) from error
     for name in names:
         if not _FILE.fullmatch(name) or name == INDEX:
-            raise OutputRefusedError(f"{path}: {name!r} is no file that grpo render writes", fix=fix)
+            raise OutputRefusedError(f"{path}: {name!r} is not a file that grpo render writes", fix=fix)
     return names
 
 
 def _former(folder: str, owner: str) -> list[str]:
-    """Return the files of an earlier run; raise OutputRefusedError where the folder holds anything else."""
+    """Return the files of an earlier run; raise OutputRefusedError if the folder contains anything else."""
     if not os.path.lexists(folder):
         return []
     if not os.path.isdir(folder):
@@ -163,7 +165,7 @@ def _former(folder: str, owner: str) -> list[str]:
     odd = sorted(name for name in present if not stat.S_ISREG(os.lstat(os.path.join(folder, name)).st_mode))
     for name in foreign or odd:
         raise OutputRefusedError(
-            f"{os.path.join(folder, name)}: not written by grpo render, so nothing in this folder is touched",
+            f"{os.path.join(folder, name)}: not written by grpo render, so this folder is not changed",
             fix="move it away, or give a folder of its own with --output-dir",
         )
     return former
@@ -178,7 +180,7 @@ def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: 
     stale = [name for name in former if name not in texts]
     os.makedirs(folder, exist_ok=True)
     if not {*texts} <= {*former}:
-        # An interrupted run must leave no file that the index does not list: the next run would refuse it as foreign.
+        # List every file before it is written: after an interruption, the next run refuses files that are not listed.
         _put(folder, INDEX, _index([*texts, *stale], owner))
     written = sum([_put(folder, name, text) for name, text in texts.items()])
     removed = 0
@@ -191,11 +193,11 @@ def _write(folder: str, texts: Mapping[str, str], former: Sequence[str], owner: 
 
 
 def write(directory: str, layers: Mapping[str, Rendered], left: Sequence[str] = ()) -> list[Written]:
-    """Write each layer into its folder below `directory`, and remove what only an earlier run wrote.
+    """Write each layer into its folder below `directory`, and remove stale files of an earlier run.
 
-    A layer that an earlier run wrote and this one leaves out keeps its folder with an empty list: for a missing folder
-    Argo CD and Flux would report an error and leave the objects. All folders are checked before anything is written.
-    Raises InputError, OutputRefusedError, and OutputError where the system refuses.
+    A layer in `left` keeps its folder with an empty list if an earlier run wrote it: for a missing folder, Argo CD and
+    Flux would report an error and keep the objects. All folders are checked before anything is written. Raises
+    InputError, OutputRefusedError, and OutputError if the system refuses to write.
     """
     try:
         texts = {os.path.join(directory, layer): files(rendered) for layer, rendered in layers.items()}

@@ -1,4 +1,4 @@
-"""Read manifests from files, folders and stdin; what is read together is judged as installed together."""
+"""Read manifests from files, folders and stdin; a stream is judged as one installation."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from postrender.secrets import SECRET_NAMES
 from postrender.yaml import reader, stream
 from postrender.yaml.reader import Node
 
-# Texts by name that are installed together.
+# Texts, by name, that are installed together.
 Stream = dict[str, bytes]
 
 _STDIN = "-"
 _NAMED_STDIN = "<stdin>"
-# Bytes that are read from a file at once.
+# The number of bytes to read at once.
 _STEP = 4 * 1024 * 1024
-# A value stands at most so many lines below its name.
+# A value is at most this many lines below its name.
 _NEAR = 4
 _SUFFIXES = (".yaml", ".yml", ".json")
-# Input of kustomize that no cluster gets.
+# Files that kustomize reads and that are not installed.
 _NO_OBJECTS = ("kustomization.yaml", "kustomization.yml")
 
 
 class ManifestDocument:
-    """One document: its object, and the places of its values.
+    """One document: its object and the locations of its values.
 
     `line` is the number of lines in the file above the document.
     """
@@ -43,11 +43,11 @@ class ManifestDocument:
 
     @property
     def start(self) -> int:
-        """Return the line of the file in which the object starts."""
+        """Return the line of the file where the object starts."""
         return self.place(()).line
 
     def place(self, path: Path, *, key: bool = False) -> Location:
-        """Return the place of the value at a path, or of its key, or of the nearest part above it."""
+        """Return the location of the value at a path, or of its key; if there is none, that of the nearest parent."""
         node = self._places()
         for part in path:
             below = _below(node, part)
@@ -58,7 +58,7 @@ class ManifestDocument:
         return Location(self.file, self.line + at.line, at.col)
 
     def _places(self) -> Node:
-        # Most documents have no finding, so their places are read on demand.
+        # Most documents have no finding, so read the locations on demand.
         if self._root is None:
             roots = reader.parse(self.text.encode("utf-8"), self.file, tags=True)
             self._root = next(root for root in roots if root.value is not None)
@@ -74,12 +74,12 @@ def _below(node: Node, part: str | int) -> Node | None:
 
 
 def read(texts: Stream) -> list[ManifestDocument]:
-    """Read texts by name; raise InputError with the place of a document that is no Kubernetes object."""
+    """Read texts by name; raise InputError with the place of a document that is not a Kubernetes object."""
     return [document for file, data in texts.items() for document in _documents(file, data)]
 
 
 def _documents(file: str, data: bytes) -> Iterator[ManifestDocument]:
-    # Reports show lines of it later: a pipe cannot be read twice, and rendered text is in no file.
+    # Reports show lines later: a pipe cannot be read twice, and rendered text is not a file.
     textfile.keep(file, data)
     _check_text(file, data)
     line = 0
@@ -104,7 +104,7 @@ def _check_text(file: str, data: bytes) -> None:
 
 
 def _may_show_secret(data: bytes, error: InputError) -> bool:
-    """Return whether the line of an error may contain a secret: it is in a Secret, or near a key that names one."""
+    """Return whether the line of an error may contain a secret, because of its Secret or of a key nearby."""
     lines = data.decode("utf-8", "replace").lower().split("\n")
     at = min(error.at.line if error.at else 1, len(lines))
     begin = max((number for number in range(at) if lines[number].startswith("---")), default=0)
@@ -116,7 +116,7 @@ def _may_show_secret(data: bytes, error: InputError) -> bool:
 def _of_file(error: InputError, data: bytes, file: str) -> InputError:
     """Return the error of a document as an error of its file."""
     try:
-        # Read the whole file, so that all line numbers in the message are those of the file.
+        # Read the whole file, so that all line numbers in the message count from its start.
         reader.parse(data, file, tags=True)
     except InputError as whole:
         error = whole
@@ -125,7 +125,7 @@ def _of_file(error: InputError, data: bytes, file: str) -> InputError:
 
 
 def _refuse_other_than_object(values: Sequence[Any], file: str, line: int, text: str) -> None:
-    """Raise InputError where a document is not one object with a kind."""
+    """Raise InputError if a document is not a single object with a kind."""
     has_kind = os.path.basename(file) in _NO_OBJECTS or (isinstance(values[0], dict) and "kind" in values[0])
     if len(values) == 1 and isinstance(values[0], dict) and has_kind:
         return
@@ -135,23 +135,23 @@ def _refuse_other_than_object(values: Sequence[Any], file: str, line: int, text:
         found = "a list" if isinstance(first.value, list) else "a single value"
         raise InputError(f"expected a Kubernetes object, found {found}", at=at, fix="give manifests only")
     if not has_kind:
-        fix = f"give manifests only; a values file goes behind -f: grpo check -f {file}"
-        raise InputError("expected a Kubernetes object, found a map without kind", at=at, fix=fix)
+        fix = f"give manifests only; pass a values file with -f: grpo check -f {file}"
+        raise InputError("expected a Kubernetes object, found a map without a kind", at=at, fix=fix)
     second = Location(file, line + more[0].at.line, more[0].at.col)
-    raise InputError("two documents without a --- line between them", at=second, fix="write --- above this one")
+    raise InputError("two documents without a --- line between them", at=second, fix="write --- above the second one")
 
 
 def streams(words: Sequence[str]) -> list[Stream]:
-    """Read the arguments of the command line: each file and stdin is one stream, and so are the files of each folder.
+    """Read the arguments of the command line: each file, each folder and stdin is one stream.
 
-    Two folders may contain two versions of the same objects. Raises UnreadableError and InputError.
+    Two folders may contain different versions of the same objects. Raises UnreadableError and InputError.
     """
     found: list[Stream] = []
     for word in dict.fromkeys(words):
         if word != _STDIN and os.path.isdir(word):
             folders = list(_folders(word))
             if not folders:
-                raise InputError(f"{word}: no manifests in this folder", fix=f"expected {', '.join(_SUFFIXES)}")
+                raise InputError(f"{word}: the folder contains no manifests", fix=f"expected {', '.join(_SUFFIXES)}")
             found += folders
         else:
             name = _NAMED_STDIN if word == _STDIN else word
@@ -175,8 +175,8 @@ def _folders(directory: str) -> Iterator[Stream]:
         if files:
             yield {file: _read(file) for file in files}
     if charts:
-        fix = f"name charts by themselves: grpo check {' '.join(sorted(charts))}"
-        raise InputError(f"{charts[0]} is a chart, whose templates are no manifests yet", fix=fix)
+        fix = f"give each chart as an argument: grpo check {' '.join(sorted(charts))}"
+        raise InputError(f"{charts[0]} is a chart: its templates are not manifests yet", fix=fix)
 
 
 def _whole(file: BinaryIO) -> bytes:
@@ -191,9 +191,7 @@ def _whole(file: BinaryIO) -> bytes:
 
 def _read(path: str) -> bytes:
     if path == _STDIN and sys.stdin is None:
-        raise UnreadableError(
-            f"{_NAMED_STDIN}: this is closed", fix="pipe manifests into it: helm template … | grpo check -"
-        )
+        raise UnreadableError(f"{_NAMED_STDIN} is closed", fix="pipe manifests into it: helm template … | grpo check -")
     try:
         if path == _STDIN:
             data = _whole(sys.stdin.buffer)

@@ -17,7 +17,7 @@ GPU: Final = "nvidia.com/gpu"
 ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
 # Every entry of a list or a map.
 EACH: Final = "*"
-# Where each kind has its pod templates.
+# The paths of the pod templates in each kind.
 _TEMPLATES: Final[dict[str, tuple[str, ...]]] = {
     "Pod": ("",),
     "PodTemplate": ("template",),
@@ -48,7 +48,7 @@ HOLDERS: Final = ("List", "ResourceList")
 
 
 def is_known(kind: str) -> bool:
-    """Return whether it is known where objects of this kind have their pod templates."""
+    """Return whether the paths of the pod templates in this kind are known."""
     return kind in _TEMPLATES or kind in HOLDERS
 
 
@@ -66,7 +66,7 @@ class Pod:
     """One pod template, or a Pod itself: `template` holds metadata and spec, `path` leads to it.
 
     `worker` is true for a worker group of a Ray cluster, `ray` for any pod of one. `count` is the number of pods made
-    from the template, where the object gives it.
+    from the template, or None if the object does not say.
     """
 
     def __init__(self, path: Path, template: dict[str, Any], *, ray: bool, worker: bool, count: int | None) -> None:
@@ -86,7 +86,7 @@ class Pod:
         return [each for each in sequence(self.spec.get("containers")) if isinstance(each, dict)]
 
     def gpu_container(self) -> tuple[int, int]:
-        """Return the position and the GPUs of the container with the most GPUs; (0, 0) where none has any."""
+        """Return the position and the GPUs of the container with the most GPUs; (0, 0) if none has GPUs."""
         counted = [(gpus(each), -at) for at, each in enumerate(self.containers())]
         most, at = max(counted, default=(0, 0))
         return (-at, most) if most > 0 else (0, 0)
@@ -98,7 +98,7 @@ class Pod:
 
 
 def gpus(container: Mapping[str, Any]) -> int:
-    """Return a container's GPU limit; 0 where it has none that Kubernetes would accept."""
+    """Return a container's GPU limit; 0 if it has none that Kubernetes accepts."""
     limit = mapping(mapping(container.get("resources")).get("limits")).get(GPU)
     if limit is None:
         return 0
@@ -115,7 +115,7 @@ def gpus(container: Mapping[str, Any]) -> int:
 
 
 def accelerators(spec: Mapping[str, Any]) -> set[str]:
-    """Return the accelerators that a pod's node selector, or else its required affinity, selects."""
+    """Return the accelerators that a pod selects by its node selector, or else by its required affinity."""
     chosen = mapping(spec.get("nodeSelector")).get(ACCELERATOR)
     if chosen is not None:
         return {str(chosen)}
@@ -141,7 +141,7 @@ def excluded(spec: Mapping[str, Any]) -> set[str]:
 def objects(document: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the objects of a document with their paths: the document itself, or the items of a List.
 
-    An item that is no object is yielded as an empty map.
+    An item that is not an object is yielded as an empty map.
     """
     if not isinstance(document, dict):
         return
@@ -183,7 +183,7 @@ def _walk(value: Json, parts: tuple[str, ...], path: Path = ()) -> Iterator[tupl
 
 
 def _count(kind: str, item: Mapping[str, Any], path: Path) -> int | None:
-    """Return how many pods the object makes from one template; None where it does not say."""
+    """Return how many pods the object makes from one template; None if it does not say."""
     if kind in RAY:
         at = next(at for at, part in enumerate(path) if part in ("headGroupSpec", "workerGroupSpecs"))
         if path[at] == "headGroupSpec":

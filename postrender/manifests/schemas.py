@@ -1,7 +1,7 @@
-"""Judge objects of Kubernetes, Ray and GKE by the schemas of their kinds, offline.
+"""Validate objects of Kubernetes, Ray and GKE with the schemas of their kinds, offline.
 
-The schemas are strict: an unknown field is a violation, because the API server would drop it. They are those of one
-version of Kubernetes; more kinds come from CustomResourceDefinitions that a person gives.
+The schemas are strict: an unknown field is a violation, because the API server would drop it. They belong to one
+version of Kubernetes; CustomResourceDefinitions from the user add more kinds.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Schema = dict[str, Any]
 
 # KubeRay 1.6 is built against this minor version, and resource.k8s.io/v1 exists from 1.34 on.
 DEFAULT: Final = 35
-# What GKE runs, with its longest support, and what follows.
+# The versions that GKE supports, including extended support, and the next ones.
 VERSIONS: Final = range(30, 38)
 
 
 def minor(text: str) -> int | None:
-    """Return the minor version of `1.35`, `v1.35.2` or `v1.35.2-gke.100`; None where there are no schemas of it."""
+    """Return the minor version of `1.35`, `v1.35.2` or `v1.35.2-gke.100`; None if there are no schemas for it."""
     major, _, rest = text.removeprefix("v").partition(".")
     digits = rest.partition(".")[0].partition("-")[0].partition("+")[0]
     return next((each for each in VERSIONS if major == "1" and digits == str(each)), None)
@@ -37,23 +37,23 @@ def kind_of(obj: Mapping[str, Any]) -> str:
 
 
 class Kinds:
-    """Hold the schemas of one version of Kubernetes 1, of Ray's and GKE's kinds, and of those that are added."""
+    """The schemas of Kubernetes 1.`version`, of the kinds of Ray and GKE, and of added kinds."""
 
     def __init__(self, version: int = DEFAULT) -> None:
         self.version = version
         kubernetes, custom = facts.load("kinds/kubernetes.json"), facts.load("kinds/custom.json")
-        # Of every version: a kind that another version has is one of Kubernetes.
+        # The kinds of all versions: a kind that only another version has is still a kind of Kubernetes.
         self._of_kubernetes: list[str] = [*kubernetes["kinds"]]
         self._entries = {**of_version(kubernetes["kinds"], version), **custom["kinds"]}
         self._definitions: dict[str, Schema] = {**of_version(kubernetes["$defs"], version), **custom["$defs"]}
-        # The kinds that were added, each with the place of its definition.
+        # The added kinds, with the location of each definition.
         self._added: dict[str, Location | None] = {}
         self._validators: dict[tuple[str, ...], Untyped] = {}
 
     def add(self, kind: str, definition: Schema, at: Location | None = None) -> None:
-        """Take the schema of one more kind, or another one for a kind that is known: `ray.io/v1/RayCluster`.
+        """Add the schema of a kind such as `ray.io/v1/RayCluster`, or replace the one of a known kind.
 
-        `at` is where its definition stands.
+        `at` is the location of the definition.
         """
         name = f"added.{kind.replace('/', '.')}"
         self._added[kind] = at
@@ -62,32 +62,32 @@ class Kinds:
         self._validators.clear()
 
     def entry(self, kind: str) -> dict[str, Any] | None:
-        """Return definition, shape of the name and what is required of a kind, None where it has no schema."""
+        """Return a kind's definition, name pattern and required fields, or None if it has no schema."""
         return self._entries.get(kind)
 
     def has(self, item: Mapping[str, Any]) -> bool:
-        """Say whether there is a schema for an object's apiVersion and kind."""
+        """Return whether there is a schema for an object's apiVersion and kind."""
         return kind_of(item) in self._entries
 
     def is_of_kubernetes(self, api_version: str) -> bool:
-        """Say whether the group is one of Kubernetes itself, all kinds of which are known here."""
+        """Return whether the group belongs to Kubernetes itself, so that all its kinds are known."""
         group = api_version.rpartition("/")[0]
         groups = {kind.rpartition("/")[0].rpartition("/")[0] for kind in self._of_kubernetes}
-        # The definition of any other kind needs a group with a dot.
+        # The group of a CustomResourceDefinition must contain a dot.
         return group in groups or "." not in group
 
     def elsewhere(self, name: str) -> list[str]:
-        """Return the apiVersions in which Kubernetes has a kind of this name, in this version of it."""
+        """Return the apiVersions that contain a kind of this name in this version of Kubernetes."""
         kinds = (kind.rpartition("/") for kind in self._of_kubernetes)
         return [version for version, _, kind in kinds if kind == name and f"{version}/{kind}" in self._entries]
 
     def schema(self, *kinds: str) -> Schema:
-        """Return one draft-07 schema that judges objects of these kinds, each by its own; raise KeyError for others."""
+        """Return one draft-07 schema for objects of these kinds; raise KeyError for a kind without a schema."""
         parts = [self._judged(kind) for kind in kinds]
         return {"allOf": parts, "$defs": closure(self._definitions, parts)}
 
     def judge(self, objects: Sequence[Mapping[str, Any]]) -> list[list[Violation]]:
-        """Return what is wrong with each object of plain JSON types; raise KeyError for a kind without a schema."""
+        """Return the violations of each object, a JSON value; raise KeyError for a kind without a schema."""
         if not objects:
             return []
         kinds = tuple(dict.fromkeys(map(kind_of, objects)))
@@ -108,26 +108,26 @@ class Kinds:
         return {"if": {"properties": head}, "then": {"allOf": [reference(entry["definition"]), _head(entry)]}}
 
     def _validator(self, kinds: tuple[str, ...]) -> Untyped:
-        """Return a validator for several kinds: what they share, most of it, is compiled once."""
+        """Return one validator for several kinds, so that shared definitions are compiled once."""
         try:
             return compiled(self.schema(*kinds))
         except ValueError as error:
             raise self._refusal(error) from error
 
     def _refusal(self, error: ValueError) -> GrpoError:
-        """Return an error that names the added definition that is no schema."""
+        """Return an error that names the added definition that is not a schema."""
         for kind, at in self._added.items():
             try:
                 compiled(self.schema(kind))
             except ValueError as reason:
                 what = str(reason).partition("\n")[0]
-                message = f"the definition of {kind} is no schema: {what}"
+                message = f"the definition of {kind} is not a schema: {what}"
                 return InputError(message, at=at, fix="correct it, or leave it out")
         return InstallationError(f"the schemas of kinds are damaged: {error}", fix="install grpo-charts again")
 
 
 def of_version(entries: Mapping[str, Mapping[str, Any]], version: int) -> dict[str, Any]:
-    """Return what entries mean in a version: `{"30": …, "33": null}` says from which version on an entry means what."""
+    """Return the entries of one version; `{"30": …, "33": null}` gives an entry's value from each version on."""
     found = {}
     for name, changes in entries.items():
         since = max((each for each in map(int, changes) if each <= version), default=None)
@@ -166,7 +166,7 @@ def reference(definition: str) -> Schema:
 
 
 def _head(entry: Mapping[str, Any]) -> Schema:
-    """Return what every object of a kind needs: a name of the right shape, or a generateName."""
+    """Return the schema of what every object of a kind needs: a valid name, or a generateName."""
     metadata = {
         "type": "object",
         "properties": {"name": reference(entry["name"])},

@@ -1,10 +1,10 @@
-"""Know which kinds are in no namespace."""
+"""List the cluster-scoped kinds."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Group and kind of what is cluster-scoped: the API server ignores a namespace that is written there. A test asks it.
+# Group and kind of each: the API server ignores a namespace in their metadata. An end-to-end test compares the list.
 NO_NAMESPACE: Final = frozenset(
     (group, kind)
     for group, kinds in (

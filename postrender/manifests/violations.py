@@ -1,7 +1,4 @@
-"""Say in words what a schema of Kubernetes finds in an object: what was expected, and never what was found.
-
-What was found may be a secret.
-"""
+"""Describe schema errors of objects in words: what was expected, but not the value, which may be a secret."""
 
 from __future__ import annotations
 
@@ -33,16 +30,16 @@ LIMITS: Final[Mapping[str, str]] = {
     "uniqueItems": "entries of which no two are alike",
 }
 _UNKNOWN: Final = "unknown field; correct its spelling or its place"
-# Of the values that there are, these stand for the default.
-_UNSAID: Final = (None, "")
+# Values that mean the default; messages do not list them.
+_UNLISTED: Final = (None, "")
 _FORMS: Final = ("anyOf", "oneOf")
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """Hold one thing that is wrong: the path of the field from the top of the object, and what was expected there.
+    """One schema error: the path of the field from the object's root, and what was expected.
 
-    `unknown` says that the field is none that the kind has.
+    `unknown` is true if the kind has no such field.
     """
 
     path: Path
@@ -54,13 +51,13 @@ class Violation:
 
 
 def describe(errors: Iterable[Untyped], words: Mapping[str, str]) -> list[Violation]:
-    """Return what a validator's errors say, sorted by path; `words` say what a pattern means."""
+    """Return a validator's errors as violations, sorted by path; `words` describes patterns."""
     found = {violation for error in errors for violation in _of(error, words)}
     return sorted(found, key=lambda v: ([(isinstance(p, str), p) for p in v.path], v.message))
 
 
 def patterns(node: Json) -> Iterator[tuple[str, str]]:
-    """Yield each pattern of a schema that has a description; beside a pattern, a description can only be ours."""
+    """Yield each pattern of a schema that has a description; Kubernetes' own schemas have none beside a pattern."""
     if isinstance(node, dict):
         pattern, description = node.get("pattern"), node.get("description")
         if isinstance(pattern, str) and isinstance(description, str):
@@ -80,14 +77,14 @@ def _of(error: Untyped, words: Mapping[str, str]) -> Iterator[Violation]:
             yield Violation((*path, name), _UNKNOWN, unknown=True)
         return
     if kind == "propertyNames":
-        # What a pattern wants of a key is said at the key.
+        # Report a wrong key at the key itself.
         yield Violation((*path, value.instance), _message(value.kind.name, value.kind.value, value.instance, words))
         return
     yield Violation(path, _message(kind, value, error.instance, words))
 
 
 def _message(kind: str, value: Json, instance: Json, words: Mapping[str, str]) -> str:
-    """Return one sentence; of the instance it tells only the type."""
+    """Return one sentence; it contains only the type of the instance, not its value."""
     found = TYPE_NAMES.get(type(instance), "something else")
     if kind in LIMITS:
         return f"expected {LIMITS[kind].format(value)}"
@@ -96,7 +93,7 @@ def _message(kind: str, value: Json, instance: Json, words: Mapping[str, str]) -
     if kind == "pattern":
         return f"expected {words.get(str(value), f'text that matches {value}')}"
     if kind == "enum" and isinstance(value, list):
-        known = ", ".join(repr(each) for each in value if each not in _UNSAID)
+        known = ", ".join(repr(each) for each in value if each not in _UNLISTED)
         return f"expected one of {known}" if known else "expected nothing"
     if kind == "required":
         return f"{value!r} is missing"

@@ -11,9 +11,9 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 
 
 def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
-    """Return the report in one of FORMATS, with a newline at its end; text is empty where there is nothing to say.
+    """Return the report in one of FORMATS, with a newline at its end; the text report is empty without findings.
 
-    `fail_on` is the least severity that JUnit counts as a failure.
+    `fail_on` is the lowest severity that JUnit counts as a failure.
     """
     if form == "json":
         return json.write(findings)

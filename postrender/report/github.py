@@ -13,7 +13,7 @@ from postrender.report.text import visible
 
 
 def write(findings: Sequence[Finding]) -> str:
-    """Return one command a line."""
+    """Return the report: one command per line."""
     return secrets.mask("".join(_command(finding) for finding in findings))
 
 
@@ -26,7 +26,7 @@ def _command(finding: Finding) -> str:
 
 
 def _escape(text: str, more: str = "") -> str:
-    """Escape as GitHub's workflow commands want it: per cent first, then line ends, then separators of properties."""
+    """Escape text for a workflow command: per cent first, then line ends, then the separators in `more`."""
     for character in "%\r\n" + more:
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -10,7 +10,7 @@ from postrender.finding import Finding
 
 
 def write(findings: Sequence[Finding]) -> str:
-    """Return one object with the list `findings`."""
+    """Return the report: one object with the list `findings`."""
     entries = [
         {
             "rule": finding.rule,

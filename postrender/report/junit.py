@@ -12,7 +12,7 @@ _SUITE = "grpo"
 
 
 def write(findings: Sequence[Finding], fail_on: str) -> str:
-    """Return one test case a finding, which below `fail_on` passes with a note; without findings there is one case."""
+    """Return one test case per finding; a finding below `fail_on` passes. Without findings there is one test case."""
     failed = [is_at_least([finding], fail_on) for finding in findings]
     counts = {"tests": str(len(findings) or 1), "failures": str(sum(failed)), "errors": "0", "skipped": "0"}
     root = ET.Element("testsuites", {"name": _SUITE, **counts})
@@ -29,7 +29,7 @@ def _case(suite: ET.Element, finding: Finding, is_failure: bool) -> None:
     what, fix = secrets.mask(finding.what), secrets.mask(finding.fix)
     at, file = secrets.mask(str(finding.at)), secrets.mask(finding.at.file)
     place = {"file": file, **({"line": str(finding.at.line)} if finding.at.line else {})}
-    # Two findings of a rule must not have one name: a report would count them once.
+    # Two findings of a rule need different names: a report would count equal ones once.
     case = ET.SubElement(suite, "testcase", {"classname": finding.rule, "name": f"{at}: {what}", "time": "0", **place})
     text = f"{at}: {what}\nwhy: {finding.why}\nfix: {fix}\n"
     if is_failure:

@@ -19,19 +19,19 @@ _LEVELS = {ERROR: "error", WARNING: "warning", INFO: "note"}
 
 
 def write(findings: Sequence[Finding]) -> str:
-    """Return a log with one run; its rules are those that found something."""
+    """Return a log with one run; it lists only the rules with findings."""
     by_id = {each.id: each for each in index.everything()}
-    met = list(dict.fromkeys(finding.rule for finding in findings))
+    rules = list(dict.fromkeys(finding.rule for finding in findings))
     driver = {
         "name": "grpo-charts",
         "semanticVersion": __version__,
-        "rules": [_rule(by_id[name]) if name in by_id else {"id": name} for name in met],
+        "rules": [_rule(by_id[name]) if name in by_id else {"id": name} for name in rules],
     }
     run = {
         "tool": {"driver": driver},
-        # A column counts characters, whatever bytes they have.
+        # Columns count characters, not bytes.
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, met.index(finding.rule)) for finding in findings],
+        "results": [_result(finding, rules.index(finding.rule)) for finding in findings],
     }
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
@@ -66,7 +66,7 @@ def _result(finding: Finding, number: int) -> dict[str, Any]:
 
 
 def _physical(at: Location) -> dict[str, Any]:
-    """Return a place; a file as a whole gets its first line, without which GitHub refuses the log."""
+    """Return a SARIF location; a whole file gets line 1, because GitHub refuses a log without a line."""
     file = at.in_repository()
     path = quote(secrets.mask(file).replace(os.sep, "/"), errors="replace")
     artifact = {"uri": f"file://{path}"} if os.path.isabs(file) else {"uri": path, "uriBaseId": "%SRCROOT%"}

@@ -1,4 +1,4 @@
-"""Write findings for people: where, what, the source line with a caret, why, and what to do."""
+"""Write findings as text: where, what, the source line with a caret, why, and what to do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from postrender import secrets, textfile
 from postrender.errors import GrpoError, Location
 from postrender.finding import ERROR, SEVERITIES, WARNING, Finding
 
-# The findings of these domains explain themselves; the other domains have rules with a page.
+# Findings of these domains have no page; those of other domains point to the page of their rule.
 _WITHOUT_PAGE = ("values/", "checks/")
 _SHOWN_CHARACTERS = 200
 
 
 def write(findings: Sequence[Finding]) -> str:
-    """Return the report, with a newline at its end; empty where there is nothing to say."""
+    """Return the report, with a newline at its end; empty without findings."""
     blocks = [_block(finding) for finding in findings]
     if not blocks:
         return ""
@@ -23,7 +23,7 @@ def write(findings: Sequence[Finding]) -> str:
 
 
 def _count(findings: Sequence[Finding]) -> str:
-    """Write how many findings there are, and how many of them are less than errors."""
+    """Return the number of findings, and how many of them are warnings and infos."""
     count = f"{len(findings)} finding" + ("s" if len(findings) > 1 else "")
     lesser = [(name, sum(finding.severity == name for finding in findings)) for name in SEVERITIES[1:]]
     named = ", ".join(
@@ -42,12 +42,12 @@ def _block(finding: Finding) -> str:
 
 
 def excerpt(at: Location) -> str:
-    """Return the source line with a caret below the column, or nothing for a place without a line."""
+    """Return the source line with a caret below the column; empty for a place without a line."""
     line = _line(at)
     if not line.strip():
         return ""
     number = str(at.line)
-    # A tab stays a tab, so that the caret stands below the right character whatever the terminal makes of it.
+    # Keep tabs, so that the caret is below the right character for any tab width.
     indent = "".join("\t" if character == "\t" else " " for character in line[: at.col - 1])
     return f"  {number} | {line}\n  {' ' * len(number)} | {indent}^\n"
 
@@ -68,7 +68,7 @@ def _source_lines(file: str) -> list[str]:
 
 
 def visible(text: str) -> str:
-    """Replace control characters, which a terminal would obey."""
+    """Replace control characters, which a terminal would interpret."""
     if text.isprintable():
         return text
     return "".join(c if c in "\n\t" or c.isprintable() else "\ufffd" for c in text)

@@ -1,4 +1,4 @@
-"""Every id that a finding may have: for `grpo rules`, `--select`, reports and the pages."""
+"""List every id that a finding can have: for `grpo rules`, `--select`, reports and the pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from postrender.rules.rule import CHART, OBJECTS, REFUSED, VALUES, Rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# So many words are named that may be meant.
+# The number of similar names to suggest.
 _NEAR = 3
 
 READING = tuple(
@@ -24,15 +24,15 @@ READING = tuple(
         ("values", "unknown-key", "every key is one that a chart knows"),
         ("values", "missing-key", "every key that has no default is set"),
         ("values", "wrong-type", "every value has the type of its key"),
-        ("values", "wrong-value", "every value is one that its key takes"),
-        ("values", "wrong-prefix", "the sections stand at the top of the file, not under values:"),
+        ("values", "wrong-value", "every value is one that its key allows"),
+        ("values", "wrong-prefix", "the sections are at the top of the file, not under values:"),
         ("values", "dotted-key", "sections are nested, not written with dots"),
         ("values", "boolean-key", "no key is one that Helm reads as true or false"),
         ("values", "inexact-number", "no number has more digits than Helm keeps"),
-        ("values", "token", "no file has a secret in it, not even in a comment"),
+        ("values", "token", "no file contains a secret, not even in a comment"),
         ("values", "version-of-another-framework", "job.version is a version of job.framework"),
         ("values", "refused-by-chart", "no chart refuses the values when it renders"),
-        ("values", "covered-by-overlay", "no value of job.config is covered by an overlay of job.configFor"),
+        ("values", "covered-by-overlay", "no overlay of job.configFor overrides a value of job.config"),
         ("checks", "could-not-run", "every file can be read, and every chart can be rendered"),
         ("checks", "ignored-nothing", "every entry of checks.ignore accepts a finding"),
     )
@@ -45,28 +45,28 @@ def rules() -> tuple[Rule, ...]:
 
 
 def everything() -> list[Rule]:
-    """Return every id that a finding may have; those first that come with reading values."""
+    """Return every id that a finding can have, with the checks of reading values first."""
     return [*READING, *rules()]
 
 
 def never_ignored() -> set[str]:
-    """Return the ids of what cannot be accepted: how values are read, and what a chart refuses all the same."""
+    """Return the ids that checks.ignore cannot accept: checks of reading values, and rules that a chart enforces."""
     return {rule.id for rule in everything() if not rule.source or rule.why == REFUSED}
 
 
-def called(words: Sequence[str], command: str) -> list[Rule]:
-    """Return what ids and domains name; raise UsageError for a word that is neither, with those that are near."""
+def find(words: Sequence[str], command: str) -> list[Rule]:
+    """Return the rules with these ids or domains; raise UsageError with similar names for an unknown one."""
     listed = everything()
     for word in words:
         if not any(word in (each.id, each.domain) for each in listed):
-            raise UsageError(f"{command}: no rule or domain is called {word!r}", fix=_nearest(word, listed))
+            raise UsageError(f"{command}: there is no rule or domain {word!r}", fix=_nearest(word, listed))
     return [each for each in listed if each.id in words or each.domain in words]
 
 
 def _nearest(word: str, listed: Sequence[Rule]) -> str:
     by_word = {each.id.partition("/")[2]: each.id for each in listed}
     by_word |= {name: name for each in listed for name in (each.domain, each.id)}
-    begun = {of for name, of in by_word.items() if word and name.startswith(word)}
-    shortest = sorted(begun, key=lambda each: (len(each), each))[:_NEAR]
+    matches = {rule for name, rule in by_word.items() if word and name.startswith(word)}
+    shortest = sorted(matches, key=lambda each: (len(each), each))[:_NEAR]
     close = shortest or [by_word[name] for name in difflib.get_close_matches(word, by_word, n=_NEAR, cutoff=0.6)]
-    return f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else "grpo rules lists them"
+    return f"did you mean {' or '.join(dict.fromkeys(close))}?" if close else "run grpo rules to list them"

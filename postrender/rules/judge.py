@@ -1,4 +1,4 @@
-"""Ask rules about what they check; a rule that crashes is a finding itself."""
+"""Run rules on their target; a rule that crashes becomes a finding."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ if TYPE_CHECKING:
 
 
 def judge(
-    given: Any,  # noqa: ANN401 (what the target of the rules is)
+    given: Any,  # noqa: ANN401 (the type depends on the target of the rules)
     rules: Iterable[Rule],
     *,
     at: Location = NOWHERE,
     silent: tuple[type[Exception], ...] = (),
 ) -> list[Finding]:
-    """Return what the rules find, in the order of the rules, each finding completed with what its rule says.
+    """Return the findings in the order of the rules, with id, severity, why and fix filled in.
 
-    `at` is the place of a finding that has none of its own. A rule that ends with one of the `silent` exceptions finds
-    nothing. Raises GrpoError where the user gave something, or the installation lacks something, without which no rule
-    can judge.
+    `at` is the location of findings without one. A rule that raises one of the `silent` exceptions has no findings.
+    Raises GrpoError if the input or the installation makes a check impossible.
     """
-    return [finding for rule in rules for finding in _asked(rule, given, at, silent)]
+    return [finding for rule in rules for finding in _run(rule, given, at, silent)]
 
 
-def _asked(rule: Rule, given: Any, at: Location, silent: tuple[type[Exception], ...]) -> list[Finding]:  # noqa: ANN401
+def _run(rule: Rule, given: Any, at: Location, silent: tuple[type[Exception], ...]) -> list[Finding]:  # noqa: ANN401
     try:
         verdict = rule.check(given)
         found = [Finding(verdict, at)] if isinstance(verdict, str) else list(verdict or ())
@@ -39,7 +38,7 @@ def _asked(rule: Rule, given: Any, at: Location, silent: tuple[type[Exception], 
     except GrpoError:
         raise
     except Exception as error:
-        found = [Finding(f"the rule broke down: {type(error).__name__}: {error}; please report it", at)]
+        found = [Finding(f"the rule crashed: {type(error).__name__}: {error}; please report it", at)]
     return [
         each._replace(rule=rule.id, severity=rule.severity, why=rule.why, fix=each.fix or rule.fix) for each in found
     ]

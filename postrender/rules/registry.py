@@ -1,4 +1,4 @@
-"""Find the rules: every `Rule` that a module below one of the folders of targets holds."""
+"""Find the rules: every `Rule` in a module below the folder of its target."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 
 class RegistryError(Exception):
-    """Two rules have one id, or a rule is in the folder of another target."""
+    """Two rules have the same id, or a rule is in the folder of another target."""
 
 
 @cache
 def rules(*folders: str) -> tuple[Rule, ...]:
     """Return the rules below folders such as "objects" or "values/verl", each folder's sorted by id.
 
-    Raises RegistryError for a rule that cannot be told from another one, and for one in the wrong folder.
+    Raises RegistryError for two rules with the same id, and for a rule in the wrong folder.
     """
     found: dict[str, Rule] = {}
     for folder in folders:
         for rule in sorted(_below(folder), key=lambda each: each.id):
             if found.setdefault(rule.id, rule) is not rule:
-                raise RegistryError(f"two rules are called {rule.id}")
+                raise RegistryError(f"two rules have the id {rule.id}")
     return tuple(found.values())
 
 
 def _below(folder: str) -> Iterator[Rule]:
     for module in _modules(folder):
-        for rule in _held_by(importlib.import_module(module)):
+        for rule in _rules_in(importlib.import_module(module)):
             if rule.target != folder.partition("/")[0]:
                 raise RegistryError(f"{rule.id}, a rule over {rule.target}, is in the folder {folder}")
             yield rule
 
 
 def _modules(folder: str) -> Iterator[str]:
-    """Yield the names of the modules below a folder, packages among them."""
+    """Yield the names of the modules and packages below a folder."""
     here = os.path.dirname(__file__)
     for path, _, files in os.walk(os.path.join(here, folder)):
         for file in files:
@@ -50,8 +50,8 @@ def _modules(folder: str) -> Iterator[str]:
                 yield f"{__package__}.{name.rstrip(os.sep).replace(os.sep, '.')}"
 
 
-def _held_by(module: ModuleType) -> Iterator[Rule]:
-    """Yield the rules that a module has a name for, by itself or in a tuple or list."""
+def _rules_in(module: ModuleType) -> Iterator[Rule]:
+    """Yield the rules among a module's variables, also in tuples and lists."""
     for value in vars(module).values():
         if isinstance(value, Rule):
             yield value

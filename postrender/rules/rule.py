@@ -7,27 +7,26 @@ from typing import Any, Final, NamedTuple
 
 from postrender.finding import Finding
 
-# What a rule checks. Its check gets an Effective (a run as its values describe it), a Manifests or a Chart.
+# The target of a rule. The check gets an Effective (the run that the values describe), a Manifests or a Chart.
 VALUES: Final = "values"
 OBJECTS: Final = "objects"
 CHART: Final = "chart"
-# Why a rule exists that a chart enforces too: such a finding cannot be ignored.
+# The reason of a rule that a chart also enforces: its findings cannot be ignored.
 REFUSED: Final = "the chart refuses to render it: an install fails, and a review pipeline too"
 
-# A text is a finding at the keys of the rule.
+# A text means one finding at the keys of the rule.
 Verdict = str | Iterable[Finding] | None
 Check = Callable[[Any], Verdict]
 
 
 def _nothing(_: Any) -> None:  # noqa: ANN401 (a check gets what its target is)
-    """Find nothing."""
+    """Return no findings."""
 
 
 class Rule(NamedTuple):
-    """Say what is checked, why, and what to do; `source` is the evidence.
+    """A check with its reason and its fix; `source` is the evidence.
 
-    A rule without a source stands for a check that is part of reading the values: its why and fix depend on what was
-    found.
+    A rule without a source describes a check that is part of reading the values: each finding has its own why and fix.
     """
 
     id: str
@@ -38,11 +37,11 @@ class Rule(NamedTuple):
     fix: str = ""
     source: str = ""
     check: Check = _nothing
-    # The keys that it looks at, the one to edit first: below job.config, or with `=` in front from the root.
+    # The keys that it reads, with the one to edit first: below job.config, or from the root with a leading `=`.
     keys: tuple[str, ...] = ()
-    # Empty for a rule that no framework matters to.
+    # Empty for a rule that does not depend on the framework.
     framework: str = ""
-    # The versions of the framework that it holds for: from `since` on, and before `before`.
+    # The versions of the framework that it applies to: from `since` on, and before `before`.
     since: str = ""
     before: str = ""
     # The facts that it checks, separated by blanks: LIST/NAME. rules/status.yaml has the facts that no rule checks.
@@ -55,12 +54,12 @@ class Rule(NamedTuple):
 
     @property
     def command(self) -> str:
-        """Return the command that asks the rule."""
+        """Return the command that runs the rule."""
         return "grpo lint" if self.target == VALUES else "grpo check"
 
     @property
     def versions(self) -> str:
-        """Return framework and versions in words; an empty text for a rule that no framework matters to."""
+        """Return framework and versions as text; empty for a rule that does not depend on the framework."""
         start = f" {self.since}" if self.since else ""
         and_later = " and later" if self.since and not self.before else ""
         return f"{self.framework}{start}{and_later}" + (f" before {self.before}" if self.before else "")

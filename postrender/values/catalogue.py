@@ -1,7 +1,7 @@
-"""What a version of a training framework knows about its configuration: keys, their types, the file below the user's.
+"""Look up the configuration keys of each version of a training framework, their types and the default configuration.
 
-The facts are those of schemas/catalogues/, which `extract.py` there reads from the source of each version. A path is
-written with dots, and a key of a map in a list has the path of the list: `policy.scheduler.name`.
+The catalogues are in schemas/catalogues/; `extract.py` there reads them from the source of each version. A path is
+written with dots. A key of a map in a list has the path of the list: `policy.scheduler.name`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 from postrender import facts
 from postrender.errors import InputError
 
-# Words of the chart and of Hydra that may stand in any section: it replaces the one below; what it is built as.
+# Keys that are allowed in any section: the chart's marker to replace a section, and Hydra's class name.
 _MARKERS = {"_override_": "boolean", "_target_": "string"}
 
 
 class Catalogue:
-    """Hold the facts of one version; `names` are the words that some keys take, by what they name."""
+    """The keys of one version; `names` has the allowed words of some keys, by topic."""
 
     __slots__ = ("_base", "_moved", "_open", "framework", "keys", "names", "required", "version")
 
@@ -36,7 +36,7 @@ class Catalogue:
 
     @property
     def base(self) -> dict[str, Any]:
-        """Return a new tree of the configuration that lies below every run's, interpolations as text."""
+        """Return a new tree of the framework's default configuration, with interpolations as text."""
         tree: dict[str, Any] = {}
         for path, value in self._base.items():
             *sections, key = path.split(".")
@@ -48,9 +48,9 @@ class Catalogue:
 
     @property
     def moved(self) -> dict[str, str]:
-        """Return the keys of other versions that this one does not know, and where they stand here, or an empty text.
+        """Map each key that only other versions have to its path in this version, or to an empty text.
 
-        Reads the catalogues of the other versions, so ask for it when there is an unknown key to explain.
+        This reads the catalogues of the other versions, so use it only to explain an unknown key.
         """
         if self._moved is None:
             self._moved = dict.fromkeys(self._elsewhere(), "")
@@ -65,26 +65,26 @@ class Catalogue:
         return sorted({path for other in others for path in other.keys if not self.knows(path)})
 
     def knows(self, path: str) -> bool:
-        """Say whether the version reads a key, or lets any key stand there."""
+        """Return whether the version reads a key, or allows any key at its place."""
         path = _plain(path)
         return path in self.keys or self._is_below_open(path)
 
     def is_open(self, path: str) -> bool:
-        """Say whether any key may stand below a path."""
+        """Return whether any key is allowed below a path."""
         path = _plain(path)
         return path in self._open or self.keys.get(path) == "any" or self._is_below_open(path)
 
     def _is_below_open(self, path: str) -> bool:
         section = path.rpartition(".")[0]
         while section:
-            # Of what a key holds that takes anything, nothing is known.
+            # Nothing is known about the content of a key that takes any value.
             if section in self._open or self.keys.get(section) == "any":
                 return True
             section = section.rpartition(".")[0]
         return False
 
     def type_of(self, path: str) -> str | list[str | None] | None:
-        """Return what fits: kinds as in `integer|null`, or a list of words; None for a key that is not known."""
+        """Return the type of a key, as in `integer|null`, or its allowed words; None for an unknown key."""
         if marker := _MARKERS.get(path.rpartition(".")[2]):
             return marker if self.knows(path) else None
         path = _plain(path)
@@ -92,22 +92,22 @@ class Catalogue:
             return self.keys[path]
         return "any" if self._is_below_open(path) else None
 
-    def fits(self, path: str, value: object) -> bool:
-        """Say whether a value is of the type of its key; an interpolation and an unknown key always are."""
+    def allows(self, path: str, value: object) -> bool:
+        """Return whether a value has the type of its key; always true for an interpolation and for an unknown key."""
         allowed = self.type_of(path)
         if allowed is None or allowed == "any" or (isinstance(value, str) and "${" in value):
             return True
         return value in allowed if isinstance(allowed, list) else not _kinds(value).isdisjoint(allowed.split("|"))
 
     def accepts(self, names: str, word: str) -> bool:
-        """Say whether a word is one of some names; true where the version has no such names."""
+        """Return whether a word is one of the names of a topic; true if the version has no such topic."""
         known = self.names.get(names)
         return known is None or word in known or ("*.*" in known and "." in word)
 
 
 @cache
 def load(framework: str, version: str) -> Catalogue:
-    """Return the catalogue of a version; raise InputError where there is none."""
+    """Return the catalogue of a version; raise InputError if there is none."""
     if version not in versions(framework):
         known = ", ".join(versions(framework)) or "none"
         raise InputError(
@@ -118,7 +118,7 @@ def load(framework: str, version: str) -> Catalogue:
 
 
 def words(framework: str) -> dict[str, str]:
-    """Return what some keys mean, a line each; nothing for a framework of which nobody has written that."""
+    """Return one line on the meaning of each documented key; empty for a framework without such a file."""
     return _read(framework, "words") if "words" in _names(framework) else {}
 
 
@@ -129,7 +129,7 @@ def versions(framework: str) -> list[str]:
 
 
 def _names(framework: str) -> list[str]:
-    # The framework is a person's word: it is compared, and never a part of a path.
+    # The framework comes from the user, so look it up in the folder instead of building a path from it.
     folder = facts.path("catalogues")
     if framework not in os.listdir(folder):
         return []
@@ -142,14 +142,14 @@ def _read(framework: str, name: str) -> dict[str, Any]:
 
 
 def _plain(path: str) -> str:
-    """Return a path without the positions in lists, and without a marker at its end."""
+    """Return a path without list positions and without a marker at its end."""
     section, _, key = path.rpartition(".")
     path = section if key in _MARKERS else path
     return ".".join(part for part in path.split(".") if not part.isdigit()) if any(map(str.isdigit, path)) else path
 
 
 def _kinds(value: object) -> set[str]:
-    """Return the kinds that a value may be taken for: a whole number is one, however it is written."""
+    """Return the types that a value matches: 1.0 is also an integer."""
     if isinstance(value, bool):
         return {"boolean"}
     if isinstance(value, int | float):

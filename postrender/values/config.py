@@ -1,8 +1,8 @@
-"""The configuration that a run's framework gets, as the chart and the framework put it together.
+"""Build the configuration that a run's framework gets from the chart.
 
-The order: base file of the framework's version, job.config, the overlay of the version, that of the accelerator, what
-the chart derives. tests/postrender/test_effective.py compares it with what the chart renders, and with the frameworks'
-own loaders.
+The layers in order: the base file of the framework's version, job.config, the overlay of the version, the overlay of
+the accelerator, the keys that the chart derives. tests/postrender/test_effective.py compares the result with the
+rendered chart and with the frameworks' own loaders.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from postrender.values.reference_errors import DanglingError, UnknownError
 from postrender.values.references import resolve
 
 OVERRIDE: Final = "_override_"
-# From here on NeMo RL itself reads the marker, in the sections of the first level.
+# From this version on, NeMo RL itself reads the marker in top-level sections.
 _READS_OVERRIDE = (0, 6, 0)
 
 
 def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Lay one tree over another as the chart does: maps go deep, and one with `_override_: true` replaces."""
+    """Merge one tree over another as the chart does: a map with `_override_: true` replaces the one below it."""
     merged = dict(under)
     for key, value in over.items():
         if key == OVERRIDE:
@@ -40,16 +40,16 @@ def overlaid(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any
 
 
 def overlay_names(tree: Mapping[str, Any]) -> list[str]:
-    """Return the keys of job.configFor that count, in the order in which they are laid."""
+    """Return the keys of job.configFor that apply, in the order in which they are merged."""
     job, accelerator = mapping(tree.get("job")), mapping(tree.get("accelerator"))
     return [name for name in (job.get("version"), accelerator.get("name")) if isinstance(name, str)]
 
 
 class Effective:
-    """Hold the values of a stack with the charts' defaults, and what follows from them for the run.
+    """The values of a stack with the charts' defaults, and the configuration of the run that follows from them.
 
-    `config` is the framework's whole configuration, `given` what the files say of it, `gpus` those of a node. Of GPU
-    nodes the cluster has `have`, the job asks for `wanted`, and rules reckon with `nodes`.
+    `config` is the framework's whole configuration, `given` the part that the files set, `gpus` the GPUs per node. The
+    cluster has `have` GPU nodes, the job asks for `wanted`, and rules calculate with `nodes`.
     """
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Effective:
         self.have = _count(mapping(ray.get("workers")).get("replicas"))
         self.have += mapping(mapping(ray.get("head")).get("gpus")).get("enabled") is True
         self.wanted = _count(job.get("nodes")) or self.have
-        # More than there are is told by itself, and nothing that would follow from them.
+        # A rule of its own reports a job that asks for more nodes than there are.
         self.nodes = min(self.wanted, self.have)
         self.catalogue: Catalogue = catalogue.load(self.framework, self.version)
         layers = [
@@ -81,7 +81,7 @@ class Effective:
         self.config = overlaid(base, merge.overlay(self.given, self.derived))
 
     def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Return the base file without the sections that job.config replaces as a whole."""
+        """Return the base file without the sections that job.config replaces."""
         base = self.catalogue.base
         if self.framework != "nemo-rl" or self.release < _READS_OVERRIDE:
             return base
@@ -94,7 +94,7 @@ class Effective:
         return {key: value for key, value in base.items() if marked.get(key) is not True}
 
     def _with_sections(self, base: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the files say, with the sections that are one reference: `policy: ${other}`."""
+        """Return `given`, with sections resolved that are a single reference: `policy: ${other}`."""
         whole = overlaid(base, self.given)
         found = dict(self.given)
         for key in self.unknown_sections():
@@ -107,18 +107,18 @@ class Effective:
         return found
 
     def unknown_sections(self) -> list[str]:
-        """Return the sections of the configuration that are a text with a reference."""
+        """Return the sections of the configuration that are a text with a reference instead of a map."""
         texts = [key for key, value in self.given.items() if isinstance(value, str) and "${" in value]
         return list(filter(self.is_broken, texts))
 
     def since(self, version: str) -> bool:
-        """Say whether the framework is of this version or a later one."""
+        """Return whether the framework has this version or a later one."""
         return self.release >= tuple(int(part) for part in version.removeprefix("v").split("."))
 
     def at(self, path: str, default: Json = None) -> Json:
-        """Return a value of the configuration by its dotted path, or the default where it is not there.
+        """Return a value of the configuration by its dotted path, or the default if it is not set.
 
-        Raises UnknownError where only the running job knows it.
+        Raises UnknownError if only the running job knows the value.
         """
         try:
             return resolve(self.config, tuple(path.split(".")))
@@ -128,31 +128,31 @@ class Effective:
             raise UnknownError(path) from error
 
     def is_whole(self) -> bool:
-        """Say whether every section of the base file that is a map is one still."""
+        """Return whether every section that is a map in the base file is still a map."""
         return not any(map(self.is_broken, self.given))
 
     def is_broken(self, key: str) -> bool:
-        """Say whether the files make something else of a section that is a map in the base file."""
+        """Return whether the files replace a section, a map in the base file, by something else."""
         is_section = isinstance(self.catalogue.base.get(key), dict)
         return is_section and key in self.given and not isinstance(self.given[key], dict)
 
     def derives(self, path: str) -> bool:
-        """Say whether the chart writes a key, which another rule compares."""
+        """Return whether the chart derives a key."""
         return _has(self.derived, path)
 
     def given_has(self, path: str) -> bool:
-        """Say whether the values files set a key of the configuration."""
+        """Return whether the values files set a key of the configuration."""
         return _has(self.given, path)
 
     def value(self, path: str) -> Json:
-        """Return a value from the root of the values, None where it is not there."""
+        """Return a value by its path from the root of the values, or None."""
         try:
             return value_at(self.values, tuple(path.split(".")))
         except KeyError:
             return None
 
     def variable(self, name: str) -> str:
-        """Return a variable of the driver as far as the values know it, from job.env or ray.env; else an empty text."""
+        """Return an environment variable of the driver from job.env or ray.env; an empty text if neither sets it."""
         for section in ("job", "ray"):
             given = mapping(mapping(self.values.get(section)).get("env")).get(name)
             found = given.get("value") if isinstance(given, dict) else given
@@ -161,12 +161,12 @@ class Effective:
         return ""
 
     def has(self, path: str) -> bool:
-        """Say whether a key is there, null or not."""
+        """Return whether a key is set, possibly to null."""
         missing = object()
         return self.at(path, missing) is not missing
 
     def integer(self, path: str) -> int:
-        """Return a whole number; raise UnknownError where it is none, which another rule tells."""
+        """Return an integer; raise UnknownError for any other value, which another rule reports."""
         value = self._counted(path)
         if isinstance(value, float) and value.is_integer():
             return int(value)
@@ -175,7 +175,7 @@ class Effective:
         return value
 
     def _counted(self, path: str) -> Json:
-        """Return a value, and of a text the number that the framework reads in it; the type is another rule's."""
+        """Return a value, or the number that the framework reads from a text; another rule reports the type."""
         value = self.at(path)
         if not isinstance(value, str) or self.framework != "nemo-rl" or not self.since("v0.7.0"):
             return value
@@ -186,18 +186,18 @@ class Effective:
         return number if abs(number) < _LARGEST else value
 
     def number(self, path: str) -> float:
-        """Return a number; raise UnknownError where it is none."""
+        """Return a number; raise UnknownError for any other value."""
         value = self._counted(path)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             raise UnknownError(path)
         return value
 
     def on(self, path: str) -> bool:
-        """Say whether a switch is on; one that is not there is off."""
+        """Return whether a switch is on; a missing switch is off."""
         return bool(self.at(path))
 
 
-# Beyond it a number is none that a rule could compute with.
+# Rules do not calculate with larger numbers.
 _LARGEST = 2.0**53
 
 

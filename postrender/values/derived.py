@@ -1,7 +1,7 @@
-"""What the chart derives of a framework's configuration: job.config may say the same, and nothing else.
+"""Compute the configuration keys that the chart derives; job.config may only repeat their values.
 
-The twins of these functions are grpo.nemo-rl.derived and grpo.verl.derived (charts/grpo-job/templates); what the values
-do not say enough for is left out. tests/postrender/test_effective.py compares the two.
+The templates grpo.nemo-rl.derived and grpo.verl.derived (charts/grpo-job/templates) do the same. A key is left out if
+the values do not determine it. tests/postrender/test_effective.py compares the two.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ Tree = Mapping[str, Any]
 
 _LOGGERS: Final = ("tensorboard", "wandb", "mlflow")
 _NEMO_RL_BASE: Final = "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"
-# Data sets have sections of their own from here on.
+# From this version on, each data set has a section.
 _SECTIONS: Final = (0, 6, 0)
-# The reward has a section of its own from here on.
+# From this version on, the reward has a section.
 _REWARD: Final = (0, 7, 0)
 
 
 class Derived:
-    """Hold the values of a stack, and return what follows from them for a run on so many nodes with so many GPUs."""
+    """The values of a stack, and what the chart derives from them for a number of nodes and GPUs per node."""
 
     def __init__(self, values: Tree, release: tuple[int, ...], nodes: int, gpus: int) -> None:
         self._job, self._tracking = mapping(values.get("job")), mapping(values.get("tracking"))
@@ -35,7 +35,7 @@ class Derived:
         self._has_rewards = any(reward is not None for reward in mapping(self._job.get("rewards")).values())
 
     def nemo_rl(self, given: Tree) -> dict[str, Any]:
-        """Return what the chart writes into a configuration of NeMo RL; `given` is what the files say of it."""
+        """Return the keys that the chart derives for NeMo RL; `given` is the configuration from the files."""
         logger: dict[str, Any] = {f"{name}_enabled": self._is_on(name) for name in _LOGGERS}
         derived: dict[str, Any] = {
             "defaults": _NEMO_RL_BASE,
@@ -59,7 +59,7 @@ class Derived:
         return derived
 
     def verl(self, given: Tree) -> dict[str, Any]:
-        """Return what the chart writes into a configuration of verl; `given` is what the files say of it."""
+        """Return the keys that the chart derives for verl; `given` is the configuration from the files."""
         trainer: dict[str, Any] = {"nnodes": self._nodes, "n_gpus_per_node": self._gpus}
         trainer["logger"] = ["console", *(name for name in _LOGGERS if self._is_on(name))]
         for name, project in (("mlflow", "experiment"), ("wandb", "project")):
@@ -82,7 +82,7 @@ class Derived:
         return derived
 
     def decided(self, framework: str, given: Tree) -> dict[str, Any]:
-        """Return what the files say without the keys that job.rewards decides, which may be the framework's own."""
+        """Return the configuration from the files without the keys that job.rewards overrides."""
         if not self._has_rewards:
             return dict(given)
         if framework == "verl":
@@ -94,7 +94,7 @@ class Derived:
         return _without_own_rewards(given)
 
     def _environment(self) -> dict[str, Any]:
-        """Return the variables that verl hands to its workers."""
+        """Return the environment variables that verl passes to its workers."""
         logs = f"{self._directory}/logs"
         found: dict[str, Any] = {"GRPO_DATASETS": self._folder(self._job.get("volume"), "datasets")}
         found |= {"TENSORBOARD_DIR": logs} if self._is_on("tensorboard") else {}
@@ -108,7 +108,7 @@ class Derived:
         return found | {name: value for name, value in given.items() if value is not None}
 
     def _code_of_framework(self) -> str:
-        """Return where the code lies that the image does not hold; its name says what is in it."""
+        """Return the folder of code that is not in the image; its name lists the packages."""
         code = mapping(self._job.get("code"))
         packages = {name: version for name, version in mapping(code.get("packages")).items() if version is not None}
         parts = [f"{name}-{packages[name]}" for name in sorted(packages)]
@@ -124,7 +124,7 @@ class Derived:
         return f"{self._attempt()}/code"
 
     def _folder(self, volume: Json, name: str) -> str:
-        """Return a folder of a volume; empty where the values do not say enough."""
+        """Return a folder of a volume; empty if the values do not determine it."""
         mount = mapping(self._storage.get(str(volume))).get("mountPath")
         return f"{mount}/{name}" if mount and name else ""
 
@@ -136,7 +136,7 @@ class Derived:
 
 
 def mapping(value: Json) -> dict[str, Any]:
-    """Return a value where it is a map, else an empty one."""
+    """Return a map, or an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""Evaluate texts with `${...}` by OmegaConf's own grammar, so that a text means here what it means to the framework."""
+"""Evaluate texts with `${...}` with OmegaConf's own grammar, so that the result is the same as in the framework."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from omegaconf.grammar_visitor import GrammarVisitor
 from postrender.types import Json
 from postrender.values.reference_errors import MalformedError, Path, RefusedError, UnknownError, UnknownResolverError
 
-# A value, and the path at which it stands; None where it stands nowhere, as the list in `${oc.select:a,[1]}`.
+# A value and its path; the path is None for a value outside the tree, such as the list in `${oc.select:a,[1]}`.
 Found = tuple[Json, Path | None]
 
 OPEN: Final = "${"
-# References that repeat each other can make a text of any length.
+# References that repeat each other can produce a text of any length.
 _MAX_LENGTH = 1_000_000
 
 
 class Resolver(Protocol):
-    """Work out what references and calls lead to; `registered` names the resolvers there are, None allows any."""
+    """Resolve references and calls; `registered` has the names of the resolvers, None allows any."""
 
     registered: Collection[str] | None
 
     def refer(self, name: str, shown: str, place: Path) -> Found:
-        """Return what a name refers to from a place; `shown` is the name for messages."""
+        """Return the value that a name refers to from a place; `shown` is the name for messages."""
 
     def call(self, name: str, arguments: Sequence[Json], place: Path) -> Found:
-        """Return what a resolver gives."""
+        """Return the result of a resolver."""
 
 
 def evaluate(text: str, place: Path, resolver: Resolver) -> Found:
-    """Return what a text means at a place, and where that stands.
+    """Return the value of a text at a place, and the path of the value.
 
     Raises UnknownError, RefusedError and what the resolver raises.
     """
@@ -62,8 +62,8 @@ def evaluate(text: str, place: Path, resolver: Resolver) -> Found:
 class _Evaluation(GrammarVisitor):
     """Evaluate one parsed text at a place.
 
-    A reference whose value is not known is noted in `unknown`, and the rest of the text is evaluated all the same: it
-    may hold one that is refused. `place` is where the last value stands.
+    A reference without a known value is recorded in `unknown`. The rest of the text is still evaluated, because another
+    reference in it may be invalid. `place` is the path of the last value.
     """
 
     def __init__(self, resolver: Resolver, place: Path) -> None:
@@ -107,17 +107,17 @@ class _Evaluation(GrammarVisitor):
         return self._resolver.call(name, arguments, self._text_place)
 
 
-# One text is resolved many times in a run, and parsing it takes longest.
+# A text is resolved many times, and parsing is the slowest part.
 _parsed = lru_cache(maxsize=1000)(parse)
 
 
 def _ends_too_early(error: GrammarParseError) -> bool:
-    """Say whether the parser stopped at the end of the text."""
+    """Return whether the parser stopped at the end of the text."""
     token = getattr(error.__cause__, "offendingToken", None)
     return "<EOF>" in str(error) or getattr(token, "text", "") == "<EOF>"
 
 
 def _shown(key: ParserRuleContext) -> str:
-    """Return a key of a reference for messages: what a reference in it gives may be a secret."""
+    """Return a key of a reference for messages, without nested references, whose values may be secrets."""
     text: str = key.getText()
     return "${...}" if OPEN in text else text

@@ -1,4 +1,4 @@
-"""Merge values as Helm merges `-f` files: plain trees, and trees that know which line of which file set each value."""
+"""Merge values as Helm merges `-f` files: plain trees, and trees that record the file and line of each value."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from postrender.errors import InputError, Location
 from postrender.types import Json, Path
 from postrender.yaml.reader import Node, load_values
 
-# Below these paths null is a value of the framework; everywhere else it deletes the entry.
+# Below these paths, null is a value for the framework; everywhere else it deletes the entry.
 _NULL_IS_A_VALUE = (("job", "config"), ("job", "configFor"))
 
 
 class ListPositionError(KeyError):
-    """A key that is no number, at the place of a position in a list."""
+    """A path has a key that is not a number where a list position is needed."""
 
 
 def overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def profile_name(tree: Mapping[str, Any]) -> str:
 
 
 def value_at(tree: Json, path: Sequence[str]) -> Json:
-    """Return the value at a path of keys and list positions in a plain tree; raise KeyError where there is none."""
+    """Return the value at a path of keys and list positions in a plain tree; raise KeyError if there is none."""
     for part in path:
         if isinstance(tree, dict):
             tree = tree[part]

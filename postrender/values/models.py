@@ -1,4 +1,4 @@
-"""Know what config.json says of a model, by its name on Hugging Face: the facts of schemas/models.yaml."""
+"""Look up the config.json of a model by its name on Hugging Face; schemas/models.yaml has the data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from postrender import facts
 
 @cache
 def load(name: str) -> Mapping[str, Any] | None:
-    """Return what is known of a model, keys as config.json names them; None of a model that the file does not have."""
+    """Return what is known of a model, with the keys of config.json; None for an unknown model."""
     models: Mapping[str, Mapping[str, Any]] = facts.load("models.json")
     return models.get(name)

@@ -1,4 +1,4 @@
-"""Other values in the place of one leaf: what is changed to see what a value moves."""
+"""Change one value at a time, to find out what it affects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from postrender.errors import InputError
 from postrender.types import Json, Path
 from postrender.yaml.reader import Node
 
-# Tried after what is like the value itself: a template may want a number in a text, or a map with a name.
+# Tried after values like the present one: a template may expect a number in a text, or a map with a name.
 _TEXTS = ("x", "1", "true", "1Gi", "/x")
 _ENTRIES: tuple[Json, ...] = ({"x": "y"}, {"x": {"name": "y"}})
 _ITEMS: tuple[Json, ...] = (["x"], [{"name": "x"}])
@@ -45,7 +45,7 @@ def candidates(value: Json) -> list[Json]:
 
 
 def changed(tree: Mapping[str, Any], path: Path, value: Json) -> dict[str, Any]:
-    """Return the values that change one leaf; a list is given whole, because Helm replaces lists."""
+    """Return values that change one leaf; a list is returned whole, because Helm replaces lists."""
     keys = next((path[:depth] for depth, part in enumerate(path) if isinstance(part, int)), path)
     if keys != path:
         whole = copy.deepcopy(at(tree, keys))
@@ -62,11 +62,11 @@ def changed(tree: Mapping[str, Any], path: Path, value: Json) -> dict[str, Any]:
 
 
 def at(tree: Json, path: Path) -> Json:
-    """Return the value at a path; raise LookupError or TypeError where nothing stands there."""
+    """Return the value at a path; raise LookupError or TypeError if there is none."""
     return reduce(getitem, path, tree)
 
 
 def dotted(path: Path) -> str:
-    """Write a path as people do: `ray.workers.replicas`, with list positions in brackets."""
+    """Return a path as text: `ray.workers.replicas`, with list positions in brackets."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")

@@ -1,4 +1,4 @@
-"""Know what the installed accelerator profiles say of machines, for pods that select another one than the values do."""
+"""Look up machines in the installed accelerator profiles, for pods that select another machine than the values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Machine(NamedTuple):
     """Facts of one profile that rules compare.
 
     `rdma` counts the `interfaces` that NCCL uses. `cpu` and `memory` are the quantities that a node has for pods, empty
-    where the profile does not give them. `refuses` are the values that do not work on the machine (spot, dranet …).
+    if the profile does not give them. `refuses` lists values that do not work on the machine (spot, dranet …).
     """
 
     name: str

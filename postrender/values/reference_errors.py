@@ -1,4 +1,4 @@
-"""What is wrong with a `${...}` reference: one class for each reason."""
+"""The errors of `${...}` references: one class for each reason."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Path = tuple[str, ...]
 
 
 class NoValueError(Exception):
-    """A reference without a value; `name` is its own, `place` the path of the text that holds it."""
+    """A reference without a value; `name` is its name, `place` the path of the text that contains it."""
 
     place: Path = ()
 
@@ -26,11 +26,11 @@ class DanglingError(NoValueError):
 
 
 class RefusedError(UnknownError):
-    """A reference that makes the framework stop."""
+    """A reference at which the framework fails."""
 
 
 class MalformedError(RefusedError):
-    """A text that OmegaConf's grammar does not accept; `is_open` says that a brace is missing at its end."""
+    """A text that OmegaConf's grammar does not accept; `is_open` is true if the closing brace is missing."""
 
     def __init__(self, text: str, *, is_open: bool) -> None:
         super().__init__(text)
@@ -38,9 +38,9 @@ class MalformedError(RefusedError):
 
 
 class CycleError(RefusedError):
-    """References that lead back to themselves; `paths` are the keys that hold them, in order.
+    """References that lead back to themselves; `paths` are the keys that contain them, in order.
 
-    `section` is set where a single reference includes the section that it stands in.
+    `section` is set if a single reference includes the section that contains it.
     """
 
     def __init__(self, paths: Sequence[Path], section: Path | None = None) -> None:
@@ -58,7 +58,7 @@ class AboveRootError(RefusedError):
 
 
 class UnknownResolverError(RefusedError):
-    """A call of a resolver that the framework does not register."""
+    """A call to a resolver that the framework does not register."""
 
 
 class EscapedError(RefusedError):

@@ -1,13 +1,13 @@
 """Resolve OmegaConf's `${...}` references in a configuration before its job runs.
 
-OmegaConf's own grammar reads the texts (grammar.py). What a reference leads to is worked out in this module, for
-OmegaConf itself cannot be asked about a job that does not run yet:
+OmegaConf's own grammar parses the texts (grammar.py). This module resolves the references, because OmegaConf itself
+cannot resolve the configuration of a job that is not running:
 
-- It runs the resolvers: `${oc.env:NAME}` reads a variable of this machine, and not of the job's driver.
+- It runs the resolvers: `${oc.env:NAME}` reads a variable of this machine instead of the job's driver.
 - It registers resolvers for the whole process: nemo-rl v0.5.0 has no `${div:a,b}`, v0.6.0 has it, and verl has others.
-- It stops at the first reference without a value: in `${oc.env:NAME}/${data.nope}` the missing key goes unseen.
-- It stops at the first text that it cannot read: with `a: ${b` nothing can be said of the rest of the configuration.
-- It does not say which keys form a cycle: `a: ${b}` with `b: ${a}` ends in "maximum recursion depth exceeded".
+- It stops at the first reference without a value: in `${oc.env:NAME}/${data.nope}` it does not report the missing key.
+- It stops at the first text that it cannot parse: after `a: ${b` the rest of the configuration is not checked.
+- It does not report which keys form a cycle: `a: ${b}` with `b: ${a}` ends in "maximum recursion depth exceeded".
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAX_DEPTH = 40
 def resolve(tree: Mapping[str, Any], path: Path) -> Json:
     """Return the value at a path with its references resolved.
 
-    Raises KeyError where there is no value, UnknownError, RefusedError and DanglingError.
+    Raises KeyError if there is no value, UnknownError, RefusedError and DanglingError.
     """
     return ReferenceResolver(tree).at(path)[0]
 
@@ -65,7 +65,7 @@ class ReferenceResolver:
         self._checked: set[Path] = set()
 
     def check(self, path: Path) -> None:
-        """Raise what is wrong with a text and with everything that it includes."""
+        """Raise the error of a text or of anything that it includes."""
         value, place = self.at(path)
         if place is None or not isinstance(value, (dict, list)):
             return
@@ -80,13 +80,13 @@ class ReferenceResolver:
         except RefusedError:
             raise
         except UnknownError:
-            # The texts beside it can still be wrong.
+            # Another text can still be invalid.
             pass
         self._checked.add(path)
 
     @contextmanager
     def _inside(self, place: Path) -> Iterator[None]:
-        """Resolve what stands at a place; raise CycleError where it is being resolved already."""
+        """Mark a place as being resolved; raise CycleError if it already is."""
         if place in self._active:
             raise CycleError(self._active[self._active.index(place) :])
         if len(self._active) > _MAX_DEPTH:
@@ -107,7 +107,7 @@ class ReferenceResolver:
                 raise EscapedError(".".join(path)) from error
 
     def at(self, path: Path) -> Found:
-        """Return the value at a path and where it stands; any part of the path may lead through a reference."""
+        """Return the value at a path and the value's own path; any part of the path may be a reference."""
         place: Path | None = ()
         value: Json = self._tree
         for part in path:
@@ -133,7 +133,7 @@ class ReferenceResolver:
         return self._found[place]
 
     def refer(self, name: str, shown: str, place: Path) -> Found:
-        """Return what a name refers to from a place; `shown` is the name for messages."""
+        """Return the value that a name refers to from a place; `shown` is the name for messages."""
         try:
             value, found = self.at(_path(name, shown, place))
         except KeyError as error:
@@ -143,7 +143,7 @@ class ReferenceResolver:
         return value, found
 
     def call(self, name: str, arguments: Sequence[Json], place: Path) -> Found:
-        """Return what a resolver gives; raise UnknownError for one that needs the running job."""
+        """Return the result of a resolver; raise UnknownError for one that needs the running job."""
         if name == "oc.select" and len(arguments) in (1, 2):
             return self._select(arguments, place)
         are_numbers = all(isinstance(argument, (int, float)) for argument in arguments)
@@ -167,7 +167,7 @@ class ReferenceResolver:
 
 
 def _path(name: str, shown: str, place: Path) -> Path:
-    """Return the path of a name, which with leading dots is relative to where its text stands."""
+    """Return the path of a name; with leading dots it is relative to the path of its text."""
     rest = name.lstrip(".")
     dots = len(name) - len(rest)
     if dots > len(place):

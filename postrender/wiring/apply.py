@@ -16,7 +16,7 @@ from postrender.wiring.transforms import FAIL, Decisions, Target
 # An annotation of an object. Users write `skip`; any other value is written here.
 STAMP: Final = "grpo-charts/wiring"
 SKIP: Final = "skip"
-# Stands for every pod of an object in the list of skipped pods.
+# In the list of skipped pods: every pod of the object.
 ALL: Final = "all"
 _LABEL_OF_OWNER = "grpo-charts/owner"
 # With these labels Kueue would queue an object that has no pods.
@@ -27,7 +27,7 @@ _FILE = "postrenderer.helm.sh/postrender-filename"
 
 
 class Options(NamedTuple):
-    """Options of the wiring, as the command line gives them."""
+    """Options of the wiring, from the command line."""
 
     policy: str = FAIL
     select: frozenset[tuple[str, str]] = frozenset()
@@ -38,9 +38,9 @@ class Options(NamedTuple):
 class Wired:
     """Report on one object that has pod templates (`found`).
 
-    `pods` lists the paths of the templates that were wired, `variables` those that got environment variables only,
-    `skipped` other templates with GPUs and the reason. `beside` lists objects that must be installed with this one.
-    `elsewhere` is true where a pod was skipped because it selects another machine.
+    `pods` lists the paths of the wired templates, `variables` the templates that got only environment variables,
+    `skipped` the other templates with GPUs and the reason. `beside` lists objects to install with this one.
+    `elsewhere` is true if a pod was skipped because it selects another machine.
     """
 
     def __init__(self, path: Path, item: dict[str, Any], found: list[Pod]) -> None:
@@ -85,7 +85,7 @@ def wire(document: Json, wiring: Wiring, options: Options) -> tuple[Json, list[W
 
 
 def _own(holder: Json, path: Path) -> Json:
-    """Copy the maps and lists along a path, which the copy shares with the original; return the last of them."""
+    """Copy the maps and lists along a path, so that they can be changed; return the last one."""
     for part in path:
         there: Json = pods.mapping(holder).get(part) if isinstance(part, str) else holder[part]
         if not isinstance(there, (dict, list)):
@@ -110,7 +110,7 @@ def _wire_object(result: Wired, original: Mapping[str, Any], wiring: Wiring, opt
         result.skipped.append({"pod": ALL, "reason": "not selected"})
         return result
     if str(stamp).lower() == SKIP:
-        result.skipped.append({"pod": ALL, "reason": f"the annotation {STAMP} says {SKIP}"})
+        result.skipped.append({"pod": ALL, "reason": f"the annotation {STAMP} is {SKIP}"})
         return result
     decisions = Decisions(options.policy)
     targets = _targets(result, wiring, decisions)
@@ -165,19 +165,19 @@ def _apply(target: Target, options: Options) -> None:
 def _beside(new: dict[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
     """Return a new object with the namespace, labels and Helm annotations of the object that needs it."""
     metadata = pods.mapping(item.get("metadata"))
-    named = {str(key): value for key, value in pods.mapping(metadata.get("labels")).items()}
-    labels = {key: value for key, value in named.items() if not key.startswith(_KUEUE)}
+    text_labels = {str(key): value for key, value in pods.mapping(metadata.get("labels")).items()}
+    labels = {key: value for key, value in text_labels.items() if not key.startswith(_KUEUE)}
     there = pods.mapping(metadata.get("annotations"))
     kept = {key: value for key, value in there.items() if key == _FILE or key.startswith(_HOOK)}
     if f"{_HOOK}hook" in kept:
-        # Helm installs hooks one by one and waits for each, so what its pods need must come first.
+        # Helm installs hooks one by one and waits for each, so the objects that its pods need must come first.
         kept[_WEIGHT] = str(_weight(kept.get(_WEIGHT)) - 1)
     own = {"namespace": metadata.get("namespace"), "labels": labels, "annotations": kept}
     return {**new, "metadata": {**new["metadata"], **{key: value for key, value in own.items() if value}}}
 
 
 def _weight(there: Json) -> int:
-    """Return the weight of a hook as Helm reads it: 0 where it is no number."""
+    """Return the weight of a hook as Helm reads it: 0 if it is not a number."""
     try:
         return int(str(there))
     except ValueError:

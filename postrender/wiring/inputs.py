@@ -1,4 +1,4 @@
-"""Read the values that wiring follows from, without a JSON Schema library."""
+"""Read and check the values that the wiring needs, without a JSON Schema library."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "obje
 
 
 def load(files: Sequence[str]) -> dict[str, Any]:
-    """Merge values files over the charts' defaults, as Helm does; only the sections of wiring are judged.
+    """Merge values files over the charts' defaults, as Helm does, and check the sections that the wiring needs.
 
-    Raises UnreadableError and InputError as `values.load` does, and InputError where a key is misspelt, missing or of
-    the wrong type.
+    Raises UnreadableError and InputError as `merge.load` does, and InputError if a key is misspelt, missing or has the
+    wrong type.
     """
     schema = facts.load("wiring.json")
     given = merge.load(files)
@@ -25,7 +25,7 @@ def load(files: Sequence[str]) -> dict[str, Any]:
     names = schema["propertyNames"]["enum"]
     for name in merged:
         if name not in names:
-            fix = f"it may be one of {', '.join(names)}"
+            fix = f"the sections are {', '.join(names)}"
             raise InputError(f"there is no section {name}", at=given.at((name,)), fix=fix)
     wanted = {name: merged[name] for name in schema["properties"] if name in merged}
     sections: dict[str, Any] = merge.without_nulls(wanted)
@@ -34,18 +34,18 @@ def load(files: Sequence[str]) -> dict[str, Any]:
             "no accelerator profile among the values",
             fix="give --values values/accelerators/b200.yaml (or h200.yaml) before the other files",
         )
-    wrong = misfit(sections, schema)
+    wrong = first_mismatch(sections, schema)
     if wrong is not None:
         path, reason = wrong
-        fix = f"grpo values {path[0]} says what is expected"
+        fix = f"run: grpo values {path[0]}"
         raise InputError(f"{'.'.join(path)}: {reason}", at=given.at(path), fix=fix)
     return sections
 
 
-def misfit(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
-    """Return the path of the first value that a schema does not allow, and why; None if all fits.
+def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:
+    """Return the path of the first value that does not match a schema, and the reason; None if all values match.
 
-    The schema has the keywords of schemas/generated/wiring.json only: types, words, required keys, strict objects.
+    The schema uses only the keywords of schemas/generated/wiring.json: types, enums, required keys, strict objects.
     """
     kind = schema["type"]
     if type(value) is not _TYPES[kind]:
@@ -56,13 +56,13 @@ def misfit(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str
         return (), f"expected one of {', '.join(schema['enum'])}"
     for key in schema.get("required", ()):
         if key not in value:
-            return (key,), "a value is needed here"
+            return (key,), "this value is required"
     properties, more = schema.get("properties", {}), schema.get("additionalProperties")
     for key, item in value.items():
         inner = properties.get(key, more)
         if not inner:
-            return (key,), "there is no key of this name"
-        found = misfit(item, inner)
+            return (key,), "there is no such key"
+        found = first_mismatch(item, inner)
         if found is not None:
             return (key, *found[0]), found[1]
     return None

@@ -1,6 +1,6 @@
-"""Compute what a pod needs from the cluster it lands in, from the values, as `charts/common` does.
+"""Compute from the values what a pod needs on its cluster, as `charts/common` does.
 
-This module and the `common.wiring.*` templates are the one thing that the project has twice. For every profile
+This module and the `common.wiring.*` templates implement the same wiring. For every profile,
 tests/postrender/test_equivalence.py renders the charts without wiring, post-renders them, and compares the result with
 the charts' own wiring.
 """
@@ -15,12 +15,12 @@ from postrender.errors import InputError
 from postrender.manifests.pods import ACCELERATOR, Pod, accelerators, excluded
 from postrender.yaml import writer
 
-# Raise it when the same values lead to other wiring.
+# Increase this number when the same values result in different wiring.
 FORMAT: Final = 1
-# The init container that checks the folders that are mounted from the node.
+# The init container that checks the node's driver and mounted folders.
 CHECK: Final = "check-node"
 INTERFACES: Final = "networking.gke.io/interfaces"
-# The modulus of the fingerprint, which stands in annotations: another one would change every wired object.
+# The modulus of the fingerprint in annotations: a different one would change every wired object.
 _PRIME = 2**32 - 5
 _UNITS = ("Mi", "Gi", "Ti")
 _MEBIBYTE = {"Mi": "Gi", "Gi": "Ti"}
@@ -33,7 +33,7 @@ def quantity(text: str) -> str:
     """
     number, unit = int(text[:-2]) if text[:-2].isdecimal() else 0, text[-2:]
     if not number or unit not in _UNITS:
-        raise InputError(f"{text!r} is no quantity of memory", fix="write it as 250Gi")
+        raise InputError(f"{text!r} is not a memory quantity", fix="write it as in 250Gi")
     while unit in _MEBIBYTE and number % 1024 == 0:
         number, unit = number // 1024, _MEBIBYTE[unit]
     return f"{number}{unit}"
@@ -47,7 +47,7 @@ def from_secret(name: str, secret: Mapping[str, str]) -> dict[str, Any]:
 class Wiring:
     """The wiring of one stack; `values` come from `inputs.load`.
 
-    Lists have the order of the charts.
+    Lists have the same order as in the charts.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
@@ -71,7 +71,7 @@ class Wiring:
     def _digest(self) -> str:
         """Return a fingerprint of the wiring: eight hexadecimal digits.
 
-        Raises InputError where the wiring contains a literal secret.
+        Raises InputError if the wiring contains a literal secret.
         """
         everything = [
             *(self.annotations, self.secrets, self.libraries(""), self.nccl, self.volumes, self.mounts),
@@ -80,17 +80,17 @@ class Wiring:
         text = writer.flow(everything)
         if shape := secrets.shape_of(text):
             raise InputError(
-                f"the values hold what looks like a secret of the kind {shape}, which would stand in the manifests",
-                fix="revoke it, put the new one into a Kubernetes Secret, and name that",
+                f"the values contain what looks like a secret of the kind {shape}, which would appear in the manifests",
+                fix="revoke it, put the new one into a Kubernetes Secret, and give the name of that Secret",
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
 
-    def others(self, asked: set[str]) -> set[str]:
-        """Return the accelerators that a pod selects if the profile's is not among them."""
-        return asked if self.label and self.label not in asked else set()
+    def others(self, selected: set[str]) -> set[str]:
+        """Return the accelerators that a pod selects, or none if they include the profile's."""
+        return selected if self.label and self.label not in selected else set()
 
     def unfit(self, pod: Pod) -> str:
-        """Return why a pod with GPUs does not take a whole node of the profile; empty where it does or has no GPUs."""
+        """Return why a pod with GPUs cannot take a whole node of the profile; empty if it can or has no GPUs."""
         count, containers = pod.gpu_container()[1], pod.gpu_containers()
         if not count:
             return ""
@@ -125,7 +125,7 @@ class Wiring:
         return {"networking.gke.io/default-interface": "eth0", INTERFACES: f"[{listed}]"}
 
     def _secrets(self) -> list[dict[str, Any]]:
-        """Return the variables of every pod: secrets by reference, or HF_HUB_OFFLINE where downloads are off."""
+        """Return the variables of every pod: secrets by reference, or HF_HUB_OFFLINE if downloads are off."""
         huggingface, wandb = self._values["huggingface"], self._values["tracking"]["wandb"]
         if huggingface["offline"]["enabled"]:
             found: list[dict[str, Any]] = [{"name": "HF_HUB_OFFLINE", "value": "1"}]
@@ -134,7 +134,7 @@ class Wiring:
         return [*found, *([from_secret("WANDB_API_KEY", wandb["secret"])] if wandb["enabled"] else [])]
 
     def libraries(self, image: str) -> list[dict[str, Any]]:
-        """Return LD_LIBRARY_PATH for a container; the image's own library path is added for the training image only."""
+        """Return LD_LIBRARY_PATH for a container; only the training image adds its own library path."""
         if not self.is_google or not self._accelerator["libraryPath"]:
             return []
         own = self._image["libraryPath"] if self._is_training(image) else ""
@@ -142,7 +142,7 @@ class Wiring:
         return [{"name": "LD_LIBRARY_PATH", "value": ":".join(paths)}]
 
     def _variables(self) -> list[dict[str, Any]]:
-        """Return NCCL's variables on a GPU node."""
+        """Return the NCCL variables of a GPU pod."""
         nccl = self._settings
         wanted = {"NCCL_SOCKET_IFNAME": nccl["socketInterface"], "GLOO_SOCKET_IFNAME": nccl["socketInterface"]}
         if self.mode != "none":
@@ -171,7 +171,7 @@ class Wiring:
     def claims(self, owner: str, nodes: int | None) -> list[dict[str, str]]:
         """Return the resource claims of a pod; `nodes` is the number of pods in its NVLink domain.
 
-        Raises InputError where the object has no name from which the claims' names could follow.
+        Raises InputError if the object has no name, because the claims' names contain it.
         """
         claims = []
         if not owner and (self.mode == "dranet" or self._accelerator.get("nvlinkDomainNodes")):
@@ -183,7 +183,7 @@ class Wiring:
         return claims
 
     def domain_name(self, owner: str, nodes: int | None) -> str:
-        """Return the name of the ComputeDomain; raise InputError where the number of pods is unknown or too large."""
+        """Return the name of the ComputeDomain; raise InputError if the number of pods is unknown or too large."""
         most = self._accelerator["nvlinkDomainNodes"]
         if nodes is None or not 0 < nodes <= most:
             found = nodes if nodes is not None else "no fixed number"
@@ -194,7 +194,7 @@ class Wiring:
         return f"{owner}-nvlink-{nodes}"
 
     def documents(self, owner: str, nodes: int | None) -> list[dict[str, Any]]:
-        """Return the objects to which the claims of `owner`'s pods refer, without labels and namespace."""
+        """Return the objects that the claims of `owner`'s pods refer to, without labels and namespace."""
         found = []
         if self.mode == "dranet":
             count = sum(each["deviceMode"] == "RDMA" for each in self.interfaces())
@@ -208,7 +208,7 @@ class Wiring:
         return found
 
     def selector(self, owner: str, image: str) -> dict[str, str]:
-        """Return the node labels by which a GPU pod chooses its node."""
+        """Return the node selector of a GPU pod."""
         selector: dict[str, str] = {}
         capacity = self._values["platform"]["capacity"]
         if self._is_arm:
@@ -252,9 +252,9 @@ class Wiring:
         return [toleration for needed, toleration in wanted if needed]
 
     def check_node(self, image: str) -> dict[str, Any] | None:
-        """Return the init container that fails on a node without NCCL's files or with too old a driver.
+        """Return the init container that fails on a node without NCCL's files or with a driver that is too old.
 
-        None where there is nothing to check.
+        Return None if there is nothing to check.
         """
         script = self._script(image)
         if not script:

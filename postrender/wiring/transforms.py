@@ -1,6 +1,6 @@
 """Add the parts of the wiring to a pod template in place: one function for each part.
 
-One policy decides what happens to an existing value that differs.
+A policy decides what happens to an existing value that differs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FAIL: Final = "fail"
 KEEP: Final = "keep"
 REPLACE: Final = "replace"
 POLICIES: Final = (FAIL, KEEP, REPLACE)
-# Keys of a mount that mounts a part of a volume.
+# Keys of a mount that mounts only a part of a volume.
 _PARTS = ("subPath", "subPathExpr")
 
 
@@ -32,7 +32,7 @@ class Decisions:
     def replaces(self, place: str, there: Json, wanted: Json) -> bool:
         """Record a conflict and return whether the existing value is to be replaced.
 
-        A literal where a reference to a Secret is wanted may be the secret itself, so it is not recorded.
+        A literal value in place of a Secret reference may be the secret itself, so it is not recorded.
         """
         if isinstance(wanted, dict) and "valueFrom" in wanted and isinstance(there, dict) and "value" in there:
             there = {**there, "value": "(a literal value, which is not shown)"}
@@ -41,22 +41,22 @@ class Decisions:
         self.conflicts.append({"at": place, "there": there, "wanted": wanted, "decision": self.policy})
         return self.policy == REPLACE
 
-    def named(self, place: str, there: list[Json], wanted: list[dict[str, Any]], key: str = "name") -> list[Json]:
-        """Return a list of named entries: missing ones in front, in their order, the others where they were."""
+    def merge_list(self, place: str, there: list[Json], wanted: list[dict[str, Any]], key: str = "name") -> list[Json]:
+        """Merge entries into a list by their key: missing entries go first, existing ones keep their positions."""
         result = list(there)
-        lacking = []
+        missing = []
         # Of two entries with the same name Kubernetes uses the last.
         found = {str(each.get(key)): at for at, each in enumerate(there) if isinstance(each, dict)}
         for entry in wanted:
             at = found.get(entry[key])
             if at is None:
-                lacking.append(entry)
+                missing.append(entry)
             elif there[at] != entry and self.replaces(f"{place}[{entry[key]}]", there[at], entry):
                 result[at] = entry
-        return [*lacking, *result]
+        return [*missing, *result]
 
-    def entries(self, place: str, there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
-        """Return a map with the missing entries added."""
+    def merge_map(self, place: str, there: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+        """Merge entries into a map: missing entries are added."""
         result = dict(there)
         for key, value in wanted.items():
             if key not in there or (there[key] != value and self.replaces(f"{place}[{key}]", there[key], value)):
@@ -67,8 +67,8 @@ class Decisions:
 class Target:
     """A pod template to wire, with its GPU container; `owner` and `nodes` give the resource claims their names.
 
-    `whole` is true for a pod that takes a whole GPU node. Any other pod gets variables only; `libraries` adds the path
-    of the driver's libraries to them.
+    `whole` is true for a pod that takes a whole GPU node. Any other pod gets only variables; `libraries` adds the
+    path of the driver's libraries to them.
     """
 
     def __init__(self, pod: Pod, position: int, wiring: Wiring, decisions: Decisions) -> None:
@@ -99,25 +99,25 @@ class Target:
 def put(holder: dict[str, Any], key: str, value: Json) -> None:
     """Set a key, but add no empty list or map.
 
-    Raises InputError where the key has a value of another type, which Kubernetes would refuse.
+    Raises InputError if the key has a value of another type, which Kubernetes would refuse.
     """
     there = holder.get(key)
     if there and type(there) is not type(value):
         shape = "a list" if isinstance(value, list) else "a map"
-        raise InputError(f"{key} must be {shape}, and is none", fix="correct the template")
+        raise InputError(f"{key} must be {shape}", fix="correct the template")
     if value or there:
         holder[key] = value
 
 
 def add_interfaces(target: Target) -> None:
-    """Add the annotations by which GKE attaches interfaces; keep a list that is the same JSON in another form."""
+    """Add the annotations that make GKE attach interfaces; keep an existing list that is equal as JSON."""
     metadata = mapping(target.pod.template.get("metadata"))
     there = mapping(metadata.get("annotations"))
     wanted = dict(target.wiring.annotations)
     if INTERFACES in wanted and _means_the_same(there.get(INTERFACES), wanted[INTERFACES]):
         del wanted[INTERFACES]
     place = target.place("metadata.annotations")
-    put(metadata, "annotations", target.decisions.entries(place, there, wanted))
+    put(metadata, "annotations", target.decisions.merge_map(place, there, wanted))
     put(target.pod.template, "metadata", metadata)
 
 
@@ -132,14 +132,14 @@ def _means_the_same(there: object, wanted: str) -> bool:
 
 
 def add_placement(target: Target) -> None:
-    """Add the node selector, and the tolerations that no existing one covers."""
+    """Add the node selector, and each toleration that no existing one covers."""
     spec = target.pod.spec
     wanted = target.wiring.selector(target.owner, target.image)
     there = mapping(spec.get("nodeSelector"))
-    put(spec, "nodeSelector", target.decisions.entries(target.place("spec.nodeSelector"), there, wanted))
+    put(spec, "nodeSelector", target.decisions.merge_map(target.place("spec.nodeSelector"), there, wanted))
     tolerations = sequence(spec.get("tolerations"))
-    lacking = [each for each in target.wiring.tolerations if not any(_covers(other, each) for other in tolerations)]
-    put(spec, "tolerations", [*lacking, *tolerations])
+    missing = [each for each in target.wiring.tolerations if not any(_covers(other, each) for other in tolerations)]
+    put(spec, "tolerations", [*missing, *tolerations])
 
 
 def _covers(there: Json, wanted: dict[str, str]) -> bool:
@@ -149,14 +149,14 @@ def _covers(there: Json, wanted: dict[str, str]) -> bool:
         return False
     if there.get("operator") == "Exists":
         return True
-    # Without an operator it is Equal, which tolerates one value alone.
+    # The default operator is Equal, which tolerates a single value.
     return wanted["operator"] == "Equal" and bool(there.get("key")) and there.get("value") == wanted["value"]
 
 
 def add_volumes(target: Target) -> None:
-    """Add shared memory and the driver's folders on the node; a path that is mounted already keeps its volume's name.
+    """Add shared memory and the node's driver folders; a path that is already mounted keeps its volume.
 
-    Where another volume has one of our names, ours gets another name.
+    If another volume already has the name, the new volume gets a different one.
     """
     spec, container = target.pod.spec, target.container
     volumes, mounts = sequence(spec.get("volumes")), sequence(container.get("volumeMounts"))
@@ -171,17 +171,17 @@ def add_volumes(target: Target) -> None:
         }
         for mount in target.wiring.mounts
     ]
-    put(spec, "volumes", target.decisions.named(target.place("spec.volumes"), volumes, wanted))
+    put(spec, "volumes", target.decisions.merge_list(target.place("spec.volumes"), volumes, wanted))
     place = target.container_place("volumeMounts")
-    put(container, "volumeMounts", target.decisions.named(place, mounts, wanted_mounts, key="mountPath"))
+    put(container, "volumeMounts", target.decisions.merge_list(place, mounts, wanted_mounts, key="mountPath"))
 
 
 def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target: Target) -> str:
-    """Return the name of the volume that is mounted at our path, or a name that no other volume has."""
+    """Return the name of the volume that is already mounted at the path, or a name that no other volume has."""
     name = str(volume["name"])
     path = next(mount["mountPath"] for mount in target.wiring.mounts if mount["name"] == name)
     there = _of(mounts, path)
-    # Only a part of the volume is mounted here: the rest of it belongs to the user.
+    # The mount must be of the whole volume: the rest of a partly mounted one belongs to the user.
     if there and not any(key in there for key in _PARTS):
         return str(there.get("name", name))
     taken = next((each for each in map(mapping, volumes) if each.get("name") == name), volume)
@@ -189,22 +189,22 @@ def _name(volume: dict[str, Any], volumes: list[Any], mounts: list[Any], target:
 
 
 def _of(mounts: list[Any], path: str) -> dict[str, Any]:
-    """Return the mount at a path, with or without a trailing slash; empty where there is none."""
+    """Return the mount at a path, with or without a trailing slash; an empty map if there is none."""
     return next((each for each in map(mapping, mounts) if str(each.get("mountPath")).rstrip("/") == path), {})
 
 
 def add_claims(target: Target) -> None:
-    """Add each resource claim to the pod and to the container: with one of the two the pod gets no device."""
+    """Add each resource claim to the pod and to the container: the pod gets no device without both."""
     wanted = target.wiring.claims(target.owner, target.nodes)
     if not wanted:
         return
     spec = target.pod.spec
     place = target.place("spec.resourceClaims")
-    put(spec, "resourceClaims", target.decisions.named(place, sequence(spec.get("resourceClaims")), wanted))
+    put(spec, "resourceClaims", target.decisions.merge_list(place, sequence(spec.get("resourceClaims")), wanted))
     resources = mapping(target.container.get("resources"))
     names = [{"name": each["name"]} for each in wanted]
     there = sequence(resources.get("claims"))
-    put(resources, "claims", target.decisions.named(target.container_place("resources.claims"), there, names))
+    put(resources, "claims", target.decisions.merge_list(target.container_place("resources.claims"), there, names))
     put(target.container, "resources", resources)
 
 
@@ -219,14 +219,14 @@ def add_variables(target: Target, *, init_containers: bool = False) -> None:
     _add(target, container, target.container_place("env"), wanted)
     if init_containers:
         for at, each in enumerate(sequence(target.pod.spec.get("initContainers"))):
-            # Our own init container needs no secret, and a second run must not change it.
+            # The check container needs no secret, and a second run must not change it.
             if isinstance(each, dict) and each.get("name") != CHECK:
                 place = target.place(f"spec.initContainers[{each.get('name', at)}].env")
                 _add(target, each, place, wiring.secrets)
 
 
 def _add(target: Target, container: dict[str, object], place: str, wanted: list[dict[str, object]]) -> None:
-    put(container, "env", target.decisions.named(place, sequence(container.get("env")), wanted))
+    put(container, "env", target.decisions.merge_list(place, sequence(container.get("env")), wanted))
 
 
 def add_check(target: Target) -> None:
@@ -239,9 +239,9 @@ def add_check(target: Target) -> None:
         return
     there = map(mapping, sequence(target.container.get("volumeMounts")))
     at = {str(mount.get("mountPath")).rstrip("/"): mount for mount in there}
-    # The check must see what the container will see, including a mounted part of a volume.
+    # The check must see the same files as the container, including a mounted part of a volume.
     mounts = [{**mount, **at.get(mount["mountPath"], {}), "readOnly": True} for mount in wanted["volumeMounts"]]
     containers = sequence(target.pod.spec.get("initContainers"))
     place = target.place("spec.initContainers")
-    checked = target.decisions.named(place, containers, [{**wanted, "volumeMounts": mounts}])
+    checked = target.decisions.merge_list(place, containers, [{**wanted, "volumeMounts": mounts}])
     put(target.pod.spec, "initContainers", checked)

@@ -1,7 +1,7 @@
-"""Edit the text of a document so that it reads as another object, and change no other byte.
+"""Edit the text of a document so that it parses as another object, and change no other byte.
 
-New entries of a map go below its first line, new items of a list in front of the others. A value that loses a part or
-changes its type is written as a whole. `edited` reads the result again and raises where it differs from the goal.
+New entries of a map go below its first line, new items of a list before the others. A value that loses a part or
+changes its type is rewritten as a whole. `edited` parses the result again and raises if it differs from the goal.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from postrender.types import Json
 from postrender.yaml import spans, writer
 from postrender.yaml.spans import Span
 
-# Start, end, and the text that stands there afterwards.
+# Start, end, and the new text between them.
 Edit = tuple[int, int, str]
 
 
 def same(left: Json, right: Json) -> bool:
-    """Return whether two values are equal and of the same types: 1, 1.0 and true differ."""
+    """Return whether two values are equal and have the same types: 1, 1.0 and true differ."""
     return bool(left == right) and _has_types(left, right)
 
 
 def _has_types(found: Json, wanted: Json) -> bool:
-    """Return whether two equal values have the same types; what equals a text is a text."""
+    """Return whether two equal values have the same types; only a text equals a text."""
     if isinstance(wanted, dict):
         for key, value in wanted.items():
             if not isinstance(value, str) and not _has_types(found[key], value):
@@ -34,7 +34,7 @@ def _has_types(found: Json, wanted: Json) -> bool:
 
 
 def _is(found: Json, before: Json, after: Json) -> bool:
-    """Return whether the new text reads as it should; types are compared where something changed."""
+    """Return whether the new text parses as expected; types are compared only in changed parts."""
     return bool(found == after) and _has_new_types(found, before, after)
 
 
@@ -54,10 +54,10 @@ def _has_new_types(found: Json, before: Json, after: Json) -> bool:
 
 
 def edited(text: str, name: str, before: Json, after: Json, parse: Callable[[str], Json]) -> str:
-    """Edit `text`, which reads as `before`, so that it reads as `after`.
+    """Edit `text`, which parses as `before`, so that it parses as `after`.
 
-    `parse` reads a text; `name` stands for the file in errors. Raises SpliceError where no edit has the wanted effect
-    and no other, and InputError for a text that is no YAML.
+    `parse` parses a text; `name` is the document's name in errors. Raises SpliceError if no edit has only the wanted
+    effect, and InputError for a text that is not YAML.
     """
     result = _apply(text, _edits(text, spans.scan(text, name), before, after))
     try:
@@ -65,7 +65,7 @@ def edited(text: str, name: str, before: Json, after: Json, parse: Callable[[str
     except InputError:
         as_wanted = False
     if not as_wanted:
-        raise SpliceError("the edited document would not read as it should; an anchor or a merge key may be in the way")
+        raise SpliceError("the edit would change other values; an anchor or a merge key may be in the way")
     return result
 
 
@@ -87,7 +87,7 @@ def _edits(text: str, root: Span, before: Json, after: Json) -> list[Edit]:
 
 
 class _Editor:
-    """Collect the edits of one document; two edits of one place (an anchor and its alias) must be the same."""
+    """Collect the edits of one document; two edits at one place (an anchor and its alias) must be equal."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -95,12 +95,12 @@ class _Editor:
         self.edits: dict[tuple[int, int], Edit] = {}
 
     def walk(self, span: Span, before: Json, after: Json, *, flow: bool = False) -> None:
-        """Descend to where two values differ; `flow` is true inside braces or brackets."""
+        """Descend to the parts that differ; `flow` is true inside braces or brackets."""
         if isinstance(before, dict) and isinstance(after, dict) and before and before.keys() <= after.keys():
             self._walk_map(span, before, after, flow or span.flow)
         elif isinstance(before, list) and isinstance(after, list) and before and len(after) >= len(before):
             self._walk_list(span, before, after, flow or span.flow)
-        elif isinstance(after, type(before)) and _holds_comments_alone(self._text[span.start : span.end]):
+        elif isinstance(after, type(before)) and _has_only_comments(self._text[span.start : span.end]):
             self._put(span.start + 1, span.start + 1, writer.flow(after)[1:-1])
         else:
             self._replace(span, after, flow)
@@ -109,7 +109,7 @@ class _Editor:
         _expect(span, "map")
         new = {key: value for key, value in after.items() if key not in before}
         if "<<" in span.keys and (new or not before.keys() <= span.keys.keys()):
-            raise SpliceError("a map that must be edited is merged from another one by <<", fix="write its entries out")
+            raise SpliceError("a map to edit is merged from another one by <<", fix="write its entries out")
         for key, value in before.items():
             if value is after[key] or value == after[key]:
                 continue
@@ -124,7 +124,7 @@ class _Editor:
     def _walk_list(self, span: Span, before: list[Json], after: list[Json], flow: bool) -> None:
         _expect(span, "list")
         if len(span.items) != len(before):
-            raise SpliceError("a list has not as many items as it reads to have")
+            raise SpliceError("the text of a list and its value have different numbers of items")
         new = after[: len(after) - len(before)]
         for number, (old, wanted) in enumerate(zip(before, after[len(new) :], strict=True)):
             if old is not wanted and old != wanted:
@@ -140,7 +140,7 @@ class _Editor:
         if is_nested or first.start < span.first or "\n" in self._text[first.start : first.end]:
             self._insert_before(span, lines)
             return
-        # Below the line of the first entry, which for a container is its name.
+        # Insert below the line of the first entry, which for a container is its name.
         end = self._text.find("\n", first.end)
         at, before = (end + 1, "") if end >= 0 else (len(self._text), self._end)
         self._put(at, at, before + self._lines(lines, span.col))
@@ -150,7 +150,7 @@ class _Editor:
         begin = self._text.rfind("\n", 0, span.first) + 1
         indent = " " * span.col
         if self._text[begin : span.first].strip(" "):
-            # The first key stands on the line of a dash.
+            # The first key is on the line of a dash.
             self._put(span.first, span.first, "".join(f"{line}{self._end}{indent}" for line in lines))
             return
         while span.col and begin:
@@ -184,7 +184,7 @@ class _Editor:
         edit = self.edits.setdefault((start, end), (start, end, new))
         if edit[2] != new:
             raise SpliceError(
-                "an alias makes one text stand for two objects that need different wiring", fix="write one of them out"
+                "an alias gives two objects the same text, but they need different wiring", fix="write one of them out"
             )
 
 
@@ -193,9 +193,9 @@ def _lines(new: dict[str, Any] | list[Json]) -> list[str]:
     return writer.block(new) if isinstance(new, dict) else writer.items(new)
 
 
-def _holds_comments_alone(text: str) -> bool:
-    """Return whether a value is a pair of braces or brackets with nothing but comments between them."""
-    # A comment needs a blank in front of it, also when a value is inserted there.
+def _has_only_comments(text: str) -> bool:
+    """Return whether a value is a pair of braces or brackets with only comments between them."""
+    # A comment needs a blank before it, also after an insertion.
     if text[:1] not in ("{", "[") or text[1:2] not in (" ", "\t", "\n", "\r") or "#" not in text:
         return False
     return all(line[:1] in ("", "#") for line in map(str.strip, text[1:-1].split("\n")))

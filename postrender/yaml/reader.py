@@ -1,4 +1,4 @@
-"""Read YAML as Helm does, with the place of every key and value. No other module knows PyYAML."""
+"""Read YAML as Helm does, with the place of every key and value. No other module uses PyYAML."""
 
 # ruff: noqa: TID251 - this is the one module that may import yaml
 
@@ -50,8 +50,8 @@ _CUT = re.compile(rb"^---(?![ \t]*(?:#.*)?\r?$)", re.MULTILINE)
 class Node:
     """One value (a map of nodes, a list of nodes or a scalar) with the places of the value and of its key.
 
-    `spelled` is the key as the file has it where Helm reads the unquoted key as a boolean (`n` becomes "false").
-    `written` is the value as the file has it where it is an integer with more digits than Helm keeps.
+    `spelled` is the key as in the file if Helm reads the unquoted key as a boolean (`n` becomes "false").
+    `written` is the value as in the file if it is an integer with more digits than Helm keeps.
     """
 
     __slots__ = ("at", "key_at", "spelled", "value", "written")
@@ -103,9 +103,9 @@ class _Builder:
             self._next()
 
     def head(self) -> Json:
-        """Return apiVersion, kind and metadata of the first document, and read no further than these.
+        """Return apiVersion, kind and metadata of the first document, and stop reading there.
 
-        A document that is no map is returned whole.
+        A document that is not a map is returned whole.
         """
         event = next(self._roots(), None)
         if event is None:
@@ -138,7 +138,7 @@ class _Builder:
         while not isinstance(event := self._next(), StreamEndEvent):
             if event.version:
                 raise InputError(
-                    "a directive %YAML is not understood by Helm",
+                    "Helm does not understand a %YAML directive",
                     at=self._at(event),
                     fix="delete the line: Helm reads YAML 1.1",
                 )
@@ -150,7 +150,7 @@ class _Builder:
         return Location(self._file, mark.line + 1, mark.column + 1)
 
     def _value(self, event: Untyped, depth: int) -> Json:
-        """Read one value, of which `event` is the first event."""
+        """Read one value; `event` is its first event."""
         self._count += 1
         if depth > MAX_DEPTH:
             raise InputError(f"nested deeper than {MAX_DEPTH} levels", at=self._at(event), fix="flatten the values")
@@ -166,20 +166,20 @@ class _Builder:
         return value
 
     def _made(self, value: Json, event: Untyped) -> Json:
-        """Return the form of a value in the result: here the value itself."""
+        """Convert a value for the result: here the value itself."""
         return value
 
     def _entry(self, value: Json, key: Untyped) -> Json:
-        """Return the form of a map entry's value in the result: here the value itself."""
+        """Convert the value of a map entry for the result: here the value itself."""
         return value
 
     def _bare(self, value: Json) -> Json:
-        """Return the plain value of what `_made` returned."""
+        """Return the plain value of a result of `_made`."""
         return value
 
     def _too_many(self, event: Untyped) -> InputError:
         return InputError(
-            f"more than {MAX_NODES} values, counting what aliases repeat",
+            f"more than {MAX_NODES} values, including what aliases repeat",
             at=self._at(event),
             fix="write the values out instead of nesting aliases",
         )
@@ -211,7 +211,7 @@ class _Builder:
             reason = "Helm does not read a question mark between brackets"
             raise InputError(reason, at=self._at(event), fix="put the text in quotes")
         if scalars.is_not_finite(text):
-            raise InputError(f"{text} is no finite number", at=self._at(event), fix="write a number, or quote it")
+            raise InputError(f"{text} is not a finite number", at=self._at(event), fix="write a number, or quote it")
         return scalars.resolve(text)
 
     def _tagged(self, event: Untyped, text: str) -> Scalar:
@@ -225,7 +225,7 @@ class _Builder:
         return scalars.resolve(text) if event.tag in _RESOLVED else text
 
     def _source(self, event: Untyped) -> str:
-        """Return a scalar as it is written."""
+        """Return a scalar as it is in the file."""
         return self._slashes[event.start_mark.index : event.end_mark.index]
 
     def _alias(self, event: Untyped) -> Json:
@@ -271,7 +271,7 @@ class _Builder:
 
     def _twice(self, key: str, at: Location, first: Location | None = None) -> InputError:
         place = f": the first is at {first}; Helm would silently use this one" if first else ""
-        return InputError(f"the key {key!r} stands twice{place}", at=at, fix="delete one of the two")
+        return InputError(f"the key {key!r} is given twice{place}", at=at, fix="delete one of the two")
 
     def _key(self, event: Untyped, depth: int) -> str:
         key = self._bare(self._value(event, depth + 1))
@@ -282,7 +282,7 @@ class _Builder:
         if isinstance(key, int) and abs(key) < 2**53:
             return str(key)
         shape = "a map" if isinstance(key, dict) else "a list" if isinstance(key, list) else "null"
-        shape = "a number that is no plain integer" if isinstance(key, (int, float)) else shape
+        shape = "a number that is not a plain integer" if isinstance(key, (int, float)) else shape
         raise InputError(f"a key must be text, this one is {shape}", at=self._at(event), fix="put the key in quotes")
 
     def _merge(self, entries: dict[str, Any], value: Json, key: Untyped) -> None:
@@ -297,7 +297,7 @@ class _Builder:
 
 
 class _NodeBuilder(_Builder):
-    """Build nodes with places in the same way."""
+    """Build nodes with places instead of plain values."""
 
     def _made(self, value: Json, event: Untyped) -> Node:
         return Node(value, self._at(event), written=_written(event))
@@ -310,7 +310,7 @@ class _NodeBuilder(_Builder):
 
 
 def _spelled(key: Untyped) -> str:
-    """Return an unquoted key that Helm reads as a boolean, as written; empty for every other key."""
+    """Return an unquoted key that Helm reads as a boolean, as in the file; empty for every other key."""
     plain = isinstance(key, ScalarEvent) and key.implicit[0]
     return key.value if plain and isinstance(scalars.WORDS.get(key.value), bool) else ""
 
@@ -321,12 +321,12 @@ def _written(event: Untyped) -> str:
 
 
 def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
-    """Turn a parser's error into a message with a place."""
+    """Convert a parser error into an InputError with a place."""
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         at = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
         context = f" {error.context}" if error.context else ""
-        # Helm's reader takes the colon as a part of the word; other readers refuse it.
+        # Helm's reader treats the colon as a part of the word; other readers refuse it.
         fix = "put the word in quotes" if error.problem == _COLON else "check quotes and indentation"
         return InputError(f"this is not YAML: {error.problem}{context}", at=at, fix=fix)
     if isinstance(error, ReaderError):
@@ -353,9 +353,9 @@ def load_all(text: str, name: str) -> list[Any]:
 
 
 def load_head(text: str, name: str) -> Json:
-    """Read apiVersion, kind and metadata of the first document of a manifest, and no further than these.
+    """Read apiVersion, kind and metadata of the first document of a manifest, and stop there.
 
-    A document that is no map is read whole. Raises InputError for a mistake in what is read.
+    A document that is not a map is read whole. Raises InputError for a mistake in the part that is read.
     """
     data = text.encode("utf-8")
     return _read(lambda: _Builder(data, name, tags=True).head(), data, name)
@@ -372,7 +372,7 @@ def _read(build: Callable[[], T], data: bytes, file: str) -> T:
 def events(text: str, name: str) -> Iterator[Untyped]:
     """Yield the parser's events of one document; offsets count characters.
 
-    Raises InputError where the text is no YAML.
+    Raises InputError if the text is not YAML.
     """
     parser = CParser(text)
     try:
@@ -386,7 +386,7 @@ def events(text: str, name: str) -> Iterator[Untyped]:
 def load_values(path: str | os.PathLike[str]) -> Node:
     """Read one values file as Helm reads it; the root node is a map, empty for an empty file.
 
-    Raises UnreadableError (missing, a directory, no permission) and InputError (everything else that is wrong).
+    Raises UnreadableError (missing, a directory, no permission) and InputError (any other error).
     """
     file = os.fspath(path)
     return values_from_bytes(read_bytes(file), file)
@@ -400,7 +400,7 @@ def values_from_bytes(data: bytes, file: str) -> Node:
         raise InputError(
             "a second YAML document starts here: Helm 3 would ignore it and Helm 4 would merge it",
             at=second.at,
-            fix="delete the --- line, or put the second part into a file of its own",
+            fix="delete the --- line, or put the second part into another file",
         )
     if cut := _CUT.search(data):
         raise InputError(
@@ -418,7 +418,7 @@ def values_from_bytes(data: bytes, file: str) -> Node:
 
 
 def load_objects(text: str, name: str) -> list[dict[str, Any]]:
-    """Read a manifest: one map for each document, empty documents left out; `name` is its name in messages."""
+    """Read a manifest: one map for each document, without empty ones; `name` is its name in messages."""
     values = [value for value in load_all(text, name) if value is not None]
     if all(isinstance(value, dict) for value in values):
         return values

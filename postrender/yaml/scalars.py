@@ -25,12 +25,12 @@ _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INT = re.compile(r"([-+]?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0[oO]?([0-7]+)|(0|[1-9][0-9]*))")
 _BASES = (16, 2, 8, 10)
-# Go cuts this prefix off before it reads the rest as a number, which may have a sign.
+# Go removes this prefix before it reads the rest as a number, which may have a sign.
 _BINARY = "0b"
-# Behind a leading point Go wants an underscore to stand between two digits; elsewhere it drops every one.
+# After a leading point, Go accepts an underscore only between two digits; elsewhere it drops every underscore.
 _LOOSE_UNDERSCORE = re.compile(r"(?<![0-9])_|_(?![0-9])")
 _FIRST = frozenset("+-.0123456789")
-# From here on Go writes a float with an exponent, which is read as a float again.
+# From this number on, Go writes a float with an exponent, which is read as a float again.
 _EXPONENT_FROM = 1e21
 
 
@@ -43,7 +43,7 @@ def _integer(text: str) -> int | None:
     sign, *digits = match.groups()
     number = next(int(part, base) for part, base in zip(digits, _BASES, strict=True) if part)
     number = -number if sign == "-" else number
-    # Signed 64 bits, or unsigned 64 bits without a sign: what is larger Go reads as a float, if it is decimal.
+    # Signed 64 bits, or unsigned 64 bits without a sign: Go reads a larger number as a float, if it is decimal.
     if number < -(2**63) or number >= 2**64 or (sign and number >= 2**63):
         return None
     return number
@@ -57,9 +57,9 @@ def _float(text: str) -> float | None:
 
 
 def number(text: str) -> int | float | None:
-    """Return the number that Go reads from a plain scalar, or None where it reads a string.
+    """Return the number that Go reads from a plain scalar, or None if it reads a string.
 
-    Helm keeps every number as a 64-bit float, so an integer beyond 2**53 loses digits here as it does there.
+    Helm keeps every number as a 64-bit float, so an integer beyond 2**53 loses digits here too.
     """
     if text[:1] not in _FIRST:
         return None
@@ -74,7 +74,7 @@ def number(text: str) -> int | float | None:
 
 
 def loses_digits(text: str) -> bool:
-    """Return whether a plain scalar is an integer that does not fit a 64-bit float, as which Helm keeps it."""
+    """Return whether a plain scalar is an integer that loses digits as a 64-bit float, which is how Helm keeps it."""
     if text[:1] not in _FIRST:
         return False
     found = _integer(text.replace("_", ""))
@@ -87,7 +87,7 @@ def is_not_finite(text: str) -> bool:
 
 
 def resolve(text: str) -> Scalar:
-    """Return the value of a plain scalar: a boolean, null, a number, or else the text itself."""
+    """Return the value of a plain scalar: a boolean, null, a number, or the text itself."""
     if text in WORDS:
         return WORDS[text]
     value = number(text)

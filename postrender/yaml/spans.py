@@ -1,4 +1,4 @@
-"""Find where the values of a document stand in its text, so that they can be edited in place."""
+"""Locate the values of a document in its text, so that they can be edited in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Span:
     """The place of one value: offsets in characters; `end` excludes a comment and the end of the line.
 
     A map has its values in `keys` and the offsets of the keys in `starts`; a list has `items`. In block style `col` is
-    the column of the keys or dashes and `first` the offset of the first one. `flow` says that the value stands in
+    the column of the keys or dashes and `first` the offset of the first one. `flow` is true for a value in
     braces or brackets.
     """
 
@@ -34,7 +34,7 @@ class Span:
 def scan(text: str, name: str) -> Span:
     """Return the span of a document's only value; `name` is its name in messages.
 
-    Raises InputError where the text is no YAML or nests too deep.
+    Raises InputError if the text is not YAML or nests too deeply.
     """
     return _Scanner(text, name).span(0)
 
@@ -58,7 +58,7 @@ class _Scanner:
             return self._alias(event)
         start, end = event.start_mark.index, event.end_mark.index
         if kind == "ScalarEvent":
-            # The parser includes the empty lines below a block scalar, which belong to what follows as well.
+            # The parser includes the empty lines below a block scalar; leave them out.
             span = Span("scalar", start, start + len(self._text[start:end].rstrip(" \t\r\n")))
         else:
             span = Span("map" if kind == "MappingStartEvent" else "list", start, end, flow=bool(event.flow_style))
@@ -80,7 +80,7 @@ class _Scanner:
             is_text = event.__class__.__name__ == "ScalarEvent"
             if not is_text:
                 self._span(event, depth + 1)
-            # No Kubernetes object has a map or a list as a key: it only needs a unique name here.
+            # No Kubernetes object has a map or a list as a key: such a key only needs a unique name here.
             key = _key(event) if is_text else f"\0{event.start_mark.index}"
             span.starts[key] = event.start_mark.index
             span.keys[key] = value = self.span(depth + 1)
@@ -93,7 +93,7 @@ class _Scanner:
         while (event := next(self._events)).__class__.__name__ != "SequenceEndEvent":
             item = self._span(event, depth + 1)
             if not span.items:
-                # An anchor stands before the first dash, on the line of the key.
+                # An anchor is before the first dash, on the line of the key.
                 begin = event.start_mark.index
                 span.first = span.start if self._text[span.start] == "-" else self._text.rfind("-", 0, begin)
                 span.col = span.first - self._text.rfind("\n", 0, span.first) - 1

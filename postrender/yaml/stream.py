@@ -9,7 +9,7 @@ from postrender.errors import InputError, Location
 from postrender.types import Json
 from postrender.yaml import reader
 
-# Helm stores a release in an object of at most 1 MiB, so nothing much larger is a stream of manifests.
+# Helm stores a release in an object of at most 1 MiB, so a much larger input is not a stream of manifests.
 MAX_BYTES: Final = 128 * 1024 * 1024
 _SOURCE = b"# Source: "
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -31,7 +31,7 @@ class Document:
 
     @property
     def line(self) -> int:
-        """Return the line of the stream in which the document starts, counted from 1."""
+        """Return the line of the stream where the document starts, counted from 1."""
         return self.data.count(b"\n", 0, self.start) + 1
 
     @property
@@ -86,18 +86,18 @@ class Document:
         except InputError as error:
             raise self.moved(error) from error
 
-    def holds(self, words: Sequence[bytes]) -> bool:
-        """Return whether the document contains one of some words."""
+    def contains(self, words: Sequence[bytes]) -> bool:
+        """Return whether the document contains one of these words."""
         return any(self.data.find(word, self.start, self.end) >= 0 for word in words)
 
     def moved(self, error: InputError) -> InputError:
-        """Return an error with the line in the stream in place of the line in this document."""
+        """Return an error with the line in the stream instead of the line in this document."""
         inner = error.at.line - 1 if error.at else 0
         return type(error)(error.message, at=Location(self.name, self.line + inner), fix=error.fix)
 
 
 def split(data: bytes) -> Iterator[Document]:
-    """Yield the documents of a stream in order; a byte order mark and leading empty lines belong to none."""
+    """Yield the documents of a stream in order; a byte order mark and leading empty lines are skipped."""
     number = 0
     start = len(_BYTE_ORDER_MARK) if data.startswith(_BYTE_ORDER_MARK) else 0
     if not data[start : _next(data, start)].strip():

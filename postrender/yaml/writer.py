@@ -1,4 +1,4 @@
-"""Write YAML text that every reader reads the same: YAML 1.1, YAML 1.2 and Go's library.
+"""Write YAML that YAML 1.1, YAML 1.2 and Go's library read the same way.
 
 Strings are always in double quotes with the escapes of JSON, booleans and integers as Kubernetes writes them.
 """
@@ -29,7 +29,7 @@ def text(value: str) -> str:
 
 
 def _visible(each: str) -> str:
-    # Control characters, and characters that some readers take for a line end or a byte order mark.
+    # Escape control characters, and characters that some readers treat as a line end or a byte order mark.
     return each if each.isprintable() or ord(each) > 0xFFFF else f"\\u{ord(each):04x}"
 
 
@@ -48,7 +48,7 @@ def scalar(value: Json) -> str:
 
 @cache
 def key(name: str) -> str:
-    """Return a key, quoted where a reader could take it for something other than a string."""
+    """Return a key, quoted if a reader could treat it as something other than a string."""
     is_plain = name and name[0] in _LETTERS and _IN_KEYS.issuperset(name) and name.lower() not in _WORDS
     return name if is_plain else text(name)
 
@@ -79,7 +79,7 @@ def items(values: list[Json]) -> list[str]:
 
 
 def _write_map(entries: Mapping[str, Any], first: str, indent: str, lines: list[str]) -> None:
-    """Append the entries to `lines`: the first after the text `first`, the others indented."""
+    """Append the entries to `lines`: the first after the prefix `first`, the others indented."""
     for name, value in entries.items():
         if isinstance(value, (dict, list)) and value:
             lines.append(f"{first}{key(name)}:")

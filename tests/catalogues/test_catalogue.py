@@ -75,7 +75,7 @@ def test_the_base_is_known_and_of_its_types(framework: str, version: str) -> Non
     known = catalogue.load(framework, version)
     base = dict(walk(known.base))
     assert {path for path in base if not known.knows(path)} == set()
-    assert {path: value for path, value in base.items() if not known.fits(path, value)} == {}
+    assert {path: value for path, value in base.items() if not known.allows(path, value)} == {}
     assert known.required - base.keys() == set()
 
 
@@ -97,7 +97,7 @@ def test_a_misspelt_key_is_unknown(framework: str, version: str) -> None:
         wrong = path + "_x"
         assert not known.knows(wrong)
         assert known.type_of(wrong) is None
-        assert known.fits(wrong, object())
+        assert known.allows(wrong, object())
 
 
 @every_version
@@ -107,7 +107,7 @@ def test_the_recipes_are_known_and_of_their_types(framework: str, version: str) 
     for name, config in recipes(framework, version).items():
         found = dict(walk(config))
         assert {path for path in found if not known.knows(path)} == set(), name
-        assert {path: value for path, value in found.items() if not known.fits(path, value)} == {}, name
+        assert {path: value for path, value in found.items() if not known.allows(path, value)} == {}, name
 
 
 @pytest.mark.parametrize("version", ["v0.6.0", "v0.7.0"])
@@ -187,7 +187,7 @@ FITS = [
 def test_values_fit_their_types(path: str, value: object, expected: bool) -> None:
     known = catalogue.load("nemo-rl", "v0.7.0")
     assert known.knows(path)
-    assert known.fits(path, value) is expected
+    assert known.allows(path, value) is expected
 
 
 def test_open_sections_take_any_key_and_the_marker_is_the_charts() -> None:
@@ -235,9 +235,9 @@ def test_a_framework_is_a_name_and_no_path(name: str) -> None:
 @pytest.mark.parametrize("version", catalogue.versions("verl"))
 def test_verl_takes_one_logger_as_a_text(version: str) -> None:
     known = catalogue.load("verl", version)
-    assert known.fits("trainer.logger", "console")
-    assert known.fits("trainer.logger", ["console"])
-    assert not known.fits("trainer.logger", 1)
+    assert known.allows("trainer.logger", "console")
+    assert known.allows("trainer.logger", ["console"])
+    assert not known.allows("trainer.logger", 1)
 
 
 def test_each_mode_of_the_trainer_has_its_steps_between_updates_of_the_weights() -> None:

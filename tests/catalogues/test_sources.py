@@ -39,7 +39,7 @@ def test_nothing_that_is_shipped_is_unknown_or_of_another_type(version: str) -> 
     for file, config in loaded.items():
         found = dict(sources.walk(config))
         assert {path for path in found if not known.knows(path)} == LEFT_BEHIND.get((version, file), set()), file
-        assert {path: value for path, value in found.items() if not known.fits(path, value)} == {}, file
+        assert {path: value for path, value in found.items() if not known.allows(path, value)} == {}, file
 
 
 @pytest.mark.parametrize("version", catalogue.versions("verl"))
@@ -49,7 +49,7 @@ def test_verl_ships_the_same_defaults_composed(version: str) -> None:
     generated = dict(sources.walk(yaml.safe_load(file.read_text("utf-8"))))
     known = catalogue.load("verl", version)
     assert {path for path in generated if not known.knows(path)} == set()
-    assert {path: value for path, value in generated.items() if not known.fits(path, value)} == {}
+    assert {path: value for path, value in generated.items() if not known.allows(path, value)} == {}
     base = dict(sources.walk(known.base))
     left = {path for path in generated.keys() - base.keys() if not path.endswith("_target_")}
     assert {path for path in left if "profiler" not in path} == set()

@@ -196,7 +196,7 @@ def test_what_the_post_renderer_passes_on_is_judged_whole(grpo: Run) -> None:
 
 BAD = {
     "missing file": ("none.yaml", None, 3, "none.yaml: there is no such file or folder\n  fix: check the path\n"),
-    "empty folder": ("empty", None, 2, "empty: no manifests in this folder\n  fix: expected .yaml, .yml, .json\n"),
+    "empty folder": ("empty", None, 2, "empty: the folder contains no manifests\n  fix: expected .yaml, .yml, .json\n"),
     "empty file": ("f.yaml", b"", 2, "no Kubernetes objects in f.yaml\n  fix: give rendered manifests\n"),
     "comments": ("f.yaml", b"# a\n---\n# b\n", 2, "no Kubernetes objects in f.yaml\n"),
     "no UTF-8": ("f.yaml", b"kind: A\nb: \xff\n", 2, "f.yaml:2:4: this is not UTF-8: byte 0xff\n"),
@@ -209,7 +209,7 @@ BAD = {
         "f.yaml",
         b"kind: A\n---\nkind: B\nb: 1\nb: 2\n",
         2,
-        "f.yaml:5:1: the key 'b' stands twice: the first is at f.yaml:4:1; Helm would silently use this one\n",
+        "f.yaml:5:1: the key 'b' is given twice: the first is at f.yaml:4:1; Helm would silently use this one\n",
     ),
     "no mark": (
         "f.yaml",
@@ -221,7 +221,7 @@ BAD = {
         "f.yaml",
         b"stack: {name: a}\n",
         2,
-        "f.yaml:1:1: expected a Kubernetes object, found a map without kind",
+        "f.yaml:1:1: expected a Kubernetes object, found a map without a kind",
     ),
 }
 
@@ -246,7 +246,7 @@ def test_input_that_is_no_manifest_ends_with_one_error_and_its_line(grpo: Run, c
 def test_a_values_file_without_f_is_told_so(grpo: Run) -> None:
     Path("my-site.yaml").write_text("stack: {name: a}\n")
     _, _, err = grpo("my-site.yaml")
-    assert "a values file goes behind -f: grpo check -f my-site.yaml" in err
+    assert "pass a values file with -f: grpo check -f my-site.yaml" in err
 
 
 def test_a_command_line_without_anything_says_what_to_write(grpo: Run) -> None:
@@ -314,7 +314,7 @@ def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     done = process(f"$GRPO check {file} | true; echo ${{PIPESTATUS[0]}}")
     assert (done.stdout, done.stderr) == ("0\n", "")
     done = process("$GRPO check - <&-")
-    assert (done.returncode, done.stderr.splitlines()[0]) == (3, "<stdin>: this is closed")
+    assert (done.returncode, done.stderr.splitlines()[0]) == (3, "<stdin> is closed")
     done = process(f"$GRPO check {file} >&-")
     assert (done.returncode, done.stderr) == (3, "")
 
@@ -372,5 +372,5 @@ def test_a_system_without_memory_is_named(grpo: Run, monkeypatch: pytest.MonkeyP
     assert grpo(".") == (
         3,
         "",
-        "grpo: the system refuses more memory\n  fix: allow this process more (ulimit -v), or give it less at once\n",
+        "grpo: out of memory\n  fix: raise the memory limit of this process (ulimit -v), or pass less input at once\n",
     )

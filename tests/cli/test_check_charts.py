@@ -199,8 +199,8 @@ def test_a_folder_of_charts_is_no_folder_of_manifests(grpo: Run) -> None:
     code, out, err = grpo("charts")
     assert (code, out) == (2, "")
     assert err == (
-        "charts/one is a chart, whose templates are no manifests yet\n"
-        "  fix: name charts by themselves: grpo check charts/one charts/two\n"
+        "charts/one is a chart: its templates are not manifests yet\n"
+        "  fix: give each chart as an argument: grpo check charts/one charts/two\n"
     )
     code, _, err = grpo("charts/one", "charts/two")
     assert (code, err.endswith("clean: 2 manifests\n")) == (0, True)
@@ -218,7 +218,7 @@ def test_a_library_is_judged_by_its_files(grpo: Run) -> None:
     write("common", meta=f"{META}type: library\n", values="a: 1\na: 2\n")
     code, out, err = grpo("common")
     assert code == 1
-    assert out.startswith("common/values.yaml:2:1: the key 'a' stands twice: the first is at common/values.yaml:1:1")
+    assert out.startswith("common/values.yaml:2:1: the key 'a' is given twice: the first is at common/values.yaml:1:1")
     assert err.startswith("common is a library, which Helm does not render: only its files are checked\n")
 
 
@@ -268,7 +268,7 @@ ODD_SCHEMAS = (
 @pytest.mark.parametrize("schema", ODD_SCHEMAS)
 def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN, schema=schema)
-    assert "broke down" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
+    assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm
 def test_no_rule_breaks_down_for_an_odd_file(tmp_path: Path, name: str, text: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN)
     (chart / name).write_text(text)
-    assert "broke down" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
+    assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
 
 
 def test_a_template_that_is_no_text_is_told(grpo: Run) -> None:

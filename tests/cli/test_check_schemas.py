@@ -17,7 +17,7 @@ from postrender.manifests.loader import read
 from postrender.report import text as report_text
 from tests.conftest import ROOT
 
-_NO_SCHEMA = "crd.yaml, line 1: the definition of example.com/v1/Trainer is no schema"
+_NO_SCHEMA = "crd.yaml, line 1: the definition of example.com/v1/Trainer is not a schema"
 POD = "kind: Pod\nspec:\n  containers:\n  - name: a\n    image: example/a:1\n    env:\n"
 _EITHER = "fits none of the allowed forms: 'a' is missing; or 'b' is missing"
 TRAINER = """\
@@ -144,7 +144,7 @@ def test_definitions_of_the_cluster_come_from_kubectl(tmp_path: Path) -> None:
     ("content", "code", "words"),
     [
         (None, 3, "there is no such file"),
-        (TRAINER, 2, "no CustomResourceDefinition in it"),
+        (TRAINER, 2, "contains no CustomResourceDefinition"),
         ("a: [", 2, "this is not YAML"),
         ("kind: CustomResourceDefinition\nspec: {versions: 7}\n", 0, ""),
         (

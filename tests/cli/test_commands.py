@@ -169,7 +169,7 @@ def test_input_that_is_no_values_file_ends_with_one_error_and_its_line(
     assert grpo(*command, "-f", str(file)) == (
         2,
         "",
-        f"{file}:3:1: the key 'a' stands twice: the first is at {file}:1:1; Helm would silently use this one\n"
+        f"{file}:3:1: the key 'a' is given twice: the first is at {file}:1:1; Helm would silently use this one\n"
         "  3 | a: 3\n    | ^\n  fix: delete one of the two\n",
     )
 
@@ -350,7 +350,7 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
 def test_an_executable_that_is_no_helm_is_said() -> None:
     done = process("render", "--helm", "/bin/true", "--accelerator", "b200", *REST)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "/bin/true is no helm" in done.stderr
+    assert "/bin/true is not helm" in done.stderr
 
 
 def test_a_profile_among_the_files_of_a_diff_is_refused(grpo: Run) -> None:
@@ -407,7 +407,7 @@ def test_what_a_schema_refuses_is_sent_to_lint_for_its_line(grpo: Run, tmp_path:
         (tmp_path / "x.yaml").write_text(text)
         code, _, err = grpo("render", "all", "--accelerator", "b200", *REST, "-f", str(tmp_path / "x.yaml"))
         assert code == 2
-        assert (f"-f {tmp_path / 'x.yaml'} names the file and the line" in err) is sent
+        assert (f"-f {tmp_path / 'x.yaml'} shows the file and the line" in err) is sent
 
 
 def test_values_prints_what_a_key_means(grpo: Run) -> None:

@@ -69,7 +69,7 @@ def helm_4(chart: Path, folder: str, value: str, *words: str, command: str = "te
 
 def refused(done: Process) -> None:
     assert (done.returncode, done.stdout) == (1, "")
-    assert "grpo-post-render: refused, nothing was passed on" in done.stderr
+    assert "grpo-post-render: refused, nothing was written" in done.stderr
     assert "looks like a secret of the kind huggingface" in done.stderr
     assert SECRET not in done.stderr
 

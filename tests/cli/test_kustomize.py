@@ -115,7 +115,7 @@ def test_a_refusal_stops_the_build_and_says_why(folder: Path) -> None:
     (folder / "ray.yaml").write_text(CONFLICT)
     done = build(folder)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "grpo-post-render: refused, nothing was passed on" in done.stderr
+    assert "grpo-post-render: refused, nothing was written" in done.stderr
     assert "env[NCCL_NET] is" in done.stderr
 
 

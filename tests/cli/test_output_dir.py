@@ -122,11 +122,11 @@ FOREIGN = {
     ),
     "an index that leads out": (
         lambda folder: (folder / INDEX).write_text((folder / INDEX).read_text() + "  - ../../precious.yaml\n"),
-        "'../../precious.yaml' is no file that grpo render writes",
+        "'../../precious.yaml' is not a file that grpo render writes",
     ),
     "an index that names itself": (
         lambda folder: (folder / INDEX).write_text((folder / INDEX).read_text() + f"  - {INDEX}\n"),
-        f"'{INDEX}' is no file that grpo render writes",
+        f"'{INDEX}' is not a file that grpo render writes",
     ),
     "a link for a file": (
         lambda folder: (

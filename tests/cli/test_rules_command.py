@@ -133,13 +133,13 @@ def test_the_ends_of_versions(since: str, before: str, words: str) -> None:
         ("top-k", "did you mean nemo-rl/top-k"),
         ("nemo-rl/rows", "did you mean nemo-rl/rows-"),
         ("nemorl", "did you mean nemo-rl"),
-        ("zzzzz", "grpo rules lists them"),
+        ("zzzzz", "run grpo rules to list them"),
     ],
 )
 def test_an_unknown_name_leads_to_those_that_are_near(grpo: Run, words: list[str], word: str, fix: str) -> None:
     code, out, err = grpo(*words, word)
     assert (code, out) == (2, "")
-    assert err.startswith(f"grpo {words[0]}: no rule or domain is called {word!r}\n  fix: {fix}")
+    assert err.startswith(f"grpo {words[0]}: there is no rule or domain {word!r}\n  fix: {fix}")
 
 
 def test_a_wheel_has_no_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_select_takes_ids_and_domains(grpo: Run) -> None:
     [
         ("--select nemorl/top-k", "did you mean nemo-rl/top-k"),
         ("--select topk", "did you mean nemo-rl/top-k"),
-        ("--select nemo-rl,", "grpo rules lists them"),
+        ("--select nemo-rl,", "run grpo rules to list them"),
         ("--select", "see grpo lint --help"),
         ("--fail-on warn", "did you mean warning?"),
         ("--yes", "grpo lint --fix --yes"),

@@ -19,7 +19,7 @@ from unittest import mock
 from postrender import pipeline
 from postrender.errors import GrpoError
 from postrender.manifests import pods
-from postrender.pipeline import Result, Rewriter
+from postrender.pipeline import Pipeline, Result
 from postrender.wiring import apply, inputs
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
@@ -108,7 +108,7 @@ def run(data: bytes, using: Wiring, options: Options, *, gate: bool = False) -> 
     """Post-render a stream; any other exception than the post-renderer's own gets through."""
     outcome = Outcome(data)
     try:
-        result = Rewriter(data, using, options, gate=gate).run()
+        result = Pipeline(data, using, options, gate=gate).run()
     except GrpoError as error:
         outcome.error = error
         return outcome, None

@@ -104,7 +104,7 @@ def test_a_refused_stream_does_not_reach_the_server(
     before = kube.run("get", "secrets,configmaps", "-n", namespace, "-o", "name")
     with pytest.raises(HelmError) as refusal:
         foreign.install(volumes=UNTYPED)
-    assert "grpo-post-render: refused, nothing was passed on" in str(refusal.value)
+    assert "grpo-post-render: refused, nothing was written" in str(refusal.value)
     assert "volume driver mounts /home/kubernetes/bin/nvidia of the node without a type" in str(refusal.value)
     assert "fix: write type: Directory beside the path" in str(refusal.value)
     assert kube.list("rayclusters", namespace) == []

@@ -11,7 +11,7 @@ import yaml
 
 from postrender.helm.engines import Embedded
 from postrender.helm.stack import Stack
-from postrender.pipeline import Rewriter
+from postrender.pipeline import Pipeline
 from postrender.wiring import inputs
 from postrender.wiring.apply import STAMP, Options
 from postrender.wiring.plan import Wiring
@@ -71,19 +71,19 @@ def compare(row: dict[str, str], folder: Path, helm: Embedded) -> int:
         by_chart = objects(on.render(helm, layer).manifest.encode())
         unwired = off.render(helm, layer).manifest.encode()
         before = copy.deepcopy(objects(unwired))
-        result = Rewriter(unwired, wiring, Options(), gate=True).run()
+        result = Pipeline(unwired, wiring, Options(), gate=True).run()
         assert [each.what for each in result.refusals] == []
         wired = b"".join(result.parts)
         after = objects(wired)
         assert after.keys() == by_chart.keys()
         for identity, item in by_chart.items():
             assert without_empty(after[identity]) == without_empty(item), identity
-        again = Rewriter(wired, wiring, Options(), gate=True).run()
+        again = Pipeline(wired, wiring, Options(), gate=True).run()
         assert b"".join(again.parts) == wired
         worked += sum(before.get(identity) != item for identity, item in after.items())
         # What the chart has wired needs nothing.
         whole = on.render(helm, layer).manifest.encode()
-        assert b"".join(Rewriter(whole, wiring, Options(), gate=True).run().parts) == whole
+        assert b"".join(Pipeline(whole, wiring, Options(), gate=True).run().parts) == whole
     return worked
 
 

@@ -221,7 +221,7 @@ spec:
           resources: {limits: {nvidia.com/gpu: 8}}
 """
     outcome, _ = proof.run(text.encode(), proof.wiring(), Options())
-    assert "an alias makes one text stand for two objects" in str(outcome.error)
+    assert "an alias gives two objects the same text" in str(outcome.error)
     assert outcome.output == b""
 
 

@@ -110,7 +110,7 @@ def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
     done = run(STREAM.encode(), *VALUES)
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr.decode() == (
-        "grpo-post-render: refused, nothing was passed on\n"
+        "grpo-post-render: refused, nothing was written\n"
         "  document 2 (app/templates/b.yaml), line 9: this looks like a secret of the kind huggingface"
         " [secrets/literal-token]\n"
         "  fix: revoke it, put the new one into a Kubernetes Secret and refer to that by name\n"
@@ -183,15 +183,15 @@ def test_a_wrong_argument_is_refused(arguments: tuple[str, ...], said: str) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("network: {mod: none}", "site.yaml:2:11: network.mod: there is no key of this name"),
+        ("network: {mod: none}", "site.yaml:2:11: network.mod: there is no such key"),
         ("network: {mode: wlan}", "network.mode: expected one of multiNetwork, dranet, none"),
-        ("network: null", "network: a value is needed here"),
+        ("network: null", "network: this value is required"),
         ("huggingfase: {secret: {name: x}}", "site.yaml:2:1: there is no section huggingfase"),
         (
             "accelerator: {gpusPerNode: '8'}",
             "site.yaml:2:15: accelerator.gpusPerNode: expected a value of type integer",
         ),
-        ("huggingface: {secret: {name: null}}", "huggingface.secret.name: a value is needed here"),
+        ("huggingface: {secret: {name: null}}", "huggingface.secret.name: this value is required"),
         ("a: [", "this is not YAML"),
     ],
 )
@@ -254,8 +254,8 @@ def test_a_reader_that_has_gone_ends_it_without_a_traceback() -> None:
     done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "3\n"
     assert done.stderr == (
-        "grpo-post-render: the stream cannot be passed on whole: Broken pipe\n"
-        "  fix: make room, or see why what reads it has ended\n"
+        "grpo-post-render: the stream cannot be written completely: Broken pipe\n"
+        "  fix: free disk space, or check why the reading program ended\n"
     )
 
 
@@ -267,7 +267,7 @@ def test_a_system_without_memory_is_named(monkeypatch: pytest.MonkeyPatch, capsy
     assert post_render.main([*VALUES]) == 3
     out, err = capsys.readouterr()
     assert not out
-    assert err.startswith("grpo-post-render: the system refuses more memory")
+    assert err.startswith("grpo-post-render: out of memory")
 
 
 def test_it_needs_no_library_of_the_command_line() -> None:
@@ -406,7 +406,7 @@ def test_a_claim_template_of_another_spec_is_refused(tmp_path: Path) -> None:
     own += "metadata: {name: ray-rdma}\nspec: {spec: {}}\n"
     done = run((own + RAYCLUSTER).encode(), *VALUES, "--values", str(site))
     assert (done.returncode, done.stdout) == (2, b"")
-    assert b"ResourceClaimTemplate ray-rdma is there with another spec than the wiring needs" in done.stderr
+    assert b"ResourceClaimTemplate ray-rdma exists with a spec that differs from the wiring" in done.stderr
     nameless = RAYCLUSTER.replace("  name: ray\n", "  labels: {}\n")
     done = run(nameless.encode(), *VALUES, "--values", str(site))
     assert (done.returncode, b"an object without a name cannot claim devices" in done.stderr) == (2, True)
@@ -428,7 +428,7 @@ def test_a_full_disk_is_told() -> None:
         ["bash", "-c", f"{words} >/dev/full"], check=False, input=PLAIN, stderr=subprocess.PIPE, cwd=ROOT
     )
     assert done.returncode == 3
-    said = b"grpo-post-render: the stream cannot be passed on whole: No space left on device\n  fix: make room"
+    said = b"grpo-post-render: the stream cannot be written completely: No space left on device\n  fix: free disk space"
     assert done.stderr.startswith(said)
 
 
@@ -438,7 +438,7 @@ def test_a_closed_stream_is_no_traceback(words: str, closed: str) -> None:
     code = "import sys; from postrender.cli.post_render import main; sys.exit(main())"
     line = f"{sys.executable} -c '{code}' {words} </dev/null {closed}"
     done = subprocess.run(["bash", "-c", line], check=False, capture_output=True, text=True, cwd=ROOT)
-    said = "grpo-post-render: there is nowhere to write: stdout is closed\n" if closed == ">&-" else ""
+    said = "grpo-post-render: cannot write: stdout is closed\n" if closed == ">&-" else ""
     assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
 
 
@@ -446,7 +446,7 @@ def test_a_closed_stdin_is_told() -> None:
     words = f"{sys.executable} -c '{START}' --values {B200} <&-"
     done = subprocess.run(["bash", "-c", words], check=False, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("grpo-post-render: there is no stream to read: stdin is closed\n")
+    assert done.stderr.startswith("grpo-post-render: cannot read the stream: stdin is closed\n")
 
 
 def test_inside_another_plugin_the_exit_code_counts() -> None:
@@ -468,7 +468,7 @@ def test_a_secret_in_the_values_is_not_written_into_the_stream(tmp_path: Path, t
 def test_a_quantity_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "site.yaml").write_text("accelerator: {sharedMemory: lots}\n")
     done = run(PLAIN, *VALUES, "--values", str(tmp_path / "site.yaml"))
-    assert (done.returncode, b"'lots' is no quantity of memory" in done.stderr) == (2, True)
+    assert (done.returncode, b"'lots' is not a memory quantity" in done.stderr) == (2, True)
 
 
 def test_a_hook_and_an_object_of_one_name_do_not_share_a_claim(tmp_path: Path) -> None:

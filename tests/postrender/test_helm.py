@@ -161,7 +161,7 @@ def test_without_any_helm_the_way_out_is_named(monkeypatch: pytest.MonkeyPatch, 
 def test_a_broken_embedded_helm_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "helm_python.py").write_text("raise OSError('GLIBC_2.34 not found')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(EngineError, match=r"broke down: OSError: GLIBC_2\.34 not found"), Embedded():
+    with pytest.raises(EngineError, match=r"crashed: OSError: GLIBC_2\.34 not found"), Embedded():
         pass
 
 
@@ -170,7 +170,7 @@ def test_a_worker_that_dies_is_reported(chart: str) -> None:
         assert engine._process is not None
         engine._process.kill()
         engine._process.wait()
-        with pytest.raises(EngineError, match="broke down"):
+        with pytest.raises(EngineError, match="crashed"):
             engine.render(chart)
 
 

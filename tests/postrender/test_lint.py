@@ -117,7 +117,7 @@ def test_the_same_file_twice_gives_each_finding_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_values_file_ends_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="stands twice"):
+    with pytest.raises(InputError, match="is given twice"):
         check(tmp_path, "a: 1\na: 2\n")
 
 

@@ -96,7 +96,7 @@ def test_a_missing_or_broken_schema_is_a_broken_installation(tmp_path: Path) -> 
         Schema(str(tmp_path / "none.json"))
     for text in ("{", '{"type": 3}'):
         (tmp_path / "s.json").write_text(text)
-        with pytest.raises(InstallationError, match="is no schema"):
+        with pytest.raises(InstallationError, match="is not a schema"):
             Schema(str(tmp_path / "s.json"))
 
 

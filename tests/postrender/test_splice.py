@@ -113,7 +113,11 @@ def _edit_list(text: str, after: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "after", "reason"),
     [
-        ("a: &x\n  b: 1\nc: *x\n", {"a": {"b": 1, "n": 2}, "c": {"b": 1, "n": 3}}, "an alias makes one text stand"),
+        (
+            "a: &x\n  b: 1\nc: *x\n",
+            {"a": {"b": 1, "n": 2}, "c": {"b": 1, "n": 3}},
+            "an alias gives two objects the same text",
+        ),
         (
             "a: &x\n  b: 1\nc: *x\n",
             {"a": {"b": 1, "n": 2}, "c": {"b": 1}},
@@ -124,12 +128,12 @@ def _edit_list(text: str, after: Any) -> str:
             {"a": {"b": {"c": 1}}, "d": {"b": {"c": 1, "n": 2}}},
             "merged from another one by <<",
         ),
-        ("a: |\n  x", {"a": "x", "n": 1}, "would not read as it should"),
+        # There is a place where nothing else changes.
+        ("a: |\n  x", {"a": "x", "n": 1}, ""),
     ],
 )
 def test_what_cannot_be_edited_is_refused(text: str, after: Any, reason: str) -> None:
-    if reason.startswith("would"):
-        # There is a place where nothing else changes.
+    if not reason:
         assert parse(edit(text, after)) == after
         return
     with pytest.raises(SpliceError, match=reason):
@@ -156,7 +160,7 @@ def test_what_cannot_be_edited_is_refused(text: str, after: Any, reason: str) ->
 )
 def test_a_result_that_reads_otherwise_is_refused(text: str, after: Any, reading: Any) -> None:
     """The last guard: whatever the edits are, what comes out is read again and compared."""
-    with pytest.raises(SpliceError, match="would not read as it should"):
+    with pytest.raises(SpliceError, match="the edit would change other values"):
         editor.edited(text, "text", parse(text), after, lambda _: reading)
 
 
@@ -170,7 +174,7 @@ def test_what_nobody_touches_may_read_in_another_type() -> None:
     [("a: [1, 2]\n", [1], [0, 1]), ("a: [1]\n", [1, 2], [1, 3]), ("a:\n- 1\n- 2\n", [2], [0, 2])],
 )
 def test_a_list_of_another_length_than_it_was_read_with_is_refused(text: str, before: Any, after: Any) -> None:
-    with pytest.raises(SpliceError, match="a list has not as many items as it reads to have"):
+    with pytest.raises(SpliceError, match="have different numbers of items"):
         editor.edited(text, "text", {"a": before}, {"a": after}, parse)
 
 

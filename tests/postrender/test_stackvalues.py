@@ -56,7 +56,7 @@ def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) ->
             del holder[path[-1]]
         else:
             holder[path[-1]] = wrong
-        assert (inputs.misfit(tree, SCHEMA) is None) == judge.is_valid(tree), (path, wrong, remove)
+        assert (inputs.first_mismatch(tree, SCHEMA) is None) == judge.is_valid(tree), (path, wrong, remove)
 
 
 def test_two_profiles_are_refused() -> None:

@@ -84,7 +84,7 @@ def test_any_text_is_read_as_helm_reads_it_or_refused(text: str, helm: Embedded)
 
 # What this package refuses although Helm takes it, each for a reason that its message gives.
 STRICTER = (
-    "stands twice", "is not allowed here", "a key must be text", "a second YAML document", "this is not YAML",
+    "is given twice", "is not allowed here", "a key must be text", "a second YAML document", "this is not YAML",
     "top, found a", "is not understood by Helm",
 )  # fmt: skip
 
@@ -120,14 +120,14 @@ REFUSED = {
     "tab": (b"a:\n\tb: 1", "f.yaml:2:1: this is not YAML: found character that cannot start any token"),
     "two colons": (b"a: b: c", "f.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
     "open bracket": (b"a: [1,\n", "f.yaml:2:1: this is not YAML: did not find expected node content"),
-    "key twice": (b"a: 1\nb: 2\na: 3", "f.yaml:3:1: the key 'a' stands twice: the first is at f.yaml:1:1"),
-    "key twice for Helm": (b"yes: 1\non: 2", "f.yaml:2:1: the key 'true' stands twice: the first is at f.yaml:1:1"),
+    "key twice": (b"a: 1\nb: 2\na: 3", "f.yaml:3:1: the key 'a' is given twice: the first is at f.yaml:1:1"),
+    "key twice for Helm": (b"yes: 1\non: 2", "f.yaml:2:1: the key 'true' is given twice: the first is at f.yaml:1:1"),
     "list": (b"- a\n", "f.yaml:1:1: expected `key: value` lines at the top, found a list"),
     "one word": (b"text\n", "f.yaml:1:1: expected `key: value` lines at the top, found a single value"),
     "two documents": (b"a: 1\n---\nb: 2\n", "f.yaml:3:1: a second YAML document starts here: Helm 3 would ignore it"),
-    "infinity": (b"a: -.inf", "f.yaml:1:4: -.inf is no finite number"),
+    "infinity": (b"a: -.inf", "f.yaml:1:4: -.inf is not a finite number"),
     "null key": (b"a: {~: 1}", "f.yaml:1:5: a key must be text, this one is null"),
-    "float key": (b"1.5: 1", "f.yaml:1:1: a key must be text, this one is a number that is no plain integer"),
+    "float key": (b"1.5: 1", "f.yaml:1:1: a key must be text, this one is a number that is not a plain integer"),
     "list as key": (b"? [1]\n: 2", "f.yaml:1:3: a key must be text, this one is a list"),
     "map as key": (b"? {a: 1}\n: 2", "f.yaml:1:3: a key must be text, this one is a map"),
     "tag": (b"a: !!binary aGk=", "f.yaml:1:4: a tag is not allowed here"),
@@ -135,10 +135,10 @@ REFUSED = {
     "unknown alias": (b"a: *x", "f.yaml:1:4: this alias is not defined above this line"),
     "alias of itself": (b"a: &x {b: *x}", "f.yaml:1:11: this alias contains itself"),
     "merge of a number": (b"b: {<<: 3}", "f.yaml:1:5: << merges maps only"),
-    "mark inside": ("a: 1\n\ufeffb: 1".encode(), "f.yaml:2:1: a byte order mark stands inside the text"),
+    "mark inside": ("a: 1\n\ufeffb: 1".encode(), "f.yaml:2:1: a byte order mark is inside the text"),
     "question": (b"a: {q: why?}", "f.yaml:1:8: Helm does not read a question mark between brackets"),
-    "YAML 1.2": (b"%YAML 1.2\n---\na: 1", "f.yaml:1:1: a directive %YAML is not understood by Helm"),
-    "YAML 1.1": (b"%YAML 1.1\n---\na: 1", "f.yaml:1:1: a directive %YAML is not understood by Helm"),
+    "YAML 1.2": (b"%YAML 1.2\n---\na: 1", "f.yaml:1:1: Helm does not understand a %YAML directive"),
+    "YAML 1.1": (b"%YAML 1.1\n---\na: 1", "f.yaml:1:1: Helm does not understand a %YAML directive"),
     "empty document first": (b"# c\n---\n# c\n---\na: 1", "f.yaml:5:1: a second YAML document starts here"),
     "text behind the mark": (b"--- {a: 1}", "f.yaml:1:1: Helm 4 cuts the file at a line that starts with ---"),
     "mark in a text": (b'a: "x\n---y"', "f.yaml:2:1: Helm 4 cuts the file at a line that starts with ---"),
@@ -163,7 +163,7 @@ def test_an_alias_bomb_is_refused_at_once() -> None:
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in itertools.pairwise(names)
     )
     # It stands for 9 ** 20 values: a reader that made them first would not come back.
-    with pytest.raises(InputError, match="counting what aliases repeat"):
+    with pytest.raises(InputError, match="including what aliases repeat"):
         read(bomb)
 
 

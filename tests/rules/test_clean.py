@@ -12,7 +12,7 @@ from postrender.check.objects import check
 from postrender.finding import Finding
 from postrender.helm.engines import Engine, Rendered
 from postrender.manifests.loader import read
-from postrender.pipeline import Rewriter
+from postrender.pipeline import Pipeline
 from postrender.wiring import inputs
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
@@ -51,7 +51,7 @@ def wiring_of(files: list[Path], more: options.Values, folder: Path) -> Wiring:
 
 def wired(data: bytes, wiring: Wiring) -> bytes:
     """Return manifests as the post-renderer makes them."""
-    return b"".join(Rewriter(data, wiring, Options(policy=KEEP), gate=False).run().parts)
+    return b"".join(Pipeline(data, wiring, Options(policy=KEEP), gate=False).run().parts)
 
 
 @pytest.mark.parametrize("row", thin(options.rows(), 8), ids=options.label)

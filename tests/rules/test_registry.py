@@ -42,7 +42,7 @@ def test_rules_are_in_the_order_of_targets_and_ids() -> None:
 def test_a_second_rule_of_an_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     one = images.RULES[0]
     monkeypatch.setattr(images, "TWICE", one._replace(title="another"), raising=False)
-    with pytest.raises(registry.RegistryError, match=f"two rules are called {one.id}"):
+    with pytest.raises(registry.RegistryError, match=f"two rules have the id {one.id}"):
         registry.rules.__wrapped__("objects/pods")
 
 

@@ -158,7 +158,7 @@ def test_what_the_charts_refuse_themselves(path: Path, render_text: Callable[...
 
 
 def test_a_key_that_stands_twice_is_refused_when_it_is_read() -> None:
-    with pytest.raises(InputError, match="the key 'resources' stands twice"):
+    with pytest.raises(InputError, match="the key 'resources' is given twice"):
         read({"pod.yaml": KEY_TWICE.encode()})
 
 
@@ -202,4 +202,4 @@ def test_no_rule_breaks_down_over_what_is_odd(path: Path, odd: Json) -> None:
             given = [*objects[:number], changed, *objects[number + 1 :]]
             items = [Item(at, (), each, pods.pods(each)) for at, each in enumerate(given)]
             found = judge(Manifests(items, [""] * len(given), None), registry.rules("objects"))
-            assert [(above, last, each.what) for each in found if "broke down" in each.what] == []
+            assert [(above, last, each.what) for each in found if "crashed" in each.what] == []

@@ -58,7 +58,7 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         assert words in each.what, f"{file}:{number}"
         assert each.at.col > 0
         assert each.severity == BY_ID[each.rule].severity
-        assert "broke down" not in each.what
+        assert "crashed" not in each.what
         assert each.proposed or each.rule not in CERTAIN
     if any(each.proposed for each in found):
         assert_mended(file, found, tmp_path)

@@ -30,7 +30,7 @@ def rules(words: Sequence[str], form: str) -> int:
     Without a name: all rules. With a domain, such as nemo-rl: the rules of that domain. With an id: what the rule
     judges, why, what to do, its source, and the versions of the framework that it is for.
     """
-    listed = rulebook.named(words) if words else index.everything()
+    listed = rulebook.find_rules(words) if words else index.everything()
     if form == "json":
         sys.stdout.write(json.dumps({"rules": list(map(_fields, listed))}, indent=2, ensure_ascii=False) + "\n")
     elif any("/" in word for word in words):

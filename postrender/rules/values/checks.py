@@ -10,7 +10,7 @@ Test = Callable[[Effective], str | None]
 
 
 def quoted(value: object) -> str:
-    """Write a value as YAML does; text in quotes."""
+    """Format a value for a message: as in YAML, with text in quotes."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, dict):

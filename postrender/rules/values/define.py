@@ -13,12 +13,12 @@ from postrender.values.config import Effective
 Check = Callable[[Effective], Verdict]
 
 _CONFIG: Final = "job.config."
-# In front of a key that is not below job.config.
+# The prefix of a key that is not below job.config.
 _ROOT: Final = "="
 
 
 def whole(key: str) -> str:
-    """Return a key as rules write it with its path from the root of the values."""
+    """Return the path of a rule's key from the root of the values."""
     return key[1:] if key[:1] == _ROOT else f"{_CONFIG}{key}"
 
 
@@ -26,8 +26,8 @@ def whole(key: str) -> str:
 class Topic:
     """What the rules of a topic have in common.
 
-    `domain` is the first part of their ids, `framework` is empty if the rules hold for all, `source` is the folder of
-    their sources.
+    `domain` is the first part of their ids, `framework` is empty if the rules apply to all frameworks, and `source` is
+    the folder of their sources.
     """
 
     domain: str

@@ -19,9 +19,9 @@ _OF_SECTIONS = ("/wrong-type", "/unknown-key", "/derived-key-differs", "/danglin
 
 
 def judge_run(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding]]:
-    """Return what the rules find, in the order of the rules; the findings have keys and no location.
+    """Return the findings in the order of the rules; they have keys but no location.
 
-    A rule that needs a value which only the running job knows finds nothing.
+    A rule that needs a value that only the running job knows has no findings.
     """
     chosen = [rule for rule in rules if applies(rule, run)]
     if not run.is_whole():
@@ -31,7 +31,7 @@ def judge_run(run: Effective, rules: Iterable[Rule]) -> list[tuple[Rule, Finding
 
 
 def applies(rule: Rule, run: Effective) -> bool:
-    """Say whether a rule holds for a run's framework and its version."""
+    """Return whether a rule holds for a run's framework and its version."""
     if rule.framework and rule.framework != run.framework:
         return False
     return (not rule.since or run.since(rule.since)) and not (rule.before and run.since(rule.before))

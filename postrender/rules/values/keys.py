@@ -1,6 +1,6 @@
-"""Rules over the keys of job.config, the same for every framework: unknown ones, wrong types, what is left to fill in.
+"""Rules over the keys of job.config, the same for every framework: unknown keys, wrong types, dangling references.
 
-No framework that we run refuses an unknown key everywhere, so a misspelt one is the quietest mistake there is.
+No supported framework refuses every unknown key, so a misspelt key often goes unnoticed.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 _PLACEHOLDER = "???"
-# Packages of these names may bring resolvers along.
+# Packages whose names start like this may register resolvers.
 _REGISTERING = ("hydra", "omegaconf")
 _SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
 def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT) -> tuple[Rule, ...]:
-    """Return these rules for a framework; `source` says where its configuration is read.
+    """Return these rules for a framework; `source` is the file that reads its configuration.
 
-    `fact` and `why` are those of the rule unknown-key, because not every framework ignores an unknown key.
+    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key.
     """
     return (
         topic.rule(
@@ -86,7 +86,7 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
 
 
 def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Json]]:
-    """Yield path and value of what the user has written: leaves, maps that take any key, and unknown maps."""
+    """Yield path and value of what the user set: leaves, maps that allow any key, and unknown maps."""
     for key, value in tree.items():
         here = f"{path}.{key}" if path else key
         if "." in key:
@@ -141,26 +141,26 @@ def _types(run: Effective) -> Iterator[Finding]:
             value = run.at(path, given)
         except UnknownError:
             continue
-        if value != _PLACEHOLDER and not run.catalogue.fits(path, value) and not _is_coerced(run, path, value):
+        if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
             words = ", ".join(map(quoted, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
             yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:
-    """Say whether the framework converts a value to the expected type: NeMo RL does, except for vLLM's section.
+    """Return whether the framework converts a value to the expected type: NeMo RL does, except for vLLM's section.
 
     It accepts 0 and 1 as booleans; from v0.7.0 on its schema reads numbers from text. It also reads "no", which older
     versions treat as true, so that remains a finding.
     """
     if run.framework != "nemo-rl" or path.startswith("policy.generation."):
         return False
-    if value in (0, 1) and run.catalogue.fits(path, True):
+    if value in (0, 1) and run.catalogue.allows(path, True):
         return True
     if not isinstance(value, str) or not run.since("v0.7.0"):
         return False
     try:
-        return run.catalogue.fits(path, float(value))
+        return run.catalogue.allows(path, float(value))
     except (ValueError, OverflowError):
         return False
 
@@ -175,7 +175,7 @@ def _described(path: str, value: Json) -> str:
 
 def _references(run: Effective) -> Iterator[Finding]:
     resolver = _resolver(run)
-    circles: set[frozenset[str]] = set()
+    cycles: set[frozenset[str]] = set()
     for path, value in _leaves(run.given, run.catalogue):
         if value == _PLACEHOLDER:
             yield Finding(f"{path} is still ???", keys=[path], fix="write the value")
@@ -190,9 +190,9 @@ def _references(run: Effective) -> Iterator[Finding]:
                     yield Finding(f"{below} refers to {error.name}, which does not exist", keys=[below, path])
             except CycleError as error:
                 keys = frozenset(error.paths)
-                if keys not in circles and (below in keys or not any(map(run.given_has, keys))):
-                    circles.add(keys)
-                    what = _circle(below, error)
+                if keys not in cycles and (below in keys or not any(map(run.given_has, keys))):
+                    cycles.add(keys)
+                    what = _cycle(below, error)
                     fix = "name a key of it" if error.section else "write the value at one of them"
                     yield Finding(what, keys=[below, path], fix=fix)
             except RefusedError as error:
@@ -224,7 +224,7 @@ def _resolver(run: Effective) -> ReferenceResolver:
 
 
 def _is_reported_elsewhere(run: Effective, below: str, place: tuple[str, ...]) -> bool:
-    """Say whether the mistake is in another text of the files, where it is reported."""
+    """Return whether the mistake is in another text of the files, where it is reported."""
     at_ = ".".join(place)
     return at_ not in ("", below) and run.given_has(at_)
 
@@ -232,7 +232,7 @@ def _is_reported_elsewhere(run: Effective, below: str, place: tuple[str, ...]) -
 def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Finding:
     """Say why the framework refuses a reference; show names only, because its content may be a secret."""
     keys = [below, path]
-    # verl resolves its configuration twice, and the second time it is a reference again.
+    # verl resolves its configuration twice, so an escaped reference is a reference again the second time.
     plain = "" if run.framework == "verl" else "; \\${ is a plain text"
     if isinstance(error, AboveRootError):
         what = f"{below} refers to {error.name}, which is above the configuration"
@@ -245,13 +245,13 @@ def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Find
     if isinstance(error, MalformedError) and error.is_open:
         return Finding(f"{below} opens ${{ and does not close it", keys=keys, fix="write the }")
     if isinstance(error, EscapedError):
-        what = f"{below} has a backslash before ${{, and {run.framework} resolves it all the same: it does so twice"
+        what = f"{below} has a backslash before ${{, but {run.framework} resolves its configuration twice"
         return Finding(what, keys=keys, fix="write the text without ${")
     fix = f"write a key such as data.shuffle in the braces, or a call such as oc.env:NAME{plain}"
     return Finding(f"{below} has a ${{...}} that cannot be parsed", keys=keys, fix=fix)
 
 
-def _circle(below: str, error: CycleError) -> str:
+def _cycle(below: str, error: CycleError) -> str:
     first = error.paths[0]
     if below not in error.paths:
         return f"{below} refers to {first}, which refers to {error.section or 'itself'}"
@@ -263,7 +263,7 @@ def _circle(below: str, error: CycleError) -> str:
 
 
 def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a tree with their paths; what has a dot in its name has none."""
+    """Yield the texts of a tree with their paths, except below a key with a dot in its name."""
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, (dict, list)):
@@ -281,5 +281,5 @@ def _sections(run: Effective) -> Iterator[Finding]:
             continue
         except UnknownError:
             pass
-        what = f"{key} is {run.given[key]}, which only the running job knows: nothing in it is checked"
+        what = f"{key} is {run.given[key]}, which only the running job knows: nothing in this section is checked"
         yield Finding(what, keys=[key])
