@@ -29,7 +29,7 @@ def data_root() -> str:
 def chart(layer: str) -> str:
     """Return the folder of one layer's chart; raise UsageError for a word that is no layer."""
     if layer not in LAYERS:
-        raise UsageError(f"no layer is called {layer!r}; the layers are {', '.join(LAYERS)}")
+        raise UsageError(f"there is no layer {layer!r}; the layers are {', '.join(LAYERS)}")
     return os.path.join(data_root(), "charts", layer)
 
 
@@ -78,10 +78,10 @@ def example(rule: str, name: str) -> str | None:
 
 
 def is_chart(path: str) -> bool:
-    """Say whether a path is a chart's folder, or has the name of a chart's package."""
+    """Return whether a path is a chart's folder, or has the name of a chart's package."""
     return path.endswith((".tgz", ".tar.gz")) or os.path.isfile(os.path.join(path, "Chart.yaml"))
 
 
 def is_packaged(path: str) -> bool:
-    """Say whether a values file is one of those that come with the package, which an update replaces."""
+    """Return whether a values file is one of those that come with the package, which an update replaces."""
     return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)
