@@ -69,7 +69,7 @@ def grpo(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     # Both know files by their names, and each test has charts of the same names.
-    monkeypatch.setattr(report_text, "_lines", {})
+    report_text._source_lines.cache_clear()
     monkeypatch.setattr(textfile, "_streams", {})
 
     def run(*words: str, stdin: bytes = b"") -> tuple[int, str, str]:

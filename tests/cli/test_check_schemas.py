@@ -76,7 +76,7 @@ def grpo(*words: str, stdin: str = "", path: str = "") -> tuple[int, str, str]:
         patch.setattr("sys.stderr", err)
         patch.setenv("PATH", path or os.environ["PATH"])
         # Both know files by their names, and each call has a stream of its own.
-        patch.setattr(report_text, "_lines", {})
+        report_text._source_lines.cache_clear()
         patch.setattr(textfile, "_streams", {})
         code = cli.main(["check", *words])
     for stream in (out, err):

@@ -54,7 +54,7 @@ DIFF = """\
 def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
     """Run `grpo lint` in a folder with a site file and a file with a mistake; return exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report_text, "_lines", {})
+    report_text._source_lines.cache_clear()
     shutil.copy(SITE, "site.yaml")
     Path("my.yaml").write_text(MINE)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))

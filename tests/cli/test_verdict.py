@@ -39,7 +39,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     """Run a command line in an empty folder, without a helm executable on PATH; return exit code, stdout, stderr."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(report_text, "_lines", {})
+    report_text._source_lines.cache_clear()
     monkeypatch.setattr(textfile, "_streams", {})
     Path("more.yaml").write_text(MIXED)
     Path("pod.yaml").write_text(DUPLICATE)
