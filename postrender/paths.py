@@ -27,7 +27,7 @@ def data_root() -> str:
 
 
 def chart(layer: str) -> str:
-    """Return the folder of one layer's chart; raise UsageError for a word that is no layer."""
+    """Return the folder of one layer's chart; raise UsageError for an unknown layer."""
     if layer not in LAYERS:
         raise UsageError(f"there is no layer {layer!r}; the layers are {', '.join(LAYERS)}")
     return os.path.join(data_root(), "charts", layer)
@@ -72,7 +72,7 @@ def accelerator(name: str) -> str:
 
 
 def example(rule: str, name: str) -> str | None:
-    """Return the path of an example of a rule, its test's; None where there is none, as in a wheel."""
+    """Return the path of a rule's example, a test fixture; None if there is none, as in a wheel."""
     path = os.path.join(data_root(), "tests", "rules", *rule.split("/"), f"{name}.yaml")
     return path if os.path.isfile(path) else None
 

@@ -74,7 +74,7 @@ def left_over(root: Path, texts: Mapping[str, str]) -> list[str]:
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
     """Run the command line; exit status 0, 1 for stale files, 2 for sources with errors or a wrong command line."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="write every generated file")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and list what is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; list stale files and exit 1")
     options = parser.parse_args(argv)
     try:
         texts = outputs(root)

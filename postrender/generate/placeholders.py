@@ -113,18 +113,18 @@ def machine(tree: Tree, attached: str) -> Names:
 
 def head(tree: Tree) -> Names:
     """Return a machine type that fits the head and its bucket's sidecar, and the size of the boot disk in GB."""
-    asked, sidecar = tree["ray"]["head"], tree["ray"]["gcsfuse"]
-    cores = int(asked["cpu"]) + int(sidecar["cpu"])
-    memory = units(asked["memory"]) + units(sidecar["memory"])
+    resources, sidecar = tree["ray"]["head"], tree["ray"]["gcsfuse"]
+    cores = int(resources["cpu"]) + int(sidecar["cpu"])
+    memory = units(resources["memory"]) + units(sidecar["memory"])
     fits = [size for size in N2_STANDARD if size > cores and size * 4 / 1.0737 * 0.9 > memory]
     only(fits, f"a head that fits an n2-standard machine, and this one asks for {cores} cores and {memory:g}Gi")
-    disk = (units(asked["ephemeralStorage"]) + units(sidecar["ephemeralStorage"])) * 1.0737
+    disk = (units(resources["ephemeralStorage"]) + units(sidecar["ephemeralStorage"])) * 1.0737
     # GKE keeps up to 100 GiB of a boot disk for itself, and evicts pods on its last tenth.
     return {
         "head_machine": f"n2-standard-{fits[0]}",
         "head_cores": str(cores),
         "head_memory": f"{memory:g}Gi",
-        "head_only_memory": asked["memory"],
+        "head_only_memory": resources["memory"],
         "head_disk": str(math.ceil((disk + 107.4) / 0.9 / 100) * 100),
     }
 
@@ -174,8 +174,8 @@ def settings(tree: Tree) -> Names:
     job, config = tree["job"], tree["job"]["config"]
     only(job["framework"] == "nemo-rl", "NeMo RL; docs/howto/verl.md has what differs with verl")
     fetched = [*job["fetch"]["models"], *job["fetch"]["datasets"]]
-    asked = job["evaluate"]["benchmarks"]
-    only(asked, "a recipe with benchmarks (job.evaluate.benchmarks)")
+    benchmarks = job["evaluate"]["benchmarks"]
+    only(benchmarks, "a recipe with benchmarks (job.evaluate.benchmarks)")
     model = config["policy"]["model_name"]
     gated = model.startswith(("google/gemma", "meta-llama/"))
     return {
@@ -191,7 +191,7 @@ def settings(tree: Tree) -> Names:
         "benchmarks": "; ".join(
             f"{name}, {counted(one.get('samples', 1), 'answer')} to each question"
             f" at temperature {one.get('temperature', 0)}"
-            for name, one in asked.items()
+            for name, one in benchmarks.items()
         ),
     }
 
@@ -236,7 +236,7 @@ def header(recipe: str, steps: int) -> Names:
     text = re.sub(r"\n#? *", " ", recipe.split("\nimages:", maxsplit=1)[0])
     disk, seconds = (re.search(pattern, text) for pattern in (r"step is about ([0-9]+) GiB", r"([0-9.]+) s a step"))
     expected = re.search(r"Expected: (.*)", text)
-    only(disk and expected, "a recipe whose header says what a step needs on disk and what is expected")
+    only(disk and expected, "a recipe whose header has the disk size of a step and the expected result")
     # The sentence on published runs refers to a table in the header, so drop it.
     result = expected[1].split(" The published")[0].strip() if expected else ""
     size = int(disk[1]) if disk else 0

@@ -131,7 +131,7 @@ def _token(pattern: str, path: str) -> Iterator[str]:
     if NOT_RE2.search(pattern):
         yield f"{path}: {RE2_PROBLEM}"
     if _has_alternatives(pattern):
-        yield f"{path}: the pattern has alternatives: write each as a shape of its own"
+        yield f"{path}: the pattern has alternatives: write each as a separate shape"
     elif not BEGINNING.match(pattern):
         yield f"{path}: expected two letters, digits, _ or - at the start, or \\b and two of them"
 

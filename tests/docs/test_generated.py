@@ -403,7 +403,7 @@ def of_tokens(pattern: str) -> list[str]:
 @pytest.mark.parametrize("pattern", ["acme_[a-z]{8}|zz9[0-9]{8}", "ab|c", "acme_(a|b)|c", "[|]a|b"])
 def test_alternatives_are_shapes_of_their_own(pattern: str) -> None:
     assert of_tokens(pattern) == [
-        "tokens.acme: the pattern has alternatives: write each as a shape of its own"
+        "tokens.acme: the pattern has alternatives: write each as a separate shape"
     ]
 
 

@@ -112,7 +112,7 @@ def render(
 def _deliver(rendered: dict[str, Rendered], directory: str | None, left_out: list[str]) -> None:
     """Print the manifests or write them into a folder; notes and counts go to stderr."""
     if directory is None:
-        # All or nothing: half a stream must not reach the program behind a pipe.
+        # Write everything at once: a partial stream must not reach a program that reads the pipe.
         sys.stdout.write("".join(each.manifest for each in rendered.values()))
     else:
         for folder in export.write(directory, rendered, left_out):
