@@ -27,9 +27,9 @@ def data_root() -> str:
 
 
 def chart(layer: str) -> str:
-    """Return the folder of one layer's chart; raise UsageError for a word that is no layer."""
+    """Return the folder of one layer's chart; raise UsageError for an unknown layer."""
     if layer not in LAYERS:
-        raise UsageError(f"no layer is called {layer!r}; the layers are {', '.join(LAYERS)}")
+        raise UsageError(f"there is no layer {layer!r}; the layers are {', '.join(LAYERS)}")
     return os.path.join(data_root(), "charts", layer)
 
 
@@ -72,16 +72,16 @@ def accelerator(name: str) -> str:
 
 
 def example(rule: str, name: str) -> str | None:
-    """Return the path of an example of a rule, its test's; None where there is none, as in a wheel."""
+    """Return the path of a rule's example, a test fixture; None if there is none, as in a wheel."""
     path = os.path.join(data_root(), "tests", "rules", *rule.split("/"), f"{name}.yaml")
     return path if os.path.isfile(path) else None
 
 
 def is_chart(path: str) -> bool:
-    """Say whether a path is a chart's folder, or has the name of a chart's package."""
+    """Return whether a path is a chart's folder, or has the name of a chart's package."""
     return path.endswith((".tgz", ".tar.gz")) or os.path.isfile(os.path.join(path, "Chart.yaml"))
 
 
 def is_packaged(path: str) -> bool:
-    """Say whether a values file is one of those that come with the package, which an update replaces."""
+    """Return whether a values file is one of those that come with the package, which an update replaces."""
     return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)

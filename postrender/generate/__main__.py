@@ -1,4 +1,4 @@
-"""Write every generated file, or say which are stale: `python -m postrender.generate [--check]`."""
+"""Write every generated file, or list the stale ones: `python -m postrender.generate [--check]`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# At build time, for its RE2-like engine of patterns, which postrender.schema does not offer.
+# Used directly for its RE2-like regex engine, which postrender.schema does not expose.
 import jsonschema_rs
 
 from postrender.generate import facts, kinds, reference, schemas, sources, tutorial
@@ -19,7 +19,7 @@ from postrender.manifests.schemas import DEFAULT, of_version
 def outputs(root: Path) -> dict[str, str]:
     """Return the text of each generated file by its path below the repository root.
 
-    Raises SourceError where the sources are not fit to generate from.
+    Raises SourceError for sources with errors.
     """
     tree = sources.load(root)
     problems = list(sources.check(tree))
@@ -44,15 +44,15 @@ def outputs(root: Path) -> dict[str, str]:
 
 
 def text(schema: Schema) -> str:
-    """Return a schema as it is committed."""
+    """Return a schema as JSON text for the repository."""
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 def check_defaults(chart: str, schema: Schema, defaults: Schema) -> None:
-    """Raise SourceError where a default does not fit its own schema; what is merely missing is the user's to give."""
+    """Raise SourceError if a default does not match its own schema; the user sets missing required keys."""
     validator = jsonschema_rs.Draft7Validator(schema, pattern_options=jsonschema_rs.RegexOptions())
     problems = [
-        f"{'.'.join(map(str, error.instance_path))}: the default does not fit its own schema: {error.message}"
+        f"{'.'.join(map(str, error.instance_path))}: the default does not match its own schema: {error.message}"
         for error in validator.iter_errors(defaults)
         if error.kind.name != "required"
     ]
@@ -66,15 +66,15 @@ def stale(root: Path, texts: Mapping[str, str]) -> list[str]:
 
 
 def left_over(root: Path, texts: Mapping[str, str]) -> list[str]:
-    """Return the paths of files in generated folders whose source is no more."""
+    """Return the paths of generated files that no longer have a source."""
     files = (root / facts.FOLDER).rglob("*.*")
     return sorted(path for each in files if (path := each.relative_to(root).as_posix()) not in texts)
 
 
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Run the command line; exit status 0, 1 for stale files, 2 for sources that are not fit or a bad command line."""
+    """Run the command line; exit status 0, 1 for stale files, 2 for sources with errors or a wrong command line."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="write every generated file")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and list what is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; list stale files and exit 1")
     options = parser.parse_args(argv)
     try:
         texts = outputs(root)

@@ -1,4 +1,4 @@
-"""Write the facts that the programs read as JSON: schemas/generated/, from the YAML sources beside it."""
+"""Generate the JSON facts in schemas/generated/ from the YAML sources in schemas/."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from postrender.generate.sources import Schema, SourceError, Sources, read_yaml
 FOLDER = "schemas/generated"
 # The sections that postrender/wiring/plan.py reads.
 WIRED = ("stack", "platform", "accelerator", "network", "huggingface", "tracking", "images")
-# Elsewhere only what has a default is required: who wires a chart of somebody else names no stack, and no image.
+# In other sections only keys with a default are required: a user who wires another chart names no stack and no image.
 _WHOLE = "accelerator"
-# The chart whose defaults hold for pods.
+# The chart whose defaults apply to pods.
 _CHART = "raycluster"
-# A pattern that begins with the first letters of a word.
+# The start of a pattern: a word boundary and literal characters.
 _WORD = re.compile(r"^\\b([A-Za-z0-9_-]{2,})(?![*+?{])")
 
 
@@ -33,30 +33,30 @@ def render(root: Path, sources: Sources) -> dict[str, str]:
 
 
 def models(written: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return what is known of each model by its name, with what the model that it is `like` says."""
+    """Return the facts of each model by its name, merged over the facts of the model that it is `like`."""
     found: dict[str, Any] = {}
     for name, facts in written.items():
         own = dict(facts)
         same = own.pop("like", name)
         if same != name and same not in found:
-            raise SourceError(f"schemas/models.yaml: {name} is like {same}, expected a model that stands above it")
+            raise SourceError(f"schemas/models.yaml: {name} is like {same}, expected a model above it in the file")
         found[name] = {**found.get(same, {}), **own}
     return found
 
 
 def secrets(shapes: Mapping[str, str]) -> dict[str, str]:
-    r"""Return the patterns for Python's `re`, which is fast where a pattern begins with a text.
+    r"""Return the patterns for Python's `re`, which is fast if a pattern starts with literal characters.
 
-    `\b` in front of the text hides it, so it is asked for behind the text: `\bsk-` becomes `sk-(?<=\bsk-)`.
+    A leading `\b` prevents that, so move it after the characters: `\bsk-` becomes `sk-(?<=\bsk-)`.
     """
     return {name: _WORD.sub(r"\1(?<=\\b\1)", pattern) for name, pattern in shapes.items()}
 
 
 def wiring(sources: Sources) -> dict[str, Any]:
-    """Return the schema of the sections that wiring follows from, with the defaults; every object in it is strict.
+    """Return the schema of the sections that the wiring reads, with the defaults; every object in it is strict.
 
-    It has the types, names, words and required keys of the charts' schemas and nothing else, because the post-renderer
-    judges by it without a JSON Schema library. What does not fit is for the whole schema to judge.
+    It has only the types, names, enums and required keys of the charts' schemas, because the post-renderer validates
+    without a JSON Schema library. The charts' schemas check the rest.
     """
     sections = {name: _shape(sources, sources.sections[name], whole=name == _WHOLE) for name in WIRED}
     defaults = {name: reference.defaults(sources, _CHART).get(name, {}) for name in WIRED if name != _WHOLE}
@@ -71,7 +71,7 @@ def _shape(sources: Sources, raw: Schema, *, whole: bool) -> Schema:
     if node.get("type") != "object":
         return kept
     properties = node.get("properties", {})
-    # A key with a default is there, unless somebody has taken it away with null.
+    # A key with a default is set unless a values file deletes it with null.
     required = [
         key
         for key, inner in properties.items()
@@ -93,7 +93,7 @@ def compact(value: object) -> str:
 
 
 def lines_json(value: Mapping[str, Any]) -> str:
-    """Return JSON with one entry a line down to the second level: small, and a diff names what changed."""
+    """Return JSON with one entry a line down to the second level: small, and a diff shows what changed."""
     parts = []
     for key, inner in value.items():
         if isinstance(inner, dict) and inner:

@@ -1,10 +1,10 @@
-"""Make the schemas of the kinds of Kubernetes, Ray and GKE: schemas/generated/kinds/.
+"""Generate the schemas of the kinds of Kubernetes, Ray and GKE: schemas/generated/kinds/.
 
-Those of Kubernetes are pruned from the strict bundles in the distribution `kubernetes-validate`, which only this module
-needs, and refined by schemas/kinds/kubernetes.yaml; what differs between versions is written once a change. Those of
-Ray and GKE are short sources beside it: this module closes every object, allows null where a field is optional (the API
-server drops such a null; of what is required the rules say that it is missing), and adds the fields that all kinds
-share.
+The schemas of Kubernetes come from the strict bundles in the package `kubernetes-validate`, which only this module
+uses. They are pruned and refined by schemas/kinds/kubernetes.yaml, and stored once for each change between versions.
+The schemas of Ray and GKE have short sources in the same folder. This module makes every object strict, allows null
+for optional fields (the API server drops such a null; the rules report a missing required field), and adds the fields
+that all kinds share.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FOLDER = "schemas/kinds"
 SOURCES = ("ray.yaml", "gke.yaml")
 PREFIXES = ("io.k8s.api.", "io.k8s.apimachinery.pkg.apis.", "io.k8s.apimachinery.pkg.")
 
-# These are questions to the API server and orders, nothing that stays: nobody has them in a manifest.
+# Requests to the API server that are not stored, so no manifest contains them.
 TRANSIENT = ("authentication.k8s.io/", "authorization.k8s.io/", "internal.apiserver.k8s.io/")
-# From this version on a Service may be called as other objects are.
+# From this version on, the name of a Service follows the rules of other objects.
 RELAXED_SERVICES = 36
-# Written by the API server alone, large, and never part of what a person writes.
+# Large fields that only the API server writes.
 OPAQUE = {"status": "object", "managedFields": "array"}
 KEPT = ("type", "enum", "required", "additionalProperties", "items", "properties")
 
@@ -51,7 +51,7 @@ def prune(node: Schema) -> Schema:
 
 
 def _property(name: str, node: Schema) -> Schema:
-    # A status that is a word says something about a condition.
+    # A status that is a string belongs to a condition; keep its schema.
     is_opaque = name in OPAQUE and (name != "status" or "$ref" in node)
     return {"type": [OPAQUE[name], "null"]} if is_opaque else prune(node)
 
@@ -80,7 +80,7 @@ def _narrow(node: Schema, extra: Schema) -> None:
 
 
 def definitions(bundle: Mapping[str, Schema], source: Schema) -> dict[str, Schema]:
-    """Return the definitions of one version, pruned, and refined as the source says."""
+    """Return the definitions of one version, pruned and refined by the source."""
     defs = {short(name): prune(node) for name, node in bundle.items()}
     defs.update({name: dict(node) for name, node in source["shapes"].items()})
     refine(defs, source["refinements"])
@@ -88,7 +88,7 @@ def definitions(bundle: Mapping[str, Schema], source: Schema) -> dict[str, Schem
 
 
 def entries(defs: Mapping[str, Schema], minor: int, source: Schema) -> dict[str, Schema]:
-    """Return the kinds of one version by `apiVersion/kind`: definition, shape of the name, what is required."""
+    """Return the kinds of one version by `apiVersion/kind`: definition, name pattern and required fields."""
     found = {}
     for name, node in sorted(defs.items()):
         properties = node.get("properties", {})
@@ -113,7 +113,7 @@ def read_bundle(version: int) -> dict[str, Schema]:
 
 
 def merged(versions: Mapping[int, Mapping[str, Schema]]) -> Schema:
-    """Return each name with what it means from a version on, null where it is gone: `{"30": …, "36": null}`."""
+    """Return each name with its definition from a version on, or null if it was removed: `{"30": …, "36": null}`."""
     names = sorted({name for content in versions.values() for name in content})
     return {name: _changes(name, versions) for name in names}
 
@@ -145,7 +145,7 @@ def kubernetes(root: Path) -> Schema:
 def custom(root: Path, kubernetes: Mapping[str, Schema]) -> Schema:
     """Return the kinds and definitions of Ray and GKE; raise SourceError for a reference to nothing.
 
-    `kubernetes` are the definitions to which theirs may refer.
+    `kubernetes` has the definitions that they may refer to.
     """
     kinds: Schema = {}
     defs: dict[str, Schema] = {}
@@ -192,7 +192,7 @@ def closed(node: Schema) -> Schema:
 
 
 def optional(node: Schema) -> Schema:
-    """Return the schema with null allowed; a reference stays as it is, for what it refers to allows null itself."""
+    """Return the schema with null allowed; a reference is not changed, because its definition allows null itself."""
     if not isinstance(node.get("type"), str):
         return node
     out: dict[str, Any] = {**node, "type": [node["type"], "null"]}
@@ -202,7 +202,7 @@ def optional(node: Schema) -> Schema:
 
 
 def cron_pattern() -> str:
-    """Return the pattern of a CronJob's schedule; that a range does not end before it begins is not in it."""
+    """Return the pattern of a CronJob's schedule; it does not check that a range ends after its start."""
     months = _words("jan feb mar apr may jun jul aug sep oct nov dec")
     days = _words("sun mon tue wed thu fri sat")
     fields = map(

@@ -9,13 +9,13 @@ _LINK = re.compile(r"https://[^\s,;)]*[^\s,;).]")
 
 
 def prose(text: str) -> str:
-    """Return text in which Markdown finds nothing to format; addresses become links."""
+    """Return text escaped for Markdown; addresses become links."""
     parts = re.split(f"({_LINK.pattern})", text)
     return "".join(f"<{part}>" if _LINK.fullmatch(part) else _escaped(part) for part in parts)
 
 
 def _escaped(text: str) -> str:
-    # An underscore inside a word is one.
+    # Markdown does not format an underscore inside a word.
     return re.sub(r"([*`\[\]<>|]|(?<!\w)_|_(?!\w))", r"\\\1", text)
 
 
@@ -25,5 +25,5 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def cell(text: str) -> str:
-    """Return text for a table: a bar would end the cell, and `<name>` outside of code would be taken for HTML."""
+    """Return text for a table: a bar would end the cell, and `<name>` outside of code would be HTML."""
     return text.replace("|", "\\|") if text.startswith("`") else text.replace("|", "\\|").replace("<", "&lt;")

@@ -1,6 +1,6 @@
-"""The names, sizes and flags that a stack's values files give to the tutorial, as text by placeholder.
+"""Compute the tutorial's placeholders from a stack's values files: names, sizes and flags.
 
-They are derived here a second time and not read from rendered charts, so that a test can compare the two.
+They are computed independently of the charts, so that a test can compare them with rendered charts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from postrender.values import merge as merging
 
 NAMESPACE = "rl"
 EXAMPLE = "values/examples/site.yaml"
-# Where RDMA works; Google's guide to custom GKE clusters with these machines.
+# The first GKE versions with RDMA; source: Google's guide to custom GKE clusters with these machines.
 GKE = {"b200": "1.32.2-gke.1475000", "h200": "1.31.4-gke.1183000"}
-# Cores of the machines for the head; each has 4 GB a core.
+# Cores of the machines for the head; each has 4 GB per core.
 N2_STANDARD = (8, 16, 32, 48, 64, 80)
-# A run of so few steps shows that the chain works, and nothing of the model.
+# A run with at most this many steps only shows that the chain works.
 FEW_STEPS = 10
 BUYING = {"on-demand": "", "spot": "--spot ", "reservation": "--reservation-affinity=specific --reservation={} "}
 
@@ -46,7 +46,7 @@ def units(quantity: str) -> float:
 
 
 def subnet_of(network: Tree, interface: Tree) -> tuple[str, str]:
-    """Return VPC and subnet of an interface, named as the network chart names them."""
+    """Return VPC and subnet of an interface, with the names of the network chart."""
     rdma = interface["deviceMode"] == "RDMA"
     section, base = network["rdma" if rdma else "gvnic"], interface["network"]
     suffix = f"sub-{re.sub('.*-', '', base)}" if rdma else "sub"
@@ -55,7 +55,7 @@ def subnet_of(network: Tree, interface: Tree) -> tuple[str, str]:
 
 
 def networks(tree: Tree) -> Names:
-    """Return the names of VPCs, subnets and Network objects, and the commands that make the subnets."""
+    """Return the names of VPCs, subnets and Network objects, and the commands that create the subnets."""
     given = tree["accelerator"]["interfaces"]
     interfaces = [given[name] for name in sorted(given, key=lambda name: int(name.removeprefix("eth")))]
     places = [subnet_of(tree["network"], interface) for interface in interfaces]
@@ -83,7 +83,7 @@ def networks(tree: Tree) -> Names:
 
 
 def machine(tree: Tree, attached: str) -> Names:
-    """Return the GPU nodes and the flags of their pool."""
+    """Return the facts of the GPU nodes and the flags of their node pool."""
     accelerator, capacity = tree["accelerator"], tree["platform"]["capacity"]
     head = tree["ray"]["head"]["gpus"]["enabled"]
     nodes = tree["ray"]["workers"]["replicas"] + (1 if head else 0)
@@ -112,19 +112,19 @@ def machine(tree: Tree, attached: str) -> Names:
 
 
 def head(tree: Tree) -> Names:
-    """Return a machine on which the head fits, with the sidecar of its bucket, and the size of its boot disk in GB."""
-    asked, sidecar = tree["ray"]["head"], tree["ray"]["gcsfuse"]
-    cores = int(asked["cpu"]) + int(sidecar["cpu"])
-    memory = units(asked["memory"]) + units(sidecar["memory"])
+    """Return a machine type that fits the head and its bucket's sidecar, and the size of the boot disk in GB."""
+    resources, sidecar = tree["ray"]["head"], tree["ray"]["gcsfuse"]
+    cores = int(resources["cpu"]) + int(sidecar["cpu"])
+    memory = units(resources["memory"]) + units(sidecar["memory"])
     fits = [size for size in N2_STANDARD if size > cores and size * 4 / 1.0737 * 0.9 > memory]
     only(fits, f"a head that fits an n2-standard machine, and this one asks for {cores} cores and {memory:g}Gi")
-    disk = (units(asked["ephemeralStorage"]) + units(sidecar["ephemeralStorage"])) * 1.0737
+    disk = (units(resources["ephemeralStorage"]) + units(sidecar["ephemeralStorage"])) * 1.0737
     # GKE keeps up to 100 GiB of a boot disk for itself, and evicts pods on its last tenth.
     return {
         "head_machine": f"n2-standard-{fits[0]}",
         "head_cores": str(cores),
         "head_memory": f"{memory:g}Gi",
-        "head_only_memory": asked["memory"],
+        "head_only_memory": resources["memory"],
         "head_disk": str(math.ceil((disk + 107.4) / 0.9 / 100) * 100),
     }
 
@@ -170,12 +170,12 @@ def jobs(tree: Tree) -> Names:
 
 
 def settings(tree: Tree) -> Names:
-    """Return what the recipe trains, how long, and what it is measured by."""
+    """Return what the recipe trains, for how many steps, and its benchmarks."""
     job, config = tree["job"], tree["job"]["config"]
     only(job["framework"] == "nemo-rl", "NeMo RL; docs/howto/verl.md has what differs with verl")
     fetched = [*job["fetch"]["models"], *job["fetch"]["datasets"]]
-    asked = job["evaluate"]["benchmarks"]
-    only(asked, "a recipe with benchmarks (job.evaluate.benchmarks)")
+    benchmarks = job["evaluate"]["benchmarks"]
+    only(benchmarks, "a recipe with benchmarks (job.evaluate.benchmarks)")
     model = config["policy"]["model_name"]
     gated = model.startswith(("google/gemma", "meta-llama/"))
     return {
@@ -191,20 +191,20 @@ def settings(tree: Tree) -> Names:
         "benchmarks": "; ".join(
             f"{name}, {counted(one.get('samples', 1), 'answer')} to each question"
             f" at temperature {one.get('temperature', 0)}"
-            for name, one in asked.items()
+            for name, one in benchmarks.items()
         ),
     }
 
 
 def needs_data(tree: Tree) -> bool:
-    """Say whether training or evaluation reads files of task prepare-data."""
+    """Return whether training or evaluation reads files of task prepare-data."""
     overlay = tree["job"]["configFor"].get(tree["job"]["version"]) or {}
     text = f"{tree['job']['config'].get('data')}{overlay.get('data')}"
     return "GRPO_DATASETS" in text or "gsm8k" in tree["job"]["evaluate"]["benchmarks"]
 
 
 def preparation(tree: Tree) -> Names:
-    """Return the step of task prepare-data, or why there is none."""
+    """Return the tutorial's step for task prepare-data, or the reason why there is none."""
     run, version = tree["job"]["name"], tree["job"]["version"]
     if not needs_data(tree):
         why = f"NeMo RL {version} reads the data set of this recipe itself, and the evaluation downloads its benchmarks"
@@ -223,7 +223,7 @@ def preparation(tree: Tree) -> Names:
 
 
 def duration(steps: int, seconds: str) -> str:
-    """Return how long steps of so many seconds take, in words; empty seconds are not known."""
+    """Return the duration of the steps in words; empty `seconds` means unknown."""
     if not seconds:
         return "hours"
     minutes = math.ceil(steps * float(seconds) / 60)
@@ -232,20 +232,20 @@ def duration(steps: int, seconds: str) -> str:
 
 
 def header(recipe: str, steps: int) -> Names:
-    """Return what the comment at the top of a recipe says about time, disk and result."""
+    """Return time, disk size and expected result from the comment at the top of a recipe."""
     text = re.sub(r"\n#? *", " ", recipe.split("\nimages:", maxsplit=1)[0])
     disk, seconds = (re.search(pattern, text) for pattern in (r"step is about ([0-9]+) GiB", r"([0-9.]+) s a step"))
     expected = re.search(r"Expected: (.*)", text)
-    only(disk and expected, "a recipe whose header says what a step needs on disk and what is expected")
-    # What a header says of the published runs refers to its own table.
-    said = expected[1].split(" The published")[0].strip() if expected else ""
+    only(disk and expected, "a recipe whose header has the disk size of a step and the expected result")
+    # The sentence on published runs refers to a table in the header, so drop it.
+    result = expected[1].split(" The published")[0].strip() if expected else ""
     size = int(disk[1]) if disk else 0
-    # A step holds weights and the two moments of Adam, all in float32.
+    # A checkpoint contains the weights and the two moments of Adam, all in float32.
     return {
         "disk": str(size),
         "weights": str(math.ceil(size / 3)),
         "time": duration(steps, seconds[1] if seconds else ""),
-        "expected": f"Expected: {said}",
+        "expected": f"Expected: {result}",
     }
 
 
@@ -263,7 +263,7 @@ def machines(root: Path) -> Names:
     return {"machines": "\n".join([*lines, *(f"| {title} | {' | '.join(cells)} |" for title, cells in rows)])}
 
 
-# What the page installs beside the charts; the charts' notes name the same, and a test compares them.
+# What the page installs besides the charts; a test compares it with the charts' notes.
 OPERATOR = (
     "helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ --version 1.6.2"
     " --namespace ray-system --create-namespace"

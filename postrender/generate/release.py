@@ -22,14 +22,14 @@ CHARTS = ("common", *paths.LAYERS)
 
 
 def package(destination: Path) -> list[Path]:
-    """Write one .tgz for each layer's chart and return their paths; the library chart travels inside each."""
+    """Write one .tgz for each layer's chart and return their paths; each contains the library chart."""
     destination.mkdir(parents=True, exist_ok=True)
     with Embedded() as engine:
         return [Path(engine.package(paths.chart(layer), str(destination.resolve()))) for layer in paths.LAYERS]
 
 
 def _chart_versions(root: Path) -> dict[str, str]:
-    """Return what each Chart.yaml says, its dependency on the library chart included."""
+    """Return the version in each Chart.yaml, and the versions of its dependencies."""
     found: dict[str, str] = {}
     for chart in CHARTS:
         text = (root / "charts" / chart / "Chart.yaml").read_text(encoding="utf-8")
@@ -41,7 +41,7 @@ def _chart_versions(root: Path) -> dict[str, str]:
 
 
 def problems(tag: str, dist: Path, root: Path) -> list[str]:
-    """Return one sentence for each thing that contradicts the tag; none when it may be published."""
+    """Return one sentence for each contradiction to the tag; empty if the tag may be published."""
     if not re.fullmatch(r"v\d+\.\d+\.\d+", tag):
         return [f"the tag is {tag!r}, expected vX.Y.Z"]
     version = tag[1:]
@@ -58,14 +58,14 @@ def problems(tag: str, dist: Path, root: Path) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; exit status 0, 1 where the tag may not be published, 2 for a bad command line."""
+    """Run the command line; exit status 0, 1 if the tag may not be published, 2 for a wrong command line."""
     parser = argparse.ArgumentParser(
         prog="python -m postrender.generate.release", description="package and check a release"
     )
     commands = parser.add_subparsers(dest="command", required=True)
     packing = commands.add_parser("package", help="write one .tgz for each chart")
     packing.add_argument("folder", type=Path)
-    checking = commands.add_parser("check", help="say what contradicts a tag")
+    checking = commands.add_parser("check", help="list what contradicts a tag")
     checking.add_argument("tag")
     checking.add_argument("folder", type=Path)
     options = parser.parse_args(argv)

@@ -1,7 +1,7 @@
-"""Bundle the schema sources into one self-contained, strict values.schema.json a chart.
+"""Bundle the schema sources into one self-contained, strict values.schema.json per chart.
 
-Helm resolves no relative references and lets no message be written, hence one file with $defs, and a `const` that reads
-as a sentence where a token was given: Helm and jsonschema-rs print what was expected, never what they got.
+Helm does not resolve relative references, so each chart gets one file with $defs. A schema cannot set its error
+message, so a `const` with a sentence refuses tokens: Helm and jsonschema-rs print the expected value, not the token.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOT_TOKEN: Schema = {"if": TOKEN, "then": REFUSED}
 PASSED_THROUGH = ("global", "common", "enabled", "tags")
 COMBINATORS = ("oneOf", "anyOf", "allOf", "not", "if", "then", "else")
 SHOWN = ("description", "default")
-# Definitions of Kubernetes objects that values lay over ours.
+# The prefix of definitions of Kubernetes objects that values merge over those of the charts.
 OVERLAY = "overlay."
 
 
@@ -31,7 +31,7 @@ def bundle(sources: Sources, chart: str, kubernetes: Mapping[str, Schema]) -> Sc
     """Return values.schema.json of one chart.
 
     `kubernetes` are the pruned definitions of Kubernetes (see kinds.py). Sections that the chart does not
-    read are as strict about spelling and types, and require nothing.
+    read are equally strict about spelling and types, but have no required keys.
     """
     reads = CHARTS[chart]
     bundler = _Bundler(sources, chart, kubernetes)
@@ -51,7 +51,7 @@ def bundle(sources: Sources, chart: str, kubernetes: Mapping[str, Schema]) -> Sc
 
 
 def for_editors(schema: Schema) -> Schema:
-    """Return a chart's schema without what it requires: one values file of several is never complete."""
+    """Return a chart's schema without required keys, because one of several values files is never complete."""
     return {**_partial(schema), "title": "One values file of a stack"}
 
 
@@ -61,10 +61,10 @@ def _partial(node: Schema) -> Schema:
 
 
 def has_default(sources: Sources, raw: Schema) -> bool:
-    """Say whether values.yaml holds the key.
+    """Return whether values.yaml sets the key.
 
-    Only a null takes a default away, and a template would read the gap as 0, as false or as nothing at all: such a key
-    is required too.
+    Such a key is required too: only null deletes a default, and a template would read the missing key as 0, false or
+    an empty text.
     """
     node = sources.resolve(raw)
     return "default" in node or any(has_default(sources, inner) for inner in node.get("properties", {}).values())
@@ -78,7 +78,7 @@ class _Bundler:
         self.used: dict[str, Schema] = {}
 
     def emit(self, raw: Schema, *, whole: bool) -> Schema:
-        """Return the node as Helm reads it; `whole` says that what is required must be there."""
+        """Return the node as Helm reads it; `whole` makes required keys required."""
         name = self._shared(raw, whole=whole)
         if name is not None:
             return {**_annotations(raw), "$ref": f"#/$defs/{name}"}
@@ -88,7 +88,7 @@ class _Bundler:
         return nullable(emitted) if node.get("x-nullable") else emitted
 
     def _shared(self, raw: Schema, *, whole: bool) -> str | None:
-        """Return the name of the definition that says all the node says, draft-07 ignores what stands beside a $ref."""
+        """Return the definition that can replace the node, or None: draft-07 ignores keywords beside a $ref."""
         if "$ref" not in raw or any(k not in SHOWN and not k.startswith("x-") for k in raw if k != "$ref"):
             return None
         name = reference_name(raw["$ref"])
@@ -119,7 +119,7 @@ class _Bundler:
         return {**out, **self._completeness(node, whole=whole)}
 
     def _overlay(self, node: Schema) -> str:
-        """Return the name of the definition; only the charts that read a pod template carry these, the largest part."""
+        """Return the name of the definition; only charts that read a pod template include these large definitions."""
         name = OVERLAY + str(node["x-kubernetes"]).rpartition(".")[2]
         self.used.setdefault(name, overlay(self.kubernetes, node))
         return name
@@ -133,11 +133,11 @@ class _Bundler:
         return out
 
     def needed(self, node: Schema) -> list[str]:
-        """Return the keys of an object that must be there when the chart renders."""
-        named = {*node.get("required", ()), *node.get("x-requiredIn", {}).get(self.chart, ())}
+        """Return the keys of an object that must be set when the chart renders."""
+        listed = {*node.get("required", ()), *node.get("x-requiredIn", {}).get(self.chart, ())}
         if "properties" not in node:
-            return sorted(named)
-        return [k for k, inner in node["properties"].items() if k in named or has_default(self.sources, inner)]
+            return sorted(listed)
+        return [k for k, inner in node["properties"].items() if k in listed or has_default(self.sources, inner)]
 
     def definitions(self) -> dict[str, Schema]:
         """Return the $defs: the token guard, the shared shapes, and what the PodSpec needs."""
@@ -156,7 +156,7 @@ class _Bundler:
 
 
 def _entries(node: Schema, entry: Schema) -> Schema:
-    """Return how a map judges keys and entries; Helm's validator reports a bad `propertyNames` at a wrong place."""
+    """Return the schema of a map's entries, without `propertyNames`, which Helm reports at a wrong place."""
     if "propertyNames" not in node:
         return {"additionalProperties": entry}
     return {"patternProperties": {node["propertyNames"]["pattern"]: entry}, "additionalProperties": False}
@@ -171,7 +171,7 @@ def _annotations(node: Schema) -> Schema:
 
 
 def nullable(schema: Schema) -> Schema:
-    """Return the schema of what a later values file may delete with null: a map's entry, or a key marked x-nullable."""
+    """Return a schema that also allows null, so that a later values file can delete an entry or an x-nullable key."""
     kind = schema.get("type")
     choice = {"enum", "const", *COMBINATORS}
     plain = not choice & (set(schema) - {"if", "then", "else"}) and not choice & set(schema.get("else", {}))
@@ -181,9 +181,9 @@ def nullable(schema: Schema) -> Schema:
 
 
 def overlay(kubernetes: Mapping[str, Schema], node: Schema) -> Schema:
-    """Return a Kubernetes definition as values give it.
+    """Return a Kubernetes definition for use in values.
 
-    Without the fields that the charts own, and with the source's own list of what is required.
+    It lacks the fields that the charts set, and has the source's own list of required fields.
     """
     definition = kubernetes[node["x-kubernetes"]]
     properties = {k: v for k, v in definition["properties"].items() if k not in node.get("x-without", ())}

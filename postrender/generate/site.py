@@ -1,8 +1,8 @@
 """Assemble the pages of the documentation site: `python -m postrender.generate.site FOLDER`.
 
-The folder mirrors the repository, so that a link between two pages holds in both. Generated are a page for each rule,
-from the rule and its fixtures, the tables of all rules, and a page for each section of the values. `make docs` builds
-the site from the folder.
+The folder mirrors the repository, so that a link between two pages works in both. It generates a page for each
+rule from the rule and its fixtures, the tables of all rules, and a page for each section of the values. `make docs`
+builds the site from the folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from postrender.rules import index
 from postrender.rules.rule import Rule
 from postrender.yaml import reader
 
-# Pages that Git has, by pattern, and folders of files that they link to.
+# Pages in the repository, by pattern, and folders with files that they link to.
 PAGES = ("docs/**/*.md", "charts/*/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 LINKED = ("examples", "schemas", "values")
 _MENU = {
@@ -57,7 +57,7 @@ def pages(root: Path) -> dict[str, str]:
 
 
 def _menu(caption: str, entries: Iterable[str]) -> str:
-    """Return a table of contents; without a caption it is shown on the page, else only in the menu at the side."""
+    """Return a table of contents; without a caption it is on the page, otherwise only in the sidebar."""
     options = [f":caption: {caption}", ":hidden:"] if caption else [":titlesonly:"]
     return "\n".join(["```{toctree}", ":glob:", *options, "", *entries, "```"]) + "\n"
 
@@ -68,7 +68,7 @@ def rule_pages(root: Path) -> dict[str, str]:
 
 
 def rule_tables() -> str:
-    """Return a table of rules for each domain, with links from a page beside the folder of rules."""
+    """Return a table of rules for each domain, with links that are relative to docs/."""
     rules = index.rules()
     checked = len({fact for rule in rules for fact in rule.fact.split()})
     without_rule = sum(map(len, reader.load_values(_STATUS).plain().values()))
@@ -91,7 +91,7 @@ def _rule_page(rule: Rule, fixtures: Path) -> str:
     about = f", for {rule.versions}" if rule.versions else ""
     up = "../" * (rule.id.count("/") + 1)
     lines = [
-        # The tables link to the page; a menu of all rules would be too long.
+        # The tables link to the page; a menu with all rules would be too long.
         f"---\norphan: true\n---\n\n# {rule.id}\n\n{prose(rule.title)}\n",
         f"- Severity: {rule.severity}",
         f"- Command: `{rule.command}`{about}",
@@ -116,7 +116,7 @@ def _example(name: str, path: Path) -> Iterator[str]:
 
 
 def _files_below(first: str) -> str:
-    """Return in words which files the first line of a fixture names, or an empty text where it names none."""
+    """Describe the files that the first line of a fixture names; return an empty text if it names none."""
     if found := _LINT.match(first):
         profile, recipe, framework = found.groups()
         files = [f"accelerators/{profile}.yaml", f"recipes/{recipe}.yaml"]
@@ -129,7 +129,7 @@ def _files_below(first: str) -> str:
 
 
 def write(root: Path, folder: Path) -> None:
-    """Write the pages into a folder, which is emptied first."""
+    """Write the pages into a folder, which is deleted first."""
     shutil.rmtree(folder, ignore_errors=True)
     for path, text in pages(root).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Read the hand-written schema sources, schemas/values/*.yaml and schemas/tokens.yaml, and refuse careless ones.
+"""Read the hand-written schema sources, schemas/values/*.yaml and schemas/tokens.yaml, and refuse invalid ones.
 
 A source is draft-07 with a few keys of our own: `x-unit`, `x-source`, `x-requiredIn`, `x-verbatim`,
 `x-kubernetes` (a definition of Kubernetes, without the fields of `x-without`), `x-nullable`.
@@ -40,7 +40,7 @@ CHARTS: Mapping[str, tuple[str, ...]] = {
     "raycluster": tuple(s for s in SECTIONS if s not in ("job", "checks")),
     "grpo-job": SECTIONS,
 }
-# Where the template itself says what is missing, because it can say it better than a schema.
+# The template itself reports these sections if they are missing, with a better message than a schema.
 LEFT_TO_TEMPLATE = ("accelerator",)
 
 KEYWORDS = frozenset(
@@ -53,16 +53,16 @@ KEYWORDS = frozenset(
         *("x-unit", "x-source", "x-requiredIn", "x-verbatim", "x-kubernetes", "x-without", "x-nullable"),
     )
 )
-# Go's RE2 has neither look-around nor back-references; Helm would refuse the whole schema.
+# Go's RE2 has no look-around and no back-references; Helm would refuse the whole schema.
 NOT_RE2 = re.compile(r"\(\?(=|!|<=|<!|>|P=)|\\[1-9]")
-RE2_PROBLEM = "the pattern uses look-around or a back-reference, which RE2 does not know"
+RE2_PROBLEM = "the pattern uses look-around or a back-reference, which RE2 does not support"
 
-# A pattern that does not begin with a text is slow to search for with Python's `re`.
+# Python's `re` is slow for a pattern that does not start with literal characters.
 BEGINNING = re.compile(r"(\\b)?[A-Za-z0-9_-]{2,}(?![*+?{])")
 
 
 class SourceError(InputError):
-    """The schema sources are not fit to generate from; the text has one problem a line."""
+    """The schema sources have errors; the message has one error per line."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Sources:
 
     @property
     def token_pattern(self) -> str:
-        """One pattern that matches a text with any of the tokens in it."""
+        """Return one pattern that matches any of the tokens."""
         return "|".join(self.tokens.values())
 
     def resolve(self, node: Schema) -> Schema:
@@ -97,7 +97,7 @@ def load(root: Path) -> Sources:
     missing = [s for s in SECTIONS if not (folder / f"{s}.yaml").is_file()]
     extra = sorted({p.stem for p in folder.glob("*.yaml")} - {*SECTIONS, "_defs"})
     if missing or extra:
-        raise SourceError(f"schemas/values: expected one file a section; missing: {missing}, unknown: {extra}")
+        raise SourceError(f"schemas/values: expected one file per section; missing: {missing}, unknown: {extra}")
     return Sources(
         {s: read_yaml(folder / f"{s}.yaml") for s in SECTIONS},
         read_yaml(folder / "_defs.yaml"),
@@ -123,7 +123,7 @@ def check(sources: Sources) -> Iterator[str]:
     for name, node in sources.defs.items():
         yield from _keywords(node, f"_defs.{name}")
     for name, node in sources.sections.items():
-        # A chart without a profile must find no accelerator at all, so nothing there can have a default.
+        # A chart without a profile must have no accelerator section, so nothing in it can have a default.
         yield from _node(sources, node, name, required=False, entry=name in LEFT_TO_TEMPLATE)
 
 
@@ -131,13 +131,13 @@ def _token(pattern: str, path: str) -> Iterator[str]:
     if NOT_RE2.search(pattern):
         yield f"{path}: {RE2_PROBLEM}"
     if _has_alternatives(pattern):
-        yield f"{path}: what matches may begin in several ways: write each as a shape of its own"
+        yield f"{path}: the pattern has alternatives: write each as a separate shape"
     elif not BEGINNING.match(pattern):
-        yield f"{path}: expected two letters, digits, _ or - in front, or \\b and two of them"
+        yield f"{path}: expected two letters, digits, _ or - at the start, or \\b and two of them"
 
 
 def _has_alternatives(pattern: str) -> bool:
-    """Say whether a pattern is several, with bars between them."""
+    """Return whether a pattern has alternatives, separated by bars."""
     bare, count = re.sub(r"\\.|\[\^?\]?(\\.|[^]\\])*\]", "", pattern), 1
     while count:
         bare, count = re.subn(r"\([^()]*\)", "", bare)
@@ -152,9 +152,9 @@ def _keywords(node: Schema, path: str) -> Iterator[str]:
 
 
 def _node(sources: Sources, raw: object, path: str, *, required: bool, entry: bool) -> Iterator[str]:
-    """Check one key; `entry` says that it lies inside an entry of a map, where nothing can have a default."""
+    """Check one key; `entry` is true inside an entry of a map, where nothing can have a default."""
     if not isinstance(raw, dict):
-        yield f"{path}: expected a schema, which is a mapping"
+        yield f"{path}: expected a schema, which is a map"
         return
     yield from _keywords(raw, path)
     ref = raw.get("$ref")
@@ -181,14 +181,14 @@ def _object(sources: Sources, node: Schema, path: str, *, required: bool, entry:
     else:
         yield from _default(node, path, required=required, entry=entry)
         if set(node.get("propertyNames", ("pattern",))) != {"pattern"}:
-            yield f"{path}: propertyNames has a pattern and nothing else"
+            yield f"{path}: propertyNames can have only a pattern"
         if inner is not None:
             yield from _node(sources, inner, f"{path}.<key>", required=True, entry=True)
 
 
 def _properties(sources: Sources, node: Schema, path: str, *, entry: bool) -> Iterator[str]:
     if "default" in node:
-        yield f"{path}: the default of an object stands in its leaves"
+        yield f"{path}: write the default of an object at its leaves"
     for chart in node.get("x-requiredIn", {}):
         if chart not in CHARTS:
             yield f"{path}: x-requiredIn names the unknown chart {chart!r}; expected one of {', '.join(CHARTS)}"
@@ -202,7 +202,7 @@ def _properties(sources: Sources, node: Schema, path: str, *, entry: bool) -> It
 def _leaf(node: Schema, path: str, *, required: bool, entry: bool) -> Iterator[str]:
     kind = node.get("type")
     if not isinstance(kind, str):
-        yield f"{path}: expected one type a key"
+        yield f"{path}: expected one type per key"
     if kind in ("integer", "number") and not node.get("x-unit"):
         yield f"{path}: expected x-unit, because it is a number"
     if kind == "array" and not isinstance(node.get("items"), dict):
@@ -217,11 +217,11 @@ def _default(node: Schema, path: str, *, required: bool, entry: bool) -> Iterato
         if not required and not entry:
             yield f"{path}: expected a default, or the key in its parent's required"
     elif node["default"] is None:
-        yield f"{path}: a null default means nothing to Helm; give a value, or leave the default out"
+        yield f"{path}: Helm ignores a null default; give a value, or remove the default"
     elif entry:
         yield (
             f"{path}: a default inside an entry of a map, or a profile, is never applied;"
-            " say in the description what absence means"
+            " explain in the description what a missing key means"
         )
     elif required:
-        yield f"{path}: is required and has a default; drop one of them"
+        yield f"{path}: is required and has a default; remove one of them"

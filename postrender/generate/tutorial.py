@@ -1,9 +1,9 @@
 """Fill docs/tutorial.md.in with the names of a stack.
 
-Use it so: `python -m postrender.generate.tutorial -f FILE … > my-tutorial.md`.
+Usage: `python -m postrender.generate.tutorial -f FILE … > my-tutorial.md`.
 
-The commands follow from the values files that the charts get, so that a name changed there changes the page. What no
-values file holds (region, zone, name of the GKE cluster) stands in shell variables of the page.
+The commands are computed from the charts' values files, so a name that changes there also changes on the page. Shell
+variables of the page hold what is in no values file (region, zone, name of the GKE cluster).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ WIDTH = 120
 
 
 def render(root: Path = ROOT, files: Sequence[str] = FILES) -> str:
-    """Return the page; raise SourceError where the files are not those of a stack that the page is for."""
+    """Return the page; raise SourceError if the page does not support the stack of these files."""
     template = (root / TEMPLATE).read_text("utf-8")
     found = placeholders.names(root, files)
-    asked = set(re.findall(r"\{\{(\w+)\}\}", template))
-    if asked != set(found):
-        raise SourceError(f"{TEMPLATE}: unknown {sorted(asked - set(found))}, never used {sorted(set(found) - asked)}")
+    used = set(re.findall(r"\{\{(\w+)\}\}", template))
+    if used != set(found):
+        raise SourceError(f"{TEMPLATE}: unknown {sorted(used - set(found))}, never used {sorted(set(found) - used)}")
     return wrapped(re.sub(r"\{\{(\w+)\}\}", lambda match: found[match[1]], template))
 
 
 def wrapped(page: str) -> str:
-    """Return the page with its paragraphs wrapped again, because names of other lengths change the lines."""
+    """Wrap the paragraphs of the page again, because the lengths of names vary."""
     parts = re.split(r"(^```.*?^```\n)", page, flags=re.MULTILINE | re.DOTALL)
     for number in range(0, len(parts), 2):
         paragraphs = parts[number].split("\n\n")
@@ -50,7 +50,7 @@ def fill(paragraph: str) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the page for other files than the examples."""
+    """Print the page for the values files of the command line."""
     parser = argparse.ArgumentParser(prog="python -m postrender.generate.tutorial", description="print the tutorial")
     parser.add_argument("-f", "--values", action="append", required=True, help="a values file; later ones win")
     files = parser.parse_args(argv).values

@@ -121,8 +121,8 @@ def _owner(rendered: Rendered) -> str:
 
 def _index(names: Sequence[str], owner: str) -> str:
     listed = "".join(f"  - {name}\n" for name in names)
-    told = f"{_OWNER}{owner}\n" if owner else ""
-    return f"{_MARK}{told}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
+    comment = f"{_OWNER}{owner}\n" if owner else ""
+    return f"{_MARK}{comment}{_HEAD}resources:{' []' if not names else ''}\n{listed}"
 
 
 def _read_index(path: str, owner: str) -> list[str]:
@@ -133,14 +133,14 @@ def _read_index(path: str, owner: str) -> list[str]:
     """
     with open(path, "rb") as file:
         data = file.read()
-    fix = "give a folder of its own, or restore the file from Git"
+    fix = "give another folder, or restore the file from Git"
     if not data.startswith(_MARK.encode()):
         raise OutputRefusedError(f"{path}: not written by grpo render, so this folder is not changed", fix=fix)
     second = data.decode(errors="replace").split("\n", 2)[1]
     if owner and second.startswith(f"{_OWNER} ") and second != f"{_OWNER}{owner}":
         raise OutputRefusedError(
             f"{path}: the folder holds{second.removeprefix(_OWNER)}, and these values are{owner}",
-            fix="give each stack a folder of its own, or remove this one first",
+            fix="give each stack its own folder, or remove this one first",
         )
     try:
         (index,) = reader.load_objects(data.decode(), path)
@@ -166,7 +166,7 @@ def _former(folder: str, owner: str) -> list[str]:
     for name in foreign or odd:
         raise OutputRefusedError(
             f"{os.path.join(folder, name)}: not written by grpo render, so this folder is not changed",
-            fix="move it away, or give a folder of its own with --output-dir",
+            fix="move it away, or give another folder with --output-dir",
         )
     return former
 

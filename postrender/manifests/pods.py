@@ -148,7 +148,7 @@ def objects(document: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, A
     kind, items = str(document.get("kind")), document.get("items")
     if isinstance(items, list) and (kind in HOLDERS or kind.endswith("List")):
         for at, item in enumerate(items):
-            # In a typed list (PodList) the items have no kind of their own; nobody installs such a list.
+            # The items of a typed list (PodList) have no kind; such a list is never installed.
             if kind in HOLDERS or "kind" in mapping(item):
                 yield from objects(mapping(item), (*path, "items", at))
     else:

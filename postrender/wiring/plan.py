@@ -291,8 +291,8 @@ class Wiring:
                 "done",
             ]
         if files and script:
-            said = f"check-node: {script} is not a script that bash can read: the installer was interrupted"
-            lines += [f"if ! bash -n {script}; then", f'  echo "{said}" >&2', "  exit 1", "fi"]
+            message = f"check-node: {script} is not a script that bash can read: the installer was interrupted"
+            lines += [f"if ! bash -n {script}; then", f'  echo "{message}" >&2', "  exit 1", "fi"]
         minimum = self._minimum_driver(image)
         if minimum:
             lines += _driver_check(minimum, self.is_autopilot)

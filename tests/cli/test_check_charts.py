@@ -188,7 +188,7 @@ def test_what_is_no_package_says_so(grpo: Run, content: bytes) -> None:
     Path("a.tgz").write_bytes(content)
     code, _, err = grpo("a.tgz")
     assert code == 3
-    assert err.startswith("a.tgz: no ")
+    assert err.startswith("a.tgz: not a chart")
     assert "give a chart's folder" in err
     assert grpo("b.tgz")[2].startswith("b.tgz: there is no such chart")
 

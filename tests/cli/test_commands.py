@@ -110,7 +110,7 @@ USAGE = {
         "grpo lint: 'a.yaml,b.yaml' has a comma in it\n  fix: give each file its own -f",
     ),
     "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, cpu,"),
-    "layer": ("render grpojob -f x", "grpo render: no layer is called 'grpojob', expected one of network, storage, "),
+    "layer": ("render grpojob -f x", "grpo render: there is no layer 'grpojob', expected one of network, storage, "),
     "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
     "one side": ("diff --accelerator b200 -f x", "grpo diff: two accelerators are needed\n  fix: grpo diff --acc"),
     "same side": ("diff --accelerator b200 --accelerator b200", "grpo diff: two accelerators are needed"),
@@ -310,7 +310,7 @@ def test_a_pipe_is_read_once_and_counts_everywhere(tmp_path: Path) -> None:
 
 def test_notes_that_cannot_be_rendered_are_missed() -> None:
     """Helm 3 has none without a cluster, and silence would look like there are none."""
-    for name, words in (("helm3", "no notes: Helm 3 renders them on a cluster only"), ("helm4", "notes of network:")):
+    for name, words in (("helm3", "no notes: Helm 3 renders them only with a cluster"), ("helm4", "notes of network:")):
         files = [word for file in stack_files() for word in ("-f", str(file))]
         done = process("render", "network", "--notes", "--helm", str(require_tool(name)), *files)
         assert words in done.stderr

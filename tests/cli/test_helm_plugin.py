@@ -293,7 +293,7 @@ def test_install_puts_it_where_helm_4_looks(grpo: Run, chart: Path, tmp_path: Pa
     assert (code, err) == (0, "")
     assert out.startswith(f"wrote {folder / NAME}, for helm v4.")
     assert "\n  helm install RELEASE CHART --post-renderer grpo-post-render --post-renderer-args --values" in out
-    assert "Helm 3 of this user loads none of its plugins while this one is there" in out
+    assert "While this plugin is installed, Helm 3 of the same user loads no plugins" in out
     listed = subprocess.run([program, "plugin", "list"], check=True, capture_output=True, text=True).stdout
     assert [NAME, __version__, "postrenderer/v1", "v1"] == listed.splitlines()[1].split()[:4]
     assert helm_4(chart, str(folder), "fine").returncode == 0
@@ -361,14 +361,14 @@ def test_without_a_helm_it_says_what_else_there_is(grpo: Run, tmp_path: Path, mo
     code, out, err = grpo("install")
     assert (code, out) == (3, "")
     assert "no helm executable is on PATH" in err
-    assert "fix: name it with --helm PATH, or use: grpo helm-plugin dir" in err
+    assert "fix: give it with --helm PATH, or use: grpo helm-plugin dir" in err
 
 
 def test_an_empty_list_of_folders_is_refused(grpo: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HELM_PLUGINS", "")
     code, out, err = grpo("install", "--helm", str(require_tool("helm4")))
     assert (code, out) == (2, "")
-    assert "helm looks for plugins nowhere, as HELM_PLUGINS is empty" in err
+    assert "helm has no plugin folder, because HELM_PLUGINS is empty" in err
 
 
 def test_the_first_folder_wins(grpo: Run, chart: Path, tmp_path: Path) -> None:

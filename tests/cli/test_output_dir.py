@@ -215,7 +215,7 @@ def test_the_folder_of_another_stack_is_refused(render_to: Run, out: Path) -> No
     code, _, err = render_to("all", "stack: {name: qwen}\n")
     assert code == 2
     assert "holds stack gemma, and these values are stack qwen" in err.replace(" namespace rl", "")
-    assert "a folder of its own" in err
+    assert "give each stack its own folder" in err
     assert state(out) == before
 
 

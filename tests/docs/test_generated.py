@@ -119,7 +119,7 @@ def test_a_generated_file_without_a_source_is_named_and_removed(
 
 def test_a_model_is_like_one_that_stands_above_it() -> None:
     assert facts.models({"a": {"x": 1, "y": 2}, "b": {"like": "a", "y": 3}})["b"] == {"x": 1, "y": 3}
-    with pytest.raises(SourceError, match="a is like b, expected a model that stands above it"):
+    with pytest.raises(SourceError, match="a is like b, expected a model above it in the file"):
         facts.models({"a": {"like": "b"}, "b": {"x": 1}})
 
 
@@ -313,7 +313,7 @@ LEAF: Schema = {"type": "string", "description": "A leaf.", "default": "x", "x-s
         ({"default": None}, "platform.leaf: a null default"),
         ({"desciption": "x"}, "platform.leaf: unknown keyword 'desciption'"),
         ({"pattern": "^(?!x)"}, "platform.leaf: the pattern uses look-around"),
-        ({"type": ["string", "null"]}, "platform.leaf: expected one type a key"),
+        ({"type": ["string", "null"]}, "platform.leaf: expected one type per key"),
         ({"type": "array", "default": []}, "platform.leaf: expected items"),
     ],
 )
@@ -327,7 +327,7 @@ def test_a_leaf_has_a_default_or_is_required_and_not_both() -> None:
     assert problems({"leaf": bare}) == ["platform.leaf: expected a default, or the key in its parent's required"]
     assert problems({"leaf": bare}, required=["leaf"]) == []
     assert problems({"leaf": LEAF}, required=["leaf"]) == [
-        "platform.leaf: is required and has a default; drop one of them"
+        "platform.leaf: is required and has a default; remove one of them"
     ]
     assert problems({"leaf": LEAF}, required=["fear"]) == [
         "platform: requires 'fear', which is not among its properties"
@@ -339,7 +339,7 @@ def test_a_default_that_breaks_its_own_schema_is_refused(tmp_path: Path, capsys:
     source = tmp_path / "schemas/values/platform.yaml"
     source.write_text(source.read_text("utf-8").replace("default: gke-standard", "default: gke-other"), "utf-8")
     assert main([], root=tmp_path) == SourceError.exit_code == 2
-    assert "network: platform.kind: the default does not fit its own schema" in capsys.readouterr().err
+    assert "network: platform.kind: the default does not match its own schema" in capsys.readouterr().err
 
 
 def test_a_missing_or_unknown_source_file_is_named(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def of_tokens(pattern: str) -> list[str]:
 @pytest.mark.parametrize("pattern", ["acme_[a-z]{8}|zz9[0-9]{8}", "ab|c", "acme_(a|b)|c", "[|]a|b"])
 def test_alternatives_are_shapes_of_their_own(pattern: str) -> None:
     assert of_tokens(pattern) == [
-        "tokens.acme: what matches may begin in several ways: write each as a shape of its own"
+        "tokens.acme: the pattern has alternatives: write each as a separate shape"
     ]
 
 

@@ -35,14 +35,14 @@ from postrender.manifests.schemas import Kinds
 @options.values(envvar="GRPO_VALUES")
 @options.accelerator
 @options.helm
-@options.kube_version("Kubernetes version that objects are for, and that the charts see. Default: 1.35 for objects.")
+@options.kube_version("Kubernetes version of the objects and of the charts' capabilities. Default: 1.35 for objects.")
 @click.option(
     "--crds",
     "definitions",
     multiple=True,
     type=options.FILE,
     metavar="FILE|DIR|cluster",
-    help="Definitions of more kinds: of a file, of all files of a folder, or of the cluster of kubectl.",
+    help="Definitions of more kinds: from a file, from all files of a folder, or from the cluster of kubectl.",
 )
 @judging
 def check(
@@ -59,15 +59,16 @@ def check(
     Manifests are a FILE, all .yaml, .yml and .json files of a folder DIR and of the folders below it, or - for stdin.
     A CHART is any chart: a folder with a Chart.yaml, or a package (.tgz).
 
-    All pods of all objects are judged; grpo rules lists the rules. Among them are those by which the post-renderer
-    refuses a stream. Without values files, the rules about the machine of the stack have nothing to compare with.
-    Without manifests and charts, the values are judged as grpo lint does, and then what the layers render to.
+    The rules judge all pods of all objects; grpo rules lists the rules. They include the rules by which the
+    post-renderer refuses a stream. Rules about the stack's machine need values files. Without manifests and charts,
+    grpo check judges the values as grpo lint does, and then the rendered layers.
 
-    A file, and all files of one folder, are taken as installed together: there an object must not stand twice. A chart
-    is rendered twice, with its own values and the files behind -f; what differs is a finding, and none of its values
-    is shown. A values file with nothing but checks.ignore is given to no chart, because a chart's schema may refuse it.
+    The files of one folder are installed together, as are the objects of one file: an object must not occur twice in
+    them. A chart is rendered twice, with its own values and the files given with -f; a difference between the two
+    renders is a finding, which shows no values. A values file with only checks.ignore is not passed to charts, because
+    a chart's schema may refuse it.
 
-    Helm 3 gives hooks to no post-renderer: judge its stream with the last of the examples.
+    Helm 3 does not pass hooks to a post-renderer: check its output with the last example.
 
     To accept a finding, add its rule to checks.ignore of the values, with the reason.
     """
@@ -81,12 +82,12 @@ def check(
         findings = [] if words else report.of(lint(given))
         found, count = request.judge(words, given, schemas, helm=helm, kube_version=kube_version)
     except GrpoError as error:
-        # What the files of a chart say may be why it cannot be rendered.
+        # A finding in the chart's files may be the reason why it cannot be rendered.
         findings += report.of(getattr(error, "findings", ()))
         if given and findings and refusals.is_reported(error, findings, given):
             report.deliver(findings)
             return error.exit_code
-        # What is wrong with the values may be why they cannot be rendered: the reader needs both.
+        # A finding in the values may be the reason of the error, so report both.
         report.tell(error, [*files, *words, "values"][0], findings)
         raise
     findings += report.of(refusals.without_reported(found, findings) if findings else found)
@@ -97,7 +98,7 @@ def check(
 
 
 def _schemas(version: str | None, definitions: Sequence[str]) -> Kinds:
-    """Return the schemas of the Kubernetes version and the definitions that are asked for."""
+    """Return the schemas of a Kubernetes version with the given definitions."""
     minor = manifests_schemas.DEFAULT if version is None else manifests_schemas.minor(version)
     if minor is None:
         listed = f"1.{manifests_schemas.VERSIONS[0]} to 1.{manifests_schemas.VERSIONS[-1]}"

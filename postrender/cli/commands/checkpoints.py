@@ -11,7 +11,7 @@ from postrender.cli import options, output, runs
 from postrender.cli.command import Command, examples
 from postrender.cli.runs import Run
 
-# Five columns: step, complete, GiB, the metric, and remarks, which have blanks in them.
+# The columns: step, complete, GiB, the metric, and remarks, which contain blanks.
 _COLUMNS = 5
 
 
@@ -34,11 +34,12 @@ _COLUMNS = 5
 def checkpoints(run: Run, metric: str | None, framework: str | None, form: str) -> int:
     """List the checkpoints of a run.
 
-    RUN is the name of a run in the cluster of the values files, or a directory on this machine. Listed are: complete
-    or what is missing, size, metric, which one is the best, and which one a resume takes. The metric is that of the
-    run's configuration (NeMo RL), or what the validation printed first (verl).
+    RUN is the name of a run in the cluster of the values files, or a directory on this machine. The list shows for each
+    checkpoint whether it is complete or what is missing, its size and its metric, and marks the best one and the one
+    that a resume loads. The metric comes from the run's configuration (NeMo RL), or is the first one that the
+    validation printed (verl).
 
-    The exit code is 1 when the run lacks what was asked for, and 2 when there is no such run.
+    The exit code is 1 if the run has no such data, and 2 if there is no such run.
     """
     arguments = ["--json"] if form == "json" else []
     arguments += ["--metric", metric] if metric else []

@@ -31,12 +31,12 @@ from postrender.progress import Progress
 def dead_values(charts: Sequence[str], files: Sequence[str], helm: str | None, form: str) -> int:
     """List the values of a chart that change nothing.
 
-    CHART is the folder or the package of any chart. Every value of the chart and of the files is changed, one by one,
-    and the chart is rendered again. Listed are the values that move nothing: misspelt keys, keys that no template
-    reads, keys that need another one to be set. Values that count as soon as a boolean beside or above them is turned
-    over share one line at that boolean.
+    CHART is the folder or the package of any chart. The command changes every value of the chart and of the files, one
+    by one, and renders the chart again. It lists the values without an effect: misspelt keys, keys that no template
+    reads, keys that need another key. Values that have an effect if a boolean beside or above them is inverted share
+    one line at that boolean.
 
-    The exit code is 1 when there are any.
+    The exit code is 1 if there are any.
     """
     if len(charts) != 1:
         raise wrong("one chart is needed", fix="grpo dead-values CHART -f FILE …")

@@ -44,7 +44,7 @@ def diff(
 ) -> int:
     """Show how the rendered stack differs between accelerators.
 
-    Differences are no findings: the exit code is 0.
+    Differences are not findings: the exit code is 0.
     """
     sides = [*dict.fromkeys(accelerators)]
     if len(sides) < 2:

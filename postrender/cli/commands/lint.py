@@ -35,15 +35,16 @@ from postrender.lint.linter import lint as judge
     multiple=True,
     shell_complete=rulebook.complete,
     metavar="ID",
-    help="Print what a rule judges, why, and what to do, as grpo rules ID does.",
+    help="Explain a rule, as grpo rules ID does.",
 )
 def lint(
     files: Sequence[str], accelerator: str | None, report: Report, *, fix: bool, yes: bool, explain: Sequence[str]
 ) -> int:
     """Judge values files without rendering them.
 
-    Checks spelling, types and structure against the schemas of the charts, looks for secrets and for values that Helm
-    misreads, and then judges the run that the values describe, by the rules of its training framework and version.
+    The command checks spelling, types and structure with the schemas of the charts, and looks for secrets and for
+    values that Helm misreads. Then it judges the run that the values describe, with the rules of its training framework
+    and version.
 
     To accept a finding, add its rule to checks.ignore of the values, with the reason.
     """
@@ -51,7 +52,7 @@ def lint(
         sys.stdout.write(rulebook.pages(explain))
         return EXIT_CLEAN
     if yes and not fix:
-        raise wrong("--yes answers the question of --fix", fix="grpo lint --fix --yes -f …")
+        raise wrong("--yes needs --fix", fix="grpo lint --fix --yes -f …")
     try:
         given = options.with_profile(options.stack_files(files, accelerator), accelerator)
         findings = report.of(judge(given))

@@ -20,9 +20,9 @@ _ALL = "all"
 
 
 def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse a word that is neither a layer nor `all`."""
+    """Accept only a layer or `all`."""
     if value not in (_ALL, *paths.LAYERS):
-        message = f"no layer is called {value!r}, expected one of {', '.join(paths.LAYERS)}"
+        message = f"there is no layer {value!r}, expected one of {', '.join(paths.LAYERS)}"
         raise wrong(message, near=value, known=paths.LAYERS)
     return value
 
@@ -59,8 +59,8 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
     "--output-dir",
     type=options.FILE,
     metavar="DIR",
-    help="Write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing. Files that an earlier run wrote "
-    "there and this one does not are removed, and nothing else.",
+    help="Write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing. Of the files in it, only stale "
+    "ones of an earlier run are removed.",
 )
 def render(
     layer: str,
@@ -77,9 +77,9 @@ def render(
     """Print the manifests of the charts.
 
     LAYER is network, storage, raycluster or grpo-job; without it, all four are printed in the order of installation.
-    With job.cluster.mode ephemeral, all of them means all but raycluster.
+    With job.cluster.mode ephemeral, raycluster is left out.
 
-    Uses a helm executable, or the Helm inside helm-python-sdk.
+    The charts are rendered with a helm executable, or with the Helm in helm-python-sdk.
     """
     if release and layer == _ALL:
         raise wrong("--release names one release", fix="name the layer: grpo render LAYER …")
@@ -102,17 +102,17 @@ def render(
         }
         _deliver(rendered, output_dir, left_out)
         for each in left_out:
-            sys.stderr.write(f"{each} is left out: job.cluster.mode is ephemeral, the job brings its own cluster\n")
+            sys.stderr.write(f"{each} is left out: job.cluster.mode is ephemeral, so the job creates its own cluster\n")
         if notes and not any(each.notes for each in rendered.values()):
-            sys.stderr.write("no notes: Helm 3 renders them on a cluster only; give a Helm 4 with --helm\n")
+            sys.stderr.write("no notes: Helm 3 renders them only with a cluster; give a Helm 4 with --helm\n")
         sys.stderr.write(f"rendered with {engine.name}\n")
     return EXIT_CLEAN
 
 
 def _deliver(rendered: dict[str, Rendered], directory: str | None, left_out: list[str]) -> None:
-    """Print the manifests, or write them into a folder; notes and what was done go to stderr."""
+    """Print the manifests or write them into a folder; notes and counts go to stderr."""
     if directory is None:
-        # All or nothing: half a stream must not reach the program behind a pipe.
+        # Write everything at once: a partial stream must not reach a program that reads the pipe.
         sys.stdout.write("".join(each.manifest for each in rendered.values()))
     else:
         for folder in export.write(directory, rendered, left_out):

@@ -14,7 +14,7 @@ from postrender.errors import EXIT_CLEAN
 from postrender.rules import index
 from postrender.rules.rule import CHART, OBJECTS, VALUES, Rule
 
-# The words for targets in JSON.
+# The names of targets in JSON.
 _JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts"}
 
 
@@ -27,8 +27,8 @@ _JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts"}
 def rules(words: Sequence[str], form: str) -> int:
     """List the rules of lint and check, or explain one.
 
-    Without a name: all rules. With a domain, such as nemo-rl: the rules of that domain. With an id: what the rule
-    judges, why, what to do, its source, and the versions of the framework that it is for.
+    Without a name, the command lists all rules; with a domain, such as nemo-rl, the rules of that domain. With an id,
+    it prints what the rule checks, why, what to do, its source, and the framework versions that it applies to.
     """
     listed = rulebook.find_rules(words) if words else index.everything()
     if form == "json":

@@ -12,7 +12,7 @@ from postrender.cli.runs import Run
 
 
 def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse anything but a whole number of 1 or more."""
+    """Accept only a whole number of 1 or more."""
     if value is not None and not (value.isdecimal() and int(value)):
         raise wrong(f"{options.called(param)} is {value!r}, expected a number from 1")
     return value
@@ -35,11 +35,11 @@ def _number(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 def samples(run: Run, step: str | None, count: str | None, form: str, *, worst: bool, best: bool) -> int:
     """Show what a training step generated, with its rewards.
 
-    RUN is the name of a run in the cluster of the values files, or a directory on this machine. Shown are prompt,
-    generation and reward of some samples, and mean and spread of the rewards of the step. Both frameworks write them
-    at every step, verl into logs/rollouts of the run.
+    RUN is the name of a run in the cluster of the values files, or a directory on this machine. The output has
+    prompt, generation and reward of some samples, and mean and standard deviation of the step's rewards. Both
+    frameworks write samples at every step; verl writes them into logs/rollouts of the run.
 
-    The exit code is 1 when the run lacks what was asked for, and 2 when there is no such run.
+    The exit code is 1 if the run has no such data, and 2 if there is no such run.
     """
     if worst and best:
         raise wrong("--worst and --best exclude each other")

@@ -237,7 +237,7 @@ def _refused(run: Effective, below: str, path: str, error: RefusedError) -> Find
     if isinstance(error, AboveRootError):
         what = f"{below} refers to {error.name}, which is above the configuration"
         dots = f"{error.most} dot{'s lead' if error.most > 1 else ' leads'}"
-        return Finding(what, keys=keys, fix=f"{dots} to its root; or write the full path, without dots in front")
+        return Finding(what, keys=keys, fix=f"{dots} to its root; or write the full path, without leading dots")
     if isinstance(error, UnknownResolverError):
         known = f"{run.framework} {run.version}"
         fix = f"write the value, or ${{oc.env:NAME,default}} for a variable{plain}"
