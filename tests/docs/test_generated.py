@@ -402,9 +402,7 @@ def of_tokens(pattern: str) -> list[str]:
 
 @pytest.mark.parametrize("pattern", ["acme_[a-z]{8}|zz9[0-9]{8}", "ab|c", "acme_(a|b)|c", "[|]a|b"])
 def test_alternatives_are_shapes_of_their_own(pattern: str) -> None:
-    assert of_tokens(pattern) == [
-        "tokens.acme: the pattern has alternatives: write each as a separate shape"
-    ]
+    assert of_tokens(pattern) == ["tokens.acme: the pattern has alternatives: write each as a separate shape"]
 
 
 @pytest.mark.parametrize("pattern", ["[a-z]{8}", "a[a-z]{8}", "(?i)acme_", "(?:acme|other)_", "a?b", "^acme"])
