@@ -76,6 +76,9 @@ def from_click(error: click.UsageError) -> UsageError:
     path = error.ctx.command_path if error.ctx else "grpo"
     message, fix = error.format_message().rstrip("."), f"see {path} --help"
     message = message[:1].lower() + message[1:]
+    group = error.ctx.command if error.ctx else None
+    if message == "missing command" and error.ctx and isinstance(group, click.Group):
+        fix = f"the commands are {', '.join(group.list_commands(error.ctx))}; {fix}"
     if isinstance(error, click.NoSuchOption):
         message = f"no option is called {error.option_name}"
         if error.option_name == "--set":

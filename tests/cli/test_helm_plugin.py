@@ -383,7 +383,7 @@ def test_the_first_folder_wins(grpo: Run, chart: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], ": missing command"),
+        ([], ": missing command\n  fix: the commands are dir, install; see grpo helm-plugin --help"),
         (["remove"], ": no command is called 'remove'\n  fix: the commands are dir, install"),
         (["dri"], ": no command is called 'dri'\n  fix: did you mean grpo helm-plugin dir?"),
         (["dir", "a", "b"], " dir: 'b' was not expected"),

@@ -76,8 +76,8 @@ def render(
 ) -> int:
     """Print the manifests of the charts.
 
-    LAYER is network, storage, raycluster or grpo-job; without it, all four are printed in the order of installation.
-    With job.cluster.mode ephemeral, raycluster is left out.
+    LAYER is network, storage, raycluster, grpo-job or all (the default): all four in the order of installation, without
+    raycluster where job.cluster.mode is ephemeral.
 
     The charts are rendered with a helm executable, or with the Helm in helm-python-sdk.
     """
