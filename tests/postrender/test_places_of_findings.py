@@ -47,8 +47,9 @@ def test_an_exception_that_accepted_a_finding_is_no_finding() -> None:
     assert [*ignores.useless_of_values()] == []
 
 
-def test_an_exception_without_a_reason_accepts_nothing() -> None:
-    ignores = ignoring(RULE, "null")
+@pytest.mark.parametrize("reason", ["null", '""'])
+def test_an_exception_without_a_reason_accepts_nothing(reason: str) -> None:
+    ignores = ignoring(RULE, reason)
     assert len(ignores.left([Finding("a", rule=RULE)])) == 1
 
 
