@@ -310,7 +310,7 @@ LEAF: Schema = {"type": "string", "description": "A leaf.", "default": "x", "x-s
         ({"$ref": "#/$defs/nowhere"}, "platform.leaf: unknown $ref '#/$defs/nowhere'"),
         ({"$ref": "_defs.yaml#/name"}, "platform.leaf: unknown $ref"),
         ({"type": "object"}, "platform.leaf: an object has one of properties"),
-        ({"default": None}, "platform.leaf: a null default"),
+        ({"default": None}, "platform.leaf: Helm ignores a null default"),
         ({"desciption": "x"}, "platform.leaf: unknown keyword 'desciption'"),
         ({"pattern": "^(?!x)"}, "platform.leaf: the pattern uses look-around"),
         ({"type": ["string", "null"]}, "platform.leaf: expected one type per key"),
