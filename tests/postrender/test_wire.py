@@ -231,6 +231,18 @@ def test_an_nvlink_domain_needs_a_number_of_pods() -> None:
         wired(text, wiring(profile="gb200"))
 
 
+@pytest.mark.parametrize("nodes", [0, 19])
+def test_an_nvlink_domain_has_1_to_18_nodes(nodes: int) -> None:
+    assert wiring(profile="gb200").domain_name("d", 18) == "d-nvlink-18"
+    with pytest.raises(InputError, match=f"an NVLink domain of gb200 has 1 to 18 nodes, and d has {nodes}"):
+        wiring(profile="gb200").domain_name("d", nodes)
+
+
+def test_interfaces_are_in_the_order_of_their_numbers(tmp_path: Any) -> None:
+    found = wiring(tmp_path, "accelerator: {interfaces: {eth10: {network: rdma-8, deviceMode: RDMA}}}").interfaces()
+    assert [each["interface"] for each in found] == [f"eth{number}" for number in range(1, 11)]
+
+
 def test_new_objects_take_namespace_labels_and_the_annotations_of_helm(tmp_path: Any) -> None:
     text = RAYCLUSTER.replace(
         "  name: ray\n",
@@ -267,6 +279,14 @@ def test_what_is_known_of_an_image_holds_for_that_image(tmp_path: Any) -> None:
     after, _ = wired(pod(), wiring(tmp_path, image.replace("busybox", "other")))
     assert after["spec"]["containers"][0]["env"][0]["value"].startswith("/usr/local/nvidia/lib64")
     assert "999" not in after["spec"]["initContainers"][0]["args"][0]
+
+
+def test_an_image_is_known_by_its_digest(tmp_path: Any) -> None:
+    image = "images: {training: {repository: busybox, tag: '1.37', digest: 'sha256:1', libraryPath: /own}}"
+    for name, is_known in (("busybox@sha256:1", True), ("busybox:1.37", False)):
+        after, _ = wired(pod().replace("busybox:1.37", name), wiring(tmp_path, image))
+        (path,) = [each["value"] for each in after["spec"]["containers"][0]["env"] if each["name"] == "LD_LIBRARY_PATH"]
+        assert path.startswith("/own:") is is_known
 
 
 def test_a_pod_without_metadata_keeps_its_interfaces() -> None:
