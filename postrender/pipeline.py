@@ -234,12 +234,13 @@ class Pipeline:
         return next((item for item in there if place.path[: len(item.path)] == item.path), None)
 
     def _parts(self) -> Iterator[bytes | memoryview]:
+        # Edits do not overlap: an edit replaces a document, or inserts objects in front of one.
         view, at = memoryview(self._data), 0
         for start, end, new in sorted(self._edits, key=lambda edit: edit[:2]):
             if start > at:
                 yield view[at:start]
             yield new
-            at = max(at, end)
+            at = end
         yield view[at:]
 
 

@@ -160,6 +160,25 @@ def test_a_switch_that_cannot_be_turned_explains_nothing(helm: Embedded, switche
     assert found["group.name"] is None
 
 
+def test_of_two_switches_the_nearest_is_named(helm: Embedded, tmp_path: Path) -> None:
+    values = "a:\n  enabled: false\n  b: {enabled: false, text: x}\n"
+    template = (
+        "kind: ConfigMap\nmetadata: {name: a}\n"
+        "{{- if or .Values.a.enabled .Values.a.b.enabled }}\ndata: {text: {{ .Values.a.b.text }}}\n{{- end }}\n"
+    )
+    (leaf,) = dead_values.find(helm, str(write_chart(tmp_path / "near", values, template)), []).nothing
+    assert leaf.switch
+    assert (leaf.path, leaf.switch.path) == ("a.b.text", "a.b.enabled")
+
+
+def test_the_only_value_that_a_schema_allows_is_not_tried(helm: Embedded, tmp_path: Path) -> None:
+    chart = write_chart(tmp_path / "only", "mode: fast\n", "kind: ConfigMap\nmetadata: {name: a}\n")
+    schema = {"properties": {"mode": {"enum": ["fast", "fast"]}}}
+    (chart / "values.schema.json").write_text(json.dumps(schema))
+    result = dead_values.find(helm, str(chart), [])
+    assert [leaf.path for leaf in result.undecided] == ["mode"]
+
+
 def test_a_value_of_which_no_other_is_accepted_is_not_judged(chart: Path, helm: Embedded) -> None:
     """A text of another form than the tool can guess is no proof that the key is dead."""
     (leaf,) = dead_values.find(helm, str(chart), []).undecided

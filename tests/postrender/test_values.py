@@ -119,3 +119,10 @@ def test_the_first_bad_file_is_named(tmp_path: Path, helm: Embedded, echo: Path)
     assert caught.value.at.file == str(bad)
     with pytest.raises(RenderError, match="YAML"):
         helm.render(str(echo), [good, bad])
+
+
+@pytest.mark.parametrize("part", ["-1", "2"])
+def test_a_position_outside_of_a_list_is_no_value(part: str) -> None:
+    assert merge.value_at({"a": [1, 2]}, ("a", "1")) == 2
+    with pytest.raises(KeyError):
+        merge.value_at({"a": [1, 2]}, ("a", part))
