@@ -111,7 +111,7 @@ class _Editor:
         if "<<" in span.keys and (new or not before.keys() <= span.keys.keys()):
             raise SpliceError("a map to edit is merged from another one by <<", fix="write its entries out")
         for key, value in before.items():
-            if value is after[key] or value == after[key]:
+            if value == after[key]:
                 continue
             if key not in span.keys:
                 raise SpliceError(f"the key {key} cannot be found in the text")
@@ -127,7 +127,7 @@ class _Editor:
             raise SpliceError("the text of a list and its value have different numbers of items")
         new = after[: len(after) - len(before)]
         for number, (old, wanted) in enumerate(zip(before, after[len(new) :], strict=True)):
-            if old is not wanted and old != wanted:
+            if old != wanted:
                 self.walk(span.items[number], old, wanted, flow=flow)
         if new and flow:
             self._put(span.start + 1, span.start + 1, writer.flow(new)[1:-1] + ", ")
