@@ -416,7 +416,7 @@ def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(layer: str, 
     for name in ("v0.5", "v0.3.0", "0.5.0", "v0x5.0"):
         with pytest.raises(RenderError, match=f"{re.escape(name)}'"):
             render_text(layer, {"job": {"configFor": {name: {"grpo": {"seed": 1}}}}})
-    with pytest.raises(RenderError, match=r"job\.configFor\.h20: no accelerator profile has this name\. .*: b200, cpu"):
+    with pytest.raises(RenderError, match=r"job\.configFor\.h20: no accelerator profile has this name\. .*: b200, "):
         render_text(layer, {"job": {"configFor": {"h20": {"grpo": {"seed": 1}}}}})
 
 

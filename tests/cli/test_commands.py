@@ -109,7 +109,7 @@ USAGE = {
         "lint -f a.yaml,b.yaml",
         "grpo lint: 'a.yaml,b.yaml' has a comma in it\n  fix: give each file its own -f",
     ),
-    "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, cpu,"),
+    "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, "),
     "layer": ("render grpojob -f x", "grpo render: there is no layer 'grpojob', expected one of network, storage, "),
     "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
     "one side": ("diff --accelerator b200 -f x", "grpo diff: two accelerators are needed\n  fix: grpo diff --acc"),

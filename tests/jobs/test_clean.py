@@ -147,6 +147,7 @@ def test_a_run_that_does_not_exist(tmp_path: Path, directory: Path) -> None:
     assert "clean does not know logs: expected checkpoints" in clean(tmp_path, directory, "logs").fails()
 
 
+@pytest.mark.full
 def test_a_run_that_trains_is_left_alone(tmp_path: Path, site: Site) -> None:
     fill(site.directory)
     launch = site.start("--run", 30)

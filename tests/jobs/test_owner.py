@@ -82,6 +82,7 @@ def test_an_owner_that_was_killed_is_replaced_and_its_trainer_is_gone(site: Site
     assert start - end > LAPSE * 0.8
 
 
+@pytest.mark.full
 def test_a_successor_waits_while_the_trainer_saves(site: Site) -> None:
     first = site.start("--run", 30, "--save", 1.5 * LAPSE)
     site.trains(1)
@@ -114,6 +115,7 @@ def test_racing_successors_run_one_after_the_other(site: Site, how: str) -> None
     assert terms == list(range(1, len(terms) + 1))
 
 
+@pytest.mark.full
 def test_only_the_newest_of_the_waiting_attempts_trains(site: Site) -> None:
     first = site.start("--run", 1.5)
     site.trains(1)
@@ -206,6 +208,7 @@ def test_lost_storage_stops_the_trainer_before_a_successor_may_start(site: Site)
     assert site.intervals()[0][1] - gone < LAPSE
 
 
+@pytest.mark.full
 def test_hanging_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
     launch = site.start("--run", 30)
     site.trains(1)
@@ -290,6 +293,7 @@ def test_a_deleted_run_directory_starts_afresh(site: Site) -> None:
     assert site.record()["term"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("case", range(3))
 def test_a_store_that_tells_no_second_creator_still_has_one_owner(site: Site, case: int) -> None:
     launch = load_program("owner")

@@ -100,6 +100,7 @@ def test_the_trainer_inherits_neither_plan_nor_program(site: Site, tmp_path: Pat
     assert {Path(target).name for target in opened.values()} <= {"stamps", "descriptors"}
 
 
+@pytest.mark.full
 def test_what_the_trainer_leaves_behind_ends_before_the_run_is_released(site: Site) -> None:
     launch = site.start("--run", 0.5, "--leave")
     site.trains("left")
@@ -149,6 +150,7 @@ def test_the_output_is_kept_on_the_volume_too(site: Site) -> None:
     assert launch.output.endswith(log)
 
 
+@pytest.mark.full
 def test_a_second_launch_of_an_attempt_adds_to_its_output(site: Site) -> None:
     """A retry on a cluster of its own is another launch."""
     for text in ("heads", "tails"):
@@ -210,6 +212,7 @@ def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site, c
     assert time.monotonic() - asked < LAPSE + 2
 
 
+@pytest.mark.full
 def test_a_volume_that_hangs_stops_the_trainer_in_time(site: Site, chatty: list[str]) -> None:
     launch = site.start_plan(site.plan(command=chatty))
     site.trains(1)
@@ -239,6 +242,7 @@ def test_a_volume_that_comes_back_costs_a_retry_and_not_the_run(site: Site) -> N
     site.never_two()
 
 
+@pytest.mark.full
 def test_a_volume_that_comes_back_to_a_taken_run_starts_nothing(site: Site) -> None:
     launch = site.start("--run", 30, "--deaf", retries=1)
     site.trains(1)

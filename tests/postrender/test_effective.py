@@ -48,6 +48,7 @@ def assert_same(rendered: dict[str, Any], run: Effective) -> None:
         assert below == value, path
 
 
+@pytest.mark.full
 def test_the_judged_configuration_is_the_rendered_one(helm: Engine) -> None:
     seen = 0
     for (recipe, version, accelerator), rendered in every_configuration(helm):

@@ -74,7 +74,7 @@ def test_the_damage_is_not_such_that_nothing_is_left_to_prove() -> None:
     assert targets > 50, targets
 
 
-@pytest.mark.parametrize("size", [10, 1_000, 50_000])
+@pytest.mark.parametrize("size", [10, 1_000, pytest.param(50_000, marks=pytest.mark.full)])
 def test_deep_and_wide_documents_end(size: int) -> None:
     start = "kind: Pod\nspec:\n  containers:\n"
     for text in (
