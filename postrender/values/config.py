@@ -1,7 +1,7 @@
 """Build the configuration that a run's framework gets from the chart.
 
 The layers in order: the base file of the framework's version, job.config, the overlay of the version, the overlay of
-the accelerator, the keys that the chart derives. tests/postrender/test_effective.py compares the result with the
+the accelerator, the keys that the chart derives. tests/postrender/test_config.py compares the result with the
 rendered chart and with the frameworks' own loaders.
 """
 

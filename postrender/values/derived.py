@@ -1,7 +1,7 @@
 """Compute the configuration keys that the chart derives; job.config may only repeat their values.
 
 The templates grpo.nemo-rl.derived and grpo.verl.derived (charts/grpo-job/templates) do the same. A key is left out if
-the values do not determine it. tests/postrender/test_effective.py compares the two.
+the values do not determine it. tests/postrender/test_config.py compares the two.
 """
 
 from __future__ import annotations

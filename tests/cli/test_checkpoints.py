@@ -14,7 +14,7 @@ import pytest
 from postrender.cli import main as cli
 from tests.conftest import ROOT, stack_files
 from tests.jobs import checkpoint_files
-from tests.postrender.test_incluster import KUBECTL
+from tests.postrender.test_kubectl import KUBECTL
 
 Run = Callable[..., tuple[int, str, str]]
 FILES = [word for file in stack_files() for word in ("-f", str(file))]

@@ -17,7 +17,7 @@ from tests.charts.test_grpo_job import plan
 from tests.conftest import PROFILES, RECIPES, ROOT, stack_files, thin
 
 RULE = "values/covered-by-overlay"
-CASES: dict[str, dict[str, Any]] = reader.load_values(Path(__file__).with_name("covered_cases.yaml")).plain()
+CASES: dict[str, dict[str, Any]] = reader.load_values(Path(__file__).with_name("overlay_conflict_cases.yaml")).plain()
 
 
 def write(folder: Path, name: str, text: str) -> str:
