@@ -61,13 +61,13 @@ def _item(items: list[Json], part: str) -> Json:
     return items[position]
 
 
-def _overlay_nodes(under: Node, over: Node) -> Node:
+def overlay_nodes(under: Node, over: Node) -> Node:
     """Merge two trees as `overlay` does; a merged map has the position of the later file, which the user edits."""
     if not isinstance(under.value, dict) or not isinstance(over.value, dict):
         return over
     entries = dict(under.value)
     for key, node in over.value.items():
-        entries[key] = _overlay_nodes(entries[key], node) if key in entries else node
+        entries[key] = overlay_nodes(entries[key], node) if key in entries else node
     return Node(entries, over.at, over.key_at, over.spelled)
 
 
@@ -128,7 +128,7 @@ def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
     """Merge the documents of several files; `roots` and `files` have the same length, at least one."""
     merged = roots[0]
     for root in roots[1:]:
-        merged = _overlay_nodes(merged, root)
+        merged = overlay_nodes(merged, root)
     _refuse_two_profiles([Values(root, [file]) for root, file in zip(roots, files, strict=True)])
     return Values(merged, files)
 
