@@ -59,6 +59,11 @@ def recipes() -> list[str]:
     return sorted(path.removeprefix(here) for path in found if path.endswith(".yaml"))
 
 
+def example_site() -> str:
+    """Return the path of the site file that users copy."""
+    return os.path.join(data_root(), "values", "examples", "site.yaml")
+
+
 def accelerator(name: str) -> str:
     """Return the path of one accelerator profile; raise UsageError when there is none of that name."""
     known = accelerators()

@@ -22,7 +22,7 @@ PROFILES = tuple(sorted(path.stem for path in (ROOT / "values/accelerators").glo
 # The two that recipes are written for; what each test says of them it says of the others' mechanism too.
 ACCELERATORS = ("b200", "h200")
 RECIPES = tuple(sorted(path.stem for path in (ROOT / "values/recipes").glob("*.yaml")))
-SITE = ROOT / "values/examples/site.yaml"
+SITE = ROOT / "tests/site.yaml"
 
 # `make test` must be quick and the same each time; `make check` tries more, and other examples each time.
 settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)

@@ -33,6 +33,8 @@ READING = tuple(
         ("values", "version-of-another-framework", "job.version is a version of job.framework"),
         ("values", "refused-by-chart", "no chart refuses the values when it renders"),
         ("values", "covered-by-overlay", "no overlay of job.configFor overrides a value of job.config"),
+        ("values", "file-order", "no recipe or profile overrides a value of an earlier site file"),
+        ("values", "placeholder", "no value is still that of the example site file"),
         ("checks", "could-not-run", "every file can be read, and every chart can be rendered"),
         ("checks", "ignored-nothing", "every entry of checks.ignore accepts a finding"),
     )

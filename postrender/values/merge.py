@@ -74,12 +74,13 @@ def overlay_nodes(under: Node, over: Node) -> Node:
 class Values:
     """The merged values of several files with their positions; later files win.
 
-    `root` is the merged tree, `files` are the names as the user gave them.
+    `root` is the merged tree, `files` are the names as the user gave them, `documents` the content of each file.
     """
 
-    def __init__(self, root: Node, files: Sequence[str]) -> None:
+    def __init__(self, root: Node, files: Sequence[str], documents: Sequence[Node] = ()) -> None:
         self.root = root
         self.files = list(files)
+        self.documents = list(documents)
 
     def node(self, path: Path) -> Node | None:
         """Return the node at a path of keys and list positions, or None."""
@@ -130,7 +131,7 @@ def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
     for root in roots[1:]:
         merged = overlay_nodes(merged, root)
     _refuse_two_profiles([Values(root, [file]) for root, file in zip(roots, files, strict=True)])
-    return Values(merged, files)
+    return Values(merged, files, roots)
 
 
 def _refuse_two_profiles(each: Sequence[Values]) -> None:

@@ -46,7 +46,7 @@ def apply(merged: Values, arguments: Sequence[Argument]) -> Values:
         textfile.keep(file, "".join(f"{' '.join(text.splitlines())}\n" for text in texts).encode("utf-8"))
         for line, text in enumerate(texts, 1):
             root = _applied(root, flag, text, Location(file, line, 1))
-    return Values(root, files)
+    return Values(root, files, merged.documents)
 
 
 def _applied(root: Node, flag: str, text: str, at: Location) -> Node:
