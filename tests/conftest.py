@@ -70,6 +70,11 @@ def stack_files(accelerator: str = "b200", recipe: str = "gemma3-27b-gsm8k") -> 
     return [ROOT / f"values/accelerators/{accelerator}.yaml", ROOT / f"values/recipes/{recipe}.yaml", SITE]
 
 
+def read_values(helm: Embedded, text: str) -> Any:
+    """Read one values document with Helm's own reader."""
+    return helm.ask({"op": "read", "text": text})["values"]
+
+
 def by_kind(objects: Sequence[Object], kind: str) -> Object:
     """Return the first object of a kind."""
     return next(item for item in objects if item["kind"] == kind)

@@ -117,11 +117,14 @@ def test_a_brought_service_account_is_not_created(render: Render) -> None:
 @pytest.mark.parametrize(
     ("storage", "message"),
     [
-        ({"other": {"mountPath": "/data"}}, r"mountPath is /data, where storage\.\w+ is mounted already"),
-        ({"other": {"mountPath": "/dev/shm"}}, r"where the chart's shared memory is mounted already"),
-        ({"other": {"mountPath": "/usr/local/gib"}}, r"where accelerator\.hostPaths\.gib is mounted already"),
-        ({"shared-memory": {"mountPath": "/x"}}, r"storage\.shared-memory: the pods have a volume of that name"),
-        ({"host-gib": {"mountPath": "/x"}}, r"storage\.host-gib: the pods have a volume of that name"),
+        ({"other": {"mountPath": "/data"}}, r"mountPath is /data, where storage\.\w+ is already mounted"),
+        ({"other": {"mountPath": "/dev/shm"}}, r"where the chart's shared memory is already mounted"),
+        ({"other": {"mountPath": "/usr/local/gib"}}, r"where accelerator\.hostPaths\.gib is already mounted"),
+        (
+            {"shared-memory": {"mountPath": "/x"}},
+            r"storage\.shared-memory: the pods already have a volume with that name",
+        ),
+        ({"host-gib": {"mountPath": "/x"}}, r"storage\.host-gib: the pods already have a volume with that name"),
         ({"other": {"mountPath": "/data/"}}, "mountPath"),
     ],
 )

@@ -192,15 +192,6 @@ def test_the_quota_of_the_kueue_page_holds_its_stack(helm: Engine) -> None:
     assert asked == {name: float(str(amount).removesuffix("Gi")) for name, amount in quota.items()}
 
 
-def test_the_recipes_with_benchmarks_are_those_of_the_page() -> None:
-    recipes = {
-        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob("values/recipes/*.yaml")
-    }
-    asked = {name for name, one in recipes.items() if (one["job"].get("evaluate") or {}).get("benchmarks")}
-    (listed,) = re.findall(r"The recipes (.*) name benchmarks", TEXTS["docs/howto/evaluate.md"])
-    assert set(re.findall("`([^`]+)`", listed)) == asked
-
-
 def test_the_second_stacks_role_is_the_one_that_its_tutorial_binds(tmp_path: Path) -> None:
     """The page shows the command, because who reuses a bucket does not read the step that makes it."""
     text = TEXTS["docs/howto/h200.md"]
