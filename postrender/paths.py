@@ -54,9 +54,18 @@ def accelerators() -> list[str]:
 def recipes() -> list[str]:
     """Return the paths of the recipes, sorted; relative to the working directory where they are below it."""
     folder = os.path.join(data_root(), "values", "recipes")
-    here = os.getcwd() + os.sep
     found = (os.path.join(folder, name) for name in os.listdir(folder)) if os.path.isdir(folder) else ()
-    return sorted(path.removeprefix(here) for path in found if path.endswith(".yaml"))
+    return sorted(shown(path) for path in found if path.endswith(".yaml"))
+
+
+def shown(path: str) -> str:
+    """Return a path as commands show it: relative to the working directory where it is below it."""
+    return path.removeprefix(os.getcwd() + os.sep)
+
+
+def guide() -> str:
+    """Return the path of the template of `grpo guide`."""
+    return os.path.join(data_root(), "docs", "tutorial.md.in")
 
 
 def example_site() -> str:

@@ -39,7 +39,7 @@ def outputs(root: Path) -> dict[str, str]:
     whole = schemas.bundle(tree, "grpo-job", kubernetes)
     out["schemas/values.schema.json"] = text(schemas.for_editors(whole))
     out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)
-    out[tutorial.PAGE] = tutorial.render(root)
+    out[tutorial.PAGE] = tutorial.page(root, reference.defaults(tree, "grpo-job"))
     return out
 
 

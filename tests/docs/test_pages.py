@@ -15,9 +15,10 @@ import yaml
 
 from postrender.cli import main as cli
 from postrender.errors import RenderError
-from postrender.generate import placeholders, tutorial
+from postrender.generate import tutorial
 from postrender.helm.engines import Engine
 from postrender.lint import linter
+from postrender.start import guide
 from tests.conftest import LAYERS, ROOT, stack_files
 from tests.docs import pages
 from tests.jobs import checkpoint_files
@@ -121,7 +122,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def offline(command: str) -> list[str] | None:
     """Return the words of a command of grpo as they can be run here; what asks a cluster only shows how."""
-    words = shlex.split(command, comments=True)
+    words = shlex.split(command.partition(" > ")[0], comments=True)
     if words[:1] != ["grpo"]:
         return None
     words = words[1:]
@@ -196,8 +197,8 @@ def test_the_second_stacks_role_is_the_one_that_its_tutorial_binds(tmp_path: Pat
     """The page shows the command, because who reuses a bucket does not read the step that makes it."""
     text = TEXTS["docs/howto/h200.md"]
     folder = pages.folder_of(text, tmp_path)
-    names = ["values/accelerators/h200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", placeholders.EXAMPLE]
-    printed = tutorial.render(ROOT, [*names, str(folder / "my-h200.yaml")])
+    names = ["values/accelerators/h200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", tutorial.EXAMPLE]
+    printed = guide.of_files([*(str(ROOT / name) for name in names), str(folder / "my-h200.yaml")], "rl")
     (command,) = [line for line in pages.commands(text) if "add-iam-policy-binding" in line]
     assert " ".join(command.split()) in [" ".join(line.split()) for line in pages.commands(printed)]
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from postrender.errors import UnreadableError
-from postrender.generate import placeholders, tutorial
-from postrender.generate.sources import SourceError
+from postrender.generate import tutorial
 from postrender.helm.engines import Engine, Rendered
+from postrender.lint import linter
+from postrender.start import guide, names, training, words
+from postrender.start.names import Shown
+from postrender.start.words import GuideError
+from postrender.values import merge
 from tests.conftest import LAYERS, ROOT, by_kind
 from tests.docs import pages
 
@@ -31,14 +34,18 @@ tracking: {tensorboard: {server: {volume: runs}}}
 SPOT = "platform: {capacity: {kind: spot}}\nray: {workers: {replicas: 5}, test: {timeoutSeconds: 600}}\n"
 
 
+def page_of(files: list[str]) -> str:
+    return tutorial.page(ROOT, linter.defaults(), files)
+
+
 class Page:
     """The page of one stack, and what the charts render for it."""
 
     def __init__(self, files: list[str], helm: Engine, folder: Path) -> None:
-        self.files, self.text = files, tutorial.render(ROOT, files)
+        self.files, self.text = files, page_of(files)
         self.lines = list(pages.commands(self.text))
         (folder / "values").symlink_to(ROOT / "values")
-        (folder / "my-site.yaml").symlink_to(ROOT / placeholders.EXAMPLE)
+        (folder / "my-site.yaml").symlink_to(ROOT / tutorial.EXAMPLE)
         self.installs = list(pages.installs(self.text, folder))
         self.rendered = [
             helm.render(
@@ -69,7 +76,7 @@ class Page:
 
 
 def files(tmp_path: Path, accelerator: str, recipe: str, extra: str) -> list[str]:
-    found = [f"values/accelerators/{accelerator}.yaml", f"values/recipes/{recipe}.yaml", placeholders.EXAMPLE]
+    found = [f"values/accelerators/{accelerator}.yaml", f"values/recipes/{recipe}.yaml", tutorial.EXAMPLE]
     if not extra:
         return found
     (tmp_path / "mine.yaml").write_text(extra, encoding="utf-8")
@@ -194,36 +201,34 @@ def test_the_head_fits_its_machine(page: Page) -> None:
     sidecar = spec["metadata"]["annotations"]
     cores = sum(float(one["cpu"]) for one in asked) + float(sidecar["gke-gcsfuse/cpu-limit"])
     quantities = [*(one["memory"] for one in asked), sidecar["gke-gcsfuse/memory-limit"]]
-    memory = sum(placeholders.units(each) for each in quantities)
+    memory = sum(words.units(each) for each in quantities)
     create = page.command("gcloud container clusters create")
     size = int(re.findall("n2-standard-([0-9]+)", create)[0])
     assert cores < size
     assert memory * 1.0737 < 4 * size * 0.95
     assert f"asks for {cores:g} cores and {memory:g}Gi" in page.text.replace("\n", " ")
     disk = [*(one["ephemeral-storage"] for one in asked), sidecar["gke-gcsfuse/ephemeral-storage-limit"]]
-    assert int(re.findall("--disk-size=([0-9]+)", create)[0]) > sum(map(placeholders.units, disk)) * 1.0737 + 100
+    assert int(re.findall("--disk-size=([0-9]+)", create)[0]) > sum(map(words.units, disk)) * 1.0737 + 100
 
 
 def test_names_that_changed_are_gone(tmp_path: Path) -> None:
-    text = tutorial.render(ROOT, files(tmp_path, "h200", "gemma3-27b-gsm8k", OTHER))
+    text = page_of(files(tmp_path, "h200", "gemma3-27b-gsm8k", OTHER))
     commands = "\n".join(pages.blocks(text, "bash"))
     for old in ("my-project", "my-gvnic", "my-rdma", "my-bucket", "gemma-", "gemma3-gsm8k", "hf-secret", "b200"):
         assert old not in commands.replace("gemma3-27b-gsm8k.yaml", ""), old
 
 
 def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
-    text = tutorial.render(
-        ROOT, files(tmp_path, "b200", "gemma3-27b-gsm8k", "job: {config: {grpo: {max_num_steps: 40}}}")
-    )
+    text = page_of(files(tmp_path, "b200", "gemma3-27b-gsm8k", "job: {config: {grpo: {max_num_steps: 40}}}"))
     assert "about 10.6 hours (40 steps of 950 s)" in text.replace("\n", " ")
     assert "prepare-data" not in "".join(pages.blocks(text, "bash"))
     older = "job: {version: v0.5.0}\nray: {head: {numCpus: 1}}\n"
-    text = tutorial.render(ROOT, files(tmp_path, "b200", "gemma3-27b-gsm8k", older))
+    text = page_of(files(tmp_path, "b200", "gemma3-27b-gsm8k", older))
     assert "job.task=prepare-data" in "".join(pages.blocks(text, "bash"))
 
 
 def prose(tmp_path: Path, recipe: str, extra: str = "") -> str:
-    return " ".join(tutorial.render(ROOT, files(tmp_path, "b200", recipe, extra)).split())
+    return " ".join(page_of(files(tmp_path, "b200", recipe, extra)).split())
 
 
 def test_one_is_no_plural(tmp_path: Path) -> None:
@@ -267,45 +272,31 @@ def test_sizes_are_rounded_up_and_few_steps_are_called_so(tmp_path: Path) -> Non
 )
 def test_the_time_is_read_as_the_headers_say_it(said: str, time: str) -> None:
     text = f"# a step is about 6 GiB; three.\n#\n# Expected: a reward.\n# {said}\nimages:\n"
-    assert placeholders.header(text, 10)["time"] == time
+    found = training.header(text, {"job": {"config": {"grpo": {"max_num_steps": 10}}}})
+    assert (found["time"], found["disk"], found["weights"]) == (time, "6", "2")
 
 
-@pytest.mark.parametrize(
-    ("accelerator", "recipe", "extra", "sentence"),
-    [
-        ("gb200", "gemma3-27b-gsm8k", "", "accelerator b200 and h200"),
-        ("b200", "qwen2.5-32b-gsm8k-verl", "", "howto/verl.md"),
-        ("b200", "qwen2.5-1.5b-math", "", "a recipe with benchmarks"),
-        ("b200", "gemma3-27b-gsm8k", "platform: {kind: gke-autopilot}", "howto/autopilot.md"),
-        ("b200", "gemma3-27b-gsm8k", "network: {mode: dranet}", "network.mode multiNetwork"),
-        ("b200", "gemma3-27b-gsm8k", "platform: {capacity: {kind: queued}}", "on-demand, spot, reservation"),
-        ("b200", "gemma3-27b-gsm8k", "ray: {head: {cpu: '90'}}", "92 cores"),
-        ("b200", "gemma3-27b-gsm8k", "storage: {data: {gcsfuse: null, existingClaim: {name: x}}}", "runs in a bucket"),
-    ],
-)
-def test_a_stack_that_the_page_is_not_for_is_refused(
-    accelerator: str, recipe: str, extra: str, sentence: str, tmp_path: Path
-) -> None:
-    with pytest.raises(SourceError, match=re.escape(sentence)):
-        tutorial.render(ROOT, files(tmp_path, accelerator, recipe, extra))
+def test_what_a_header_lacks_is_left_out() -> None:
+    found = training.header("# Mine.\nimages:\n", {"job": {"config": {}}})
+    assert found == {"time": "hours", "expected": ""}
 
 
-def test_a_placeholder_without_a_name_is_refused(tmp_path: Path) -> None:
-    for folder in ("schemas", "values"):
-        (tmp_path / folder).symlink_to(ROOT / folder)
-    (tmp_path / "docs").mkdir()
-    text = (ROOT / tutorial.TEMPLATE).read_text(encoding="utf-8")
-    (tmp_path / tutorial.TEMPLATE).write_text(text.replace("{{bucket}}", "{{bukket}}"), encoding="utf-8")
-    with pytest.raises(SourceError, match=r"unknown \['bukket'\], never used \['bucket'\]"):
-        tutorial.render(tmp_path)
+def test_a_name_that_nothing_has_is_refused() -> None:
+    text = "{{#flag}}{{one}}{{/flag}}{{^flag}}{{two}}{{/flag}}"
+    assert guide.filled(text, {"flag": False}, {"two": "2"}) == "2"
+    with pytest.raises(GuideError, match="nothing is called one"):
+        guide.filled(text, {"flag": True}, {"two": "2"})
+    with pytest.raises(GuideError, match="nothing is called flag"):
+        guide.filled(text, {}, {"one": "1", "two": "2"})
 
 
-def test_the_command_prints_the_page_and_says_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [word for name in tutorial.FILES for word in ("-f", name)]
-    assert tutorial.main(words) == 0
-    assert capsys.readouterr().out == (ROOT / tutorial.PAGE).read_text(encoding="utf-8")
-    assert tutorial.main([*words, "-f", "nowhere.yaml"]) == UnreadableError.exit_code
-    assert "nowhere.yaml" in capsys.readouterr().err
+def test_every_name_and_flag_of_the_page_is_used() -> None:
+    template = (ROOT / guide.TEMPLATE).read_text(encoding="utf-8")
+    values = merge.load([str(ROOT / name) for name in tutorial.FILES]).effective()
+    tree = merge.overlay(linter.defaults(), values)
+    shown = Shown(("f",), "charts", "r", "# a step is about 6 GiB\nimages:\n")
+    found, flags = names.names(tree, shown), names.flags(tree, shown)
+    assert [name for name in [*found, *flags] if f"{name}}}}}" not in template] == []
 
 
 def test_the_page_is_short_and_says_what_was_not_run() -> None:

@@ -1,0 +1,92 @@
+"""Fill docs/tutorial.md.in with the names of a stack, for `grpo guide` and for docs/tutorial.md.
+
+The commands are computed from the values files, so a name that changes there also changes on the page. Shell variables
+of the page hold what is in no values file (region, zone, name of the GKE cluster).
+
+The template has three forms: `{{name}}` is a name, `{{#flag}} … {{/flag}}` a part for some stacks, and `{{^flag}} …
+{{/flag}}` a part for the others. `{{step_NAME}}` in a heading is the number of a step.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from postrender import paths, textfile
+from postrender.lint import linter
+from postrender.start import names
+from postrender.start.names import Shown
+from postrender.start.words import GuideError, Tree
+from postrender.values import merge
+
+TEMPLATE = "docs/tutorial.md.in"
+_WIDTH = 120
+_ALONE = re.compile(r"^(\{\{[#^/]\w+\}\})\n", re.MULTILINE)
+_PART = re.compile(r"\{\{([#^])(\w+)\}\}(.*?)\{\{/\2\}\}", re.DOTALL)
+_NAME = re.compile(r"\{\{(\w+)\}\}")
+_STEP = re.compile(r"^## \{\{(step_\w+)\}\}", re.MULTILINE)
+
+
+def of_files(files: Sequence[str], namespace: str) -> str:
+    """Return the page of the stack of these values files; raise as `render` and merge.load do."""
+    tree = merge.without_nulls(merge.overlay(linter.defaults(), merge.load(files).as_helm_merges()))
+    recipe, text = recipe_of(files)
+    listed = tuple(paths.shown(file) for file in files)
+    charts = paths.shown(paths.chart(paths.LAYERS[0])).rpartition("/")[0]
+    return render(_text(paths.guide()), tree, Shown(listed, charts, recipe, text, namespace))
+
+
+def render(template: str, tree: Tree, shown: Shown) -> str:
+    """Return the page of a stack, whose values are given with the defaults of the charts.
+
+    Raises GuideError if the page has no steps for a part of the stack, or if the template has an unknown name.
+    """
+    found = names.names(tree, shown)
+    return filled(template, names.flags(tree, shown), found)
+
+
+def recipe_of(files: Sequence[str]) -> tuple[str, str]:
+    """Return the first file that names the image, and its text; raise GuideError if there is none."""
+    for file in files:
+        if "\nimages:" in (text := _text(file)):
+            return file, text
+    raise GuideError("none of the files is a recipe", fix="add -f RECIPE.yaml after the profile")
+
+
+def _text(file: str) -> str:
+    return textfile.read_bytes(file).decode("utf-8")
+
+
+def filled(template: str, flags: Mapping[str, bool], found: Mapping[str, str]) -> str:
+    """Return the template with its parts chosen, its names written and its paragraphs wrapped."""
+    unknown = {name for _, name, _ in _PART.findall(template)} - set(flags)
+    page = _chosen(_ALONE.sub(r"\1", template), flags) if not unknown else template
+    steps = {name: str(number) for number, name in enumerate(_STEP.findall(page), 1)}
+    known = {**found, **steps}
+    unknown |= set(_NAME.findall(page)) - set(known)
+    if unknown:
+        raise GuideError(f"{TEMPLATE}: nothing is called {', '.join(sorted(unknown))}")
+    return wrapped(_NAME.sub(lambda match: known[match[1]], page))
+
+
+def _chosen(page: str, flags: Mapping[str, bool]) -> str:
+    """Keep the parts that are for this stack; the parts inside a part are chosen after it."""
+    while (chosen := _PART.sub(lambda part: part[3] if flags[part[2]] == (part[1] == "#") else "", page)) != page:
+        page = chosen
+    return re.sub(r"\n{3,}", "\n\n", page)
+
+
+def wrapped(page: str) -> str:
+    """Wrap the paragraphs of the page again, because the lengths of names vary."""
+    parts = re.split(r"(^```.*?^```\n)", page, flags=re.MULTILINE | re.DOTALL)
+    for number in range(0, len(parts), 2):
+        paragraphs = parts[number].split("\n\n")
+        parts[number] = "\n\n".join(one if re.match(r"\s*(#|\||- |$)", one) else _fill(one) for one in paragraphs)
+    return "".join(parts)
+
+
+def _fill(paragraph: str) -> str:
+    text = textwrap.fill(paragraph, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    start = paragraph[: len(paragraph) - len(paragraph.lstrip("\n"))]
+    return start + text.strip() + paragraph[len(paragraph.rstrip("\n")) :]

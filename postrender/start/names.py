@@ -1,0 +1,101 @@
+"""Compute the names and flags of the guide's template from a stack's values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from postrender.start import machines, training
+from postrender.start.words import Names, Tree, bucket, is_autopilot, is_google, only, volume
+
+OPERATOR = (
+    "helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ --version 1.6.2"
+    " --namespace ray-system --create-namespace"
+)
+
+
+class Shown(NamedTuple):
+    """What the page shows besides the values.
+
+    `files` are the values files, `charts` is the folder of the charts, `recipe` is the file of the recipe and `header`
+    its text. `example` is the site file that the reader copies; it is empty if the names are already the reader's own.
+    """
+
+    files: tuple[str, ...]
+    charts: str
+    recipe: str
+    header: str
+    namespace: str = "rl"
+    example: str = ""
+
+
+def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
+    """Return which parts of the template are for this stack."""
+    mode, google = tree["network"]["mode"], is_google(tree)
+    installs_plugin = tree["network"]["rdmaInstaller"]["enabled"]
+    return {
+        "example": bool(shown.example),
+        "google": google,
+        "standard": tree["platform"]["kind"] == "gke-standard",
+        "autopilot": is_autopilot(tree),
+        "attached": google and mode == "multiNetwork",
+        "rdma": google and mode != "none",
+        "network": google and (mode == "multiNetwork" or installs_plugin),
+        "applies_installer": google and mode != "none" and not installs_plugin,
+        "folders": google and bool(tree["accelerator"]["hostPaths"]),
+        "locks": google and mode != "none" and not is_autopilot(tree),
+        "bucket": bool(bucket(tree)),
+        "installs_claim": not volume(tree).get("existingClaim"),
+        "prepares": training.needs_data(tree),
+        "nemo_rl": tree["job"]["framework"] != "verl",
+        "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
+        "sized": "disk" in training.header(shown.header, tree),
+        "gpu_head": bool(tree["ray"]["head"]["gpus"]["enabled"]),
+    }
+
+
+def names(tree: Tree, shown: Shown) -> Names:
+    """Return every name of the template that this stack has."""
+    only(tree["job"]["cluster"]["mode"] == "existing", "job.cluster.mode ephemeral, only for a RayCluster of its own")
+    only(tree["stack"]["wiring"]["enabled"], "stack.wiring.enabled false, with which the post-renderer wires the pods")
+    found = {**machines.machine(tree), **machines.networks(tree), **machines.head(tree), **machines.table()}
+    found |= {**_places(tree, shown), **training.jobs(tree), **training.settings(tree)}
+    found |= training.header(shown.header, tree)
+    recipe = shown.recipe.rpartition("/")[2].removesuffix(".yaml")
+    return found | {
+        "operator": OPERATOR,
+        "recipe": recipe,
+        "site": shown.example,
+        "charts": shown.charts,
+        "files": " ".join(f"-f {name}" for name in shown.files),
+        "cpu_head": " --set ray.head.gpus.enabled=false" if tree["ray"]["head"]["gpus"]["enabled"] else "",
+    }
+
+
+def _places(tree: Tree, shown: Shown) -> Names:
+    """Return project, bucket or claim, Secret and service account."""
+    stack, platform, job, place = tree["stack"], tree["platform"], tree["job"], volume(tree)
+    claim = place.get("existingClaim") or {}
+    made = place.get("pvc") or {}
+    simple = bucket(tree) or (claim and not claim.get("gcsfuse")) or (made and not made.get("lustre"))
+    only(
+        simple,
+        f"storage.{job['volume']} of this kind, only for a bucket, an existing claim and a claim of a storage class",
+        "the notes of storage say what it needs: grpo render storage --notes",
+    )
+    given = stack.get("names") or {}
+    account = given.get("serviceAccount") or stack["name"]
+    pool = f"projects/{platform['projectNumber']}/locations/global/workloadIdentityPools/{platform['projectId']}"
+    subject = f"ns/{shown.namespace}/sa/{account}"
+    return {
+        "project": platform["projectId"],
+        "namespace": shown.namespace,
+        "stack": stack["name"],
+        "cluster": given.get("cluster") or f"{stack['name']}-ray",
+        "account": account,
+        "member": f"principal://iam.googleapis.com/{pool}.svc.id.goog/subject/{subject}",
+        "bucket": bucket(tree),
+        "claim": claim.get("name") or f"{stack['name']}-{job['volume']}",
+        "secret": tree["huggingface"]["secret"]["name"],
+        "key": tree["huggingface"]["secret"]["key"],
+        "test_timeout": str(2 * tree["ray"]["test"]["timeoutSeconds"]),
+    }

@@ -1,0 +1,115 @@
+"""Compute what the guide says of the training: jobs and directories, model, data, steps, the header of the recipe."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from postrender.start.words import Names, Tree, counted, listed, only, volume
+
+# A run with at most this many steps only shows that the chain works.
+_FEW_STEPS = 10
+_GATED = ("google/gemma", "meta-llama/")
+
+
+def jobs(tree: Tree) -> Names:
+    """Return names and directories of the run and of its tasks."""
+    job, mount = tree["job"], volume(tree)["mountPath"]
+    found = {"run": job["name"], "mount": mount, "directory": f"{mount}/runs/{job['name']}"}
+    for task in ("train", "fetch", "prepare-data", "convert", "evaluate"):
+        middle = "" if task == "train" else f"-{task}"
+        found[f"{task.replace('-', '_')}_job"] = f"{job['name']}{middle}-{job['attempt']}"
+    outputs = {"train_output": mount + _output(tree, "train")}
+    return found | outputs | {f"{task}_output": _output(tree, task) for task in ("fetch", "evaluate")}
+
+
+def _output(tree: Tree, task: str) -> str:
+    """Return the path of a job's output on its volume."""
+    folder = "" if task == "train" else f"tasks/{task}/"
+    return f"/runs/{tree['job']['name']}/{folder}attempts/{tree['job']['attempt']}/output.log"
+
+
+def settings(tree: Tree) -> Names:
+    """Return what the recipe trains, for how long, and its benchmarks."""
+    job = tree["job"]
+    only(job["task"] == "train", f"job.task {job['task']}, only for a training with its other tasks")
+    found = _of_verl(job["config"]) if job["framework"] == "verl" else _of_nemo_rl(job["config"])
+    model = found["model"]
+    gated = f"{model} is gated: the owner of the token must accept its licence on the hub. "
+    fetched = [*(job["fetch"]["models"] or [model]), *job["fetch"]["datasets"]]
+    return {
+        **found,
+        "version": str(job["version"]),
+        "gated": gated if model.startswith(_GATED) else "",
+        "downloads": listed([*fetched, *(f"{name} {given}" for name, given in job["code"]["packages"].items())]),
+        "benchmarks": "; ".join(
+            f"{name}, {counted(one.get('samples', 1), 'answer')} to each question"
+            f" at temperature {one.get('temperature', 0)}"
+            for name, one in job["evaluate"]["benchmarks"].items()
+        ),
+    }
+
+
+def _of_nemo_rl(config: Tree) -> Names:
+    steps, checkpointing = config["grpo"]["max_num_steps"], config["checkpointing"]
+    counted_steps = counted(steps, "step")
+    return {
+        "framework": "NeMo RL",
+        "model": config["policy"]["model_name"],
+        "steps": counted_steps,
+        "few": f"; {counted_steps} only show that the chain works" if steps <= _FEW_STEPS else "",
+        "saves": _every(checkpointing["save_period"]),
+        "metric": f"{checkpointing['metric_name']:>8}",
+        "converted": "step_N",
+    }
+
+
+def _of_verl(config: Tree) -> Names:
+    trainer = config["trainer"]
+    steps = trainer.get("total_training_steps")
+    return {
+        "framework": "verl",
+        "model": config["actor_rollout_ref"]["model"]["path"],
+        "steps": counted(steps, "step") if steps else counted(trainer["total_epochs"], "epoch"),
+        "few": "",
+        "saves": _every(trainer["save_freq"]),
+        "converted": "global_step_N",
+    }
+
+
+def _every(period: int) -> str:
+    return "step" if period == 1 else f"{period} steps"
+
+
+def needs_data(tree: Tree) -> bool:
+    """Return whether training or evaluation reads files of task prepare-data."""
+    overlay = tree["job"]["configFor"].get(tree["job"]["version"]) or {}
+    text = f"{tree['job']['config'].get('data')}{overlay.get('data')}"
+    return "GRPO_DATASETS" in text or "gsm8k" in tree["job"]["evaluate"]["benchmarks"]
+
+
+def header(text: str, tree: Tree) -> Names:
+    """Return time, disk size and expected result from the comment at the top of a recipe; what it lacks is left out."""
+    text = re.sub(r"\n#? *", " ", text.split("\nimages:", maxsplit=1)[0])
+    disk, seconds = (
+        re.search(pattern, text) for pattern in (r"(?:step|checkpoint) is about ([0-9]+) GiB", r"([0-9.]+) s a step")
+    )
+    expected = re.search(r"Expected: (.*)", text)
+    # The sentence on published runs refers to a table in the header, so drop it.
+    result = expected[1].split(" The published")[0].strip() if expected else ""
+    steps = (tree["job"]["config"].get("grpo") or {}).get("max_num_steps", 0)
+    found = {"time": duration(steps, seconds[1] if seconds and steps else "")}
+    found["expected"] = f" Expected: {result}" if result else ""
+    if disk:
+        # A checkpoint contains the weights and the two moments of Adam, all in float32.
+        found |= {"disk": disk[1], "weights": str(math.ceil(int(disk[1]) / 3))}
+    return found
+
+
+def duration(steps: int, seconds: str) -> str:
+    """Return the duration of the steps in words; empty `seconds` means unknown."""
+    if not seconds:
+        return "hours"
+    minutes = math.ceil(steps * float(seconds) / 60)
+    long = f"{minutes / 60:.1f} hours" if minutes >= 60 else counted(minutes, "minute")
+    return f"about {long} ({counted(steps, 'step')} of {seconds} s)"

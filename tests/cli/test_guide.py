@@ -1,0 +1,144 @@
+"""`grpo guide`: for every recipe a page whose commands render, or one sentence that says which part has no steps."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.errors import UnreadableError
+from postrender.helm.engines import Engine
+from tests.conftest import ACCELERATORS, RECIPES, ROOT, SITE, by_kind, thin
+from tests.docs import pages
+
+Run = Callable[..., tuple[int, str, str]]
+CLAIM = "storage: {data: {gcsfuse: null, existingClaim: {name: shared}}}\n"
+# What a stack can differ in, each as values after the site file.
+PLACES = {
+    "standard": "",
+    "autopilot": "platform: {kind: gke-autopilot}\nray: {head: {ephemeralStorage: 4Gi}}\n",
+    "dranet": "network: {mode: dranet}\n",
+    "installer": "network: {rdmaInstaller: {enabled: true}}\n",
+    "tcp": "network: {mode: none}\n",
+    "claim": CLAIM,
+    "class": "storage: {data: {gcsfuse: null, pvc: {storageClassName: shared, size: 4000Gi}}}\n",
+    "own": f"platform: {{kind: kubernetes}}\nnetwork: {{mode: none}}\n{CLAIM}",
+}
+# Recipes that differ most: a head with GPUs, the other framework, and benchmarks.
+DIFFERENT = ("qwen3-1.7b-deepscaler", "qwen2.5-32b-gsm8k-verl", "smoke")
+CASES = [(machine, recipe, "standard") for recipe in RECIPES for machine in ACCELERATORS]
+CASES += [("b200", recipe, place) for recipe in DIFFERENT for place in PLACES if place != "standard"]
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in a folder that looks like a checkout; return exit code, stdout, stderr."""
+    pages.folder_of("", tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(list(words))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def stack(machine: str, recipe: str, extra: str) -> list[str]:
+    """Write the last file of a stack; return the words of the command line."""
+    Path("last.yaml").write_text(extra or "{}\n", encoding="utf-8")
+    files = (f"values/accelerators/{machine}.yaml", f"values/recipes/{recipe}.yaml", "my-site.yaml", "last.yaml")
+    return [word for file in files for word in ("-f", file)]
+
+
+@pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 7))
+def test_every_recipe_has_a_page_whose_commands_render(
+    machine: str, recipe: str, place: str, grpo: Run, helm: Engine
+) -> None:
+    code, text, err = grpo("guide", *stack(machine, recipe, PLACES[place]), "-n", "team-a")
+    assert (code, err) == (0, "")
+    assert "{{" not in text.replace("{{.", "")
+    made, kinds = set(), set()
+    for one in pages.installs(text.replace(f"{ROOT}/", ""), Path.cwd()):
+        chart = str(ROOT / "charts" / one.layer)
+        done = helm.render(chart, one.files, values=one.values, release=one.release, namespace=one.namespace)
+        assert one.namespace == "team-a"
+        made |= {each["metadata"]["name"] for each in done.documents if each["kind"] == "RayJob"}
+        kinds |= {each["kind"] for each in done.documents}
+        if one.layer == "network":
+            assert done.documents
+        if one.values.get("job", {}).get("task") in ("fetch", "prepare-data"):
+            (head,) = by_kind(done.documents, "RayJob")["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"][
+                "containers"
+            ]
+            assert "nvidia.com/gpu" not in head["resources"]["requests"]
+    assert "RayCluster" in kinds
+    assert set(re.findall(r"rayjob[/ ]([\w-]+-[0-9]+)\b", text)) == made
+    assert ("gcloud" in text) == (place != "own")
+    assert ("networks subnets create" in text) == (place not in ("dranet", "tcp", "own"))
+    assert ("node-pools create" in text) == (place not in ("autopilot", "own"))
+    assert ("buckets create" in text) == (place not in ("claim", "class", "own"))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
+    """Bash reads its blocks, its steps are counted, and no line of prose is wider than a screen."""
+    _, text, _ = grpo("guide", *stack("b200", "qwen2.5-32b-gsm8k-verl", PLACES[place]))
+    for block in pages.blocks(text, "bash"):
+        done = subprocess.run(
+            [shutil.which("bash") or "", "-n"], input=block, text=True, capture_output=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, ""), block
+    numbers = [int(number) for number in re.findall(r"^## (\d+)\. ", text, re.MULTILINE)]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    assert "\n\n\n" not in text
+    assert "](" not in prose
+    assert max(map(len, re.sub(r"`[^`]*`|^- .*$", "", prose, flags=re.MULTILINE).splitlines())) <= 120
+
+
+def test_the_names_are_those_of_the_stack(grpo: Run) -> None:
+    code, text, _ = grpo("guide", "--accelerator", "h200", "-f", "values/recipes/smoke.yaml", "-f", "my-site.yaml")
+    assert code == 0
+    assert "F=(-f " in text
+    assert "values/accelerators/h200.yaml -f values/recipes/smoke.yaml -f my-site.yaml)" in text
+    assert "gs://acme-rl-runs" in text
+    assert "cp values/examples" not in text
+
+
+@pytest.mark.parametrize(
+    ("machine", "extra", "sentence"),
+    [
+        ("gb200", "", "the RDMA networks of gb200"),
+        ("cpu", "", "accelerator cpu, which has no GPUs"),
+        ("b200", "platform: {capacity: {kind: queued}}", "platform.capacity.kind queued"),
+        ("b200", "ray: {head: {cpu: '90'}}", "a head of 92 cores"),
+        ("b200", "job: {cluster: {mode: ephemeral}}", "job.cluster.mode ephemeral"),
+        ("b200", "job: {task: clean}", "job.task clean"),
+        ("b200", "stack: {wiring: {enabled: false}}", "stack.wiring.enabled false"),
+        (
+            "b200",
+            "storage: {data: {gcsfuse: null, existingClaim: {name: x, gcsfuse: {enabled: true}}}}",
+            "storage.data of this kind",
+        ),
+    ],
+)
+def test_a_part_without_steps_is_named(machine: str, extra: str, sentence: str, grpo: Run) -> None:
+    code, out, err = grpo("guide", *stack(machine, "gemma3-27b-gsm8k", extra))
+    assert (code, out) == (2, "")
+    assert err.startswith("the guide has no steps for ")
+    assert sentence in err
+
+
+def test_what_is_wrong_with_the_files_is_said(grpo: Run) -> None:
+    assert grpo("guide")[0] == 2
+    code, _, err = grpo("guide", "-f", "nowhere.yaml")
+    assert code == UnreadableError.exit_code
+    assert "nowhere.yaml" in err
+    code, _, err = grpo("guide", "--accelerator", "b200", "-f", str(SITE))
+    assert code == 2
+    assert "none of the files is a recipe" in err
