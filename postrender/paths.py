@@ -58,6 +58,20 @@ def recipes() -> list[str]:
     return sorted(shown(path) for path in found if path.endswith(".yaml"))
 
 
+def frameworks(framework: str) -> dict[str, str]:
+    """Return the files that move a recipe to another version of its framework, by version."""
+    folder = os.path.join(data_root(), "values", "frameworks")
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    beginning = f"{framework}-"
+    found = [name for name in names if name.startswith(beginning) and name.endswith(".yaml")]
+    return {name[len(beginning) : -len(".yaml")]: shown(os.path.join(folder, name)) for name in found}
+
+
+def editors_schema() -> str:
+    """Return the path of the schema of one values file, for editors."""
+    return os.path.join(data_root(), "schemas", "values.schema.json")
+
+
 def shown(path: str) -> str:
     """Return a path as commands show it: relative to the working directory where it is below it."""
     return path.removeprefix(os.getcwd() + os.sep)

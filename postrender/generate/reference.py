@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import re
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from postrender.generate.markdown import cell, prose, table_row
 from postrender.generate.sources import CHARTS, SECTIONS, Schema, SourceError, Sources, all_required
-
-WIDTH = 120
-# Strings that Go's YAML, YAML 1.1 and YAML 1.2 readers all keep as strings without quotes.
-PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_/.-]*|[0-9]+[KMGT]i")
-RETYPED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"})
+from postrender.yaml import writer
 
 
 def defaults(sources: Sources, chart: str) -> Schema:
@@ -50,31 +43,18 @@ def _yaml(sources: Sources, key: str, raw: Schema, depth: int, *, required: bool
     has_default = _defaults(sources, node) is not None
     unit = f" Unit: {node['x-unit']}." if "x-unit" in node else ""
     label = "" if has_default else f"{key} ({'required' if required else 'no defaults'}): "
-    yield from _comment(f"{label}{node['description']}{unit}", pad)
+    yield from writer.comments(f"{label}{node['description']}{unit}", pad)
     if not has_default:
         # Without this line, the comment would join the comment of the next key.
         yield from ([""] if depth else [])
         return
     if "properties" not in node:
-        yield f"{pad}{key}: {scalar(node['default'])}"
+        yield f"{pad}{key}: {writer.readable(node['default'])}"
         return
     yield f"{pad}{key}:"
     needed = all_required(node)
     for name, inner in node["properties"].items():
         yield from _yaml(sources, name, inner, depth + 1, required=name in needed)
-
-
-def _comment(text: str, pad: str) -> Iterator[str]:
-    for line in textwrap.wrap(text, WIDTH - len(pad) - 2, break_long_words=False, break_on_hyphens=False):
-        yield f"{pad}# {line}"
-
-
-def scalar(value: object) -> str:
-    """Return a value as one line of YAML that every reader reads unchanged."""
-    if isinstance(value, str) and PLAIN.fullmatch(value) and value.lower() not in RETYPED:
-        return value
-    # YAML accepts JSON's escapes, except surrogate pairs; it also requires escapes for unprintable characters.
-    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(value, ensure_ascii=False))
 
 
 def tokens_template(sources: Sources) -> str:
@@ -116,7 +96,7 @@ def rows(sources: Sources, section: str) -> Iterator[Row]:
     for path, leaf, required in _keys(sources, section, sources.sections[section]):
         if "properties" in leaf:
             continue
-        default = "**required**" if required else f"`{scalar(leaf['default'])}`" if "default" in leaf else ""
+        default = "**required**" if required else f"`{writer.readable(leaf['default'])}`" if "default" in leaf else ""
         yield Row(f"`{path}`", _type(leaf), default, str(leaf["description"]))
 
 
@@ -171,7 +151,7 @@ def _facts(node: Schema, *, required: bool) -> str:
     if required:
         facts.append("**required**")
     elif "default" in node:
-        facts.append(f"default `{scalar(node['default'])}`")
+        facts.append(f"default `{writer.readable(node['default'])}`")
     if "x-unit" in node:
         facts.append(f"unit: {node['x-unit']}")
     return "; ".join(facts)
@@ -191,7 +171,7 @@ def _keys(sources: Sources, path: str, node: Schema) -> Iterator[tuple[str, Sche
 
 def _type(node: Schema) -> str:
     if "enum" in node:
-        return "one of " + ", ".join(f"`{scalar(option)}`" for option in node["enum"])
+        return "one of " + ", ".join(f"`{writer.readable(option)}`" for option in node["enum"])
     if node.get("x-kubernetes"):
         return f"Kubernetes {node['x-kubernetes'].rpartition('.')[2]}"
     if node.get("x-verbatim"):

@@ -19,7 +19,7 @@ _OF_EXAMPLE = re.compile(r"my-[a-z-]+|\d{12}")
 def findings(merged: Values) -> Iterator[Finding]:
     """Yield a finding for each value that the example site file has as a placeholder."""
     for path, leaf in mutations.leaves(merged.root):
-        if isinstance(leaf.value, str | int) and str(leaf.value) in _words():
+        if isinstance(leaf.value, str | int) and is_placeholder(str(leaf.value)):
             yield Finding(
                 f"{mutations.dotted(path)} is {leaf.value}, the placeholder of the example site file",
                 leaf.at,
@@ -27,6 +27,11 @@ def findings(merged: Values) -> Iterator[Finding]:
                 why="Nothing of this name exists: pods wait for it, or a mount and a download fail when they start.",
                 fix="write the name in your project",
             )
+
+
+def is_placeholder(text: str) -> bool:
+    """Return whether a text is a placeholder of the example site file."""
+    return text in _words()
 
 
 @cache

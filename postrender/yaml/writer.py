@@ -5,16 +5,23 @@ Strings are always in double quotes with the escapes of JSON, booleans and integ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from postrender.types import Json
+from postrender.types import Json, Path
 
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _IN_KEYS = _LETTERS | frozenset("0123456789./_-")
 # Keys that YAML 1.1 reads as booleans or null.
 _WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
+# Strings that Go's YAML, YAML 1.1 and YAML 1.2 readers all keep as strings without quotes.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_/.-]*|/[A-Za-z0-9_/.-]+|[0-9]+[KMGT]i")
+_RETYPED = _WORDS | {"nan", "inf"}
+_WIDTH = 120
 
 
 def text(value: str) -> str:
@@ -103,3 +110,31 @@ def _write(value: Json, first: str, indent: str, lines: list[str]) -> None:
         _write_map(value, first, indent, lines)
     else:
         _write_list(value, first, indent, lines)
+
+
+def readable(value: Json) -> str:
+    """Return a value on one line for people: a string that every reader keeps as a string has no quotes."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RETYPED:
+        return value
+    # YAML accepts JSON's escapes, except surrogate pairs; it also requires escapes for unprintable characters.
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in json.dumps(value, ensure_ascii=False))
+
+
+def commented(entries: Mapping[str, Any], comment: Callable[[Path], str], path: Path = ()) -> list[str]:
+    """Return the lines of a map for people: each key below its comment, an empty line before each section."""
+    lines: list[str] = []
+    indent = "  " * len(path)
+    for name, value in entries.items():
+        here = (*path, name)
+        lines += ["", *comments(comment(here), indent)] if not path else comments(comment(here), indent)
+        if isinstance(value, dict) and value:
+            lines += [f"{indent}{key(name)}:", *commented(value, comment, here)]
+        else:
+            lines.append(f"{indent}{key(name)}: {readable(value)}")
+    return lines
+
+
+def comments(words: str, indent: str = "") -> list[str]:
+    """Return a text as lines of comments."""
+    wrapped = textwrap.wrap(words, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
+    return [f"{indent}# {line}" for line in wrapped]

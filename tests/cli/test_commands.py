@@ -88,8 +88,8 @@ USAGE = {
     "no such command": (
         "xyz",
         "grpo: no command is called 'xyz'\n"
-        "  fix: the commands are check, checkpoints, dead-values, diff, guide, helm-plugin, lint, render, rules, samples, "
-        "values, version\n",
+        "  fix: the commands are check, checkpoints, dead-values, diff, guide, helm-plugin, init, lint, render, rules, "
+        "samples, values, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),

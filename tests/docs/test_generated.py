@@ -20,6 +20,7 @@ from postrender.generate import facts, reference, schemas, sources, tutorial
 from postrender.generate.__main__ import main
 from postrender.generate.markdown import prose
 from postrender.generate.sources import CHARTS, ROOT, SECTIONS, Schema, SourceError, Sources
+from postrender.yaml import writer
 from tests.conftest import thin
 
 # Assembled here, so that no scanner takes this file for a leak.
@@ -288,7 +289,7 @@ def test_a_key_has_a_heading_with_its_facts() -> None:
     | st.sampled_from(["y", "No", "1e3", "0o7", "08", "1_000", ".inf", "~", "16", "64Gi", "v1", ""])
 )
 def test_a_default_string_stays_a_string(text: str) -> None:
-    assert yaml.safe_load(f"a: {reference.scalar(text)}") == {"a": text}
+    assert yaml.safe_load(f"a: {writer.readable(text)}") == {"a": text}
 
 
 @pytest.mark.parametrize(
@@ -296,7 +297,7 @@ def test_a_default_string_stays_a_string(text: str) -> None:
 )
 def test_helm_reads_a_default_string_as_a_string(text: str) -> None:
     helm = pytest.importorskip("helm_python", reason="NOT CHECKED: that Helm reads the quoted defaults as strings")
-    assert helm.values_from_yaml(f"a: {reference.scalar(text)}\n") == {"a": text}
+    assert helm.values_from_yaml(f"a: {writer.readable(text)}\n") == {"a": text}
 
 
 LEAF: Schema = {"type": "string", "description": "A leaf.", "default": "x", "x-source": "ours"}

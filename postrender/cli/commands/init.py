@@ -1,0 +1,211 @@
+"""The command `grpo init`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import click
+
+from postrender import paths
+from postrender.cli import options
+from postrender.cli.command import Command, examples, wrong
+from postrender.cli.commands.lint import lint
+from postrender.errors import EXIT_CLEAN, OutputError, OutputRefusedError, UsageError
+from postrender.start import next_steps, own_recipe, questions, recipes, site_file
+from postrender.start.interview import Interview
+from postrender.start.questions import Question
+from postrender.start.recipes import Choice
+from postrender.values import models
+
+# Answers with which a shell completes the words of an option that depend on another one.
+_USUAL = {"platform": "gke-standard", "framework": "nemo-rl"}
+
+
+def _options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add an option for each question."""
+    for question in reversed((questions.MACHINE, *questions.MODEL, *questions.SITE)):
+        function = click.option(
+            question.flag, metavar="NAME", shell_complete=_completing(question), help=_help(question)
+        )(function)
+    return function
+
+
+def _help(question: Question) -> str:
+    known = question.choices(_USUAL) if question.choices and not question.is_shipped else ()
+    return f"{question.what}{': ' if known else ''}{', '.join(known)}."
+
+
+def _completing(question: Question) -> options.Complete | None:
+    choices = question.choices
+    return options.completing(lambda: choices(_USUAL)) if choices else None
+
+
+@click.command(
+    cls=Command,
+    options_metavar="[OPTIONS]",
+    epilog=examples(
+        "grpo init",
+        "grpo init --accelerator b200 --model Qwen/Qwen2.5-7B-Instruct --dataset gsm8k",
+        "grpo init --yes --accelerator h200 --recipe smoke --platform kubernetes --claim shared",
+    ),
+)
+@click.option(
+    "--recipe",
+    metavar="NAME",
+    shell_complete=options.completing(lambda: [recipe.name for recipe in recipes.shipped()]),
+    help="Recipe. With --model: the recipe to start from.",
+)
+@click.option("--model", metavar="OWNER/NAME", help="Model on the Hugging Face hub, instead of a recipe.")
+@_options
+@click.option("--framework-version", metavar="VERSION", help="Version of the framework. Default: that of the recipe.")
+@click.option("--model-config", type=options.FILE, metavar="FILE", help="The config.json of a model of unknown size.")
+@options.namespace("Namespace of the stack. Default: rl.")
+@click.option(
+    "--output",
+    type=options.FILE,
+    metavar="FILE",
+    default="my-site.yaml",
+    show_default=True,
+    help="Site file to write. No file is ever overwritten.",
+)
+@click.option(
+    "--recipe-output",
+    type=options.FILE,
+    metavar="FILE",
+    help="Recipe to write for --model. Default: STACK-recipe.yaml.",
+)
+@options.helm
+@click.option("--yes", is_flag=True, help="Do not ask: take the default of what no option gives.")
+def init(
+    recipe: str | None,
+    model: str | None,
+    framework_version: str | None,
+    model_config: str | None,
+    namespace: str | None,
+    output: str,
+    recipe_output: str | None,
+    helm: str | None,
+    *,
+    yes: bool,
+    **given: str | None,
+) -> int:
+    """Write the values files of a new stack, and judge them.
+
+    The command asks on a terminal for what no option gives and nobody can guess. It writes a site file with comments.
+    For a model that no recipe trains, it also writes a recipe: that of the nearest model, with the new name, and with a
+    list of what to check. Then it judges the stack as grpo lint does, and prints the next commands.
+    """
+    _refuse_existing(output)
+    _add(model, model_config)
+    interview, choice = _interview({"recipe": recipe, "model": model, **_named(given)}, yes=yes)
+    answers = interview.answers
+    trained = (recipe_output or f"{answers['stack']}-recipe.yaml") if choice.own else choice.recipe.path
+    files = [paths.accelerator(answers["accelerator"]), trained, *_version(choice, framework_version), output]
+    if choice.own:
+        _refuse_existing(trained)
+        _write(trained, own_recipe.text(choice, _schema(trained)))
+    _write(output, site_file.text(answers, schema=_schema(output), command=next_steps.flags(files)))
+    _explain(interview, choice, trained)
+    shown = namespace or "rl"
+    code: int = click.get_current_context().invoke(
+        lint, files=files, accelerator=None, helm=helm, namespace=shown, model_config=model_config
+    )
+    heading = "Next:" if code == EXIT_CLEAN else "Next, when the findings are corrected:"
+    sys.stdout.write("\n".join(["", heading, "", *next_steps.lines(files, answers, shown), ""]))
+    return code
+
+
+def _add(model: str | None, config: str | None) -> None:
+    """Add the config.json of a model, if it is given."""
+    if config and not model:
+        raise wrong("--model-config needs --model", fix="grpo init --model OWNER/NAME --model-config config.json")
+    if config and model:
+        models.add(model, config)
+
+
+def _explain(interview: Interview, choice: Choice, trained: str) -> None:
+    """Print which defaults were taken, and why this recipe."""
+    for line in interview.defaults():
+        sys.stderr.write(f"default: {line}\n")
+    sys.stderr.write(f"recipe: {paths.shown(choice.recipe.path)} ({choice.why})\n")
+    if choice.own:
+        sys.stderr.write(f"check what the top of {trained} lists: {own_recipe.scale(choice)}\n")
+
+
+def _named(given: Mapping[str, str | None]) -> dict[str, str | None]:
+    return {name.replace("_", "-"): value for name, value in given.items()}
+
+
+def _interview(given: Mapping[str, str | None], *, yes: bool) -> tuple[Interview, Choice]:
+    """Get all answers; raise UsageError if one is missing and nobody can be asked."""
+    # stdin is None if the shell has closed it (<&-).
+    watched = sys.stdin is not None and sys.stdin.isatty() and not yes
+    interview = Interview(given, _ask if watched else None)
+    try:
+        choice = interview.run()
+    except UsageError as error:
+        raise wrong(error.message, fix=error.fix) from error
+    if interview.missing or choice is None:
+        flags = ", ".join(interview.missing)
+        reason = "" if yes else ", and standard input is no terminal to ask on"
+        raise wrong(f"{flags} {'is' if len(interview.missing) == 1 else 'are'} missing{reason}", fix=_fix(flags))
+    if not watched and not yes:
+        raise wrong("standard input is no terminal to ask on", fix="add --yes, which takes the defaults of the rest")
+    return interview, choice
+
+
+def _fix(flags: str) -> str:
+    return f"give {flags} and --yes; grpo init --help explains them"
+
+
+def _ask(question: Question, default: str, refusal: Callable[[str], str]) -> str:
+    """Ask until an answer fits; raise KeyboardInterrupt if the person leaves."""
+
+    def checked(text: str) -> str:
+        if why := refusal(text):
+            raise click.UsageError(why)
+        return text
+
+    if question.name == "recipe":
+        for each in recipes.shipped():
+            click.echo(f"  {each.name:38}{each.model} on {each.data}, {each.framework}, nodes: {each.nodes}", err=True)
+    words = f" ({', '.join(question.choices(_USUAL))})" if question.choices else ""
+    try:
+        return str(click.prompt(f"{question.what}{words}", default=default or None, value_proc=checked, err=True))
+    except click.Abort as left:
+        raise KeyboardInterrupt from left
+
+
+def _version(choice: Choice, version: str | None) -> Sequence[str]:
+    """Return the file that moves the recipe to another version of its framework, if one is asked for."""
+    if version in (None, choice.recipe.version):
+        return []
+    known = paths.frameworks(choice.recipe.framework)
+    if version not in known:
+        listed = ", ".join([*known, choice.recipe.version])
+        raise wrong(f"--framework-version is {version!r}, expected one of {listed}", near=version or "", known=[*known])
+    return [known[version]]
+
+
+def _schema(file: str) -> str:
+    """Return the schema of values files as an editor finds it from a file."""
+    schema, folder = paths.editors_schema(), os.path.dirname(os.path.abspath(file))
+    is_near = folder.startswith(paths.data_root())
+    return os.path.relpath(schema, folder) if is_near else schema
+
+
+def _refuse_existing(file: str) -> None:
+    if os.path.lexists(file):
+        fix = "choose another name (--output, --recipe-output), or move that file away"
+        raise OutputRefusedError(f"{file} exists, and grpo init never overwrites a file", fix=fix)
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        with open(file, "x", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise OutputError(f"{file} cannot be written: {error.strerror}", fix="choose another with --output") from error
+    sys.stderr.write(f"written: {file}\n")

@@ -1,0 +1,111 @@
+"""Get the answers to the questions of `init`: from the command line, from a person, or from the defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from postrender.errors import UsageError
+from postrender.start import questions, recipes
+from postrender.start.questions import Question
+from postrender.start.recipes import Choice
+
+# Asks a person, with a default, and with what refuses an answer.
+Ask = Callable[[Question, str, Callable[[str], str]], str]
+
+_MODEL = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*/[-A-Za-z0-9_.]+")
+_RECIPE = Question("recipe", "Recipe, or the name of a model on the Hugging Face hub (OWNER/NAME)")
+_NEITHER = "--recipe or --model"
+
+
+class Interview:
+    """The answers so far by the name of their question.
+
+    `given` are those of the command line. `ask` is None where nobody can be asked: then `missing` lists the options
+    without a default, and `taken` the questions whose default was taken.
+    """
+
+    def __init__(self, given: Mapping[str, str | None], ask: Ask | None) -> None:
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._ask = ask
+        self.answers: dict[str, str] = {}
+        self.missing: list[str] = []
+        self.taken: list[Question] = []
+
+    def run(self) -> Choice | None:
+        """Get all answers; return the choice of a recipe, None if it is missing. Raises UsageError for a wrong one."""
+        self._put(questions.MACHINE)
+        choice = self._choice()
+        self.answers["recipe-name"] = _name_for(choice) if choice else "stack"
+        if storage := questions.storage_of(self._given):
+            self._given.setdefault("storage", storage)
+        for question in questions.SITE:
+            self._put(question)
+        self._refuse_without_effect()
+        return choice
+
+    def _put(self, question: Question) -> None:
+        """Get the answer to one question, if it is open."""
+        if not question.needed(self.answers):
+            return
+        default = question.default(self.answers)
+        if question.name in self._given:
+            answer = self._given.pop(question.name)
+            if refusal := question.refusal(answer, self.answers):
+                raise UsageError(f"{question.flag}: {refusal}", fix="see grpo init --help")
+        elif self._ask and question.asked:
+            answer = self._ask(question, default, lambda text: question.refusal(text, self.answers))
+        else:
+            answer = default
+            if default:
+                self.taken.append(question)
+            else:
+                self.missing.append(question.flag)
+        self.answers[question.name] = answer
+
+    def _choice(self) -> Choice | None:
+        """Return the recipe to train with; for a model that no recipe trains, the one to start from."""
+        recipe, model = self._given.pop("recipe", None), self._given.pop("model", None)
+        if not recipe and not model:
+            if not self._ask:
+                self.missing.append(_NEITHER)
+                return None
+            word = self._ask(_RECIPE, "", _refusal_of_recipe)
+            recipe, model = (None, word) if "/" in word else (word, None)
+        for flag, name in (("--recipe", recipe), ("--model", model)):
+            if name and (refusal := _refusal_of_recipe(name)):
+                raise UsageError(f"{flag}: {refusal}", fix="see grpo init --help")
+        if recipe:
+            named = next(each for each in recipes.shipped() if each.name == recipe)
+            return Choice(named, model or named.model, "you named it")
+        for question in questions.MODEL:
+            self._put(question)
+        return recipes.nearest(model or "", self.answers["framework"], self.answers["dataset"])
+
+    def _refuse_without_effect(self) -> None:
+        """Refuse an option whose question is not open, for instance --bucket with a claim."""
+        for question in (*questions.MODEL, *questions.SITE):
+            if question.name in self._given:
+                raise UsageError(f"{question.flag} has no effect with the other options", fix=f"remove {question.flag}")
+
+    def defaults(self) -> Iterator[str]:
+        """Yield a line for each default that was taken, with the option that changes it."""
+        for question in self.taken:
+            yield f"{question.flag} {self.answers[question.name]}"
+
+
+def _name_for(choice: Choice) -> str:
+    """Return a name for a stack: that of the recipe, or of the model if the recipe is not for it."""
+    return f"{choice.model.rpartition('/')[2]}-{choice.recipe.data}" if choice.own else choice.recipe.name
+
+
+def _refusal_of_recipe(word: str) -> str:
+    """Return why a word is neither a recipe nor the name of a model, or an empty text."""
+    if "/" in word:
+        wanted = "OWNER/NAME of a model on the hub (docs/howto/own-model.md has a model on a volume)"
+        return "" if _MODEL.fullmatch(word) else f"{word!r} is not {wanted}"
+    known = [recipe.name for recipe in recipes.shipped()]
+    if word in known:
+        return ""
+    near = questions.suggestion(word, known)
+    return f"{word!r} is neither OWNER/NAME of a model nor one of the recipes {', '.join(known)}{near}"

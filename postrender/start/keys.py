@@ -1,0 +1,71 @@
+"""Look up what a value means in the schema of a values file, and say why an answer does not fit."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+from postrender import paths, secrets
+from postrender.lint import placeholders
+from postrender.schema import Problem, Schema
+from postrender.types import Path
+
+
+@cache
+def _schema() -> Schema:
+    return Schema(paths.editors_schema())
+
+
+@cache
+def _source() -> dict[str, Any]:
+    return _schema().source()
+
+
+def meaning(path: Path) -> str:
+    """Return the description of a value, without its source; an empty text for a key that the schema leaves open."""
+    node: dict[str, Any] | None = _source()
+    for name in path:
+        node = _below(node, str(name)) if node else None
+    return str((node or {}).get("description", "")).partition(" Source: ")[0]
+
+
+def _below(node: dict[str, Any], name: str) -> dict[str, Any] | None:
+    """Return the schema of a key below a node, with its own description over that of a shared definition."""
+    node = _resolved(node)
+    if name in node.get("properties", {}):
+        found = node["properties"][name]
+    else:
+        entries = [each for pattern, each in node.get("patternProperties", {}).items() if re.search(pattern, name)]
+        found = next(iter(entries), None)
+    return found if isinstance(found, dict) else None
+
+
+def _resolved(node: dict[str, Any]) -> dict[str, Any]:
+    """Return a node with what it refers to, and with what its `else` says of a value that is there."""
+    while "$ref" in node or "else" in node:
+        rest = {key: value for key, value in node.items() if key not in ("$ref", "if", "then", "else")}
+        target = _source()["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node["else"]
+        node = {**target, **rest}
+    return node
+
+
+def refusal(path: Path, value: str) -> str:
+    """Return why a value cannot stand at a path, or an empty text; a secret is not repeated."""
+    if shape := secrets.shape_of(value):
+        return f"this looks like a secret of the kind {shape}: only names belong here; revoke it if others saw it"
+    if placeholders.is_placeholder(value):
+        return f"{value} is the placeholder of the example site file: give the name that is yours"
+    tree: Any = value
+    for name in reversed(path):
+        tree = {name: tree}
+    problems = _schema().problems(tree)
+    return f"{value!r} {_expected(problems[0])}. {meaning(path)}" if problems else ""
+
+
+def _expected(problem: Problem) -> str:
+    if problem.keyword == "maxLength":
+        return f"is longer than {problem.expected} characters"
+    if problem.keyword == "minLength":
+        return f"is shorter than {problem.expected} characters"
+    return f"does not match {problem.expected}" if problem.keyword == "pattern" else "does not fit"

@@ -1,0 +1,212 @@
+"""What `init` has to know: a question for each value, with its default and when it is asked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from postrender import paths
+from postrender.start import keys, recipes
+from postrender.start.site_file import Answers
+from postrender.types import Path
+from postrender.values import merge
+
+_PLATFORMS = ("gke-standard", "gke-autopilot", "kubernetes")
+_MODES = ("multiNetwork", "dranet", "none")
+_LONGEST_NAME = 32
+
+
+def _always(_: Answers) -> bool:
+    return True
+
+
+def _nothing(_: Answers) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One value: the name of its option, what it is, and where it goes in the values.
+
+    An empty default means that it cannot be guessed. `asked` is false for a value whose default is almost always right:
+    it is told, not asked. `needed` says whether the answers so far leave the value open. `is_shipped` means that the
+    choices are the profiles and recipes that are shipped, which have to be read first.
+    """
+
+    name: str
+    what: str
+    path: Path = ()
+    choices: Callable[[Answers], Sequence[str]] | None = None
+    default: Callable[[Answers], str] = _nothing
+    needed: Callable[[Answers], bool] = _always
+    asked: bool = True
+    is_shipped: bool = False
+
+    @property
+    def flag(self) -> str:
+        """Return the option that gives the value."""
+        return f"--{self.name}"
+
+    def refusal(self, value: str, answers: Answers) -> str:
+        """Return why a value cannot be the answer, or an empty text."""
+        if self.choices and value not in (known := self.choices(answers)):
+            return f"{value!r} is not one of {', '.join(known)}{suggestion(value, known)}"
+        return keys.refusal(self.path, value) if self.path else ""
+
+
+def suggestion(word: str, known: Sequence[str]) -> str:
+    """Return a question with the nearest known word, or an empty text."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def machines() -> list[str]:
+    """Return the accelerator profiles with GPUs, on which a recipe can train."""
+    return [name for name in paths.accelerators() if _profile(name)["accelerator"]["gpusPerNode"]]
+
+
+def _profile(name: str) -> Mapping[str, Any]:
+    return merge.load([paths.accelerator(name)]).effective()
+
+
+def _is_google(answers: Answers) -> bool:
+    return answers["platform"] != "kubernetes"
+
+
+def _mode(answers: Answers) -> str:
+    """Return the fastest network that platform and machine have; a machine that is not known yet may have any."""
+    machine = answers["accelerator"]
+    refused = (_profile(machine)["accelerator"].get("refuses") or {}) if machine else {}
+    return "none" if not _is_google(answers) or "multiNetwork" in refused else "multiNetwork"
+
+
+def _has_vpcs(answers: Answers) -> bool:
+    return answers["network"] == "multiNetwork"
+
+
+def _stack(answers: Answers) -> str:
+    """Return a name from that of the recipe or the model, as short as a run's."""
+    return answers["recipe-name"].replace(".", "-").lower()[:_LONGEST_NAME].rstrip("-")
+
+
+def _storages(answers: Answers) -> Sequence[str]:
+    return ("bucket", "claim", "class") if _is_google(answers) else ("claim", "class")
+
+
+def storage_of(given: Mapping[str, str]) -> str | None:
+    """Return the kind of storage of which the command line gives a name."""
+    kinds = {"bucket": "bucket", "claim": "claim", "storage-class": "class"}
+    return next((kind for name, kind in kinds.items() if name in given), None)
+
+
+def _is(name: str, value: str) -> Callable[[Answers], bool]:
+    return lambda answers: answers[name] == value
+
+
+MACHINE = Question("accelerator", "Machine (accelerator profile)", choices=lambda _: machines(), is_shipped=True)
+MODEL = (
+    Question(
+        "framework", "Framework", ("job", "framework"), lambda _: ("nemo-rl", "verl"), lambda _: "nemo-rl",
+    ),
+    Question(
+        "dataset",
+        "Data set",
+        choices=lambda answers: recipes.data_sets(answers["framework"]),
+        default=lambda _: "gsm8k",
+        is_shipped=True,
+    ),
+)  # fmt: skip
+SITE = (
+    Question("platform", "Kind of cluster", ("platform", "kind"), lambda _: _PLATFORMS, lambda _: _PLATFORMS[0]),
+    Question("network", "GPU network", ("network", "mode"), lambda _: _MODES, _mode, asked=False),
+    Question("stack", "Name of the stack", ("stack", "name"), default=_stack),
+    Question("run", "Name of the run", ("job", "name"), default=lambda answers: answers["stack"], asked=False),
+    Question("project", "Google Cloud project (its id)", ("platform", "projectId"), needed=_is_google),
+    Question(
+        "storage", "Storage of weights, checkpoints and logs", (), _storages, lambda answers: _storages(answers)[0]
+    ),
+    Question(
+        "project-number",
+        "Number of the project (gcloud projects describe PROJECT --format='value(projectNumber)')",
+        ("platform", "projectNumber"),
+        needed=_is("storage", "bucket"),
+    ),
+    Question(
+        "bucket",
+        "Name of the bucket, without gs:// (globally unique)",
+        ("storage", "data", "gcsfuse", "bucket"),
+        needed=_is("storage", "bucket"),
+    ),
+    Question(
+        "claim",
+        "Name of the existing claim (ReadWriteMany)",
+        ("storage", "data", "existingClaim", "name"),
+        needed=_is("storage", "claim"),
+    ),
+    Question(
+        "storage-class",
+        "Storage class of the new claim (ReadWriteMany)",
+        ("storage", "data", "pvc", "storageClassName"),
+        needed=_is("storage", "class"),
+    ),
+    Question(
+        "storage-size",
+        "Size of the new claim, for instance 4000Gi",
+        ("storage", "data", "pvc", "size"),
+        needed=_is("storage", "class"),
+    ),
+    Question(
+        "gvnic-prefix",
+        "Prefix of the VPC of the second gVNIC",
+        ("network", "gvnic", "prefix"),
+        default=lambda answers: f"{answers['stack']}-gvnic",
+        needed=_has_vpcs,
+    ),
+    Question(
+        "rdma-prefix",
+        "Prefix of the VPC with the RoCE profile",
+        ("network", "rdma", "prefix"),
+        default=lambda answers: f"{answers['stack']}-rdma",
+        needed=_has_vpcs,
+    ),
+    Question(
+        "tracking",
+        "Tracking of metrics",
+        choices=lambda _: ("none", "tensorboard", "wandb", "mlflow"),
+        default=lambda _: "tensorboard",
+    ),
+    Question(
+        "mlflow-uri",
+        "Address of the MLflow server",
+        ("tracking", "mlflow", "trackingUri"),
+        needed=_is("tracking", "mlflow"),
+    ),
+    Question(
+        "hf-secret",
+        "Secret with the Hugging Face token",
+        ("huggingface", "secret", "name"),
+        default=lambda _: "hf-secret",
+        asked=False,
+    ),
+    Question(
+        "hf-key", "Key in that Secret", ("huggingface", "secret", "key"), default=lambda _: "hf_api_token", asked=False
+    ),
+    Question(
+        "wandb-secret",
+        "Secret with the W&B key",
+        ("tracking", "wandb", "secret", "name"),
+        default=lambda _: "wandb-secret",
+        needed=_is("tracking", "wandb"),
+        asked=False,
+    ),
+    Question(
+        "wandb-key",
+        "Key in that Secret",
+        ("tracking", "wandb", "secret", "key"),
+        default=lambda _: "api_key",
+        needed=_is("tracking", "wandb"),
+        asked=False,
+    ),
+)

@@ -1,0 +1,363 @@
+"""`grpo init`: what it asks, what it writes, and that what it writes is clean."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from postrender import textfile
+from postrender.cli import main as cli
+from postrender.helm.engines import Engine
+from postrender.lint import linter, placeholders
+from postrender.report import text as report_text
+from postrender.start import own_recipe, questions, recipes, site_file
+from postrender.start.interview import Interview
+from postrender.start.recipes import Choice
+from tests.cli.test_terminal import environment
+from tests.conftest import ROOT, thin
+from tests.docs import pages
+from tests.postrender.test_secrets import EXAMPLES
+
+Run = Callable[..., tuple[int, str, str]]
+PROJECT = ("--project", "acme-rl", "--project-number", "482915073164")
+NAMES = (*PROJECT, "--bucket", "acme-rl-runs")
+GIVEN = {"project": "acme-rl", "project-number": "482915073164", "bucket": "acme-rl-runs"}
+TRACKERS = ("tensorboard", "wandb", "mlflow")
+SHIPPED = recipes.shipped()
+# The profile of GB200 needs an image for arm64, which no recipe has.
+MACHINES = [name for name in questions.machines() if name != "gb200"]
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in a folder that looks like a checkout; return exit code, stdout, stderr."""
+    for name in ("values", "charts"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    report_text._source_lines.cache_clear()
+    monkeypatch.setattr(textfile, "_streams", {})
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(["init", *words])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def written(name: str = "my-site.yaml") -> Any:
+    return yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+
+
+def leaves(tree: Any) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for value in tree.values():
+            yield from leaves(value)
+    else:
+        yield str(tree)
+
+
+def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Engine) -> None:
+    code, out, err = grpo("--yes", "--accelerator", "b200", "--recipe", "gemma3-27b-gsm8k", *NAMES, "-n", "team-a")
+    assert code == 0
+    assert "\nclean: 3 files, 4 charts, " in err
+    assert "default: --stack gemma3-27b-gsm8k\n" in err
+    assert "written: my-site.yaml\n" in err
+    assert written()["storage"] == {
+        "data": {"mountPath": "/data", "gcsfuse": {"bucket": "acme-rl-runs", "purpose": "checkpoints"}}
+    }
+    installs = list(pages.installs(f"```bash\n{out}```\n".replace(f"{ROOT}/", ""), Path.cwd()))
+    assert [(one.layer, one.release) for one in installs] == [
+        ("network", "gemma3-27b-gsm8k-network"),
+        ("storage", "gemma3-27b-gsm8k-storage"),
+        ("raycluster", "gemma3-27b-gsm8k-ray"),
+        ("grpo-job", "gemma3-27b-gsm8k"),
+    ]
+    for one in installs:
+        done = helm.render(str(ROOT / "charts" / one.layer), one.files, release=one.release, namespace=one.namespace)
+        assert done.documents
+        assert one.namespace == "team-a"
+    assert "kubectl create secret generic hf-secret --namespace team-a --from-file=hf_api_token=TOKEN_FILE\n" in out
+    done = subprocess.run(["bash", "-n"], input=out.partition("Next:")[2], text=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "section", "expected"),
+    [
+        (("--platform", "kubernetes", "--claim", "shared"), "platform", {"kind": "kubernetes"}),
+        (
+            ("--platform", "kubernetes", "--storage-class", "nfs", "--storage-size", "4000Gi"),
+            "storage",
+            {"data": {"mountPath": "/data", "pvc": {"storageClassName": "nfs", "size": "4000Gi"}}},
+        ),
+        (("--platform", "gke-autopilot", *NAMES), "network", None),
+        (("--network", "dranet", *NAMES), "network", {"mode": "dranet"}),
+        (("--tracking", "none", *NAMES), "tracking", {name: {"enabled": False} for name in TRACKERS}),
+        (("--tracking", "wandb", *NAMES, "--run", "first"), "job", {"name": "first"}),
+        (("--tracking", "mlflow", "--mlflow-uri", "http://mlflow:5000", *NAMES), "tracking", None),
+        (("--framework-version", "v0.5.0", *NAMES), "stack", {"name": "smoke"}),
+        (("--project", "acme-rl", "--claim", "shared"), "platform", {"kind": "gke-standard", "projectId": "acme-rl"}),
+    ],
+)  # fmt: skip
+def test_a_stack_of_each_kind_is_clean(words: tuple[str, ...], section: str, expected: Any, grpo: Run) -> None:
+    code, out, err = grpo("--yes", "--accelerator", "h200", "--recipe", "smoke", *words)
+    assert (code, out.partition("\n")[0]) == (0, ""), out
+    assert "\nclean: " in err
+    assert expected is None or written()[section] == expected
+    assert not [leaf for leaf in leaves(written()) if placeholders.is_placeholder(leaf)]
+
+
+@pytest.mark.parametrize(("machine", "recipe"), thin([(m, r.name) for m in MACHINES for r in SHIPPED], 5))
+def test_the_site_file_of_every_machine_and_recipe_is_clean(machine: str, recipe: str, tmp_path: Path) -> None:
+    interview = Interview({**GIVEN, "accelerator": machine, "recipe": recipe}, None)
+    choice = interview.run()
+    assert choice is not None
+    assert interview.missing == []
+    site = tmp_path / "site.yaml"
+    site.write_text(site_file.text(interview.answers, schema="s", command="-f x"), encoding="utf-8")
+    found = linter.lint(
+        [str(ROOT / f"values/accelerators/{machine}.yaml"), str(ROOT / f"values/recipes/{recipe}.yaml"), str(site)]
+    )
+    assert [finding.what for finding in found] == []
+    assert max(map(len, site.read_text(encoding="utf-8").splitlines())) <= 120
+
+
+def test_the_comments_are_those_of_the_schema(grpo: Run) -> None:
+    grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES)
+    text = Path("my-site.yaml").read_text(encoding="utf-8")
+    assert "      # Name of the bucket, without gs://.\n      bucket: acme-rl-runs\n" in text
+    assert "    # Key inside the Secret.\n    key: hf_api_token\n" in text
+    assert " Source:" not in text
+    assert "#   -f values/accelerators/b200.yaml -f values/recipes/smoke.yaml -f my-site.yaml\n".replace(
+        "values/", ""
+    ) in (text.replace(f"{ROOT}/", "").replace("values/", ""))
+
+
+@pytest.mark.parametrize("recipe", SHIPPED, ids=[recipe.name for recipe in SHIPPED])
+def test_a_recipe_of_ones_own_differs_in_the_models_name_alone(recipe: recipes.Recipe) -> None:
+    text = own_recipe.text(Choice(recipe, "acme/Own-9B", "you named it"), "s.json")
+    before, after = yaml.safe_load(Path(recipe.path).read_text(encoding="utf-8")), yaml.safe_load(text)
+    models = before["job"]["fetch"].get("models")
+    if models:
+        before["job"]["fetch"]["models"] = {"acme/Own-9B": {"revision": "main"}}
+    config = before["job"]["config"]
+    if recipe.framework == "verl":
+        config["actor_rollout_ref"]["model"]["path"] = "acme/Own-9B"
+    else:
+        config["policy"]["model_name"] = "acme/Own-9B"
+    assert after == before
+    assert recipe.model not in text.partition("\nimages:")[2]
+    header = text.partition("\nimages:")[0]
+    assert f"{recipe.model} → acme/Own-9B" in header.replace("\n# ", " ")
+    assert max(map(len, header.splitlines())) <= 140
+    assert all(line.startswith("#") or not line for line in header.splitlines())
+
+
+def test_a_model_that_is_not_shipped_gets_the_nearest_recipe(grpo: Run) -> None:
+    code, _, err = grpo(
+        "--yes", "--accelerator", "b200", "--model", "Qwen/Qwen2.5-7B-Instruct", "--dataset", "gsm8k", *NAMES
+    )
+    assert (code, "clean: 3 files" in err) == (0, True)
+    name = "qwen2-5-7b-instruct-gsm8k-recipe.yaml"
+    assert f"written: {name}\n" in err
+    assert "1.1 times smaller than meta-llama/Llama-3.1-8B-Instruct" in err
+    assert written(name)["job"]["config"]["policy"]["model_name"] == "Qwen/Qwen2.5-7B-Instruct"
+    assert written()["job"]["name"] == "qwen2-5-7b-instruct-gsm8k"
+
+
+@pytest.mark.parametrize(
+    ("model", "framework", "data", "recipe", "why"),
+    [
+        ("Qwen/Qwen2.5-7B-Instruct", "nemo-rl", "gsm8k", "llama3.1-8b-math-gsm8k", "7.6 billion"),
+        ("Qwen/Qwen2.5-32B", "nemo-rl", "gsm8k", "gemma3-27b-gsm8k", "32.8 billion"),
+        ("acme/Own-1.2B", "nemo-rl", "OpenMathInstruct-2", "gemma3-1b-openmath", "1.2 billion"),
+        ("acme/Own", "nemo-rl", "gsm8k", "gemma3-27b-gsm8k", "size of acme/Own is not known"),
+        ("acme/Own-7B", "verl", "gsm8k", "qwen2.5-32b-gsm8k-verl", "7.0 billion"),
+        ("Qwen/Qwen2.5-0.5B-Instruct", "nemo-rl", "gsm8k", "smoke", "it trains this model"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "nemo-rl", "OpenMathInstruct-2", "llama3.1-8b-math-2n", "it trains"),
+        ("acme/Own-0.5B", "nemo-rl", "gsm8k", "llama3.1-8b-math-gsm8k", "0.5 billion"),
+    ],
+)
+def test_the_nearest_recipe_is_chosen_by_size(model: str, framework: str, data: str, recipe: str, why: str) -> None:
+    choice = recipes.nearest(model, framework, data)
+    assert choice.recipe.name == recipe
+    assert why in choice.why
+    assert choice.own == (choice.recipe.model != model)
+
+
+def test_the_size_of_a_model_can_be_given(grpo: Run) -> None:
+    Path("config.json").write_text(
+        '{"architectures": ["LlamaForCausalLM"], "vocab_size": 32000, "hidden_size": 2048, "num_attention_heads": 16,'
+        ' "num_hidden_layers": 24, "intermediate_size": 8192}'
+    )
+    words = ("--yes", "--accelerator", "b200", "--model", "acme/sized", "--dataset", "OpenMathInstruct-2", *NAMES)
+    code, _, err = grpo(*words, "--model-config", "config.json")
+    assert (code, "1.7 billion parameters" in err) == (0, True), err
+    assert grpo("--yes", "--model-config", "config.json", "--output", "b.yaml")[0] == 2
+
+
+# What is wrong with a command line, and what the message says.
+WRONG = {
+    "nothing": ((), "--accelerator, --recipe or --model, --project, --project-number, --bucket are missing"),
+    "no names": (("--accelerator", "b200", "--recipe", "smoke"), "--project, --project-number, --bucket are missing"),
+    "size": (("--platform", "kubernetes", "--storage-class", "nfs"), "--storage-size are missing"),
+    "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of b200, gb200, h100-mega, h200, rtx-"),
+    "suggestion": (("--accelerator", "b20"), "did you mean b200?"),
+    "no GPUs": (("--accelerator", "cpu"), "--accelerator: 'cpu' is not one of"),
+    "recipe": (("--recipe", "smok"), "did you mean smoke?"),
+    "model": (("--model", "/data/mine"), "--model: '/data/mine' is not OWNER/NAME"),
+    "data": (("--model", "a/b-7B", "--dataset", "mine"), "--dataset: 'mine' is not one of DeepScaler, OpenMath"),
+    "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
+    "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "--stack: 'My_Stack' does not match"),
+    "too long": (("--recipe", "smoke", "--run", "r" * 33), "is longer than 32 characters. Name of the run"),
+    "not here": (("--recipe", "smoke", "--platform", "kubernetes", "--bucket", "b-1"), "'bucket' is not one of claim"),
+    "no effect": (("--recipe", "smoke", *NAMES, "--storage-size", "9Gi"), "--storage-size has no effect"),
+    "data of a recipe": (("--recipe", "smoke", *NAMES, "--dataset", "gsm8k"), "--dataset has no effect"),
+    "version": (
+        ("--accelerator", "b200", "--recipe", "smoke", *NAMES, "--framework-version", "v0.1.0"),
+        "--framework-version is 'v0.1.0', expected one of v0.4.0, v0.5.0, v0.6.0, v0.7.0",
+    ),
+    "namespace": (("-n", "Team"), "--namespace is 'Team'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG.values(), ids=WRONG)
+def test_a_wrong_command_line_writes_nothing(words: tuple[str, ...], said: str, grpo: Run) -> None:
+    code, out, err = grpo("--yes", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("grpo init: ")
+    assert "\n  fix: " in err
+    assert said in err
+    assert not Path("my-site.yaml").exists()
+
+
+def test_a_secret_is_not_repeated(grpo: Run) -> None:
+    secret = EXAMPLES["huggingface"]
+    code, out, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES, "--hf-secret", secret)
+    assert code == 2
+    assert "this looks like a secret of the kind huggingface" in err
+    assert secret not in out + err
+
+
+def test_without_a_terminal_it_asks_for_flags(grpo: Run) -> None:
+    code, _, err = grpo("--accelerator", "b200", "--recipe", "smoke", "--project", "acme-rl")
+    assert code == 2
+    assert "--project-number, --bucket are missing, and standard input is no terminal to ask on" in err
+    assert "and --yes" in err
+    code, _, err = grpo("--accelerator", "b200", "--recipe", "smoke", *NAMES)
+    assert code == 2
+    assert "add --yes" in err
+    assert not Path("my-site.yaml").exists()
+
+
+def test_no_file_is_overwritten(grpo: Run) -> None:
+    Path("my-site.yaml").write_text("mine: 1\n")
+    code, _, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES)
+    assert code == 2
+    assert "my-site.yaml exists, and grpo init never overwrites a file" in err
+    assert Path("my-site.yaml").read_text() == "mine: 1\n"
+    own = ("--yes", "--accelerator", "b200", "--model", "acme/Own-7B", *NAMES, "--recipe-output", "r.yaml")
+    Path("r.yaml").write_text("mine: 1\n")
+    code, _, err = grpo(*own, "--output", "site.yaml")
+    assert (code, Path("site.yaml").exists()) == (2, False)
+    assert "r.yaml exists" in err
+    code, _, err = grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES, "--output", "nowhere/site.yaml")
+    assert code == 3
+    assert "nowhere/site.yaml cannot be written: No such file or directory" in err
+
+
+def test_findings_are_told_and_the_exit_code_is_theirs(grpo: Run) -> None:
+    code, out, err = grpo("--yes", "--accelerator", "gb200", "--recipe", "smoke", *NAMES)
+    assert code == 1
+    assert "[job/image-for-arm64]" in out
+    assert "Next, when the findings are corrected:\n" in out
+    assert "\njudged: 3 files" in err
+
+
+class Person:
+    """Somebody at a terminal: reads what `grpo init` asks, and types."""
+
+    def __init__(self, folder: Path, *words: str) -> None:
+        self._above, below = pty.openpty()
+        self.seen = ""
+        command = [sys.executable, "-m", "postrender.cli", "init", *words]
+        self.process = subprocess.Popen(
+            command, stdin=below, stdout=below, stderr=below, cwd=folder, env=environment(), start_new_session=True
+        )  # fmt: skip
+        os.close(below)
+
+    def read_until(self, text: str) -> None:
+        """Read until a text appears after what was read before."""
+        start, ends = len(self.seen), time.monotonic() + 120
+        while text not in self.seen[start:] and time.monotonic() < ends:
+            try:
+                data = os.read(self._above, 65536)
+            except OSError:
+                break
+            self.seen += data.decode().replace("\r\n", "\n")
+        assert text in self.seen[start:], self.seen
+
+    def answer(self, asked: str, typed: str) -> None:
+        self.read_until(asked)
+        os.write(self._above, f"{typed}\n".encode())
+
+    def leave(self) -> int:
+        """Read the rest; return the exit code."""
+        try:
+            while data := os.read(self._above, 65536):
+                self.seen += data.decode().replace("\r\n", "\n")
+        except OSError:
+            pass
+        os.close(self._above)
+        return self.process.wait(120)
+
+
+def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
+    person = Person(tmp_path)
+    person.answer("Machine (accelerator profile)", "b100")
+    person.answer("'b100' is not one of", "b200")
+    person.answer("Recipe, or the name of a model", "Qwen/Qwen2.5-7B-Instruct")
+    person.answer("Framework (nemo-rl, verl) [nemo-rl]", "")
+    person.answer("Data set (DeepScaler, OpenMathInstruct-2, gsm8k) [gsm8k]", "")
+    person.answer("Kind of cluster (gke-standard, gke-autopilot, kubernetes) [gke-standard]", "")
+    person.answer("Name of the stack [qwen2-5-7b-instruct-gsm8k]", "team7")
+    person.answer("Google Cloud project", "my-project")
+    person.answer("is the placeholder of the example", "acme-rl")
+    person.answer("Storage of weights", "")
+    person.answer("Number of the project", "482915073164")
+    person.answer("Name of the bucket", "acme-rl-runs")
+    person.answer("second gVNIC [team7-gvnic]", "")
+    person.answer("RoCE profile [team7-rdma]", "")
+    person.answer("Tracking of metrics", "none")
+    assert person.leave() == 0
+    assert "default: --hf-secret hf-secret\n" in person.seen
+    assert "clean: 3 files" in person.seen
+    assert yaml.safe_load((tmp_path / "my-site.yaml").read_text())["stack"] == {"name": "team7"}
+    assert (tmp_path / "team7-recipe.yaml").exists()
+
+
+def test_who_leaves_has_nothing_written(tmp_path: Path) -> None:
+    person = Person(tmp_path, "--accelerator", "b200", "--recipe", "smoke")
+    person.answer("Kind of cluster", "kubernetes")
+    person.answer("Name of the stack", "\x04")
+    assert person.leave() == 130
+    assert "Traceback" not in person.seen
+    assert not (tmp_path / "my-site.yaml").exists()
+
+
+def test_the_help_explains_every_option(grpo: Run) -> None:
+    code, out, _ = grpo("--help")
+    assert code == 0
+    for question in (questions.MACHINE, *questions.MODEL, *questions.SITE):
+        assert f"{question.flag} NAME" in out
+    assert max(map(len, out.splitlines())) <= 120
+    assert "\n  Examples:\n" in out
