@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from postrender import paths, textfile
+from postrender import textfile
 from postrender.start import recipes
 from postrender.start.recipes import Choice
 from postrender.yaml import writer
@@ -56,7 +56,7 @@ def _header(choice: Choice) -> list[str]:
     recipe, model = choice.recipe, choice.model
     framework = _FRAMEWORKS[recipe.framework]
     lines = [
-        f"# {model} on {recipe.data} with {framework}, derived by grpo init from {paths.shown(recipe.path)}.",
+        *writer.comments(f"{model} on {recipe.data} with {framework}, derived by grpo init from recipe {recipe.name}."),
         *writer.comments(f"Why this one: {choice.why}."),
         *writer.comments(
             f"What differs from it: the name of the model, {recipe.model} → {model}, under job.config and job.fetch. "

@@ -57,6 +57,8 @@ def test_the_script_of_a_shell_is_one(shell: str) -> None:
         (("helm-plugin", "in"), {"install"}),
         (("render", "--n"), {"--namespace", "--notes"}),
         (("lint", "--accelerator", "h2"), {"h200"}),
+        (("init", "--recipe", "sm"), {"smoke"}),
+        (("init", "--platform", "gke"), {"gke-standard", "gke-autopilot"}),
         (("diff", "--accelerator", "b"), {"b200"}),
         (("lint", "--format", "j"), {"json", "junit"}),
         (("check", "--fail-on", "w"), {"warning"}),
