@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from postrender.errors import UsageError
 from postrender.start import questions, recipes
 from postrender.start.questions import Question
 from postrender.start.recipes import Choice
 
-# Asks a person, with a default, and with what refuses an answer.
-Ask = Callable[[Question, str, Callable[[str], str]], str]
+# Asks a person a question, with a default, the known answers if there are such, and what refuses an answer.
+Ask = Callable[[Question, str, Sequence[str], Callable[[str], str]], str]
 
 _MODEL = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.]*/[-A-Za-z0-9_.]+")
 _RECIPE = Question("recipe", "Recipe, or the name of a model on the Hugging Face hub (OWNER/NAME)")
@@ -54,7 +54,8 @@ class Interview:
             if refusal := question.refusal(answer, self.answers):
                 raise UsageError(f"{question.flag}: {refusal}", fix="see grpo init --help")
         elif self._ask and question.asked:
-            answer = self._ask(question, default, lambda text: question.refusal(text, self.answers))
+            known = question.choices(self.answers) if question.choices else ()
+            answer = self._ask(question, default, known, lambda text: question.refusal(text, self.answers))
         else:
             answer = default
             if default:
@@ -70,7 +71,7 @@ class Interview:
             if not self._ask:
                 self.missing.append(_NEITHER)
                 return None
-            word = self._ask(_RECIPE, "", _refusal_of_recipe)
+            word = self._ask(_RECIPE, "", (), _refusal_of_recipe)
             recipe, model = (None, word) if "/" in word else (word, None)
         for flag, name in (("--recipe", recipe), ("--model", model)):
             if name and (refusal := _refusal_of_recipe(name)):

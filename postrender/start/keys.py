@@ -24,10 +24,15 @@ def _source() -> dict[str, Any]:
 
 def meaning(path: Path) -> str:
     """Return the description of a value, without its source; an empty text for a key that the schema leaves open."""
+    return str(_node(path).get("description", "")).partition(" Source: ")[0]
+
+
+def _node(path: Path) -> dict[str, Any]:
+    """Return the schema of a value; an empty one for a key that the schema leaves open."""
     node: dict[str, Any] | None = _source()
     for name in path:
         node = _below(node, str(name)) if node else None
-    return str((node or {}).get("description", "")).partition(" Source: ")[0]
+    return node or {}
 
 
 def _below(node: dict[str, Any], name: str) -> dict[str, Any] | None:
@@ -60,12 +65,13 @@ def refusal(path: Path, value: str) -> str:
     for name in reversed(path):
         tree = {name: tree}
     problems = _schema().problems(tree)
-    return f"{value!r} {_expected(problems[0])}. {meaning(path)}" if problems else ""
+    return f"{value!r} {_expected(problems[0], path)}. {meaning(path)}" if problems else ""
 
 
-def _expected(problem: Problem) -> str:
+def _expected(problem: Problem, path: Path) -> str:
     if problem.keyword == "maxLength":
         return f"is longer than {problem.expected} characters"
     if problem.keyword == "minLength":
         return f"is shorter than {problem.expected} characters"
-    return f"does not match {problem.expected}" if problem.keyword == "pattern" else "does not fit"
+    examples = _resolved(_node(path)).get("examples")
+    return f"does not fit: write for instance {examples[0]}" if examples else f"does not match {problem.expected}"

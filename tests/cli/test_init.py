@@ -217,7 +217,9 @@ WRONG = {
     "model": (("--model", "/data/mine"), "--model: '/data/mine' is not OWNER/NAME"),
     "data": (("--model", "a/b-7B", "--dataset", "mine"), "--dataset: 'mine' is not one of DeepScaler, OpenMath"),
     "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
-    "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "--stack: 'My_Stack' does not match"),
+    "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "'My_Stack' does not fit: write for instance my-run. "),
+    "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "for instance 900Gi"),
+    "number": (("--recipe", "smoke", *PROJECT[:3], "acme"), "--project-number: 'acme' does not match ^[0-9]*$"),
     "too long": (("--recipe", "smoke", "--run", "r" * 33), "is longer than 32 characters. Name of the run"),
     "not here": (("--recipe", "smoke", "--platform", "kubernetes", "--bucket", "b-1"), "'bucket' is not one of claim"),
     "no effect": (("--recipe", "smoke", *NAMES, "--storage-size", "9Gi"), "--storage-size has no effect"),
@@ -348,7 +350,8 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
 def test_who_leaves_has_nothing_written(tmp_path: Path) -> None:
     person = Person(tmp_path, "--accelerator", "b200", "--recipe", "smoke")
     person.answer("Kind of cluster", "kubernetes")
-    person.answer("Name of the stack", "\x04")
+    person.answer("Name of the stack", "")
+    person.answer("checkpoints and logs (claim, class) [claim]", "\x04")
     assert person.leave() == 130
     assert "Traceback" not in person.seen
     assert not (tmp_path / "my-site.yaml").exists()

@@ -160,7 +160,7 @@ def _fix(flags: str) -> str:
     return f"give {flags} and --yes; grpo init --help explains them"
 
 
-def _ask(question: Question, default: str, refusal: Callable[[str], str]) -> str:
+def _ask(question: Question, default: str, known: Sequence[str], refusal: Callable[[str], str]) -> str:
     """Ask until an answer fits; raise KeyboardInterrupt if the person leaves."""
 
     def checked(text: str) -> str:
@@ -171,7 +171,7 @@ def _ask(question: Question, default: str, refusal: Callable[[str], str]) -> str
     if question.name == "recipe":
         for each in recipes.shipped():
             click.echo(f"  {each.name:38}{each.model} on {each.data}, {each.framework}, nodes: {each.nodes}", err=True)
-    words = f" ({', '.join(question.choices(_USUAL))})" if question.choices else ""
+    words = f" ({', '.join(known)})" if known else ""
     try:
         return str(click.prompt(f"{question.what}{words}", default=default or None, value_proc=checked, err=True))
     except click.Abort as left:
