@@ -218,7 +218,7 @@ WRONG = {
     "data": (("--model", "a/b-7B", "--dataset", "mine"), "--dataset: 'mine' is not one of DeepScaler, OpenMath"),
     "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
     "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "'My_Stack' does not fit: write for instance my-run. "),
-    "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "for instance 900Gi"),
+    "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "instance 900Gi"),
     "number": (("--recipe", "smoke", *PROJECT[:3], "acme"), "--project-number: 'acme' does not match ^[0-9]*$"),
     "too long": (("--recipe", "smoke", "--run", "r" * 33), "is longer than 32 characters. Name of the run"),
     "not here": (("--recipe", "smoke", "--platform", "kubernetes", "--bucket", "b-1"), "'bucket' is not one of claim"),
