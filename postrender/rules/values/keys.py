@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.secrets import names_secret
+from postrender.values.config import OVERRIDE
 from postrender.values.derived import mapping
 from postrender.values.reference_errors import (
     AboveRootError,
@@ -92,7 +93,8 @@ def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> It
         if "." in key:
             # _dotted reports it.
             continue
-        if isinstance(value, dict) and catalogue.knows(here) and not catalogue.is_open(here):
+        is_section = catalogue.knows(here) and not catalogue.is_open(here) and (value or here not in catalogue.keys)
+        if isinstance(value, dict) and is_section:
             yield from _leaves(value, catalogue, here)
         else:
             yield here, value
@@ -135,7 +137,22 @@ def _similar(path: str, catalogue: Catalogue) -> str:
     return f"did you mean {' or '.join(elsewhere[:3])}?" if elsewhere else ""
 
 
+def _lists(tree: Mapping[str, Any], base: Json, path: str = "") -> Iterator[str]:
+    """Yield the paths of maps in the places of lists: OmegaConf refuses to merge the two."""
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        below = base.get(key) if isinstance(base, dict) else None
+        if isinstance(value, dict) and value.get(OVERRIDE) is not True:
+            if isinstance(below, list):
+                yield here
+            else:
+                yield from _lists(value, below, here)
+
+
 def _types(run: Effective) -> Iterator[Finding]:
+    for path in _lists(run.given, run.catalogue.base):
+        fix = f"write the whole list; the default configuration of {run.framework} has one there"
+        yield Finding(f"{path} is a map, expected a list", keys=[path], fix=fix)
     for path, given in _leaves(run.given, run.catalogue):
         try:
             value = run.at(path, given)
