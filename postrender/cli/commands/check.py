@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import click
 
 from postrender.check import request
+from postrender.check.helm_chart import Given
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
 from postrender.cli.output import Report
 from postrender.errors import GrpoError
 from postrender.manifests import crds
+from postrender.values.set_arguments import Argument
 
 
 @click.command(
@@ -27,8 +29,10 @@ from postrender.manifests import crds
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
 @options.values(envvar="GRPO_VALUES")
+@options.set_values
 @options.accelerator
 @options.helm
+@options.namespace("Namespace in which a chart is rendered. Default: default.")
 @options.kube_version("Kubernetes version of the objects and of the charts' capabilities. Default: 1.35 for objects.")
 @click.option(
     "--crds",
@@ -42,8 +46,10 @@ from postrender.manifests import crds
 def check(
     words: Sequence[str],
     files: Sequence[str],
+    arguments: Sequence[Argument],
     accelerator: str | None,
     helm: str | None,
+    namespace: str | None,
     kube_version: str | None,
     definitions: Sequence[str],
     report: Report,
@@ -73,7 +79,8 @@ def check(
     schemas = kinds(kube_version)
     try:
         crds.add(schemas, definitions)
-        found, count = request.judge(words, given, schemas, helm=helm, kube_version=kube_version)
+        wanted = Given(given, arguments, namespace or "default", kube_version)
+        found, count = request.judge(words, wanted, schemas, helm)
     except GrpoError as error:
         # A finding in the chart's files may be the reason why it cannot be rendered.
         report.tell(error, words[0], report.of(getattr(error, "findings", ())))
