@@ -124,6 +124,9 @@ def _replicate(run: Effective) -> str | None:
     if not is_v2(run) or run.at(f"{DTENSOR}.dp_replicate_size", 1) == 1:
         return None
     size, experts = run.integer(f"{DTENSOR}.dp_replicate_size"), run.at(f"{DTENSOR}.expert_parallel_size", 1)
+    if size < 1:
+        # nemo-rl/parallel-size reports it.
+        return None
     shards = data_parallel(run) // (experts if isinstance(experts, int) and experts > 1 else 1)
     return f"data parallel size {shards} is not a multiple of dp_replicate_size {size}" if shards % size else None
 

@@ -1,0 +1,124 @@
+"""Learning rates and the moments of Adam."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.nemo_rl.run import MEGATRON, TOPIC, WORKER, is_megatron
+from postrender.values.reference_errors import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_KWARGS: Final = "policy.optimizer.kwargs"
+_OPTIMIZER: Final = f"{MEGATRON}.optimizer"
+_SCHEDULER: Final = f"{MEGATRON}.scheduler"
+_RATES: Final = f"{_KWARGS}.lr {_OPTIMIZER}.lr"
+_SMALL, _LARGE = 1e-9, 1e-2
+
+
+def _rate(run: Effective) -> tuple[str, float]:
+    """Return the learning rate of the backend that trains, with its key."""
+    path = f"{_OPTIMIZER if is_megatron(run) else _KWARGS}.lr"
+    return path, run.number(path)
+
+
+@TOPIC.rule(
+    "learning-rate",
+    "S30",
+    _RATES,
+    title="the learning rate has a usual size",
+    why="silent: below it a step of bfloat16 changes no weight, above it the model is lost in a few steps",
+    fix="write a rate such as 1.0e-6 for all weights, or 1.0e-4 for LoRA",
+    source="examples/configs/grpo_math_1B.yaml:290 at v0.7.0",
+    severity=WARNING,
+)
+def _usual(run: Effective) -> Iterator[Finding]:
+    path, rate = _rate(run)
+    if rate >= 0 and not _SMALL <= rate <= _LARGE:
+        yield Finding(f"{path} is {rate:g}, expected {_SMALL:g} to {_LARGE:g}", keys=[path])
+
+
+@TOPIC.rule(
+    "learning-rate-negative",
+    "S30",
+    _RATES,
+    title="the learning rate is not negative",
+    why=WORKER,
+    fix="write a positive rate such as 1.0e-6",
+    source="torch/optim/adam.py:59 at v2.11.0",
+)
+def _negative(run: Effective) -> Iterator[Finding]:
+    path, rate = _rate(run)
+    if rate < 0:
+        yield Finding(f"{path} is {rate:g}", keys=[path])
+
+
+def _moments(run: Effective) -> Iterator[tuple[str, float]]:
+    """Yield the decay rates of Adam's moments with their keys."""
+    if is_megatron(run):
+        paths = [f"{_OPTIMIZER}.adam_beta1", f"{_OPTIMIZER}.adam_beta2"]
+    else:
+        paths = [f"{_KWARGS}.betas.0", f"{_KWARGS}.betas.1"]
+    for path in paths:
+        try:
+            yield path, run.number(path)
+        except UnknownError:
+            continue
+
+
+@TOPIC.rule(
+    "betas",
+    "S31",
+    f"{_KWARGS}.betas {_OPTIMIZER}.adam_beta1 {_OPTIMIZER}.adam_beta2",
+    title="the betas of Adam are 0 or more, and below 1",
+    why="PyTorch refuses it when the workers start; Megatron divides by 1 - beta, and every weight becomes NaN",
+    fix="write [0.9, 0.999]",
+    source="torch/optim/adam.py:63 at v2.11.0",
+)
+def _betas(run: Effective) -> Iterator[Finding]:
+    for path, beta in _moments(run):
+        if not 0 <= beta < 1:
+            key = path if is_megatron(run) else f"{_KWARGS}.betas"
+            yield Finding(f"{path} is {beta:g}, expected 0 or more, and less than 1", keys=[key])
+
+
+@TOPIC.rule(
+    "rate-above-maximum",
+    "S32",
+    f"{_OPTIMIZER}.min_lr {_SCHEDULER}.lr_warmup_init {_OPTIMIZER}.lr",
+    title="Megatron's smallest learning rate and the first one of the warm-up are not above its learning rate",
+    why=WORKER,
+    fix="set min_lr and lr_warmup_init to a tenth of lr",
+    source="megatron/core/optimizer_param_scheduler.py:148 at v0.16.1",
+)
+def _above(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run):
+        return
+    most = run.number(f"{_OPTIMIZER}.lr")
+    for path in (f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.lr_warmup_init"):
+        try:
+            rate = run.number(path)
+        except UnknownError:
+            continue
+        if rate > most:
+            yield Finding(f"{path} {rate:g} is above optimizer.lr {most:g}", keys=[path, f"{_OPTIMIZER}.lr"])
+
+
+@TOPIC.rule(
+    "warm-up-without-end",
+    "S33",
+    f"{_SCHEDULER}.lr_warmup_iters {_SCHEDULER}.lr_decay_iters",
+    title="Megatron's warm-up ends before its decay does",
+    why=WORKER,
+    fix="set lr_decay_iters to the steps of the run, and lr_warmup_iters to a part of them",
+    source="megatron/core/optimizer_param_scheduler.py:157 at v0.16.1",
+)
+def _warm_up(run: Effective) -> str | None:
+    if not is_megatron(run):
+        return None
+    warm_up, decay = run.number(f"{_SCHEDULER}.lr_warmup_iters"), run.number(f"{_SCHEDULER}.lr_decay_iters")
+    return f"lr_warmup_iters {warm_up:g} is not less than lr_decay_iters {decay:g}" if warm_up >= decay else None

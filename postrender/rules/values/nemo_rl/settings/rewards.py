@@ -1,0 +1,91 @@
+"""The reward: how answers are checked, and by how many processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import Finding
+from postrender.rules.values.checks import one_of, within
+from postrender.rules.values.nemo_rl.run import TOPIC, environments
+from postrender.values.reference_errors import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.values.config import Effective
+
+_REWARD: Final = "the run fails at the first reward, after the model is loaded and a whole batch is generated"
+# The environments that divide their answers among processes.
+_WITH_WORKERS: Final = ("code", "code_jaccard", "math", "math_default", "math_multi_reward", "vlm")
+_IMPLEMENTATIONS: Final = {
+    "math": ("hf_math_verify", "dapo_math_verify"),
+    "math_default": ("hf_math_verify", "dapo_math_verify"),
+    "math_multi_reward": ("hf_math_verify",),
+}
+_MULTIPLE_CHOICE: Final = ("english_multichoice", "multilingual_multichoice")
+_VERIFIERS: Final = {
+    "math": ("math", *_MULTIPLE_CHOICE),
+    "math_default": ("math", *_MULTIPLE_CHOICE),
+    "math_multi_reward": ("math",),
+}
+
+
+def _started(run: Effective) -> list[str]:
+    """Return the environments that a run starts; v0.4.0 always starts the one for mathematics."""
+    return sorted(environments(run)) if run.since("v0.5.0") else ["math"]
+
+
+def _misnamed(run: Effective, path: str, words: Sequence[str]) -> Iterator[Finding]:
+    what = one_of(path, words)(run)
+    if what:
+        yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "math-verifier",
+    "S40",
+    "env.math.math_verify_impl env",
+    title="the check of mathematical answers is one that this version has",
+    why="silent: NeMo RL catches the error of each answer and gives it the reward 0, for the whole run",
+    fix="write hf_math_verify, or dapo_math_verify for answers that end in Answer: NUMBER",
+    source="nemo_rl/environments/math_environment.py:112 at v0.7.0",
+)
+def _implementation(run: Effective) -> Iterator[Finding]:
+    for name in _started(run):
+        if name in _IMPLEMENTATIONS and run.at(f"env.{name}.verifier_type", "math") == "math":
+            yield from _misnamed(run, f"env.{name}.math_verify_impl", _IMPLEMENTATIONS[name])
+
+
+@TOPIC.rule(
+    "verifier-type",
+    "S41",
+    "env.math.verifier_type env",
+    title="the verifier of the environment is one that this version has",
+    why=_REWARD,
+    fix="remove the key for mathematics, or write english_multichoice or multilingual_multichoice",
+    source="nemo_rl/environments/math_environment.py:357 at v0.7.0",
+)
+def _verifier(run: Effective) -> Iterator[Finding]:
+    for name in _started(run):
+        if name in _VERIFIERS:
+            yield from _misnamed(run, f"env.{name}.verifier_type", _VERIFIERS[name])
+
+
+@TOPIC.rule(
+    "environment-workers",
+    "S42",
+    "env.math.num_workers env",
+    title="an environment has at least one process that checks answers",
+    why=_REWARD,
+    fix="write the number of processes, for instance 8",
+    source="nemo_rl/environments/utils.py:95 at v0.7.0",
+)
+def _workers(run: Effective) -> Iterator[Finding]:
+    for name in _started(run):
+        path = f"env.{name}.num_workers"
+        try:
+            what = within(path, least=1)(run) if name in _WITH_WORKERS else None
+        except UnknownError:
+            continue
+        if what:
+            yield Finding(what, keys=[path])
