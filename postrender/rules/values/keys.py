@@ -143,11 +143,13 @@ def _types(run: Effective) -> Iterator[Finding]:
             continue
         if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
+            words = str(wanted).replace("|", " or ")
+            fix = ""
             if isinstance(wanted, list):
                 words = f"one of {', '.join(map(quoted, wanted))}"
-            else:
-                words = str(wanted).replace("|", " or ")
-            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
+                close = difflib.get_close_matches(str(value), [word for word in wanted if word], n=1, cutoff=0.6)
+                fix = f"did you mean {close[0]}?" if close else "write one of them"
+            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path], fix=fix)
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:

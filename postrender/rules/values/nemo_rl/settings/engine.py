@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 _KWARGS: Final = f"{GENERATION}.vllm_kwargs"
+_AT_LEAST_ONE: Final = ("max_num_seqs", "max_num_batched_tokens")
 _PRECISION: Final = f"{VLLM}.precision"
 
 
@@ -47,25 +48,35 @@ def _arguments(run: Effective) -> Iterator[Finding]:
             yield Finding(what, keys=[f"{_KWARGS}.{name}", _KWARGS], fix=fix)
 
 
+def _wrong(name: str, value: Json, wanted: str | list[str | None] | None) -> str:
+    """Say what is wrong with the value of an argument; an empty text if vLLM may take it."""
+    if name in _AT_LEAST_ONE and isinstance(value, (int, float)) and value < 1:
+        return f"{name} is {quoted(value)}, expected 1 or more"
+    if not isinstance(value, str):
+        return ""
+    if isinstance(wanted, list):
+        # vLLM itself takes capitals and hyphens in some of them.
+        known = value.lower().replace("-", "_") in wanted
+        return "" if known else f"{name} is {quoted(value)}, expected one of {', '.join(map(quoted, wanted))}"
+    # Any text is true.
+    return f"{name} is {quoted(value)}, expected true or false" if wanted in ("boolean", "boolean|null") else ""
+
+
 @TOPIC.rule(
-    "vllm-argument-word",
+    "vllm-argument-value",
     "S53",
     _KWARGS,
-    title="the words in vllm_kwargs are those that vLLM knows",
-    why=WORKER,
-    fix="write one of the words",
-    source="vllm/config/cache.py:74 at v0.20.0",
+    title="the values in vllm_kwargs are those that vLLM takes",
+    why="vLLM refuses it when it starts, minutes into the job; a text in the place of a boolean counts as true",
+    fix="write one of the words, a boolean without quotes, or a number of 1 or more",
+    source="vllm/config/scheduler.py:49 at v0.20.0",
 )
-def _words(run: Effective) -> Iterator[Finding]:
+def _values(run: Effective) -> Iterator[Finding]:
     engine = catalogue.engine(run.catalogue.vllm)
     for name, value in _given(run).items():
-        allowed = engine.keys.get(name)
-        if not isinstance(allowed, list) or not isinstance(value, str):
-            continue
-        # vLLM itself takes capitals and hyphens in some of them.
-        if value.lower().replace("-", "_") not in allowed:
-            words = ", ".join(map(quoted, allowed))
-            yield Finding(f"{name} is {quoted(value)}, expected one of {words}", keys=[f"{_KWARGS}.{name}"])
+        what = _wrong(name, value, engine.keys.get(name))
+        if what:
+            yield Finding(what, keys=[f"{_KWARGS}.{name}", _KWARGS])
 
 
 @TOPIC.rule(

@@ -211,6 +211,20 @@ def _negative_period(run: Effective) -> str | None:
     return f"{_SAVE} is {period:g}, which saves every {-period:g} steps" if period < 0 else None
 
 
+@TOPIC.rule(
+    "keeps-no-best",
+    "S59",
+    "checkpointing.keep_top_k",
+    title="at least one of the best checkpoints is kept",
+    why="silent: with 0 only the newest checkpoint is left; a negative number keeps all but the worst ones",
+    fix="write the number to keep, for instance 3; a large one keeps all",
+    source="nemo_rl/utils/checkpoint.py:307 at v0.7.0",
+    severity=WARNING,
+)
+def _top(run: Effective) -> str | None:
+    return within("checkpointing.keep_top_k", least=1)(run) if run.on("checkpointing.enabled") else None
+
+
 _share = within(f"{VLLM}.gpu_memory_utilization", above=0, below=1)
 
 

@@ -9,7 +9,7 @@ from postrender.rules.values.nemo_rl.run import MEGATRON, TOPIC, WORKER, is_mega
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from postrender.values.config import Effective
 
@@ -43,26 +43,26 @@ def _usual(run: Effective) -> Iterator[Finding]:
 
 
 @TOPIC.rule(
-    "learning-rate-negative",
+    "optimizer-negative",
     "S30",
-    _RATES,
-    title="the learning rate is not negative",
+    f"{_RATES} {_KWARGS}.weight_decay {_KWARGS}.eps {_SCHEDULER}.start_weight_decay",
+    title="learning rate, weight decay and epsilon are not negative",
     why=WORKER,
-    fix="write a positive rate such as 1.0e-6",
+    fix="write a number of 0 or more",
     source="torch/optim/adam.py:59 at v2.11.0",
 )
 def _negative(run: Effective) -> Iterator[Finding]:
-    path, rate = _rate(run)
-    if rate < 0:
-        yield Finding(f"{path} is {rate:g}", keys=[path])
-
-
-def _moments(run: Effective) -> Iterator[tuple[str, float]]:
-    """Yield the decay rates of Adam's moments with their keys."""
     if is_megatron(run):
-        paths = [f"{_OPTIMIZER}.adam_beta1", f"{_OPTIMIZER}.adam_beta2"]
+        paths = [f"{_OPTIMIZER}.lr", f"{_SCHEDULER}.start_weight_decay"]
     else:
-        paths = [f"{_KWARGS}.betas.0", f"{_KWARGS}.betas.1"]
+        paths = [f"{_KWARGS}.{name}" for name in ("lr", "weight_decay", "eps")]
+    for path, number in _numbers(run, paths):
+        if number < 0:
+            yield Finding(f"{path} is {number:g}", keys=[path])
+
+
+def _numbers(run: Effective, paths: Iterable[str]) -> Iterator[tuple[str, float]]:
+    """Yield the keys that have a number, with it."""
     for path in paths:
         try:
             yield path, run.number(path)
@@ -80,10 +80,12 @@ def _moments(run: Effective) -> Iterator[tuple[str, float]]:
     source="torch/optim/adam.py:63 at v2.11.0",
 )
 def _betas(run: Effective) -> Iterator[Finding]:
-    for path, beta in _moments(run):
+    megatron, betas = is_megatron(run), f"{_KWARGS}.betas"
+    paths = [f"{_OPTIMIZER}.adam_beta1", f"{_OPTIMIZER}.adam_beta2"] if megatron else [f"{betas}.0", f"{betas}.1"]
+    for path, beta in _numbers(run, paths):
         if not 0 <= beta < 1:
-            key = path if is_megatron(run) else f"{_KWARGS}.betas"
-            yield Finding(f"{path} is {beta:g}, expected 0 or more, and less than 1", keys=[key])
+            what = f"{path} is {beta:g}, expected 0 or more, and less than 1"
+            yield Finding(what, keys=[path if megatron else betas])
 
 
 @TOPIC.rule(
@@ -99,11 +101,7 @@ def _above(run: Effective) -> Iterator[Finding]:
     if not is_megatron(run):
         return
     most = run.number(f"{_OPTIMIZER}.lr")
-    for path in (f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.lr_warmup_init"):
-        try:
-            rate = run.number(path)
-        except UnknownError:
-            continue
+    for path, rate in _numbers(run, (f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.lr_warmup_init")):
         if rate > most:
             yield Finding(f"{path} {rate:g} is above optimizer.lr {most:g}", keys=[path, f"{_OPTIMIZER}.lr"])
 

@@ -120,6 +120,26 @@ def _kl_in_reward(run: Effective) -> str | None:
 
 
 @TOPIC.rule(
+    "reference-for-nothing",
+    "S58",
+    "loss_fn.reference_policy_kl_penalty grpo.skip_reference_policy_logprobs_calculation",
+    title="without a KL penalty the reference policy is skipped",
+    why="silent: each step computes log probabilities of a second model that nothing reads; v0.7.0 skips them itself",
+    fix="set grpo.skip_reference_policy_logprobs_calculation to true",
+    source="nemo_rl/algorithms/grpo.py:1752 at v0.6.0",
+    severity=WARNING,
+    since="v0.6.0",
+    before="v0.7.0",
+)
+def _reference(run: Effective) -> Iterator[Finding]:
+    skip = "grpo.skip_reference_policy_logprobs_calculation"
+    # Asynchronous training does not read the switch.
+    could = not run.on(skip) and not run.on("grpo.async_grpo.enabled")
+    if could and run.number("loss_fn.reference_policy_kl_penalty") == 0:
+        yield Finding("the KL penalty is 0, and the reference policy is not skipped", proposed={skip: True})
+
+
+@TOPIC.rule(
     "truncation-without-type",
     "S48",
     f"{_TRUNCATED}_ratio {_TRUNCATED}_type",
