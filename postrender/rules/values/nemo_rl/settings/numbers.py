@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _SHAPING: Final = "grpo.reward_shaping"
 _THRESHOLD: Final = "grpo.seq_logprob_error_threshold"
+_PORTS: Final = 65536
 _SAVE: Final = "checkpointing.save_period"
 
 
@@ -124,6 +125,7 @@ def _loads_validation(run: Effective) -> bool:
     return validates(run) and run.at("grpo.val_batch_size") is not None
 
 
+_REFIT: Final = "policy.refit_buffer_size_gb"
 _AGE: Final = "grpo.async_grpo.max_trajectory_age_steps"
 _COUNTS: Final = (
     _one_or_more("grpo.val_batch_size", "the data loader refuses it", _loads_validation),
@@ -136,6 +138,7 @@ _COUNTS: Final = (
         "a batch has no prompts",
         lambda run: run.on("grpo.use_dynamic_sampling"),
     ),
+    _Range(_REFIT, within(_REFIT, above=0), "no weight fits into the buffer that brings it to generation"),
 )
 
 
@@ -223,6 +226,26 @@ def _negative_period(run: Effective) -> str | None:
 )
 def _top(run: Effective) -> str | None:
     return within("checkpointing.keep_top_k", least=1)(run) if run.on("checkpointing.enabled") else None
+
+
+@TOPIC.rule(
+    "port-range",
+    "S61",
+    "cluster.master_port_range_low cluster.master_port_range_high",
+    title="a range of ports is not empty",
+    why=SETUP,
+    fix="write two ports, the lower one first, or remove both",
+    source="nemo_rl/distributed/virtual_cluster.py:165 at v0.7.0",
+    since="v0.7.0",
+)
+def _ports(run: Effective) -> Iterator[Finding]:
+    sections = ["cluster.master_port_range"]
+    sections += [f"{GENERATION}.port_range"] if is_vllm(run) and run.on(f"{VLLM}.expose_http_server") else []
+    for path in sections:
+        low, high = run.number(f"{path}_low"), run.number(f"{path}_high")
+        if not 0 < low < high <= _PORTS:
+            what = f"{path}_low is {low:g} and {path.rpartition('.')[2]}_high {high:g}"
+            yield Finding(what, keys=[f"{path}_low", f"{path}_high"])
 
 
 _share = within(f"{VLLM}.gpu_memory_utilization", above=0, below=1)

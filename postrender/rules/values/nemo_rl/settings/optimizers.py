@@ -53,7 +53,7 @@ def _usual(run: Effective) -> Iterator[Finding]:
 )
 def _negative(run: Effective) -> Iterator[Finding]:
     if is_megatron(run):
-        paths = [f"{_OPTIMIZER}.lr", f"{_SCHEDULER}.start_weight_decay"]
+        paths = [f"{_OPTIMIZER}.lr", f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.start_weight_decay"]
     else:
         paths = [f"{_KWARGS}.{name}" for name in ("lr", "weight_decay", "eps")]
     for path, number in _numbers(run, paths):
@@ -86,37 +86,3 @@ def _betas(run: Effective) -> Iterator[Finding]:
         if not 0 <= beta < 1:
             what = f"{path} is {beta:g}, expected 0 or more, and less than 1"
             yield Finding(what, keys=[path if megatron else betas])
-
-
-@TOPIC.rule(
-    "rate-above-maximum",
-    "S32",
-    f"{_OPTIMIZER}.min_lr {_SCHEDULER}.lr_warmup_init {_OPTIMIZER}.lr",
-    title="Megatron's smallest learning rate and the first one of the warm-up are not above its learning rate",
-    why=WORKER,
-    fix="set min_lr and lr_warmup_init to a tenth of lr",
-    source="megatron/core/optimizer_param_scheduler.py:148 at v0.16.1",
-)
-def _above(run: Effective) -> Iterator[Finding]:
-    if not is_megatron(run):
-        return
-    most = run.number(f"{_OPTIMIZER}.lr")
-    for path, rate in _numbers(run, (f"{_OPTIMIZER}.min_lr", f"{_SCHEDULER}.lr_warmup_init")):
-        if rate > most:
-            yield Finding(f"{path} {rate:g} is above optimizer.lr {most:g}", keys=[path, f"{_OPTIMIZER}.lr"])
-
-
-@TOPIC.rule(
-    "warm-up-without-end",
-    "S33",
-    f"{_SCHEDULER}.lr_warmup_iters {_SCHEDULER}.lr_decay_iters",
-    title="Megatron's warm-up ends before its decay does",
-    why=WORKER,
-    fix="set lr_decay_iters to the steps of the run, and lr_warmup_iters to a part of them",
-    source="megatron/core/optimizer_param_scheduler.py:157 at v0.16.1",
-)
-def _warm_up(run: Effective) -> str | None:
-    if not is_megatron(run):
-        return None
-    warm_up, decay = run.number(f"{_SCHEDULER}.lr_warmup_iters"), run.number(f"{_SCHEDULER}.lr_decay_iters")
-    return f"lr_warmup_iters {warm_up:g} is not less than lr_decay_iters {decay:g}" if warm_up >= decay else None
