@@ -155,6 +155,10 @@ def _counts(run: Effective) -> Iterator[Finding]:
     yield from _findings(_COUNTS, run)
 
 
+def _penalizes(run: Effective) -> bool:
+    return run.number("loss_fn.reference_policy_kl_penalty") > 0
+
+
 _NOTHING_LEFT: Final = (
     _one_or_more("grpo.max_rollout_turns", "no answer is generated"),
     _one_or_more(_THRESHOLD, "the error is never below 1, so every sequence is masked"),
@@ -163,6 +167,14 @@ _NOTHING_LEFT: Final = (
         within("policy.max_grad_norm", above=0),
         "every gradient is multiplied by it; null turns clipping off",
         _is_dtensor,
+    ),
+    *(
+        _Range(path, within(path, above=0), "the KL penalty is the same for every token", _penalizes)
+        for path in ("loss_fn.kl_input_clamp_value", "loss_fn.kl_output_clamp_value")
+    ),
+    *(
+        _Range(path, within(path, least=0), "the clipped ratio never changes")
+        for path in ("loss_fn.ratio_clip_min", "loss_fn.ratio_clip_max")
     ),
     _Range(
         "loss_fn.reference_policy_kl_penalty",
