@@ -112,3 +112,28 @@ def _overwritten(run: Effective) -> Iterator[Finding]:
     for name in names:
         if given.get(name):
             yield Finding(f"NeMo RL overwrites {name} of vllm_kwargs", keys=[f"{_KWARGS}.{name}", _KWARGS])
+
+
+# What shipped configurations write into vllm_cfg although nothing reads it there, and where it belongs.
+_MISPLACED: Final = {
+    "enable_expert_parallel": "set expert_parallel_size of vllm_cfg instead",
+    "limit_mm_per_prompt": "write it under vllm_kwargs",
+    "max_num_seqs": "write it under vllm_kwargs",
+}
+
+
+@TOPIC.rule(
+    "vllm-argument-misplaced",
+    "S63",
+    VLLM,
+    title="vllm_cfg has the settings that NeMo RL reads; other arguments of vLLM belong to vllm_kwargs",
+    why="silent: NeMo RL ignores it, and vLLM goes on with its default",
+    fix="write it under policy.generation.vllm_kwargs",
+    source="nemo_rl/models/generation/vllm/vllm_worker.py:436 at v0.7.0",
+    severity=WARNING,
+)
+def _misplaced(run: Effective) -> Iterator[Finding]:
+    for name, fix in _MISPLACED.items() if is_vllm(run) else ():
+        path = f"{VLLM}.{name}"
+        if run.catalogue.knows(path) and run.given_has(path) and run.at(path):
+            yield Finding(f"NeMo RL does not read {name} of vllm_cfg", keys=[path], fix=fix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from postrender.values.config import Effective
 
+_KEYS: Final = ("num_workers", "stop_strings", "verifier_type", "math_verify_impl")
 _REWARD: Final = "the run fails at the first reward, after the model is loaded and a whole batch is generated"
 # The environments that divide their answers among processes.
 _WITH_WORKERS: Final = ("code", "code_jaccard", "math", "math_default", "math_multi_reward", "vlm")
@@ -54,6 +56,26 @@ def _implementation(run: Effective) -> Iterator[Finding]:
     for name in _started(run):
         if name in _IMPLEMENTATIONS and run.at(f"env.{name}.verifier_type", "math") == "math":
             yield from _misnamed(run, f"env.{name}.math_verify_impl", _IMPLEMENTATIONS[name])
+
+
+@TOPIC.rule(
+    "environment-key",
+    "S62",
+    "env.math env",
+    title="the environment for mathematics has only keys that it reads",
+    why="silent: NeMo RL ignores the key, and the run goes on with the default",
+    fix="correct the name or remove the key",
+    source="nemo_rl/environments/math_environment.py:44 at v0.7.0",
+)
+def _keys(run: Effective) -> Iterator[Finding]:
+    for name in _IMPLEMENTATIONS:
+        section = run.at(f"env.{name}") if run.given_has(f"env.{name}") else None
+        for key in section if isinstance(section, dict) else ():
+            if key not in _KEYS:
+                close = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+                fix = f"did you mean {close[0]}?" if close else f"one of {', '.join(_KEYS)}"
+                what = f"env.{name}.{key} is not a key that the environment reads"
+                yield Finding(what, keys=[f"env.{name}.{key}"], fix=fix)
 
 
 @TOPIC.rule(
