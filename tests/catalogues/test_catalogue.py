@@ -70,6 +70,13 @@ def test_what_is_read_is_what_the_source_says(framework: str, version: str) -> N
     assert facts.load(f"catalogues/{framework}/{version}.json") == source(framework, version)
 
 
+@pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
+def test_a_version_of_nemo_rl_names_a_vllm_whose_arguments_are_known(version: str) -> None:
+    engine = catalogue.engine(catalogue.load("nemo-rl", version).vllm)
+    assert {"dtype", "gpu_memory_utilization", "max_num_seqs", "kv_cache_dtype"} <= engine.keys.keys()
+    assert not {*engine.offline, *engine.served} & engine.keys.keys()
+
+
 @every_version
 def test_the_base_is_known_and_of_its_types(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)

@@ -60,7 +60,7 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
             "T1 S3",
             "",
             title="every value of job.config has the type that the framework reads",
-            why='a text such as "no" is true, and one such as "1e-6" fails at the first computation',
+            why='the framework refuses it where it first uses it; a text such as "no" counts as true',
             fix="write a value of the expected type",
             source=source,
         )(_types),
@@ -160,8 +160,13 @@ def _types(run: Effective) -> Iterator[Finding]:
             continue
         if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
-            words = ", ".join(map(quoted, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
-            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
+            words = str(wanted).replace("|", " or ")
+            fix = ""
+            if isinstance(wanted, list):
+                words = f"one of {', '.join(map(quoted, wanted))}"
+                close = difflib.get_close_matches(str(value), [word for word in wanted if word], n=1, cutoff=0.6)
+                fix = f"did you mean {close[0]}?" if close else "write one of them"
+            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path], fix=fix)
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:
