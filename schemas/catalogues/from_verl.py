@@ -25,6 +25,8 @@ OPEN = (
     "reward.reward_kwargs",
     "reward_model.reward_kwargs",
 )
+# Sections whose classes are built in every run of GRPO, and refuse other words than they know.
+BUILT = tuple(f"actor_rollout_ref.{section}." for section in ("actor", "model", "rollout"))
 # Files that read the configuration, the section that the name `config` holds there, and the one class to look into.
 FILES = (
     ("trainer/main_ppo*.py", "", ""),
@@ -53,8 +55,12 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
         keys.setdefault(path, Shape())
     widen(keys, base, annotated)
     taken_too(tree, keys)
-    for shape in keys.values():
-        shape.kinds.add("null")  # A dataclass compares no value with its annotation.
+    for path, shape in keys.items():
+        if not path.startswith(BUILT):
+            shape.kinds |= {"string"} if shape.words else set()
+            shape.words = []
+        if not shape.words:
+            shape.kinds.add("null")  # A dataclass compares no value with its annotation.
     for path in (path for path, value in values(base) if value == {}):
         keys[path].is_open = keys[path].is_open or not keys[path].fields
     is_open = {path for path in OPEN if path.split(".")[0] in base} | {path for path in keys if keys[path].is_open}

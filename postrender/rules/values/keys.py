@@ -36,13 +36,18 @@ if TYPE_CHECKING:
 _PLACEHOLDER = "???"
 # Packages whose names start like this may register resolvers.
 _REGISTERING = ("hydra", "omegaconf")
+# Trainers of verl that other base configurations than ppo_trainer select, by the key of their sections.
+_OTHER_TRAINERS = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan", "automodel": "AutoModel"}
 _SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
-def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT) -> tuple[Rule, ...]:
+def rules(
+    topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT, words: str = ""
+) -> tuple[Rule, ...]:
     """Return these rules for a framework; `source` is the file that reads its configuration.
 
-    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key.
+    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key. `words` are the
+    facts about keys that take one of a list of words, which the rule wrong-type checks.
     """
     return (
         topic.rule(
@@ -56,10 +61,10 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
         )(_unknown),
         topic.rule(
             "wrong-type",
-            "T1 S3",
+            f"T1 S3 {words}",
             "",
             title="every value of job.config has the type that the framework reads",
-            why='a text such as "no" is true, and one such as "1e-6" fails at the first computation',
+            why='a text such as "no" is true, "1e-6" fails at the first computation, and an unknown word is refused',
             fix="write a value of the expected type",
             source=source,
         )(_types),
@@ -120,9 +125,20 @@ def _unknown(run: Effective) -> Iterator[Finding]:
     for path, _ in _leaves(run.given, run.catalogue):
         if not run.catalogue.knows(path) and not run.derives(path):
             where = f"{run.framework} {run.version}"
+            other = _other_trainer(run, path)
+            if other:
+                what = f"{path} belongs to verl's {other} trainer, which these charts do not offer"
+                yield Finding(what, keys=[path], fix="remove it: the charts run verl with FSDP")
+                continue
             new = run.catalogue.moved.get(path)
             fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
             yield Finding(f"{path} is not a key that {where} reads", keys=[path], fix=fix)
+
+
+def _other_trainer(run: Effective, path: str) -> str:
+    """Return the trainer that a key is for, if another base configuration of verl selects it."""
+    sections = path.split(".") if run.framework == "verl" else []
+    return next((_OTHER_TRAINERS[name] for name in sections if name in _OTHER_TRAINERS), "")
 
 
 def _similar(path: str, catalogue: Catalogue) -> str:
@@ -143,8 +159,14 @@ def _types(run: Effective) -> Iterator[Finding]:
             continue
         if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
-            words = ", ".join(map(quoted, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
-            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
+            what, fix = f"{path} is {_described(path, value)}", ""
+            if isinstance(wanted, list):
+                close = difflib.get_close_matches(str(value).lower(), [word for word in wanted if word], n=1)
+                what += f", expected one of {', '.join(map(quoted, wanted))}"
+                fix = f"did you mean {close[0]}?" if close else "write one of these words"
+            else:
+                what += f", expected {str(wanted).replace('|', ' or ')}"
+            yield Finding(what, keys=[path], fix=fix)
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:
