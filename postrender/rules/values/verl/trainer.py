@@ -73,7 +73,7 @@ def _paths(run: Effective) -> Iterator[Finding]:
     if run.value("job.task") not in (None, "train"):
         return
     for path in _ABSOLUTE:
-        if not run.given_has(path):
+        if not run.given_has(path) or (path == _FROM and run.at(_RESUME) in ("auto", "disable")):
             continue
         given = value_at(run.given, tuple(path.split(".")))
         for name in given if isinstance(given, list) else [given]:
