@@ -130,6 +130,10 @@ def _overlong(run: Effective) -> str | None:
     source="trainer/ppo/reward.py:112 at 0.7.1",
 )
 def _manager(run: Effective) -> Iterator[Finding]:
+    source = "reward.reward_manager.source"
+    unknown = one_of(source, ("register", "importlib"))(run) if run.since("0.7.1") else None
+    if unknown:
+        yield Finding(unknown, keys=[source])
     older = not run.since("0.9.1") and run.at("reward_model.reward_manager") is not None
     sources = [run.at("reward.reward_manager.source", "register")]
     sources += [] if run.since("0.9.1") else [run.at("reward_model.reward_loop_source") or "register"]
