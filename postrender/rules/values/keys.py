@@ -64,7 +64,7 @@ def rules(
             f"T1 S3 {words}",
             "",
             title="every value of job.config has the type that the framework reads",
-            why='a text such as "no" is true, "1e-6" fails at the first computation, and an unknown word is refused',
+            why='the framework refuses it where it first uses it; a text such as "no" counts as true',
             fix="write a value of the expected type",
             source=source,
         )(_types),
@@ -88,6 +88,12 @@ def rules(
             severity=WARNING,
         )(_sections),
     )
+
+
+def _other_trainer(run: Effective, path: str) -> str:
+    """Return the trainer of verl that an unknown key is for; nothing if it is for none."""
+    sections = [] if run.framework != "verl" or run.catalogue.knows(path) else path.split(".")
+    return next((_OTHER_TRAINERS[name] for name in sections if name in _OTHER_TRAINERS), "")
 
 
 def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Json]]:
@@ -123,22 +129,15 @@ def _unknown(run: Effective) -> Iterator[Finding]:
                 f"the key {name} has a dot in its name", keys=[f"{section}.{key}" if section else key], fix=fix
             )
     for path, _ in _leaves(run.given, run.catalogue):
+        if other := _other_trainer(run, path):
+            what = f"{path} belongs to verl's {other} trainer, which these charts do not offer"
+            yield Finding(what, keys=[path], fix="remove it: the charts run verl with FSDP")
+            continue
         if not run.catalogue.knows(path) and not run.derives(path):
             where = f"{run.framework} {run.version}"
-            other = _other_trainer(run, path)
-            if other:
-                what = f"{path} belongs to verl's {other} trainer, which these charts do not offer"
-                yield Finding(what, keys=[path], fix="remove it: the charts run verl with FSDP")
-                continue
             new = run.catalogue.moved.get(path)
             fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
             yield Finding(f"{path} is not a key that {where} reads", keys=[path], fix=fix)
-
-
-def _other_trainer(run: Effective, path: str) -> str:
-    """Return the trainer that a key is for, if another base configuration of verl selects it."""
-    sections = path.split(".") if run.framework == "verl" else []
-    return next((_OTHER_TRAINERS[name] for name in sections if name in _OTHER_TRAINERS), "")
 
 
 def _similar(path: str, catalogue: Catalogue) -> str:
@@ -159,14 +158,13 @@ def _types(run: Effective) -> Iterator[Finding]:
             continue
         if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
-            what, fix = f"{path} is {_described(path, value)}", ""
+            words = str(wanted).replace("|", " or ")
+            fix = ""
             if isinstance(wanted, list):
-                close = difflib.get_close_matches(str(value).lower(), [word for word in wanted if word], n=1)
-                what += f", expected one of {', '.join(map(quoted, wanted))}"
-                fix = f"did you mean {close[0]}?" if close else "write one of these words"
-            else:
-                what += f", expected {str(wanted).replace('|', ' or ')}"
-            yield Finding(what, keys=[path], fix=fix)
+                words = f"one of {', '.join(map(quoted, wanted))}"
+                close = difflib.get_close_matches(str(value), [word for word in wanted if word], n=1, cutoff=0.6)
+                fix = f"did you mean {close[0]}?" if close else "write one of them"
+            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path], fix=fix)
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:

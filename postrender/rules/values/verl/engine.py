@@ -43,10 +43,7 @@ _OF_MEGATRON: Final = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
     source="workers/rollout/vllm_rollout/vllm_async_server.py:317 at 0.7.1",
 )
 def _share(run: Effective) -> str | None:
-    share = run.number(_SHARE)
-    if 0 < share < 1:
-        return None
-    return f"rollout.gpu_memory_utilization is {quoted(share)}, expected more than 0 and less than 1"
+    return within(_SHARE, above=0, below=1)(run)
 
 
 @TOPIC.rule(
