@@ -27,6 +27,15 @@ OPEN = (
 )
 # Sections whose classes are built in every run of GRPO, and refuse other words than they know.
 BUILT = tuple(f"actor_rollout_ref.{section}." for section in ("actor", "model", "rollout"))
+# Keys with no type and null as default, which the code compares with numbers or gives to torch as one.
+INTEGERS = (
+    "actor_rollout_ref.ref.log_prob_micro_batch_size",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
+    "data.gen_batch_size",
+    "data.seed",
+    "data.val_batch_size",
+    "trainer.total_training_steps",
+)
 # Files that read the configuration, the section that the name `config` holds there, and the one class to look into.
 FILES = (
     ("trainer/main_ppo*.py", "", ""),
@@ -55,6 +64,8 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
         keys.setdefault(path, Shape())
     widen(keys, base, annotated)
     taken_too(tree, keys)
+    for path in keys.keys() & set(INTEGERS):
+        keys[path].kinds = {"integer"}
     for path, shape in keys.items():
         if not path.startswith(BUILT):
             shape.kinds |= {"string"} if shape.words else set()
