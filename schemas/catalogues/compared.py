@@ -10,7 +10,8 @@ Words = Mapping[str, list[str | None]]
 
 def words(node: ast.ClassDef, module: ast.Module) -> dict[str, list[str | None]]:
     """Return the words of each field that the class refuses to be built without."""
-    body = next((part.body for part in node.body if getattr(part, "name", "") == "__post_init__"), [])  # type: ignore[attr-defined]
+    methods = (part for part in node.body if isinstance(part, ast.FunctionDef) and part.name == "__post_init__")
+    body = [line for method in methods for line in method.body]
     found = _compared(body, {**_lists(module.body), **_lists(body)})
     # What is assigned may be another value than the configuration's.
     replaced = {_field(target) for line in body for part in ast.walk(line) for target in getattr(part, "targets", ())}
