@@ -164,7 +164,7 @@ def _rejection(run: Effective) -> Iterator[Finding]:
     title="a KL term that is on has a coefficient above 0",
     why="silent: each step computes the reference's log probabilities, and then multiplies the KL by 0 or less",
     fix="write 0.001, the default, or switch use_kl_loss off, which saves memory and time",
-    source="workers/actor/dp_actor.py:661 at 0.7.1",
+    source="workers/actor/dp_actor.py:655 at 0.7.1",
     severity=WARNING,
 )
 def _coefficient(run: Effective) -> Iterator[Finding]:
@@ -201,7 +201,7 @@ def _warm_up(run: Effective) -> str | None:
     title="groups are filtered only by a trainer that does it",
     why="silent: this trainer reads nothing of the section, so groups of equal rewards stay in the batch",
     fix="remove algorithm.filter_groups; only the new trainer of 0.9 reads it, and the program of the DAPO recipe",
-    source="trainer/config/algorithm.py:41 at 0.7.1",
+    source="trainer/config/algorithm.py:583 at 0.7.1",
     severity=WARNING,
 )
 def _filter(run: Effective) -> str | None:

@@ -113,8 +113,9 @@ def _precision(run: Effective) -> Iterator[Finding]:
         kinds = ["model_dtype", *([] if has_engine_workers(run) else ["dtype"])]
         kinds += [f"mixed_precision.{name}" for name in _MIXED]
         paths = [f"{section}.{name}" for name in kinds if run.given_has(f"{section}.{name}")]
-        known = (*_PRECISIONS, None)
-        yield from failing(run, {path: one_of(path, known) for path in paths})
+        # Without a model_dtype, verl chooses one.
+        known = {path: (*_PRECISIONS, *([None] if path.endswith("model_dtype") else [])) for path in paths}
+        yield from failing(run, {path: one_of(path, words) for path, words in known.items()})
 
 
 @TOPIC.rule(
