@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import one_of, quoted, within
-from postrender.rules.values.verl.run import MODEL, ROLLOUT, TOPIC, WORKER, failing, validates
+from postrender.rules.values.verl.run import MODEL, ROLLOUT, TOPIC, WORKER, failing, has_new_trainer, validates
+from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 _SHARE: Final = f"{ROLLOUT}.gpu_memory_utilization"
 _TOKENS: Final = f"{ROLLOUT}.max_num_batched_tokens"
 _SEQUENCES: Final = f"{ROLLOUT}.max_num_seqs"
+_VALIDATION: Final = f"{ROLLOUT}.val_kwargs"
 _NAME: Final = f"{ROLLOUT}.name"
 _TAG: Final = "=images.training.tag"
 _TARGETS: Final = f"{MODEL}.target_modules"
@@ -29,6 +32,8 @@ _FORMATS: Final = (
 _LOG_PROBS: Final = ("raw_logits", "raw_logprobs", "processed_logits", "processed_logprobs")
 # The tags of verl's images name the engine, by the beginning of the tag.
 _ENGINES: Final = {"vllm": "vllm", "sgl": "sglang", "trtllm": "trtllm"}
+# vLLM moved what 0.6.1 imports; the weights of 0.9.1 need a newer interface.
+_NEWEST_OF_0_6, _OLDEST_OF_0_9 = (0, 11), (0, 18)
 # Modules as Megatron names them; the models of Hugging Face have none of these names.
 _OF_MEGATRON: Final = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
@@ -86,7 +91,7 @@ def _sampling(section: str) -> dict[str, Test]:
 def _samples(run: Effective) -> Iterator[Finding]:
     yield from failing(run, _sampling(ROLLOUT))
     if validates(run):
-        yield from failing(run, _sampling(f"{ROLLOUT}.val_kwargs"))
+        yield from failing(run, _sampling(_VALIDATION))
 
 
 @TOPIC.rule(
@@ -119,11 +124,69 @@ def _words(run: Effective) -> Iterator[Finding]:
     source="workers/rollout/replica.py:297 at 0.7.1",
 )
 def _image(run: Effective) -> str | None:
-    repository, tag = run.value("images.training.repository"), str(run.value("images.training.tag"))
+    tag = str(run.value("images.training.tag"))
     has = next((engine for start, engine in _ENGINES.items() if tag.startswith(start)), None)
     name = run.at(_NAME)
-    wrong = has and str(repository).endswith("verlai/verl") and name in _ENGINES.values() and name != has
+    wrong = has and _is_of_verl(run) and name in _ENGINES.values() and name != has
     return f"rollout.name is {quoted(name)}, and the image {tag} has {has}" if wrong else None
+
+
+@TOPIC.rule(
+    "image-of-another-version",
+    "E43",
+    f"{_TAG} =job.version",
+    title="the image of verl's own has the vLLM that this version needs",
+    why="the workers fail when they import vLLM or send it weights: the cluster is up, and its GPUs are paid for",
+    fix="give values/frameworks/verl-VERSION.yaml after the recipe: it has the image of that version",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:38 at 0.6.1",
+)
+def _other_version(run: Effective) -> str | None:
+    tag = str(run.value("images.training.tag"))
+    release = re.match(r"vllm(\d)(\d\d)\b", tag)
+    if not release or not _is_of_verl(run) or run.at(_NAME) != "vllm":
+        return None
+    has = (int(release[1]), int(release[2]))
+    what = f"the image {tag} has vLLM {has[0]}.{has[1]}, and verl {run.version}"
+    if not run.since("0.7.1") and has > _NEWEST_OF_0_6:
+        return f"{what} runs with 0.11.0 or older"
+    return f"{what} needs 0.18 or newer" if run.since("0.9.1") and has < _OLDEST_OF_0_9 else None
+
+
+@TOPIC.rule(
+    "transfer-queue",
+    "E44",
+    "=job.code.packages =job.version trainer.use_v1",
+    title="the trainer of 0.9 has TransferQueue",
+    why="the run ends when it imports the trainer, or fails in it: the image has an older one, or none",
+    fix="set job.code.packages.TransferQueue to 0.1.10, or trainer.use_v1 to false",
+    source="trainer/ppo/v1/trainer_base.py:30 at 0.9.1",
+    since="0.9.1",
+)
+def _transfer_queue(run: Effective) -> str | None:
+    packages = mapping(run.value("job.code.packages"))
+    names = {name.lower().replace("_", "").replace("-", "") for name, version in packages.items() if version}
+    lacks = "verl" in names and "transferqueue" not in names
+    return "job.code.packages has no TransferQueue" if lacks and _is_of_verl(run) and has_new_trainer(run) else None
+
+
+def _is_of_verl(run: Effective) -> bool:
+    return str(run.value("images.training.repository")).endswith("verlai/verl")
+
+
+@TOPIC.rule(
+    "validation-repeats",
+    "E45",
+    f"{_VALIDATION}.n {_VALIDATION}.temperature",
+    title="several answers to a prompt of the validation differ",
+    why="silent: without a temperature they are the same, so the time for all but the first is lost",
+    fix="write val_kwargs.temperature 0.6 and do_sample true, or one answer a prompt",
+    source="experimental/agent_loop/agent_loop.py:488 at 0.7.1",
+    severity=WARNING,
+)
+def _repeats(run: Effective) -> str | None:
+    count, cold = run.integer(f"{_VALIDATION}.n"), run.number(f"{_VALIDATION}.temperature") == 0
+    same = count > 1 and cold and validates(run)
+    return f"val_kwargs.n is {count}, and val_kwargs.temperature is 0" if same else None
 
 
 @TOPIC.rule(

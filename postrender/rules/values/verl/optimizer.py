@@ -77,7 +77,7 @@ def _class(run: Effective) -> Iterator[Finding]:
     if known is None or name in known:
         return
     what = f"{_CLASS} is {quoted(name)}"
-    if module == "torch.optim" and name in _UNFIT:
+    if module == "torch.optim" and str(name) in _UNFIT:
         yield Finding(f"{what}, which {_UNFIT[str(name)]}")
         return
     close = [each for each in known if each.lower() == str(name).lower()] or difflib.get_close_matches(str(name), known)
