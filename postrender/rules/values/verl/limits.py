@@ -174,6 +174,8 @@ def _computed_here(run: Effective) -> Iterator[str]:
         yield f"{ACTOR}.optim.lr_warmup_steps_ratio"
     if run.at(f"{ACTOR}.optim.lr_scheduler_type") == "cosine":
         yield f"{ACTOR}.optim.num_cycles"
+    if run.since("0.9.1"):
+        yield f"{ROLLOUT}.max_num_seqs"
     if run.since("0.7.1"):
         yield from ("reward.num_workers", f"{_TRANSFER}.update_weights_bucket_megabytes")
 
@@ -253,3 +255,19 @@ def _fused(run: Effective) -> str | None:
 def _stale(run: Effective) -> str | None:
     own = run.on("trainer.v1.sampler.custom_sampler.path")
     return one_of(_STALE, ("drop", "wait"))(run) if has_new_trainer(run) and not own else None
+
+
+@TOPIC.rule(
+    "worker-implementation",
+    "E46",
+    "trainer.use_legacy_worker_impl critic.strategy",
+    title="the workers are of an implementation that this version has",
+    why="the trainer refuses it when it starts, without a critic too: the cluster is up, and its GPUs are paid for",
+    fix="write use_legacy_worker_impl auto, and critic.strategy fsdp or fsdp2",
+    source="trainer/main_ppo.py:182 at 0.7.1",
+    before="0.8.0",
+)
+def _workers(run: Effective) -> Iterator[Finding]:
+    switch, critic = "trainer.use_legacy_worker_impl", "critic.strategy"
+    tests = {switch: one_of(switch, ("auto", "enable", "disable")), critic: one_of(critic, ("fsdp", "fsdp2"))}
+    yield from failing(run, tests)
