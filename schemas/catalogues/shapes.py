@@ -7,6 +7,8 @@ import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import compared
+
 # The order in which a type is written: integer|string, never string|integer.
 KINDS = ("boolean", "integer", "number", "string", "list", "map", "any", "null")
 _NAMES = {
@@ -148,6 +150,9 @@ class Annotations:
             result.fields[key] = self.shape(module, line.annotation, seen)
             optional = line.value is not None or _last(line.annotation) == "NotRequired"
             (result.required.discard if optional else result.required.add)(key)
+        for key, words in compared.words(node, self.sources.module(module) or ast.Module([], [])).items():
+            kinds = {"null"} if None in words else set()
+            result.fields[key] = Shape(kinds, [word for word in words if word is not None])
         if any(_is_false(word, "total") for word in node.keywords):
             result.required = set()
         return result

@@ -37,13 +37,18 @@ if TYPE_CHECKING:
 _PLACEHOLDER = "???"
 # Packages whose names start like this may register resolvers.
 _REGISTERING = ("hydra", "omegaconf")
+# Trainers of verl that other base configurations than ppo_trainer select, by the key of their sections.
+_OTHER_TRAINERS = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan", "automodel": "AutoModel"}
 _SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
-def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT) -> tuple[Rule, ...]:
+def rules(
+    topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT, words: str = ""
+) -> tuple[Rule, ...]:
     """Return these rules for a framework; `source` is the file that reads its configuration.
 
-    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key.
+    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key. `words` are the
+    facts about keys that take one of a list of words, which the rule wrong-type checks.
     """
     return (
         topic.rule(
@@ -57,7 +62,7 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
         )(_unknown),
         topic.rule(
             "wrong-type",
-            "T1 S3",
+            f"T1 S3 {words}",
             "",
             title="every value of job.config has the type that the framework reads",
             why='the framework refuses it where it first uses it; a text such as "no" counts as true',
@@ -84,6 +89,12 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
             severity=WARNING,
         )(_sections),
     )
+
+
+def _other_trainer(run: Effective, path: str) -> str:
+    """Return the trainer of verl that an unknown key is for; nothing if it is for none."""
+    sections = [] if run.framework != "verl" or run.catalogue.knows(path) else path.split(".")
+    return next((_OTHER_TRAINERS[name] for name in sections if name in _OTHER_TRAINERS), "")
 
 
 def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Json]]:
@@ -120,6 +131,10 @@ def _unknown(run: Effective) -> Iterator[Finding]:
                 f"the key {name} has a dot in its name", keys=[f"{section}.{key}" if section else key], fix=fix
             )
     for path, _ in _leaves(run.given, run.catalogue):
+        if other := _other_trainer(run, path):
+            what = f"{path} belongs to verl's {other} trainer, which these charts do not offer"
+            yield Finding(what, keys=[path], fix="remove it: the charts run verl with FSDP")
+            continue
         if not run.catalogue.knows(path) and not run.derives(path):
             where = f"{run.framework} {run.version}"
             new = run.catalogue.moved.get(path)
