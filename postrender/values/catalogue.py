@@ -20,15 +20,19 @@ _MARKERS = {"_override_": "boolean", "_target_": "string"}
 
 
 class Catalogue:
-    """The keys of one version; `names` has the allowed words of some keys, by topic."""
+    """The keys of one version.
 
-    __slots__ = ("_base", "_moved", "_open", "framework", "keys", "names", "required", "version")
+    `names` has the allowed words of some keys, by topic, and `datasets` what each data set reads from its entry.
+    """
+
+    __slots__ = ("_base", "_moved", "_open", "datasets", "framework", "keys", "names", "required", "version")
 
     def __init__(self, framework: str, tree: Mapping[str, Any]) -> None:
         self.framework = framework
         self.version: str = tree["version"]
         self.keys: dict[str, str | list[str | None]] = tree["keys"]
         self.names: dict[str, list[str]] = tree["names"]
+        self.datasets: dict[str, dict[str, Any]] = tree.get("datasets", {})
         self.required = frozenset(tree["required"])
         self._open = frozenset(tree["open"])
         self._base: dict[str, Any] = tree["base"]

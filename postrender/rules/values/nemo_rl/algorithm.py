@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import excludes, one_of, quoted, requires, within
 from postrender.rules.values.nemo_rl.run import COLOCATED, GENERATION, SETUP, STEP, TOPIC, TRAINING, VLLM, data_sections
+from postrender.rules.values.nemo_rl.training.datasets import splits_off_validation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def _validates(run: Effective) -> bool:
     "data.validation data grpo.val_period",
     title="a run that validates has validation data",
     why=SETUP,
-    fix="name data.validation, or set grpo.val_period to 0 and val_at_start and val_at_end to false",
+    fix="name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0",
     source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
     since="v0.6.0",
 )
@@ -41,8 +42,8 @@ def _validation(run: Effective) -> str | None:
     names = [path for path, _ in data_sections(run)]
     if not _validates(run) or "data.validation" in names or "data.train" not in names:
         return None
-    splits = any(section.get("split_validation_size") for _, section in data_sections(run))
-    return None if splits else "the run validates, and neither data.validation nor split_validation_size is given"
+    without = "the run validates, data.validation is not given, and no data set leaves a share of its rows for it"
+    return None if splits_off_validation(run) else without
 
 
 @TOPIC.rule(
