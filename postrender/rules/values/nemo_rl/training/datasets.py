@@ -86,17 +86,20 @@ def _missing(run: Effective) -> Iterator[Finding]:
 )
 def _unread(run: Effective) -> Iterator[Finding]:
     all_keys = {key for known in run.catalogue.datasets.values() for key in known["arguments"]}.difference(_OF_ALL)
+    base = mapping(run.catalogue.base.get("data"))
     for path, name, given in _given_entries(run):
         known = run.catalogue.datasets.get(name)
+        # A configuration that is written out whole has what the base file has.
+        own = mapping(base.get(path.partition(".")[2]))
         for key in given if known else ():
-            if key in all_keys and key not in known["arguments"] and _is_meant(run, key, given[key]):
+            if key in all_keys and key not in known["arguments"] and _is_meant(run, key, given[key], own.get(key)):
                 what = f"{path}.{key} is {quoted(given[key])}, and the data set {name} does not read it"
                 yield Finding(what, keys=[f"{path}.{key}", path])
 
 
-def _is_meant(run: Effective, key: str, value: object) -> bool:
+def _is_meant(run: Effective, key: str, value: object, base: object) -> bool:
     """Say whether a key asks for something: what is off, and the split that is loaded anyway, do no harm."""
-    return value not in (None, 0, "") and not (key == "split" and value == "train" and run.since("v0.6.0"))
+    return value not in (None, 0, "", base) and not (key == "split" and value == "train" and run.since("v0.6.0"))
 
 
 def _given_entries(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
