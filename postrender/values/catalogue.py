@@ -99,14 +99,24 @@ class Catalogue:
     def allows(self, path: str, value: object) -> bool:
         """Return whether a value has the type of its key; always true for an interpolation and for an unknown key."""
         allowed = self.type_of(path)
-        if allowed is None or allowed == "any" or (isinstance(value, str) and "${" in value):
-            return True
-        return value in allowed if isinstance(allowed, list) else not _kinds(value).isdisjoint(allowed.split("|"))
+        return allowed is None or fits(allowed, value)
 
     def accepts(self, names: str, word: str) -> bool:
         """Return whether a word is one of the names of a topic; true if the version has no such topic."""
         known = self.names.get(names)
         return known is None or word in known or ("*.*" in known and "." in word)
+
+
+def fits(allowed: str | list[str | None], value: object) -> bool:
+    """Return whether a value has a type, as in `integer|null`, or is one of its words; always true for references."""
+    if allowed == "any" or (isinstance(value, str) and "${" in value):
+        return True
+    return value in allowed if isinstance(allowed, list) else not _kinds(value).isdisjoint(allowed.split("|"))
+
+
+def library(name: str) -> dict[str, Any]:
+    """Return what classes of a library take that a configuration of NeMo RL names: "torch" or "megatron"."""
+    return _read("libraries", name)
 
 
 @cache
