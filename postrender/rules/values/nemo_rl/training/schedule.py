@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _STEPS: Final = "grpo.max_num_steps"
 _MEGATRON_WARM_UP: Final = f"{MEGATRON}.scheduler.lr_warmup_iters"
-# Arguments of schedules with their lowest and highest value, and whether the lowest is allowed.
+# A run this short is a trial, whatever its learning rate.
+_TRIAL: Final = 30
+# Arguments of schedules, with the values that torch takes.
 _FACTORS: Final = (
     ("LinearLR", "start_factor", "more than 0, and at most 1"),
     ("LinearLR", "end_factor", "0 to 1"),
@@ -85,7 +87,7 @@ def _factors(run: Effective) -> Iterator[Finding]:
 def _warm_up(run: Effective) -> Iterator[Finding]:
     steps = run.integer(_STEPS)
     if is_megatron(run):
-        if run.integer(_MEGATRON_WARM_UP) >= steps > 0:
+        if run.integer(_MEGATRON_WARM_UP) >= steps > _TRIAL:
             what = f"the warm-up takes {run.integer(_MEGATRON_WARM_UP)} steps, and the run has {steps}"
             yield Finding(what, keys=[_MEGATRON_WARM_UP, _STEPS])
         return
@@ -94,6 +96,6 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
         return
     start, end = (run.number(f"{first.path}.kwargs.{name}_factor") for name in ("start", "end"))
     length = run.integer(f"{first.path}.kwargs.total_iters")
-    if start < end and length >= steps > 0:
+    if start < end and length >= steps > _TRIAL:
         what = f"the warm-up takes {length} steps, and the run has {steps}"
         yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", SCHEDULER, _STEPS])
