@@ -110,7 +110,7 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="a variable for EFA is for versions of the plugin before 1.7",
-        why="RDMAV_FORK_SAFE breaks newer kernels, NCCL_PROTO=simple is slow for small messages, the third does nothing",
+        why="RDMAV_FORK_SAFE breaks newer kernels, NCCL_PROTO=simple is slow, and the third does nothing",
         fix="remove it, unless the image has aws-ofi-nccl before 1.7; FI_EFA_USE_HUGE_PAGE=0 helps if a fork fails",
         source="https://github.com/aws-samples/awsome-distributed-training/blob/main/1.architectures/efa-cheatsheet.md",
         fact="kuberay/efa",

@@ -91,8 +91,9 @@ def _unread(run: Effective) -> Iterator[Finding]:
         known = run.catalogue.datasets.get(name)
         # A configuration that is written out whole has what the base file has.
         own = mapping(base.get(path.partition(".")[2]))
-        for key in given if known else ():
-            if key in all_keys and key not in known["arguments"] and _is_meant(run, key, given[key], own.get(key)):
+        read = known["arguments"] if known else all_keys
+        for key in given:
+            if key in all_keys and key not in read and _is_meant(run, key, given[key], own.get(key)):
                 what = f"{path}.{key} is {quoted(given[key])}, and the data set {name} does not read it"
                 yield Finding(what, keys=[f"{path}.{key}", path])
 

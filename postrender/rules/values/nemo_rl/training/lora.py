@@ -57,7 +57,7 @@ def _listed(run: Effective, section: str) -> list[list[str]]:
     title="LoRA has one way to choose its modules",
     why=WORKER,
     fix="give target_modules alone, with match_all_linear false; or exclude_modules alone; or match_all_linear alone",
-    source="nemo_automodel/components/_peft/module_matcher.py at 92635e74f4; nemo_rl/models/automodel/setup.py:585 at v0.6.0",
+    source="Automodel 92635e74f4, components/_peft/module_matcher.py; nemo_rl/models/automodel/setup.py:585 at v0.6.0",
     since="v0.5.0",
 )
 def _targets(run: Effective) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def _targets(run: Effective) -> Iterator[Finding]:
     title="LoRA does not match all linear modules if some of them are chosen",
     why="silent: every linear module gets an adapter, also those that are not chosen",
     fix="set match_all_linear to false",
-    source="nemo_automodel/components/_peft/module_matcher.py at 1d42deb981; the worker at v0.5.0",
+    source="Automodel 1d42deb981, components/_peft/module_matcher.py; NeMo RL at v0.5.0",
     since="v0.5.0",
     before="v0.6.0",
     severity=WARNING,
@@ -104,7 +104,7 @@ def _ignored(run: Effective) -> Iterator[Finding]:
     title="LoRA's target modules are modules of the model",
     why="the modules get no adapter; if none gets one, nothing can be trained, and the first step fails",
     fix="write a pattern of the whole name, such as *q_proj; Megatron calls them linear_qkv, linear_fc1 …",
-    source="nemo_automodel/components/_peft/lora.py:544 at 24b47e8562; nemo_rl/models/automodel/setup.py:671 at v0.7.0",
+    source="Automodel 24b47e8562, components/_peft/lora.py:592; nemo_rl/models/automodel/setup.py:585 at v0.7.0",
     since="v0.5.0",
 )
 def _modules(run: Effective) -> Iterator[Finding]:
@@ -118,7 +118,9 @@ def _modules(run: Effective) -> Iterator[Finding]:
     elif not run.on(f"{_LORA}.match_all_linear"):
         for name in targets:
             if re.fullmatch(r"\w+", name) and name != "lm_head":
-                what = f"no module is called {name}: the whole name is compared, such as model.layers.0.self_attn.q_proj"
+                what = (
+                    f"no module is called {name}: the whole name is compared, such as model.layers.0.self_attn.q_proj"
+                )
                 yield Finding(what, keys=keys, fix=f'write "*{name}"')
             elif (names := _names(run)) and not any(map(_pattern(name).fullmatch, names)):
                 yield Finding(f"no module of {run.at('policy.model_name')} matches {name}", keys=keys)

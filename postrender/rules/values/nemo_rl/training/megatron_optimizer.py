@@ -1,4 +1,4 @@
-"""Megatron's optimizer and learning rate: its keys, rates in order, styles, offload; and sections that it does not read."""
+"""Megatron's optimizer and learning rate: keys, rates in order, styles, offload; and what it does not read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _keys(run: Effective) -> Iterator[Finding]:
     title="Megatron's learning rate is at least as high as its minimum and the beginning of its warm-up",
     why=WORKER,
     fix="lower the value, or raise policy.megatron_cfg.optimizer.lr",
-    source="megatron/core/optimizer_param_scheduler.py:150 of Megatron-LM d30c3ae546; nemo_rl/models/megatron/setup.py:892 at v0.6.0",
+    source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:150; NeMo RL at v0.6.0",
 )
 def _rates(run: Effective) -> Iterator[Finding]:
     if not is_megatron(run):
@@ -89,7 +89,7 @@ def _rates(run: Effective) -> Iterator[Finding]:
     title="Megatron's warm-up is shorter than its decay",
     why=WORKER,
     fix="lower lr_warmup_iters, or raise lr_decay_iters",
-    source="megatron/core/optimizer_param_scheduler.py:74 of Megatron-LM af73aa2ceb; nemo_rl/models/policy/megatron_policy_worker.py:296 at v0.4.0",
+    source="Megatron-LM af73aa2ceb, megatron/core/optimizer_param_scheduler.py:74; NeMo RL at v0.4.0",
     # Later versions shorten the warm-up instead.
     before="v0.6.0",
 )
@@ -109,7 +109,7 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
     title="the styles of Megatron's schedule are styles that it has",
     why=TRAINING,
     fix="write one of the styles",
-    source="megatron/core/optimizer_param_scheduler.py:279 of Megatron-LM d30c3ae546; nemo_rl/models/megatron/setup.py:892 at v0.6.0",
+    source="Megatron-LM d30c3ae546, megatron/core/optimizer_param_scheduler.py:279; NeMo RL at v0.6.0",
 )
 def _styles(run: Effective) -> Iterator[Finding]:
     for name in _STYLES if is_megatron(run) else ():
@@ -129,7 +129,7 @@ def _styles(run: Effective) -> Iterator[Finding]:
     title="Megatron's weight decay does not fall, and is the same at both ends if its style is constant",
     why=WORKER,
     fix="set both to one value, or choose linear or cosine with a higher end_weight_decay",
-    source="megatron/core/optimizer_param_scheduler.py:104 of Megatron-LM af73aa2ceb; nemo_rl/models/policy/megatron_policy_worker.py:296 at v0.4.0",
+    source="Megatron-LM af73aa2ceb, megatron/core/optimizer_param_scheduler.py:104; NeMo RL at v0.4.0",
 )
 def _weight_decay(run: Effective) -> Iterator[Finding]:
     if not is_megatron(run):
@@ -160,7 +160,9 @@ def _not_read(run: Effective) -> Iterator[Finding]:
         what = f"policy.optimizer.kwargs.lr is {quoted(rate)}, Megatron reads {_LR}, which is {quoted(base)}"
         yield Finding(what, keys=["policy.optimizer.kwargs.lr", "policy.optimizer"])
     elif given.get("scheduler") and not run.given_has(_SCHEDULER) and given["scheduler"] != _base_schedule(run):
-        yield Finding("policy.scheduler is set, and Megatron reads policy.megatron_cfg.scheduler", keys=["policy.scheduler"])
+        yield Finding(
+            "policy.scheduler is set, and Megatron reads policy.megatron_cfg.scheduler", keys=["policy.scheduler"]
+        )
 
 
 def _base_schedule(run: Effective) -> object:

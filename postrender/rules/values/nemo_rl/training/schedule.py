@@ -87,7 +87,7 @@ def _factors(run: Effective) -> Iterator[Finding]:
 def _warm_up(run: Effective) -> Iterator[Finding]:
     steps = run.integer(_STEPS)
     if is_megatron(run):
-        if run.integer(_MEGATRON_WARM_UP) >= steps > _TRIAL:
+        if run.integer(_MEGATRON_WARM_UP) > steps > _TRIAL:
             what = f"the warm-up takes {run.integer(_MEGATRON_WARM_UP)} steps, and the run has {steps}"
             yield Finding(what, keys=[_MEGATRON_WARM_UP, _STEPS])
         return
@@ -96,6 +96,6 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
         return
     start, end = (run.number(f"{first.path}.kwargs.{name}_factor") for name in ("start", "end"))
     length = run.integer(f"{first.path}.kwargs.total_iters")
-    if start < end and length >= steps > _TRIAL:
+    if start < end and length > steps > _TRIAL:
         what = f"the warm-up takes {length} steps, and the run has {steps}"
         yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", SCHEDULER, _STEPS])
