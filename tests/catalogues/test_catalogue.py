@@ -244,3 +244,12 @@ def test_each_mode_of_the_trainer_has_its_steps_between_updates_of_the_weights()
     known = catalogue.load("verl", "0.9.1")
     for mode in ("sync", "colocate_async", "separate_async"):
         assert known.knows(f"trainer.v1.{mode}.parameter_sync_step")
+
+
+@pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
+def test_every_data_set_says_what_it_reads(version: str) -> None:
+    known = catalogue.load("nemo-rl", version)
+    assert known.datasets.keys() == {*known.names["datasets"]} - {"*.*"}
+    for name, reads in known.datasets.items():
+        assert {*reads["required"]} <= {*reads["arguments"]}, name
+    assert {*known.names["promptsWithQuestion"]} < {*known.names["prompts"]}
