@@ -19,7 +19,7 @@ _SIZE: Final = "split_validation_size"
 _PROMPTS: Final = ("prompt_file", "system_prompt_file")
 # Keys that are read for every data set, and the seed of a split, which does no harm without one.
 _OF_ALL: Final = ("dataset_name", "env_name", "processor", "seed", *_PROMPTS)
-_SECTIONS: Final = ("train", "validation", "default")
+_LOADERS: Final = ("num_prompts_per_dataloader", "custom_dataloader")
 # Splits that a class checks, or that its data set on Hugging Face has.
 _SPLITS: Final = {
     "OpenMathInstruct-2": ("train", "train_1M", "train_2M", "train_5M"),
@@ -185,3 +185,36 @@ def _prompt_file(run: Effective) -> Iterator[Finding]:
                 known = ", ".join(os.path.basename(name) for name in run.catalogue.names["prompts"])
                 what = f"{key} is {file}, and examples/prompts of the image has {known}"
                 yield Finding(what, keys=[f"{path}.{key}", f"data.default.{key}", path])
+
+
+@TOPIC.rule(
+    "data-loaders",
+    "D10",
+    f"data.use_multiple_dataloader {' '.join(f'data.{name}' for name in _LOADERS)}",
+    title="several data loaders have their size and the function that chooses among them",
+    why=SETUP,
+    fix="add data.num_prompts_per_dataloader and data.custom_dataloader, or set use_multiple_dataloader to false",
+    source="nemo_rl/data/dataloader.py:57 at v0.7.0",
+    since="v0.6.0",
+)
+def _loaders(run: Effective) -> Iterator[Finding]:
+    missing = [name for name in _LOADERS if run.at(f"data.{name}") is None]
+    if run.on("data.use_multiple_dataloader") and missing:
+        yield Finding(f"use_multiple_dataloader is on, and {' and '.join(missing)} is not given")
+
+
+@TOPIC.rule(
+    "data-loaders-unread",
+    "D11",
+    " ".join(f"data.{name}" for name in _LOADERS),
+    title="settings of several data loaders have their switch on",
+    why="silent: one loader mixes all data sets by their sizes, and the function is never called",
+    fix="set data.use_multiple_dataloader to true, or remove the key",
+    source="nemo_rl/algorithms/grpo.py:332 at v0.7.0",
+    since="v0.6.0",
+    severity=WARNING,
+)
+def _loaders_unread(run: Effective) -> Iterator[Finding]:
+    for name in _LOADERS:
+        if not run.on("data.use_multiple_dataloader") and run.at(f"data.{name}") is not None:
+            yield Finding(f"data.{name} is given, and use_multiple_dataloader is off", keys=[f"data.{name}"])
