@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import platform
+import re
 import string
 import warnings
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.rules.rule import REFUSED
 from postrender.rules.values.define import Topic
 from postrender.rules.values.nemo_rl.run import data_sections
 from postrender.values.derived import mapping
@@ -23,6 +25,7 @@ TOPIC: Final = Topic("job", framework="", source="")
 _FUNCTION: Final = "reward"
 _GIVEN: Final = ("ground_truth", "response")
 _NAMED: Final = "${{oc.env:GRPO_PROMPTS}}/{}.txt"
+_NAMES: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/([^\"]*?)(?:\.txt)?$")
 # Processors that do not put the question into the prompt's braces.
 _OTHER_PROCESSORS: Final = (
     *("multichoice_qa_processor", "nemo_gym_data_processor", "helpsteer3_data_processor"),
@@ -46,6 +49,48 @@ def _parsed(text: str) -> ast.Module | None:
             return ast.parse(text)
     except (SyntaxError, ValueError):
         return None
+
+
+@TOPIC.rule(
+    "reward-source",
+    "nemo-rl/R2",
+    "=job.rewards",
+    title="a reward is built in or a file",
+    why=REFUSED,
+    fix="give exactly one of builtin (exact_answer, format or length) and file",
+    source="charts/grpo-job/templates/_rewards.tpl at 1.0.0",
+)
+def _source(run: Effective) -> Iterator[Finding]:
+    rewards = {name: entry for name, entry in mapping(run.value("job.rewards")).items() if entry is not None}
+    if rewards and run.version == "v0.4.0":
+        what = "job.rewards is set, and NeMo RL v0.4.0 has no registry for rewards"
+        yield Finding(what, fix="remove it, or use v0.5.0 or newer")
+    for name, entry in rewards.items():
+        given = [key for key in ("builtin", "file") if mapping(entry).get(key) is not None]
+        if len(given) != 1:
+            what = (
+                f"job.rewards.{name}: {'both builtin and file are' if given else 'neither builtin nor file is'} given"
+            )
+            yield Finding(what, keys=[f"=job.rewards.{name}"])
+
+
+@TOPIC.rule(
+    "prompt-absent",
+    "nemo-rl/P6",
+    "=job.prompts",
+    title="a prompt that the configuration names is in job.prompts",
+    why=REFUSED,
+    fix="write its text under job.prompts, or name another prompt",
+    source="charts/grpo-job/templates/_rewards.tpl at 1.0.0",
+)
+def _absent(run: Effective) -> Iterator[Finding]:
+    has = sorted(name for name, text in mapping(run.value("job.prompts")).items() if text is not None)
+    trains = run.framework == "nemo-rl" and run.value("job.task") in (None, "train")
+    for path, text in _texts(run.given) if trains else ():
+        found = _NAMES.match(text)
+        if found and found[1] not in has:
+            what = f"{path} names the prompt {found[1]}.txt, and job.prompts has {', '.join(has) or 'none'}"
+            yield Finding(what, keys=[path])
 
 
 @TOPIC.rule(
@@ -181,15 +226,16 @@ def _wrong_places(text: str) -> str:
 def _unused(run: Effective) -> Iterator[Finding]:
     if run.framework != "nemo-rl" or run.value("job.task") not in (None, "train"):
         return
-    texts = list(_texts(run.given))
+    texts = [text for _, text in _texts(run.given)]
     for name, text in mapping(run.value("job.prompts")).items():
         if text is not None and not any("GRPO_PROMPTS" in each and f"/{name}.txt" in each for each in texts):
             yield Finding(f"no key of job.config names the prompt {name}", keys=[f"=job.prompts.{name}"])
 
 
-def _texts(value: Json) -> Iterator[str]:
+def _texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text of a configuration with its path."""
     if isinstance(value, str):
-        yield value
+        yield path, value
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(each, f"{path}.{key}" if path else str(key))
