@@ -32,7 +32,7 @@ _FACTORS: Final = (
     SCHEDULER,
     title="a list of schedules has a milestone between each two of them",
     why=WORKER,
-    fix="end the list with milestones: one step fewer than it has schedules, [] for a single one",
+    fix="end the list with milestones: one number fewer than it has schedules, [] for a single one",
     source="nemo_rl/models/automodel/setup.py:844 at v0.7.0, torch/optim/lr_scheduler.py:1151 at 2.11.0",
 )
 def _milestones(run: Effective) -> Iterator[Finding]:
@@ -60,7 +60,7 @@ def _milestones(run: Effective) -> Iterator[Finding]:
     SCHEDULER,
     title="the factors of a schedule are in the range that torch takes",
     why=WORKER,
-    fix="write a small number such as 1.0e-8 to begin near 0",
+    fix="write a number in that range; 1.0e-8 begins near 0",
     source="torch/optim/lr_scheduler.py:921 at 2.11.0",
 )
 def _factors(run: Effective) -> Iterator[Finding]:
