@@ -89,8 +89,8 @@ class Values:
             value = node.value if node else None
             if isinstance(value, dict):
                 node = value.get(str(part))
-            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-                node = value[part]
+            elif isinstance(value, list) and str(part).isdecimal() and int(part) < len(value):
+                node = value[int(part)]
             else:
                 return None
         return node

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 from reads import reads
+from response_datasets import MODULE as DATASETS
+from response_datasets import datasets
 from shapes import Annotations, Shape, Sources
 from trees import below, leaves, merged, parents, values, widen
 
@@ -103,7 +105,6 @@ COMPARED = {
 }
 # The base configuration carries this section, and only another backend than vLLM asks for it.
 ANOTHER_BACKEND = "policy.generation.mcore_generation_config."
-DATASETS = "nemo_rl.data.datasets.response_datasets"
 
 
 def catalogue(tree: Path, version: str) -> dict[str, Any]:
@@ -132,7 +133,8 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
         "keys": {path: keys[path].written() for path in sorted(keys) if path in present or not below(path, is_open)},
         "open": is_open,
         "required": sorted((required & musts) | (REQUIRED & present)),
-        "names": names(sources),
+        "names": names(sources) | prompts(tree),
+        "datasets": datasets(sources, registry(sources, DATASETS, "DATASET_REGISTRY")),
     }
 
 
@@ -141,6 +143,13 @@ def engine(tree: Path) -> str:
     found = re.search(r'"vllm==([0-9.]+)', tree.joinpath("pyproject.toml").read_text("utf-8"))
     assert found
     return found[1]
+
+
+def prompts(tree: Path) -> dict[str, list[str]]:
+    """Return the prompt files of the image, and those among them that have a place for the question."""
+    files = {file.relative_to(tree).as_posix(): file for file in sorted((tree / "examples/prompts").glob("*.txt"))}
+    asking = [name for name, file in files.items() if "{}" in file.read_text("utf-8").replace("{{}}", "")]
+    return {"prompts": list(files), "promptsWithQuestion": asking}
 
 
 def classes(sources: Sources) -> tuple[dict[str, Shape], set[str]]:

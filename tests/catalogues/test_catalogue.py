@@ -265,3 +265,12 @@ def test_words_that_a_class_compares_are_all_that_its_key_takes(version: str) ->
     assert known.allows(f"{actor}.optim.lr_scheduler_type", "linear")
     # No run of GRPO builds the critic.
     assert known.allows("critic.optim.warmup_style", "linear")
+
+
+@pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
+def test_every_data_set_says_what_it_reads(version: str) -> None:
+    known = catalogue.load("nemo-rl", version)
+    assert known.datasets.keys() == {*known.names["datasets"]} - {"*.*"}
+    for name, reads in known.datasets.items():
+        assert {*reads["required"]} <= {*reads["arguments"]}, name
+    assert {*known.names["promptsWithQuestion"]} < {*known.names["prompts"]}

@@ -17,6 +17,7 @@ from postrender.rules.values.nemo_rl.run import (
     data_sections,
     validates,
 )
+from postrender.rules.values.nemo_rl.training.datasets import splits_off_validation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ _ASYNC = "grpo.async_grpo.enabled"
     "data.validation data grpo.val_period",
     title="a run that validates has validation data",
     why=SETUP,
-    fix="name data.validation, or set grpo.val_period to 0 and val_at_start and val_at_end to false",
+    fix="name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0",
     source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
     since="v0.6.0",
 )
@@ -45,8 +46,8 @@ def _validation(run: Effective) -> str | None:
     names = [path for path, _ in data_sections(run)]
     if not validates(run) or "data.validation" in names or "data.train" not in names:
         return None
-    splits = any(section.get("split_validation_size") for _, section in data_sections(run))
-    return None if splits else "the run validates, and neither data.validation nor split_validation_size is given"
+    without = "the run validates, data.validation is not given, and no data set leaves a share of its rows for it"
+    return None if splits_off_validation(run) else without
 
 
 @TOPIC.rule(
