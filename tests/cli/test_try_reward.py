@@ -16,6 +16,7 @@ from postrender.rewards import samples
 from postrender.rewards.files import RewardFiles
 from postrender.values import merge
 from tests.conftest import RECIPES, ROOT, stack_files
+from tests.docs import pages
 from tests.recipes.rendered import nemo_rl_recipes
 
 Run = Callable[..., tuple[int, str, str]]
@@ -50,6 +51,12 @@ def test_the_example_scores_as_its_table_says(grpo: Run) -> None:
     assert " ".join(heading.split()) == "sample format × 0.2 answer × 0.8 length × 0.5 score correct"
     assert [row.split()[-2:] for row in table[:4]] == [["1", "yes"], ["0.2", "no"], ["0", "no"], ["0", "no"]]
     assert lines[-1] == "possible score: -0.5 to 1"
+
+
+def test_the_page_shows_the_table(grpo: Run) -> None:
+    page = (ROOT / "docs/howto/own-reward.md").read_text(encoding="utf-8")
+    (table,) = pages.blocks(page, "text")
+    assert table in grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:])[1]
 
 
 def test_json(grpo: Run) -> None:
