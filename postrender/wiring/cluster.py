@@ -54,6 +54,8 @@ class Cluster:
         self.facts = self._facts()
         self.nodes = self._nodes()
         self.shared_memory = str(self.value("accelerator.sharedMemory"))
+        # The variables of the facts that only the head needs.
+        self.only_head = _map(self.value("ray.head.env")).keys() - _map(self.value("ray.env")).keys()
         # The folders of the machine that GPU pods mount.
         self.folders = [mount for mount in wiring.mounts if mount.get("readOnly")]
 

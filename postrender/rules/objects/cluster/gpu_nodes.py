@@ -38,8 +38,8 @@ def _too_few(target: Target) -> Found:
         place = whole[-1].path if whole[-1].head else (*whole[-1].path, "replicas")
     else:
         place = (*groups[0].ray_path, "resources", "limits", GPU) if groups else ("spec", "workerGroupSpecs")
-    what = f"{have} pods with {size} GPUs (accelerator.gpusPerNode){smaller}; the job waits for {needed} nodes"
-    yield place, f"{what} (job.nodes, else ray.workers.replicas)"
+    what = f"{have} of the {needed} GPU nodes that the job waits for (job.nodes, else ray.workers.replicas)"
+    yield place, f"{what}: pods with {size} GPUs (accelerator.gpusPerNode){smaller}"
 
 
 RULE = Rule(

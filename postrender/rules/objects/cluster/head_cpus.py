@@ -30,7 +30,7 @@ RULE = Rule(
     title="the head offers Ray no CPU, and NeMo RL before v0.7.0 reserves one on every node",
     why="silent: the job waits forever for a CPU on the head",
     fix='write num-cpus: "1" in the rayStartParams of the head',
-    source="nemo_rl/distributed/virtual_cluster.py at v0.6.0",
+    source="nemo_rl/utils/venvs.py at v0.6.0",
     fact="nemo-rl/C12",
     check=each_target(_none),
 )

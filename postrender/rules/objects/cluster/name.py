@@ -12,7 +12,7 @@ from postrender.rules.rule import OBJECTS, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-_SOURCE = "https://docs.ray.io/en/latest/cluster/kubernetes/getting-started/rayjob-quick-start.html"
+_SOURCE = "kuberay/ray-operator/controllers/ray/rayjob_controller.go at v1.6.2"
 
 
 def _missing(*, named: bool) -> Callable[[Manifests], Iterator[Finding]]:
@@ -35,7 +35,7 @@ RULES = (
         target=OBJECTS,
         severity=WARNING,
         title="the RayCluster that the values name is not among the given ones",
-        why="nothing was compared with it, and the job waits forever for a cluster that does not exist",
+        why="nothing was compared; without that cluster the operator never starts the job, and tells it only in an event",
         fix="write the name of your RayCluster under stack.names.cluster, or give the file of that cluster",
         source=_SOURCE,
         fact="kuberay/clusterSelector",

@@ -21,9 +21,8 @@ def _small(target: Target) -> Found:
     needed = quantity(wanted)
     for group in target.gpu_groups():
         at, volume = mounts(group).get(_FOLDER, (None, {}))
-        limit = group.limit("memory")
         # Where nothing is mounted, KubeRay mounts as much as the memory limit.
-        size = mapping(volume.get("emptyDir")).get("sizeLimit") if at is not None else limit
+        size = mapping(volume.get("emptyDir")).get("sizeLimit") if at is not None else group.limit("memory")
         found = quantity(size) if size is not None else None
         if needed is not None and found is not None and found < needed:
             mounted = ("volumeMounts", at) if at is not None else ("resources", "limits", "memory")
