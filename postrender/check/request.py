@@ -16,7 +16,7 @@ from postrender.manifests.loader import read, streams
 from postrender.manifests.schemas import Kinds
 from postrender.values import merge, set_arguments
 from postrender.values.merge import Values
-from postrender.wiring import inputs
+from postrender.wiring.cluster import wiring_of
 from postrender.wiring.plan import Wiring
 
 
@@ -64,7 +64,7 @@ def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) 
 def _wiring(words: Sequence[str], values: Values) -> Wiring | None:
     """Return the wiring of the values; None for values that are not of a stack."""
     try:
-        return Wiring(inputs.sections(values))
+        return wiring_of(values)
     except InputError:
         if all(map(paths.is_chart, words)):
             return None

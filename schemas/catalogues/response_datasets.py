@@ -49,14 +49,14 @@ def _branches(sources: Sources) -> Iterator[tuple[str, dict[str, Any]]]:
             if isinstance(word, ast.Constant) and getattr(node.test.left, "id", "") == "dataset_name":
                 reads = list(_reads(ast.Module(node.body, [])))
                 required = [key for key, must in reads if must]
-                yield word.value, {"arguments": list(dict.fromkeys(key for key, _ in reads)), "required": required}
+                yield str(word.value), {"arguments": list(dict.fromkeys(key for key, _ in reads)), "required": required}
 
 
 def _reads(tree: ast.AST) -> Iterator[tuple[str, bool]]:
     """Yield each key that a branch reads, and whether it must be there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-            yield node.slice.value, True
+            yield str(node.slice.value), True
         elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "get":
             yield node.args[0].value, False  # type: ignore[attr-defined]
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "get_extra_kwargs":

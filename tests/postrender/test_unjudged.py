@@ -43,7 +43,7 @@ def test_a_model_whose_sizes_are_not_known_is_named(recipe: str, text: str, tmp_
 
 def test_a_cluster_of_somebody_else_is_named(tmp_path: Path) -> None:
     found = [*unjudged.of(merge.load(files(tmp_path, "stack: {names: {cluster: theirs}}")))]
-    assert found == ["cluster theirs (made by somebody else)", MEMORY]
+    assert found == ["cluster theirs (made by somebody else; grpo check compares its manifest)", MEMORY]
 
 
 def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:

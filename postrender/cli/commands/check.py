@@ -23,6 +23,7 @@ from postrender.values.set_arguments import Argument
     options_metavar="FILE|DIR|CHART|-... [-f VALUES ...] [OPTIONS]",
     epilog=examples(
         "grpo check rendered.yaml manifests/",
+        "grpo check my-raycluster.yaml -f my-values.yaml",
         "grpo check charts/my-chart -f my-values.yaml",
         "helm template … | grpo-post-render --values FILE … | grpo check -f FILE … -",
     ),
@@ -60,7 +61,9 @@ def check(
     A CHART is any chart: a folder with a Chart.yaml, or a package (.tgz).
 
     The rules judge all pods of all objects; grpo rules lists the rules. They include the rules by which the
-    post-renderer refuses a stream. Rules about the stack's machine need values files.
+    post-renderer refuses a stream. Rules about the stack's machine need values files. With values files, the RayCluster
+    that their job looks for (stack.names.cluster) is compared with what the job expects: volumes, GPU nodes, image,
+    variables, shared memory.
 
     The files of one folder are installed together, as are the objects of one file: an object must not occur twice in
     them. A chart is rendered twice, with its own values and the files given with -f; a difference between the two
