@@ -157,7 +157,7 @@ def test_a_machine_without_rdma_has_its_own_settings(render: Render) -> None:
         ("rtx-pro-6000", "raycluster", {"network": {"mode": "dranet"}}, r"G4 machines lack an RDMA network"),
         ("cpu", "grpo-job", {}, r"accelerator\.gpusPerNode of cpu is 0, but training needs GPUs"),
         ("cpu", "raycluster", {"ray": {"head": {"gpus": {"enabled": True}}}}, r"ray\.head\.gpus\.enabled: .*no GPUs"),
-        ("gb200", "raycluster", {}, r"gb200 has arm64 nodes, but .* set images\.training\.arm64 to true"),
+        ("gb200", "raycluster", {}, r"the nodes of gb200 are arm64: .* set images\.training\.arm64 to true"),
         (
             "gb200",
             "raycluster",

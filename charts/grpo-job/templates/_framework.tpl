@@ -23,7 +23,7 @@ include "grpo.mlflowUri" $                      the address of the MLflow server
 {{/* grpo.mlflowUri $: called where tracking.mlflow is enabled. */}}
 {{- define "grpo.mlflowUri" -}}
 {{- if not .Values.tracking.mlflow.trackingUri -}}
-{{- fail "tracking.mlflow.trackingUri is empty, but tracking.mlflow.enabled is true: write the address of the server" -}}
+{{- fail "tracking.mlflow.trackingUri is empty, but tracking.mlflow is enabled: write the address of the server" -}}
 {{- end -}}
 {{- .Values.tracking.mlflow.trackingUri -}}
 {{- end }}

@@ -27,7 +27,7 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- define "grpo.verl.model" -}}
 {{- $model := (include "grpo.mergedConfig" . | fromJson).actor_rollout_ref | default dict | dig "model" "path" "" -}}
 {{- if not $model -}}
-{{- fail "job.config.actor_rollout_ref.model.path is empty, and verl has no default that could be trained: name a model" -}}
+{{- fail "job.config.actor_rollout_ref.model.path is empty, and verl has no model of its own: name one" -}}
 {{- end -}}
 {{- $model -}}
 {{- end }}
