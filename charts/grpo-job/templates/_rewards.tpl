@@ -110,8 +110,8 @@ include "grpo.checkText" (list "job.prompts.cot" $text)         nothing; fails w
 {{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_PROMPTS\\}/[^\"]*" (include "grpo.mergedConfig" .) -1 -}}
 {{- $name := $found | trimPrefix "${oc.env:GRPO_PROMPTS}/" | trimSuffix ".txt" -}}
 {{- if not (hasKey $prompts $name) -}}
-{{- fail (printf "job.prompts has %s, but job.config names the prompt %s.txt: add it"
-  (keys $prompts | sortAlpha | join ", " | default "none") $name) -}}
+{{- fail (printf "job.prompts has %s, but job.config names the prompt %s.txt: add job.prompts.%s, or correct the name"
+  (keys $prompts | sortAlpha | join ", " | default "none") $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}
