@@ -163,7 +163,9 @@ class Explainer:
         what = f"{name} is {'a text' if is_secret else format_value(value)}{size}, expected {wanted}"
         finding = self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
         replaces_map = rule == "wrong-type" and "object" in problem.expected and value is not None
-        return finding._replace(secret=is_secret, keys=[name] if replaces_map else ())
+        meant = _meant(problem, value)
+        edits = {problem.path: meant} if meant and not is_secret else {}
+        return finding._replace(secret=is_secret, keys=[name] if replaces_map else (), edits=edits)
 
     def _wanted(self, problem: Problem, part: dict[str, Any], value: Json) -> tuple[str, str]:
         """Say what the schema expects, and what to write."""
@@ -202,6 +204,17 @@ def _repaired(text: str, patterns: Sequence[str]) -> str:
     for tried in (text.lower(), re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")):
         if tried != text and any(re.search(pattern, tried) for pattern in patterns):
             return tried
+    return ""
+
+
+def _meant(problem: Problem, value: Json) -> str:
+    """Return the one text that a wrong one can only mean, or an empty text."""
+    if not isinstance(value, str):
+        return ""
+    if problem.keyword == "enum":
+        return spelling.meant(value, [option for option in problem.expected if isinstance(option, str)])
+    if problem.keyword == "pattern":
+        return spelling.meant(value, _listed(problem.expected)) or _repaired(value, [problem.expected])
     return ""
 
 

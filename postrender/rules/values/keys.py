@@ -5,10 +5,10 @@ No supported framework refuses every unknown key, so a misspelt key often goes u
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
-from postrender.finding import WARNING, Finding
+from postrender import spelling
+from postrender.finding import WARNING, Finding, NewName
 from postrender.rules.values.checks import quoted
 from postrender.secrets import names_secret
 from postrender.values.derived import mapping
@@ -120,15 +120,25 @@ def _unknown(run: Effective) -> Iterator[Finding]:
     for path, _ in _leaves(run.given, run.catalogue):
         if not run.catalogue.knows(path) and not run.derives(path):
             where = f"{run.framework} {run.version}"
+            what = f"{path} is not a key that {where} reads"
             new = run.catalogue.moved.get(path)
-            fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
-            yield Finding(f"{path} is not a key that {where} reads", keys=[path], fix=fix)
+            if new:
+                yield Finding(what, keys=[path], fix=f"in {run.version} it is {new}")
+                continue
+            meant = spelling.meant(path.rpartition(".")[2], _siblings(path, run.catalogue))
+            proposed = {path: NewName(meant)} if meant else {}
+            yield Finding(what, keys=[path], fix=_similar(path, run.catalogue), proposed=proposed)
+
+
+def _siblings(path: str, catalogue: Catalogue) -> list[str]:
+    """Return the names of the keys in the same section."""
+    parent = path.rpartition(".")[0]
+    return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]
 
 
 def _similar(path: str, catalogue: Catalogue) -> str:
-    parent, _, name = path.rpartition(".")
-    siblings = [key for key in catalogue.keys if key.rpartition(".")[0] == parent]
-    close = difflib.get_close_matches(name, [key.rpartition(".")[2] for key in siblings], n=1, cutoff=0.6)
+    name = path.rpartition(".")[2]
+    close = spelling.near(name, _siblings(path, catalogue))
     if close:
         return f"did you mean {close[0]}?"
     elsewhere = [key for key in catalogue.keys if key.rpartition(".")[2] == name]
