@@ -105,28 +105,30 @@ class Explainer:
         known = [*part.get("properties", {}), *(name for each in patterns for name in _listed(each))]
         like = part.get("propertyNames", {}).get("examples", ())
         form = f"; a name here is one like {like[0]}" if like and not known else ""
+        fix, meant = self._suggestion(here, known, patterns)
         finding = self._finding(
             "unknown-key",
             here,
             f"{dotted(path)} has no key called {key}{form}" if path else f"there is no section called {key}",
             "Helm would refuse it, or without the schema ignore it silently.",
-            self._suggestion(here, known, patterns),
+            fix,
         )
-        meant = spelling.meant(key, known) or (_repaired(key, patterns) if not known else "")
         return finding._replace(edits={here: NewName(meant)} if meant else {})
 
-    def _suggestion(self, path: Path, known: list[str], patterns: list[str]) -> str:
+    def _suggestion(self, path: Path, known: list[str], patterns: list[str]) -> tuple[str, str]:
+        """Return what to write, and the new name of the key if it can mean only one."""
+        key = str(path[-1])
         guessed = guesses.fix(path, self._values.node(path))
         if guessed:
-            return guessed
-        key = str(path[-1])
-        close = spelling.near(key, known) or [*filter(None, [_repaired(key, patterns)])]
-        if close:
-            return f"did you mean {close[0]}?"
+            return guessed, ""
+        repaired = _repaired(key, patterns)
+        close = spelling.near(key, known) or ([repaired] if repaired else [])
         elsewhere = [dotted(path) for path in _paths(self._schema.source()) if path[-1] == key]
-        if elsewhere:
-            return f"did you mean {' or '.join(elsewhere)}?"
-        return f"the keys here are {', '.join(known)}" if known else "delete the line"
+        if close or elsewhere:
+            # A name that is right elsewhere is misplaced, and not misspelt for certain.
+            meant = "" if elsewhere else spelling.meant(key, known) or repaired
+            return f"did you mean {' or '.join([*close, *elsewhere])}?", meant
+        return (f"the keys here are {', '.join(known)}" if known else "delete the line"), ""
 
     def _missing(self, problem: Problem, part: dict[str, Any]) -> Finding:
         path = (*problem.path, problem.expected)

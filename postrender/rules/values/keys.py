@@ -125,24 +125,19 @@ def _unknown(run: Effective) -> Iterator[Finding]:
             if new:
                 yield Finding(what, keys=[path], fix=f"in {run.version} it is {new}")
                 continue
-            meant = spelling.meant(path.rpartition(".")[2], _siblings(path, run.catalogue))
-            proposed = {path: NewName(meant)} if meant else {}
-            yield Finding(what, keys=[path], fix=_similar(path, run.catalogue), proposed=proposed)
+            name, siblings = path.rpartition(".")[2], _siblings(path, run.catalogue)
+            elsewhere = [key for key in run.catalogue.keys if key.rpartition(".")[2] == name]
+            # A name that is right elsewhere is misplaced, and not misspelt for certain.
+            meant = "" if elsewhere else spelling.meant(name, siblings)
+            similar = [*spelling.near(name, siblings), *elsewhere[:3]]
+            fix = f"did you mean {' or '.join(similar)}?" if similar else ""
+            yield Finding(what, keys=[path], fix=fix, proposed={path: NewName(meant)} if meant else {})
 
 
 def _siblings(path: str, catalogue: Catalogue) -> list[str]:
     """Return the names of the keys in the same section."""
     parent = path.rpartition(".")[0]
     return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]
-
-
-def _similar(path: str, catalogue: Catalogue) -> str:
-    name = path.rpartition(".")[2]
-    close = spelling.near(name, _siblings(path, catalogue))
-    if close:
-        return f"did you mean {close[0]}?"
-    elsewhere = [key for key in catalogue.keys if key.rpartition(".")[2] == name]
-    return f"did you mean {' or '.join(elsewhere[:3])}?" if elsewhere else ""
 
 
 def _types(run: Effective) -> Iterator[Finding]:
