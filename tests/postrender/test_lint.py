@@ -177,3 +177,14 @@ def test_other_places_have_the_names_of_the_keys_that_stand_there(tmp_path: Path
         (4, "job.configFor.b200.grpo.num_prompts_per_step")
     ]
     assert [key for at, key in one.also if at.file != str(file)] == ["job.config.grpo.num_generations_per_prompt"]
+
+
+def test_a_finding_is_at_the_line_of_the_user_that_does_not_fit_a_packaged_recipe(tmp_path: Path) -> None:
+    """The recipe gives generation a node of its own; the user's cluster has one node."""
+    file = tmp_path / "mine.yaml"
+    file.write_text("ray:\n  workers:\n    replicas: 1\n")
+    profile, recipe, site = stack_files("b200", "llama3.1-8b-math-gsm8k-noncolocated")
+    (found,) = linter.lint([str(profile), str(recipe), str(site), str(file)])
+    assert found.rule == "nemo-rl/generation-gpus-on-one-node"
+    assert (found.at.file, found.at.line) == (str(file), 3)
+    assert "job.config.policy.generation.colocated.resources.gpus_per_node" in [key for _, key in found.also]
