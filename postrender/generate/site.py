@@ -33,7 +33,8 @@ _FIXTURES = "tests/rules"
 # The facts that no rule checks.
 _STATUS = Path(index.__file__).with_name("status.yaml")
 _READING = (
-    "These checks are part of reading the values. Each finding names its reason and its fix, and none can be ignored."
+    "These checks are part of reading the values and of wiring a stream. Each finding names its reason and its fix, and"
+    " none can be ignored. `grpo rules ID` explains one."
 )
 # The first line of a fixture names the files below it.
 _LINT = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
@@ -82,7 +83,7 @@ def rule_tables() -> str:
             if rule.domain == domain
         ]
         lines.append("")
-    lines.append(f"### Reading values\n\n{_READING}\n\n| id | checks that |\n|---|---|")
+    lines.append(f"### Checks that are no rules\n\n{_READING}\n\n| id | checks that |\n|---|---|")
     lines += [f"| {each.id} | {prose(each.title)} |" for each in index.READING]
     return "\n".join(lines) + "\n"
 
