@@ -114,7 +114,8 @@ def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
         "grpo-post-render: refused, nothing was written\n"
         "  document 2 (app/templates/b.yaml), line 9: this looks like a secret of the kind huggingface"
         " [secrets/literal-token]\n"
-        "  fix: revoke it, put the new one into a Kubernetes Secret and refer to that by name\n"
+        "  fix: revoke it, put the new one into a Kubernetes Secret, and read it from there as HF_TOKEN with"
+        " valueFrom.secretKeyRef (in values: huggingface.secret.name and huggingface.secret.key)\n"
     )
 
 
