@@ -16,7 +16,7 @@ from pathlib import Path
 from postrender.generate import reference, sources
 from postrender.generate.markdown import prose
 from postrender.generate.sources import ROOT
-from postrender.rules import index
+from postrender.rules import index, reading
 from postrender.rules.rule import Rule
 from postrender.yaml import reader
 
@@ -84,7 +84,7 @@ def rule_tables() -> str:
         ]
         lines.append("")
     lines.append(f"### Checks that are no rules\n\n{_READING}\n\n| id | checks that |\n|---|---|")
-    lines += [f"| {each.id} | {prose(each.title)} |" for each in index.READING]
+    lines += [f"| {each.id} | {prose(each.title)} |" for each in reading.READING]
     return "\n".join(lines) + "\n"
 
 

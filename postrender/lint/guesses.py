@@ -20,7 +20,8 @@ def _guesses() -> Mapping[str, str]:
 
 def fix(path: Path, node: Node | None) -> str:
     """Return what to write instead of a key and of those below it; an empty text if nobody guesses them."""
-    found = [(each, _guesses()[plain(dotted(each))]) for each in _paths(path, node) if plain(dotted(each)) in _guesses()]
+    known = _guesses()
+    found = [(each, known[name]) for each in _paths(path, node) if (name := plain(dotted(each))) in known]
     deepest = [(each, right) for each, right in found if not any(_is_above(each, other) for other, _ in found)]
     return "; ".join(_said(each, right, is_whole=each == path) for each, right in deepest)
 

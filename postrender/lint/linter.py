@@ -211,8 +211,8 @@ def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
         f"no site file: all values files are packaged ones, and none sets {', '.join(missing)}",
         Location(merged.files[-1]),
         rule="values/no-site",
-        why="The names of the stack, the run and the cluster's own objects are yours; an update replaces packaged files.",
-        fix="copy values/examples/site.yaml to a file of your own, write your names into it, and give it as the last -f",
+        why="The names of stack, run and the cluster's own objects are yours; an update replaces packaged files.",
+        fix="copy values/examples/site.yaml, write your names into it, and give your file as the last -f",
     )
 
 

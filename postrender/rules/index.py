@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # The number of similar names to suggest.
 _NEAR = 3
 
+
 def rules() -> tuple[Rule, ...]:
     """Return every rule: those over values, then those over objects, then those over charts."""
     return registry.rules(VALUES, OBJECTS, CHART)

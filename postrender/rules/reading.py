@@ -29,13 +29,13 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
     },
     "no-site": {
         "title": "one of the files is the user's own",
-        "why": "the names of the stack, the run and the cluster's objects are yours; an update replaces packaged files",
-        "fix": "copy values/examples/site.yaml, write your names into it, and give it as the last -f",
+        "why": "the names of stack, run and the cluster's own objects are yours; an update replaces packaged files",
+        "fix": "copy values/examples/site.yaml, write your names into it, and give your file as the last -f",
     },
     "unknown-key": {
         "title": "every key is one that a chart knows",
         "why": _REFUSED,
-        "fix": "correct the name; grpo lint --fix does it where only one name can be meant, and grpo values lists all keys",
+        "fix": "correct the name; grpo lint --fix does it where only one can be meant, and grpo values lists all keys",
         "bad": "ray:\n  workers:\n    replicsa: 4\n",
         "good": "ray:\n  workers:\n    replicas: 4\n",
     },
@@ -137,9 +137,19 @@ _WIRING: Final[dict[str, dict[str, str]]] = {
 
 
 def _rules() -> Iterator[Rule]:
-    for domain, target, texts in (("values", VALUES, _VALUES), ("checks", VALUES, _CHECKS), ("wiring", STREAM, _WIRING)):
+    of_domains = (("values", VALUES, _VALUES), ("checks", VALUES, _CHECKS), ("wiring", STREAM, _WIRING))
+    for domain, target, texts in of_domains:
         for slug, text in texts.items():
-            yield Rule(f"{domain}/{slug}", target=target, severity=ERROR, **text)
+            yield Rule(
+                f"{domain}/{slug}",
+                target=target,
+                severity=ERROR,
+                title=text["title"],
+                why=text["why"],
+                fix=text["fix"],
+                bad=text.get("bad", ""),
+                good=text.get("good", ""),
+            )
 
 
 READING: Final = tuple(_rules())

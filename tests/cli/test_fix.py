@@ -267,20 +267,20 @@ job:
 def test_a_misspelt_key_gets_its_name_and_what_stood_below_is_judged_then(grpo: Run) -> None:
     Path("my.yaml").write_text(MISSPELT)
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes"]
-    code, out, err = grpo(*words)
+    _, _, err = grpo(*words)
     mended = MISSPELT.replace("nmae", "name").replace("confg", "config").replace("tarin", '"train"')
     assert Path("my.yaml").read_text() == mended, err
     Path("my.yaml").write_text(mended.replace("grpo: {num_prompts_per_step", "grop: {num_prompts_per_stpe"))
-    code, out, err = grpo(*words)
+    _, _, err = grpo(*words)
     assert "grop: {num_prompts_per_stpe" in err
-    code, out, err = grpo(*words)
+    _, _, err = grpo(*words)
     assert Path("my.yaml").read_text() == mended, err
 
 
 def test_a_name_that_the_file_has_too_is_left(grpo: Run) -> None:
     text = "job:\n  nmae: my-run\n  name: ours\nray: {workers: {replicsa: 2}}\n"
     Path("my.yaml").write_text(text)
-    code, out, err = grpo(*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes")
+    code, _, err = grpo(*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes")
     assert code == 1
     assert "not fixed: job.nmae (values/unknown-key): name is set there too\n" in err
     assert Path("my.yaml").read_text() == text.replace("replicsa", "replicas")

@@ -87,7 +87,9 @@ def test_two_profiles_are_a_mixture_of_two_machines() -> None:
     assert linter.lint([files[0], *map(str, stack_files())]) == []
 
 
-def test_a_required_key_that_no_file_sets_is_named_with_its_meaning_in_the_last_file_of_the_user(tmp_path: Path) -> None:
+def test_a_required_key_that_no_file_sets_is_told_in_the_last_file_of_the_user(
+    tmp_path: Path,
+) -> None:
     profile, recipe, _ = map(str, stack_files())
     for order in ([profile, recipe, "mine"], [profile, "mine", recipe]):
         own = tmp_path / "mine.yaml"

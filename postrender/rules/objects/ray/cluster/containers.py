@@ -22,7 +22,8 @@ _SPECIAL: Final = re.compile(r"[\s;&|<>()`\"'\\]")
 _SCRIPT_OPTION: Final = re.compile(r"-[a-z]*c")
 # What keeps its meaning when the operator joins the words: quoted text, and operators at the end of a word.
 _KEPT: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[;&|]+$")
-_SMALL_HEAD: Final = 8 * 1024**3
+# Whoever writes 8G means 8Gi.
+_SMALL_HEAD: Final = 8 * 1000**3
 _SET: Final = (
     "RAY_CLUSTER_NAME",
     "RAY_CLUSTER_NAMESPACE",
@@ -158,7 +159,7 @@ RULES = (
         "ray/small-head",
         target=OBJECTS,
         severity=WARNING,
-        title="the head of a cluster with GPUs has less than 8Gi of memory",
+        title="the head of a cluster with GPUs has less than 8G of memory",
         why="Ray's control store and the driver are killed there under load, and the whole job is lost",
         fix="give the head 8Gi or more; NVIDIA gives it 200Gi for 64 nodes",
         source="https://github.com/ray-project/kuberay/issues/4287",
