@@ -32,6 +32,7 @@ _BOUNDS = {
 }
 # A pattern that lists names: ^(a|b)$.
 _LISTED = re.compile(r"\^\(([-\w.|]+)\)\$")
+_SEPARATORS = re.compile(r"[-_. ]+")
 _TYPES = {"object": "a map", "array": "a list", "string": "text", "integer": "an integer", "null": "null"}
 
 
@@ -103,9 +104,9 @@ class Explainer:
             )
         patterns = [*part.get("patternProperties", {})]
         known = [*part.get("properties", {}), *(name for each in patterns for name in _listed(each))]
-        like = part.get("propertyNames", {}).get("examples", ())
-        form = f"; a name here is one like {like[0]}" if like and not known else ""
-        fix, meant = self._suggestion(here, known, patterns)
+        like = next(iter(part.get("propertyNames", {}).get("examples", ())), "")
+        form = f"; a name here is one like {like}" if like and not known else ""
+        fix, meant = self._suggestion(here, known, patterns, like)
         finding = self._finding(
             "unknown-key",
             here,
@@ -115,7 +116,7 @@ class Explainer:
         )
         return finding._replace(edits={here: NewName(meant)} if meant else {})
 
-    def _suggestion(self, path: Path, known: list[str], patterns: list[str]) -> tuple[str, str]:
+    def _suggestion(self, path: Path, known: list[str], patterns: list[str], like: str) -> tuple[str, str]:
         """Return what to write, and the new name of the key if it can mean only one."""
         key = str(path[-1])
         guessed = guesses.fix(path, self._values.node(path))
@@ -128,7 +129,9 @@ class Explainer:
             # A name that is right elsewhere is misplaced, and not misspelt for certain.
             meant = "" if elsewhere else spelling.meant(key, known) or repaired
             return f"did you mean {' or '.join([*close, *elsewhere])}?", meant
-        return (f"the keys here are {', '.join(known)}" if known else "delete the line"), ""
+        if known:
+            return f"the keys here are {', '.join(known)}", ""
+        return (f"write a name like {like}, or delete the line" if like else "delete the line"), ""
 
     def _missing(self, problem: Problem, part: dict[str, Any]) -> Finding:
         path = (*problem.path, problem.expected)
@@ -175,7 +178,7 @@ class Explainer:
         if keyword == "type":
             guessed = guesses.fix(problem.path, self._values.node(problem.path))
             wanted, fix = _type(expected, value, part)
-            return wanted, guessed or fix
+            return wanted, guessed or _wrapped(problem.path, part, value) or fix
         if keyword == "enum":
             options = [str(option) for option in expected if option is not None]
             close = spelling.near(str(value), options)
@@ -202,8 +205,10 @@ def _listed(pattern: str) -> list[str]:
 
 
 def _repaired(text: str, patterns: Sequence[str]) -> str:
-    """Return a name as a pattern wants it, in lower case or with other separators; an empty text if that fails."""
-    for tried in (text.lower(), re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")):
+    """Return a name as a pattern wants it, without a scheme or with other separators; an empty text if that fails."""
+    bare = text.partition("://")[2] or text
+    low = bare.lower()
+    for tried in (bare, low, _SEPARATORS.sub("-", low), _SEPARATORS.sub("_", bare), _SEPARATORS.sub("_", low)):
         if tried != text and any(re.search(pattern, tried) for pattern in patterns):
             return tried
     return ""
@@ -215,9 +220,7 @@ def _meant(problem: Problem, value: Json) -> str:
         return ""
     if problem.keyword == "enum":
         return spelling.meant(value, [option for option in problem.expected if isinstance(option, str)])
-    if problem.keyword == "pattern":
-        return spelling.meant(value, _listed(problem.expected)) or _repaired(value, [problem.expected])
-    return ""
+    return spelling.meant(value, _listed(problem.expected)) if problem.keyword == "pattern" else ""
 
 
 def _form(part: dict[str, Any], pattern: str, value: Json) -> tuple[str, str]:
@@ -228,6 +231,16 @@ def _form(part: dict[str, Any], pattern: str, value: Json) -> tuple[str, str]:
     repaired = _repaired(value, [pattern]) if isinstance(value, str) else ""
     shape = f"text such as {examples[0]}" if part.get("examples") else examples[0] or f"text of the form {pattern}"
     return shape, f"did you mean {repaired}?" if repaired else f"write {shape}"
+
+
+def _wrapped(path: Path, part: dict[str, Any], value: Json) -> str:
+    """Say how to write a scalar in the place of a map with one plain key for it; an empty text if there is none."""
+    keys = part.get("properties", {})
+    key = "enabled" if isinstance(value, bool) else "value" if "value" in keys else "name"
+    if key not in keys or isinstance(value, (dict, list)) or value is None:
+        return ""
+    shown = "…" if secrets.names_secret(str(path[-1])) else format_value(value)
+    return f"write {path[-1]}: {{{key}: {shown}}}"
 
 
 def _nested(path: Path, value: str) -> str:
