@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TOOLS := .tools/bin
 RECIPE := values/recipes/gemma3-27b-gsm8k.yaml
-SITE := values/examples/site.yaml
+SITE := tests/site.yaml
 STACK = -f values/accelerators/$(1).yaml -f $(RECIPE) -f $(SITE)
 LAYERS := network storage raycluster grpo-job
 # The tests start the programs many hundred times; without its bytecode each start would compile the package again.

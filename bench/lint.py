@@ -19,7 +19,7 @@ import turns
 ROOT = turns.ROOT
 PROGRAMS = Path(sys.executable).parent
 PROFILE, RECIPE, SITE = (
-    ROOT / "values" / name for name in ("accelerators/b200.yaml", "recipes/gemma3-27b-gsm8k.yaml", "examples/site.yaml")
+    ROOT / name for name in ("values/accelerators/b200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", "tests/site.yaml")
 )
 SCHEMA = ROOT / "charts/grpo-job/values.schema.json"
 OURS, THEIRS = "grpo lint", "check-jsonschema"

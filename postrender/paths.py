@@ -60,6 +60,11 @@ def recipes() -> list[str]:
     return sorted(path.removeprefix(here) for path in found if path.endswith(".yaml"))
 
 
+def example_site() -> str:
+    """Return the path of the site file that users copy."""
+    return os.path.join(data_root(), "values", "examples", "site.yaml")
+
+
 def accelerator(name: str) -> str:
     """Return the path of one accelerator profile; raise UsageError when there is none of that name."""
     known = accelerators()
@@ -90,4 +95,4 @@ def is_packaged(path: str) -> bool:
 
 def own(files: Sequence[str]) -> list[str]:
     """Return the values files that a user edits: those that do not come with the package."""
-    return [file for file in files if not is_packaged(file) and not file.startswith("--")]
+    return [file for file in files if not is_packaged(file)]

@@ -22,7 +22,7 @@ PROFILES = tuple(sorted(path.stem for path in (ROOT / "values/accelerators").glo
 # The two that recipes are written for; what each test says of them it says of the others' mechanism too.
 ACCELERATORS = ("b200", "h200")
 RECIPES = tuple(sorted(path.stem for path in (ROOT / "values/recipes").glob("*.yaml")))
-SITE = ROOT / "values/examples/site.yaml"
+SITE = ROOT / "tests/site.yaml"
 
 # `make test` must be quick and the same each time; `make check` tries more, and other examples each time.
 settings.register_profile("quick", max_examples=20, derandomize=True, deadline=None)
@@ -68,6 +68,11 @@ def require_tool(name: str) -> Path:
 def stack_files(accelerator: str = "b200", recipe: str = "gemma3-27b-gsm8k") -> list[Path]:
     """Return the three files of a stack, in the order in which Helm takes them."""
     return [ROOT / f"values/accelerators/{accelerator}.yaml", ROOT / f"values/recipes/{recipe}.yaml", SITE]
+
+
+def read_values(helm: Embedded, text: str) -> Any:
+    """Read one values document with Helm's own reader."""
+    return helm.ask({"op": "read", "text": text})["values"]
 
 
 def by_kind(objects: Sequence[Object], kind: str) -> Object:

@@ -153,21 +153,21 @@ def refused() -> Iterator[Refused]:
                 ("accelerator", name), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs"
             )
     for kind in ("spot", "flex-start", "queued", "reservation"):
-        yield Refused(("platform", "kubernetes"), ("capacity", kind), "network", "says how to buy GKE's nodes")
+        yield Refused(("platform", "kubernetes"), ("capacity", kind), "network", "says how GKE nodes are bought")
     for mode in ("multiNetwork", "dranet"):
-        yield Refused(("platform", "kubernetes"), ("network", mode), "network", f"network.mode {mode} exists on GKE")
+        yield Refused(
+            ("platform", "kubernetes"), ("network", mode), "network", f"network.mode {mode} works only on GKE"
+        )
     for source in ("checkpoints", "cached", "theirs", "lustre"):
         yield Refused(("platform", "kubernetes"), ("data", source), "storage", "needs a GKE driver")
     yield Refused(("platform", "gke-autopilot"), ("installer", "on"), "network", "Google's own manifest")
     yield Refused(
-        ("platform", "kubernetes"), ("installer", "on"), "network", "nothing would use the plugin|exists on GKE"
+        ("platform", "kubernetes"), ("installer", "on"), "network", "nothing would use the plugin|works only on GKE"
     )
     yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
     yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
-    yield Refused(
-        ("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL reads it from the web"
-    )
+    yield Refused(("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL downloads it")
 
 
 REFUSED = tuple(refused())

@@ -1,47 +1,84 @@
-"""Check the rendered values of a stack, and place the findings in the values files."""
+"""Check what a stack renders to: what its charts refuse, and its objects, placed in the values files."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from postrender.check.objects import Checked, checked
 from postrender.check.trace import Origins, identity
-from postrender.errors import RenderError
-from postrender.finding import Finding
-from postrender.helm import engines
+from postrender.errors import InputError, RenderError
+from postrender.finding import ERROR, Finding
+from postrender.helm.engines import Engine
 from postrender.helm.stack import Stack
 from postrender.lint import refusals
+from postrender.lint.ignores import Ignores
 from postrender.manifests.loader import read
 from postrender.manifests.schemas import Kinds
 from postrender.progress import Progress
+from postrender.wiring import inputs
 from postrender.wiring.plan import Wiring
 
 
-def judge_values(
-    stack: Stack, wiring: Wiring, kinds: Kinds, helm_path: str | None, version: str | None
-) -> tuple[list[Finding], int]:
-    """Render all layers for one namespace and one cluster, and check them; place the findings in the values files."""
-    with engines.choose(helm_path) as engine:
+class Verdict(NamedTuple):
+    """The findings of a stack, the layers that rendered and those that refused the values, the number of objects."""
+
+    findings: list[Finding]
+    rendered: Sequence[str]
+    refused: Sequence[str]
+    objects: int
+
+
+class Target(NamedTuple):
+    """The namespace and the Kubernetes version for which a stack is rendered; None for the chart's default version."""
+
+    namespace: str = "default"
+    kube_version: str | None = None
+
+
+def judge(stack: Stack, engine: Engine, kinds: Kinds, target: Target, reported: Sequence[Finding]) -> Verdict:
+    """Render all layers for one namespace and one cluster, and check them.
+
+    `reported` are the findings in the values, which are not repeated. Raises EngineError if Helm cannot run.
+    """
+
+    def render(layer: str, change: Mapping[str, Any]) -> str:
+        namespace, version = target
+        return stack.render(engine, layer, namespace=namespace, kube_version=version, change=change).manifest
+
+    manifests: dict[str, str] = {}
+    found: list[Finding] = []
+    for layer in stack.layers():
         try:
-            layers = {layer: stack.render(engine, layer, kube_version=version) for layer in stack.layers()}
+            manifests[layer] = render(layer, {})
         except RenderError as error:
-            if error.is_of_schema:
-                raise
-            return [refusals.finding(error, stack.values)], 0
-        sys.stderr.write(f"rendered with {engine.name}\n")
-        documents = read({_name(layer): each.manifest.encode("utf-8") for layer, each in layers.items()})
-        found = checked(documents, wiring, kinds)
-        findings: list[Finding] = []
-        for layer in sorted(stack.layers()):
-            mine = [each for each in found if each[1].file == _name(layer)]
-            if mine:
-                findings += _moved(mine, Origins(engine, stack, layer, version))
-    return findings, len(documents)
+            found += refusals.findings(error, stack.values, reported)
+    documents = read({_name(layer): text.encode("utf-8") for layer, text in manifests.items()})
+    result = checked(documents, _wiring(stack), kinds)
+    for layer in sorted(manifests):
+        mine = [each for each in result if each[1].file == _name(layer)]
+        if mine:
+            found += _moved(mine, Origins(stack.values, functools.partial(render, layer)))
+    accepted = Ignores(stack.values)
+    found = accepted.left(found)
+    refused = [layer for layer in stack.layers() if layer not in manifests]
+    if not refused:
+        found += accepted.useless_of_objects(ERROR)
+    unique = {finding.key(): finding for finding in found}
+    return Verdict(sorted(unique.values(), key=Finding.key), [*manifests], refused, len(documents))
 
 
 def _name(layer: str) -> str:
     return f"<{layer}>"
+
+
+def _wiring(stack: Stack) -> Wiring | None:
+    """Return the wiring of the values; None for values that are too wrong for it, of which there are findings."""
+    try:
+        return Wiring(inputs.sections(stack.values))
+    except InputError:
+        return None
 
 
 def _moved(checked: Sequence[Checked], origins: Origins) -> Iterator[Finding]:

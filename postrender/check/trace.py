@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from postrender.errors import Location, RenderError
-from postrender.helm.engines import Engine
-from postrender.helm.stack import Stack
 from postrender.types import Json, Path
 from postrender.values import mutations
+from postrender.values.merge import Values
 from postrender.yaml import reader, stream
 from postrender.yaml.reader import Node
 
@@ -32,15 +31,16 @@ def identity(item: Mapping[str, Any]) -> tuple[str, str]:
 
 
 class Origins:
-    """The places of one layer, and the values that change them."""
+    """The places of one layer, and the values that change them.
 
-    def __init__(self, engine: Engine, stack: Stack, layer: str, kube_version: str | None) -> None:
-        self._engine = engine
-        self._stack = stack
-        self._layer = layer
-        self._kube_version = kube_version
+    `render` returns the layer's manifest with the given changes of the values.
+    """
+
+    def __init__(self, values: Values, render: Callable[[Mapping[str, Any]], str]) -> None:
+        self._values = values
+        self._render = render
         self._read: dict[str, dict[str, Any] | None] = {}
-        self._before = self._objects(self._render(None))
+        self._before = self._objects(self._render({}))
 
     def of(self, places: Sequence[Place], tell: Tell) -> dict[Place, tuple[Location, str]]:
         """Return the place and the path of the value that changes each place; report the progress to `tell`.
@@ -49,7 +49,7 @@ class Origins:
         among the first ones needs no others, and most are.
         """
         found: dict[Place, tuple[Location, str]] = {}
-        left = list(mutations.leaves(self._stack.values.root))
+        left = list(mutations.leaves(self._values.root))
         total, done = len(left), 0
         for likely in (self._stands_at, self._named_like, self._may_move):
             wanted = [place for place in places if place not in found]
@@ -64,7 +64,7 @@ class Origins:
 
     def _best(self, places: Sequence[Place], leaves: Sequence[Leaf]) -> dict[Place, Leaf]:
         """Return for each place the leaf that changes it and the fewest other objects."""
-        tree = self._stack.values.as_helm_merges()
+        tree = self._values.as_helm_merges()
         best: dict[Place, tuple[int, Leaf]] = {}
         for leaf in leaves:
             after = self._after(tree, leaf[0])
@@ -92,9 +92,6 @@ class Origins:
             except RenderError:
                 continue
         return {}
-
-    def _render(self, change: Mapping[str, Any] | None) -> str:
-        return self._stack.render(self._engine, self._layer, kube_version=self._kube_version, change=change).manifest
 
     def _objects(self, manifest: str) -> dict[tuple[str, str], Any]:
         """Parse a manifest; parse each distinct document only once."""

@@ -81,9 +81,7 @@ def from_click(error: click.UsageError) -> UsageError:
         fix = f"the commands are {', '.join(group.list_commands(error.ctx))}; {fix}"
     if isinstance(error, click.NoSuchOption):
         message = f"no option is called {error.option_name}"
-        if error.option_name == "--set":
-            message, fix = "there is no --set", "write it into a file, and give that with -f"
-        elif not error.option_name.startswith("--"):
+        if not error.option_name.startswith("--"):
             message = f"{error.option_name} is not an option"
         elif error.possibilities:
             fix = f"did you mean {error.possibilities[0]}?"

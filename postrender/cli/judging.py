@@ -1,16 +1,24 @@
-"""The options of the commands that judge: --format, --fail-on and --select."""
+"""What the commands that judge share: --format, --fail-on and --select, schemas, and the refusals of charts."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 
+from postrender.cli.command import wrong
 from postrender.cli.options import one_of, output_format
 from postrender.cli.output import Report
 from postrender.cli.rulebook import complete, find_rules, split
+from postrender.errors import RenderError
 from postrender.finding import SEVERITIES
+from postrender.helm.stack import Stack
+from postrender.lint import refusals
+from postrender.lint.linter import judge_values
+from postrender.manifests import schemas
+from postrender.manifests.schemas import Kinds
 from postrender.report import formats
 
 
@@ -37,3 +45,22 @@ def judging(function: Callable[..., int]) -> Callable[..., int]:
         return function(report=Report(form, fail_on, selected), **options)
 
     return command
+
+
+def kinds(version: str | None) -> Kinds:
+    """Return the schemas of a version of Kubernetes; raise UsageError for a version without schemas."""
+    minor = schemas.DEFAULT if version is None else schemas.minor(version)
+    if minor is None:
+        listed = f"1.{schemas.VERSIONS[0]} to 1.{schemas.VERSIONS[-1]}"
+        raise wrong(f"--kube-version is {version!r}, expected one of {listed}")
+    return Kinds(minor)
+
+
+@contextlib.contextmanager
+def explaining(stack: Stack) -> Iterator[None]:
+    """Report what a chart refuses as grpo lint does, with the lines of the values, instead of in Helm's words."""
+    try:
+        yield
+    except RenderError as error:
+        found = refusals.explained(error, stack.values, judge_values(stack.values))
+        raise RenderError(formats.write(found, "text", SEVERITIES[0]).rstrip("\n")) from error

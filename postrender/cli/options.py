@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from postrender import paths
 from postrender.cli.command import wrong
+from postrender.helm.stack import Stack
+from postrender.values import set_arguments
+from postrender.values.set_arguments import Argument
 
 Function = Callable[..., Any]
 Decorator = Callable[[Function], Function]
@@ -81,8 +85,38 @@ def values(*, envvar: str | None = None) -> Decorator:
     )
 
 
+def _only_one(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> str | None:
+    """Return the only value of an option; click would silently take the last of several."""
+    if len(value) > 1:
+        message = f"{called(param)} is given {len(value)} times: {', '.join(value)}"
+        raise wrong(message, fix="give one; grpo diff compares several accelerators")
+    return value[0] if value else None
+
+
+def set_values(function: Function) -> Function:
+    """Add --set and its relatives, which become the parameter `arguments`: pairs of a flag and its argument."""
+    helps = {
+        set_arguments.SET: "Set values, with Helm's syntax: a.b=1,c[0]=x. Repeatable.",
+        set_arguments.STRING: "Set values that stay text.",
+        set_arguments.JSON: 'Set values that are JSON: a={"b": 1}.',
+        set_arguments.FILE: "Set values from files: a=PATH.",
+    }
+    names = {flag: flag.removeprefix("--").replace("-", "_") for flag in helps}
+
+    @functools.wraps(function)
+    def command(**options: object) -> object:
+        arguments = [(flag, text) for flag, name in names.items() for text in cast("Sequence[str]", options.pop(name))]
+        return function(arguments=arguments, **options)
+
+    for flag, text in reversed(helps.items()):
+        command = click.option(flag, names[flag], multiple=True, metavar="KEY=VALUE", help=text)(command)
+    return command
+
+
 accelerator = click.option(
     "--accelerator",
+    multiple=True,
+    callback=_only_one,
     metavar="NAME",
     shell_complete=completing(paths.accelerators),
     help="Put the profile of this accelerator before the files.",
@@ -121,6 +155,11 @@ def stack_files(files: Sequence[str], accelerator: str | None) -> list[str]:
         if "," in name:
             raise wrong(f"{name!r} has a comma in it", fix="give each file its own -f")
     return [*files]
+
+
+def stack(files: Sequence[str], accelerator: str | None, arguments: Sequence[Argument] = ()) -> Stack:
+    """Read the values of a stack; raise as `stack_files` and Stack.load do."""
+    return Stack.load(stack_files(files, accelerator), arguments, accelerator=accelerator)
 
 
 def with_profile(files: Sequence[str], accelerator: str | None) -> list[str]:

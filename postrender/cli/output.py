@@ -104,6 +104,11 @@ class Report:
         self._fail_on = fail_on
         self._selected = selected
 
+    @property
+    def of_all_rules(self) -> bool:
+        """Return whether no rule is left out."""
+        return self._selected is None
+
     def of(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return the selected findings."""
         return [finding for finding in findings if self._selected is None or finding.rule in self._selected]

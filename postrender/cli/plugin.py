@@ -87,7 +87,7 @@ def default_folder() -> str:
 
 
 def _is_ours(folder: str) -> bool:
-    """Say whether a folder was made here, or is what an interrupted run left of one."""
+    """Return whether a folder was made here, or is what an interrupted run left of one."""
     if not os.path.isdir(folder):
         return not os.path.lexists(folder)
     try:

@@ -50,7 +50,7 @@ def _listed(root: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _is_within(path: list[str], asked: list[str]) -> bool:
-    """Say whether a path is the requested one or below it; any word matches the name of a map's entry."""
+    """Return whether a path is the requested one or below it; any word matches the name of a map's entry."""
     return len(path) >= len(asked) and all(one in (other, "NAME") for one, other in zip(path, asked, strict=False))
 
 

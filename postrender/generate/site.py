@@ -1,12 +1,13 @@
 """Assemble the pages of the documentation site: `python -m postrender.generate.site FOLDER`.
 
 The folder mirrors the repository, so that a link between two pages works in both. It generates a page for each
-rule from the rule and its fixtures, the tables of all rules, and a page for each section of the values. `make docs`
-builds the site from the folder.
+rule from the rule and its fixtures, the tables of all rules, a page for each section of the values, and the tables of
+profiles and recipes. `make docs` builds the site from the folder.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 import sys
@@ -51,6 +52,7 @@ def pages(root: Path) -> dict[str, str]:
     values = reference.pages(sources.load(root))
     written["docs/values.md"] += "\n" + _menu("", (path.removeprefix("docs/").removesuffix(".md") for path in values))
     written["docs/rules.md"] += "\n" + rule_tables()
+    written["docs/recipes.md"] += "\n" + file_tables(root)
     charts = tuple(path.removesuffix(".md") for path in written if path.startswith("charts/"))
     menus = "\n".join(_menu(caption, entries) for caption, entries in [*_MENU.items(), ("Charts", charts)] if entries)
     readme = (root / "README.md").read_text("utf-8")
@@ -86,6 +88,26 @@ def rule_tables() -> str:
     lines.append(f"### Checks that are no rules\n\n{_READING}\n\n| id | checks that |\n|---|---|")
     lines += [f"| {each.id} | {prose(each.title)} |" for each in reading.READING]
     return "\n".join(lines) + "\n"
+
+
+def file_tables(root: Path) -> str:
+    """Return a table of the accelerator profiles and one of the recipes, with links that are relative to docs/."""
+    lines = []
+    for title, folder in (("All profiles", "values/accelerators"), ("All recipes", "values/recipes")):
+        lines.append(f"## {title}\n\n| file | for |\n|---|---|")
+        lines += [
+            f"| [{path.stem}](../{folder}/{path.name}) | {prose(_first_sentence(path))} |"
+            for path in sorted((root / folder).glob("*.yaml"))
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _first_sentence(path: Path) -> str:
+    """Return the first sentence of the comment below a values file's first line, which names its schema."""
+    comment = itertools.takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines()[1:])
+    text = " ".join(line.removeprefix("#").strip() for line in comment)
+    return text.partition(". ")[0].removesuffix(".")
 
 
 def _rule_page(rule: Rule, fixtures: Path) -> str:

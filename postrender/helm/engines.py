@@ -272,11 +272,6 @@ class Embedded(Engine):
             raise RenderError(_clean(answer["error"]))
         return answer
 
-    def read_values(self, text: str) -> dict[str, Any]:
-        """Read one values document with Helm's own reader, which the tests compare with postrender.yaml.reader."""
-        values: dict[str, Any] = self.ask({"op": "read", "text": text})["values"]
-        return values
-
     def package(self, chart: str, destination: str) -> str:
         """Package a chart as .tgz in a folder and return the archive's path; links become real files."""
         answer = self.ask({"op": "package", "chart": os.path.abspath(chart), "destination": destination})

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from postrender import paths
-from postrender.errors import RenderError
 from postrender.helm.engines import Engine, Rendered
-from postrender.values import merge
+from postrender.values import merge, set_arguments
 from postrender.values.merge import Values
+from postrender.values.set_arguments import Argument
 
 # The suffix of each layer's release name; the release of a run has the name of the run.
 _SUFFIX = {"network": "network", "storage": "storage", "raycluster": "ray"}
@@ -21,17 +21,21 @@ _RELEASE = re.compile("[a-z0-9]([-a-z0-9]{0,51}[a-z0-9])?")
 
 @dataclass(frozen=True)
 class Stack:
-    """The merged values files of one training set-up; `files` are the names as the user gave them."""
+    """The merged values of one training set-up.
+
+    `files` are the names as the user gave them, `arguments` those of --set and its relatives.
+    """
 
     files: tuple[str, ...]
     values: Values
+    arguments: tuple[Argument, ...] = ()
 
     @classmethod
-    def load(cls, files: Sequence[str], *, accelerator: str | None = None) -> Stack:
+    def load(cls, files: Sequence[str], arguments: Sequence[Argument] = (), *, accelerator: str | None = None) -> Stack:
         """Read the files, after an accelerator's profile; raise as merge.load and paths.accelerator do."""
         profile = [paths.accelerator(accelerator)] if accelerator else []
         names = (*profile, *files)
-        return cls(names, merge.load(names))
+        return cls(names, set_arguments.apply(merge.load(names), arguments), tuple(arguments))
 
     def layers(self) -> tuple[str, ...]:
         """Return the layers to install, in order; a job with its own cluster needs no raycluster layer."""
@@ -61,19 +65,14 @@ class Stack:
 
         Raises as Engine.render does.
         """
-        try:
-            return engine.render(
-                paths.chart(layer),
-                self.files,
-                release=release or self.release(layer),
-                namespace=namespace,
-                kube_version=kube_version,
-                notes=notes,
-                values=change,
-            )
-        except RenderError as error:
-            if not error.is_of_schema:
-                raise
-            # Helm's message has the key, but neither the file nor the line.
-            words = " ".join(f"-f {file}" for file in self.files)
-            raise RenderError(error.message, fix=f"grpo lint {words} shows the file and the line") from error
+        # The arguments may change an item of a list in a file, so they are given with everything that they change.
+        over = self.values.as_helm_merges() if self.arguments else {}
+        return engine.render(
+            paths.chart(layer),
+            self.files,
+            release=release or self.release(layer),
+            namespace=namespace,
+            kube_version=kube_version,
+            notes=notes,
+            values=merge.overlay(over, change or {}),
+        )

@@ -11,7 +11,7 @@ from typing import Any
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.lint import ignores, misspelt, overlay_conflicts
+from postrender.lint import file_order, ignores, misspelt, overlay_conflicts, placeholders
 from postrender.lint.locate import ValueLocator
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
@@ -42,29 +42,40 @@ _HARMLESS = frozenset(
         "boolean-key",
         "inexact-number",
         "covered-by-overlay",
+        "file-order",
+        "placeholder",
     )
 )
 
 
 def lint(files: Sequence[str]) -> list[Finding]:
-    """Return the findings of values files, given in the order of `-f`, sorted by place and each once.
+    """Return the findings of values files, given in the order of `-f`; raise as merge.load does."""
+    return judge_values(merge.load(files))
 
-    Raises InputError or UnreadableError for the first file that cannot be read as values.
-    """
-    texts = [(file, textfile.read_bytes(file)) for file in files]
-    merged = merge.merge([reader.values_from_bytes(data, file) for file, data in texts], files)
+
+def judge_values(merged: Values) -> list[Finding]:
+    """Return the findings of values, sorted by place and each once."""
+    texts = [(file, textfile.read_bytes(file)) for file in dict.fromkeys(merged.files)]
     found = [*_tokens(texts, merged.root), *_misread(merged.root), *_accelerator(merged), *_recipe(merged)]
     found += [
         *_version(merged),
         *overlay_conflicts.findings(merged),
+        *file_order.findings(merged),
+        *placeholders.findings(merged),
         *_schema(merged, Schema(paths.schema(_STRICTEST))),
     ]
-    if all(finding.rule in _HARMLESS for finding in found) and not misspelt.has_section(found, merged):
+    if can_render(found):
         # Other checks would only report consequences of values that cannot be read.
         told = {(finding.at.file, finding.at.line) for finding in found}
         found += [finding for finding in _run(merged) if (finding.at.file, finding.at.line) not in told]
     found = misspelt.without_consequences(found)
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
+
+
+def can_render(findings: Sequence[Finding]) -> bool:
+    """Return whether a render tells more than these findings: values that cannot be read would only be refused."""
+    read = all(finding.rule in _HARMLESS or not finding.rule.startswith("values/") for finding in findings)
+    return read and not misspelt.has_section(findings)
 
 
 def defaults() -> dict[str, Any]:
@@ -216,14 +227,20 @@ def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
     )
 
 
+def described_run(merged: Values) -> Effective | None:
+    """Return the run that values describe; None without an accelerator profile or a known version of the framework."""
+    tree = merge.without_nulls(merge.overlay(defaults(), merged.as_helm_merges()))
+    return Effective(tree) if _has_accelerator(merged) and _has_catalogue(tree) else None
+
+
 def _run(merged: Values) -> Iterator[Finding]:
     """Check the run if the values describe one. Report entries of checks.ignore that accept no finding."""
-    tree = merge.without_nulls(merge.overlay(defaults(), merged.as_helm_merges()))
     if not (_has_accelerator(merged) and merged.get("job.version") is not None):
         return
     accepted, locator = ignores.Ignores(merged), ValueLocator.of(merged)
     # Another finding reports a version without a catalogue.
-    judged = judge_run(Effective(tree), registry.rules(VALUES)) if _has_catalogue(tree) else []
+    run = described_run(merged)
+    judged = judge_run(run, registry.rules(VALUES)) if run else []
     yield from accepted.left(_located(rule, finding, locator) for rule, finding in judged)
     yield from accepted.useless_of_values()
 

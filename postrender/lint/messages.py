@@ -9,11 +9,11 @@ from typing import Any
 from postrender import paths, secrets, spelling
 from postrender.errors import Location
 from postrender.finding import Finding, NewName
-from postrender.lint import guesses
 from postrender.schema import Problem, Schema
 from postrender.types import Json, Path
 from postrender.values.merge import Values
 from postrender.values.mutations import dotted
+from postrender.yaml.reader import Node
 
 _SHOWN_CHARACTERS = 60
 _BOUNDS = {
@@ -94,7 +94,7 @@ class Explainer:
                 " ray.workers.replicas=4, not values.ray.workers.replicas=4",
             )
         if "." in key and key.partition(".")[0] in self._schema.source()["properties"]:
-            guessed = guesses.fix(tuple(key.split(".")), self._values.node(here))
+            guessed = _guessed(tuple(key.split(".")), self._values.node(here))
             return self._finding(
                 "dotted-key",
                 here,
@@ -114,12 +114,15 @@ class Explainer:
             "Helm would refuse it, or without the schema ignore it silently.",
             fix,
         )
-        return finding._replace(edits={here: NewName(meant)} if meant else {})
+        node = self._values.node(here)
+        # The keys of a finding are sections that it is about (misspelt.py).
+        section = [dotted((*path, meant))] if meant and node and isinstance(node.value, dict) else []
+        return finding._replace(keys=section, edits={here: NewName(meant)} if meant else {})
 
     def _suggestion(self, path: Path, known: list[str], patterns: list[str], like: str) -> tuple[str, str]:
         """Return what to write, and the new name of the key if it can mean only one."""
         key = str(path[-1])
-        guessed = guesses.fix(path, self._values.node(path))
+        guessed = _guessed(path, self._values.node(path))
         if guessed:
             return guessed, ""
         repaired = _repaired(key, patterns)
@@ -176,7 +179,7 @@ class Explainer:
         """Say what the schema expects, and what to write."""
         keyword, expected = problem.keyword, problem.expected
         if keyword == "type":
-            guessed = guesses.fix(problem.path, self._values.node(problem.path))
+            guessed = _guessed(problem.path, self._values.node(problem.path))
             wanted, fix = _type(expected, value, part)
             return wanted, guessed or _wrapped(problem.path, part, value) or fix
         if keyword == "enum":
@@ -219,8 +222,9 @@ def _meant(problem: Problem, value: Json) -> str:
     if not isinstance(value, str):
         return ""
     if problem.keyword == "enum":
-        return spelling.meant(value, [option for option in problem.expected if isinstance(option, str)])
-    return spelling.meant(value, _listed(problem.expected)) if problem.keyword == "pattern" else ""
+        options = [option for option in problem.expected if isinstance(option, str)]
+        return spelling.meant(value, options, is_value=True)
+    return spelling.meant(value, _listed(problem.expected), is_value=True) if problem.keyword == "pattern" else ""
 
 
 def _form(part: dict[str, Any], pattern: str, value: Json) -> tuple[str, str]:
@@ -264,6 +268,32 @@ def _type(types: list[str], value: Json, part: dict[str, Any]) -> tuple[str, str
     if {"integer", "number", "boolean"} & {*types} and isinstance(value, str):
         return wanted, "write the value without quotes"
     return wanted, f"write {wanted}"
+
+
+def _guessed(path: Path, node: Node | None) -> str:
+    """Return what to write instead of a key and of those below it; an empty text if nobody guesses them."""
+    found = [(each, right) for each in _written(path, node) if (right := spelling.guess(dotted(each)))]
+    deepest = [(each, right) for each, right in found if not any(_is_above(each, other) for other, _ in found)]
+    return "; ".join(_said(each, right, is_whole=each == path) for each, right in deepest)
+
+
+def _said(path: Path, right: str, *, is_whole: bool) -> str:
+    """Return one guess as a sentence; what stands below the key in question is named."""
+    if " " not in right:
+        return f"did you mean {right}?" if is_whole else f"write {dotted(path)} as {right}"
+    return right if is_whole else f"for {dotted(path)}: {right}"
+
+
+def _written(path: Path, node: Node | None) -> Iterator[Path]:
+    """Yield a path and those of all keys below it in the values."""
+    yield path
+    if node is not None and isinstance(node.value, dict):
+        for key, child in node.value.items():
+            yield from _written((*path, key), child)
+
+
+def _is_above(path: Path, other: Path) -> bool:
+    return len(path) < len(other) and other[: len(path)] == path
 
 
 def _paths(schema: dict[str, Any], path: Path = ()) -> Iterator[Path]:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from postrender.finding import Finding, NewName
 from postrender.types import Path
-from postrender.values.merge import Values
 
 # What each of these findings misses; missing-key names its own keys.
 _MISSES = {
@@ -16,10 +15,9 @@ _MISSES = {
 }
 
 
-def has_section(found: Sequence[Finding], merged: Values) -> bool:
+def has_section(found: Sequence[Finding]) -> bool:
     """Return whether a section is misspelt: the rest of the values then looks like another run."""
-    nodes = [merged.node(path) for each in found for path, new in each.edits.items() if isinstance(new, NewName)]
-    return any(node is not None and isinstance(node.value, dict) for node in nodes)
+    return any(each.rule == "values/unknown-key" and each.keys for each in found)
 
 
 def without_consequences(found: Sequence[Finding]) -> list[Finding]:

@@ -2,38 +2,68 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
-from postrender.errors import GrpoError, Location, RenderError
+from postrender.errors import Location, RenderError
 from postrender.finding import ERROR, Finding
 from postrender.lint.locate import ValueLocator
 from postrender.types import Path
-from postrender.values import merge
 from postrender.values.merge import Values
 
 _REFUSED = "The chart refuses to render, so an install would fail."
 _RULE = "values/refused-by-chart"
+_DOMAIN = "values/"
+# Helm's words before the message of a template, for instance
+# `execution error at (grpo-job/templates/rayjob.yaml:5:4): job.nodes is 3 …`.
+_BEFORE = re.compile(r"\A.*?\(\S+\.(?:yaml|tpl|txt):\d+:\d+\): (?:.*?error calling fail: )?", re.DOTALL)
+# The end of a message that says what to do.
+_VERBS = "add|call|choose|enable|give|leave|lower|make|move|name|put|remove|set|shorten|switch|use|write"
+_ADVICE = re.compile(rf"(?:: |\. )((?:{_VERBS})\b.*)", re.DOTALL | re.IGNORECASE)
+
+
+def explained(error: RenderError, merged: Values, reported: Sequence[Finding]) -> list[Finding]:
+    """Return those of the reported findings that are about a chart's refusal, or else the refusal as a finding."""
+    errors = [each for each in reported if each.severity == ERROR]
+    found = finding(error, merged)
+    if error.is_of_schema:
+        # The same schemas have made these findings, with better words.
+        same = [each for each in errors if each.rule.startswith(_DOMAIN)]
+    else:
+        place, subject = (found.at.file, found.at.line), _subject(found.what)
+        same = [each for each in errors if (each.at.file, each.at.line) == place or _subject(each.what) == subject]
+    return same or [found]
+
+
+def findings(error: RenderError, merged: Values, reported: Sequence[Finding]) -> list[Finding]:
+    """Return a chart's refusal as a finding, or nothing if one of the reported findings is about the same mistake."""
+    return [each for each in explained(error, merged, reported) if each.rule == _RULE]
 
 
 def finding(error: RenderError, merged: Values) -> Finding:
     """Return a chart's refusal as a finding, at the first key in its message that a file sets."""
+    message = _BEFORE.sub("", error.message)
+    advice = _ADVICE.search(message)
+    what, fix = (message[: advice.start()], advice[1]) if advice else (message, "change the keys in the message")
+    return Finding(what, _place(message, merged), rule=_RULE, why=_REFUSED, fix=fix[:1].lower() + fix[1:])
+
+
+def _place(message: str, merged: Values) -> Location:
+    """Return the place of the first key that a file sets, else of the nearest section above the first key."""
     locator = ValueLocator.of(merged)
-    paths = (path for word in _message(error.message).split() if (path := _path(word.strip(".:,;()"), merged, locator)))
-    at = next((merged.at(path) for path in paths), Location(merged.files[-1]))
-    return Finding(error.message, at, rule=_RULE, why=_REFUSED, fix=error.fix or "change the keys in the message")
+    words = [word.strip(".:,;()\"'") for word in message.split()]
+    keys = [word.partition("[")[0] for word in words if "." in word.strip(".")]
+    paths = (path for key in keys if (path := locator.path(key) or _spelled(key.split("."), merged)))
+    at = next((merged.at(path) for path in paths), None) or next(_sections(keys, merged), None)
+    return at or Location(merged.files[-1], 1, 1)
 
 
-def _message(text: str) -> str:
-    """Return the chart's own message, without the place in its templates."""
-    return text.partition("): ")[2] or text
-
-
-def _path(word: str, merged: Values, locator: ValueLocator) -> Path | None:
-    """Return the path of a key in a message: of its overlay if that wins, of a list without the position."""
-    if "." not in word:
-        return None
-    word = word.partition("[")[0]
-    return locator.path(word) or _spelled(word.split("."), merged)
+def _sections(keys: Sequence[str], merged: Values) -> Iterator[Location]:
+    """Yield the place of the nearest section above each key."""
+    for key in keys:
+        at = merged.at(tuple(key.split(".")))
+        if at != merged.root.at:
+            yield at
 
 
 def _spelled(parts: Sequence[str], merged: Values, path: Path = ()) -> Path | None:
@@ -48,40 +78,6 @@ def _spelled(parts: Sequence[str], merged: Values, path: Path = ()) -> Path | No
     return None
 
 
-def without_reported(found: Sequence[Finding], reported: Sequence[Finding]) -> list[Finding]:
-    """Remove a chart's refusal that lint has already reported, at the same line or about the same key."""
-    errors = [each for each in reported if each.severity == ERROR]
-    lines = {(each.at.file, each.at.line) for each in errors}
-    subjects = {_subject(each.what) for each in errors}
-    return [
-        each
-        for each in found
-        if each.rule != _RULE
-        or not ((each.at.line and (each.at.file, each.at.line) in lines) or _subject(_message(each.what)) in subjects)
-    ]
-
-
 def _subject(text: str) -> str:
     """Return the key at the start of a message, without job.config in front."""
     return text.partition(" ")[0].strip(":,").removeprefix("job.config.")
-
-
-def is_reported(error: GrpoError, reported: Sequence[Finding], files: Sequence[str]) -> bool:
-    """Say whether lint has reported an error's mistakes: at its line, or at each key that Helm's schema refuses."""
-    lines = {(each.at.file, each.at.line) for each in reported if each.severity == ERROR}
-    if error.at and error.at.line:
-        return (error.at.file, error.at.line) in lines
-    if not isinstance(error, RenderError) or not error.is_of_schema:
-        return False
-    merged = merge.load(files)
-    refused = [line.strip() for line in error.message.splitlines() if line.strip().startswith("- at ")]
-    return bool(refused) and all(lines & {(at.file, at.line) for at in _places(line, merged)} for line in refused)
-
-
-def _places(line: str, merged: Values) -> Iterator[Location]:
-    """Yield possible places of the key in a line such as `- at '/a/b': additional properties 'c' not allowed`."""
-    pointer, *names = line.split("'")[1::2]
-    path = tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
-    yield merged.at(path)
-    for name in names:
-        yield merged.at((*path, name))

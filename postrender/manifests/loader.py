@@ -135,7 +135,7 @@ def _refuse_other_than_object(values: Sequence[Any], file: str, line: int, text:
         found = "a list" if isinstance(first.value, list) else "a single value"
         raise InputError(f"expected a Kubernetes object, found {found}", at=at, fix="give manifests only")
     if not has_kind:
-        fix = f"give manifests only; pass a values file with -f: grpo check -f {file}"
+        fix = f"give manifests only; pass a values file with -f: grpo lint -f {file}"
         raise InputError("expected a Kubernetes object, found a map without a kind", at=at, fix=fix)
     second = Location(file, line + more[0].at.line, more[0].at.col)
     raise InputError("two documents without a --- line between them", at=second, fix="write --- above the second one")

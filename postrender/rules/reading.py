@@ -110,6 +110,18 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
         "why": "the chart merges job.config of all files first, then the overlay, whichever file is later",
         "fix": "write the value under the overlay that wins; the finding names it",
     },
+    "file-order": {
+        "title": "no recipe or profile overrides a value of an earlier site file",
+        "why": "later files win, and a recipe or profile is the more general file: what you set before it is lost",
+        "fix": "give the site file last; the finding names both lines",
+    },
+    "placeholder": {
+        "title": "no value is still that of the example site file",
+        "why": "nothing of this name exists: pods wait for it, or a mount and a download fail when they start",
+        "fix": "write the name in your project",
+        "bad": "platform:\n  projectId: my-project\n",
+        "good": "platform:\n  projectId: team-a-research\n",
+    },
 }
 _CHECKS: Final[dict[str, dict[str, str]]] = {
     "could-not-run": {

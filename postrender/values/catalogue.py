@@ -7,10 +7,10 @@ written with dots. A key of a map in a list has the path of the list: `policy.sc
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from postrender import facts
 from postrender.errors import InputError
@@ -20,13 +20,14 @@ _MARKERS = {"_override_": "boolean", "_target_": "string"}
 
 
 class Catalogue:
-    """The keys of one version; `names` has the allowed words of some keys, by topic."""
+    """The keys of one version; `names` has the allowed words of some keys, by topic, `vllm` the version of its vLLM."""
 
-    __slots__ = ("_base", "_moved", "_open", "framework", "keys", "names", "required", "version")
+    __slots__ = ("_base", "_moved", "_open", "framework", "keys", "names", "required", "version", "vllm")
 
     def __init__(self, framework: str, tree: Mapping[str, Any]) -> None:
         self.framework = framework
         self.version: str = tree["version"]
+        self.vllm: str = tree.get("vllm", "")
         self.keys: dict[str, str | list[str | None]] = tree["keys"]
         self.names: dict[str, list[str]] = tree["names"]
         self.required = frozenset(tree["required"])
@@ -115,6 +116,21 @@ def load(framework: str, version: str) -> Catalogue:
             fix="set job.version to one of them",
         )
     return Catalogue(framework, _read(framework, version))
+
+
+class EngineArguments(NamedTuple):
+    """The arguments of vLLM's engine with their types or words, and those that only one of its two classes takes."""
+
+    keys: Mapping[str, str | list[str | None]]
+    offline: Sequence[str]
+    served: Sequence[str]
+
+
+@cache
+def engine(version: str) -> EngineArguments:
+    """Return what a version of vLLM takes as the arguments of its engine."""
+    tree = _read("vllm", version)
+    return EngineArguments(tree["keys"], tree["offline"], tree["served"])
 
 
 def words(framework: str) -> dict[str, str]:

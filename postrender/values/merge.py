@@ -61,25 +61,26 @@ def _item(items: list[Json], part: str) -> Json:
     return items[position]
 
 
-def _overlay_nodes(under: Node, over: Node) -> Node:
+def overlay_nodes(under: Node, over: Node) -> Node:
     """Merge two trees as `overlay` does; a merged map has the position of the later file, which the user edits."""
     if not isinstance(under.value, dict) or not isinstance(over.value, dict):
         return over
     entries = dict(under.value)
     for key, node in over.value.items():
-        entries[key] = _overlay_nodes(entries[key], node) if key in entries else node
+        entries[key] = overlay_nodes(entries[key], node) if key in entries else node
     return Node(entries, over.at, over.key_at, over.spelled)
 
 
 class Values:
     """The merged values of several files with their positions; later files win.
 
-    `root` is the merged tree, `files` are the names as the user gave them.
+    `root` is the merged tree, `files` are the names as the user gave them, `documents` the content of each file.
     """
 
-    def __init__(self, root: Node, files: Sequence[str]) -> None:
+    def __init__(self, root: Node, files: Sequence[str], documents: Sequence[Node] = ()) -> None:
         self.root = root
         self.files = list(files)
+        self.documents = list(documents)
 
     def node(self, path: Path) -> Node | None:
         """Return the node at a path of keys and list positions, or None."""
@@ -125,12 +126,12 @@ def load(files: Sequence[str]) -> Values:
 
 
 def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
-    """Merge the documents of several files; `roots` and `files` have the same length, at least one."""
-    merged = roots[0]
+    """Merge the documents of several files; `roots` and `files` have the same length."""
+    merged = roots[0] if roots else Node({}, Location(""))
     for root in roots[1:]:
-        merged = _overlay_nodes(merged, root)
+        merged = overlay_nodes(merged, root)
     _refuse_two_profiles([Values(root, [file]) for root, file in zip(roots, files, strict=True)])
-    return Values(merged, files)
+    return Values(merged, files, roots)
 
 
 def _refuse_two_profiles(each: Sequence[Values]) -> None:

@@ -9,18 +9,22 @@ from postrender import facts
 from postrender.errors import InputError
 from postrender.types import Json
 from postrender.values import merge
+from postrender.values.merge import Values
 
 _TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict}
 
 
 def load(files: Sequence[str]) -> dict[str, Any]:
-    """Merge values files over the charts' defaults, as Helm does, and check the sections that the wiring needs.
+    """Return the sections of values files that the wiring needs; raise as `merge.load` and `sections` do."""
+    return sections(merge.load(files))
 
-    Raises UnreadableError and InputError as `merge.load` does, and InputError if a key is misspelt, missing or has the
-    wrong type.
+
+def sections(given: Values) -> dict[str, Any]:
+    """Merge values over the charts' defaults, as Helm does, and check and return the sections that the wiring needs.
+
+    Raises InputError if a key is misspelt, missing or has the wrong type.
     """
     schema = facts.load("wiring.json")
-    given = merge.load(files)
     merged = merge.overlay(schema["default"], given.as_helm_merges())
     names = schema["propertyNames"]["enum"]
     for name in merged:
@@ -28,18 +32,18 @@ def load(files: Sequence[str]) -> dict[str, Any]:
             fix = f"the sections are {', '.join(names)}"
             raise InputError(f"there is no section {name}", at=given.at((name,)), fix=fix)
     wanted = {name: merged[name] for name in schema["properties"] if name in merged}
-    sections: dict[str, Any] = merge.without_nulls(wanted)
-    if not sections.get("accelerator"):
+    found: dict[str, Any] = merge.without_nulls(wanted)
+    if not found.get("accelerator"):
         raise InputError(
             "no accelerator profile among the values",
             fix="give --values values/accelerators/b200.yaml (or h200.yaml) before the other files",
         )
-    wrong = first_mismatch(sections, schema)
+    wrong = first_mismatch(found, schema)
     if wrong is not None:
         path, reason = wrong
         fix = f"run: grpo values {path[0]}"
         raise InputError(f"{'.'.join(path)}: {reason}", at=given.at(path), fix=fix)
-    return sections
+    return found
 
 
 def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:

@@ -1,10 +1,9 @@
-"""Read YAML as Helm does, with the place of every key and value. No other module uses PyYAML."""
+"""Read YAML as Helm does, with the place of every key and value. Only this module and builder.py use PyYAML."""
 
-# ruff: noqa: TID251 - this is the one module that may import yaml
+# ruff: noqa: TID251 - this module and builder.py may import yaml
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -12,37 +11,22 @@ from typing import Any, TypeVar
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
-from yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    StreamEndEvent,
-)
+from yaml.events import ScalarEvent, StreamEndEvent
 from yaml.reader import ReaderError
 
 from postrender.errors import InputError, Location
 from postrender.textfile import check_text, place, read_bytes
 from postrender.types import Json, Untyped
 from postrender.yaml import scalars
+from postrender.yaml.builder import Builder
 from postrender.yaml.scalars import Scalar
 
 Value = dict[str, "Node"] | list["Node"] | Scalar
 
 T = TypeVar("T")
 
-MAX_DEPTH = 100
-MAX_NODES = 1_000_000
-# The keys that identify an object.
-_HEAD = ("apiVersion", "kind", "metadata")
-_TAG = "tag:yaml.org,2002:"
-_RESOLVED = frozenset(f"{_TAG}{kind}" for kind in ("int", "float", "bool", "null"))
 # The parser's message on `[fd00::]`.
 _COLON = "found unexpected ':'"
-_GO_REFUSES = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 # Helm 4 splits a file at every line that starts with these, even inside a block scalar.
 _CUT = re.compile(rb"^---(?![ \t]*(?:#.*)?\r?$)", re.MULTILINE)
 
@@ -80,223 +64,7 @@ class Node:
         return self.value
 
 
-class _Builder:
-    """Build plain values from parser events.
-
-    The parser's own composer recurses on the C stack; this builder limits the nesting itself.
-    """
-
-    def __init__(self, data: bytes, file: str, *, tags: bool) -> None:
-        self._tags = tags
-        self._parser = CParser(data)
-        self._next: Callable[[], Untyped] = self._parser.get_event
-        self._slashes = data.decode("utf-8") if b"\\/" in data else ""
-        self._file = file
-        self._anchors: dict[str, Any] = {}
-        self._count = 0
-        self._brackets = 0
-
-    def documents(self) -> Iterator[Any]:
-        """Yield the value of every document."""
-        for event in self._roots():
-            yield self._value(event, 0)
-            self._next()
-
-    def head(self) -> Json:
-        """Return apiVersion, kind and metadata of the first document, and stop reading there.
-
-        A document that is not a map is returned whole.
-        """
-        event = next(self._roots(), None)
-        if event is None:
-            return None
-        if not isinstance(event, MappingStartEvent):
-            return self._value(event, 0)
-        found: dict[str, Any] = {}
-        while len(found) < len(_HEAD) and (event := self._next()).__class__ is not MappingEndEvent:
-            name = event.value if isinstance(event, ScalarEvent) else ""
-            if name in found:
-                raise self._twice(name, self._at(event))
-            if name in _HEAD:
-                found[name] = self._value(self._next(), 1)
-            else:
-                self._skip(event)
-                self._skip(self._next())
-        return found
-
-    def _skip(self, event: Untyped) -> None:
-        depth = 0
-        while True:
-            depth += isinstance(event, CollectionStartEvent) - isinstance(event, CollectionEndEvent)
-            if not depth:
-                return
-            event = self._next()
-
-    def _roots(self) -> Iterator[Untyped]:
-        """Yield the first event of every document's value."""
-        self._next()
-        while not isinstance(event := self._next(), StreamEndEvent):
-            if event.version:
-                raise InputError(
-                    "Helm does not understand a %YAML directive",
-                    at=self._at(event),
-                    fix="delete the line: Helm reads YAML 1.1",
-                )
-            self._anchors = {}
-            yield self._next()
-
-    def _at(self, event: Untyped) -> Location:
-        mark = event.start_mark
-        return Location(self._file, mark.line + 1, mark.column + 1)
-
-    def _value(self, event: Untyped, depth: int) -> Json:
-        """Read one value; `event` is its first event."""
-        self._count += 1
-        if depth > MAX_DEPTH:
-            raise InputError(f"nested deeper than {MAX_DEPTH} levels", at=self._at(event), fix="flatten the values")
-        if self._count > MAX_NODES:
-            raise self._too_many(event)
-        if event.__class__ is AliasEvent:
-            return self._alias(event)
-        if event.anchor is None:
-            return self._made(self._content(event, depth), event)
-        # None marks an anchor that is still being read: an alias to it would contain itself.
-        self._anchors[event.anchor] = None
-        value = self._anchors[event.anchor] = self._made(self._content(event, depth), event)
-        return value
-
-    def _made(self, value: Json, event: Untyped) -> Json:
-        """Convert a value for the result: here the value itself."""
-        return value
-
-    def _entry(self, value: Json, key: Untyped) -> Json:
-        """Convert the value of a map entry for the result: here the value itself."""
-        return value
-
-    def _bare(self, value: Json) -> Json:
-        """Return the plain value of a result of `_made`."""
-        return value
-
-    def _too_many(self, event: Untyped) -> InputError:
-        return InputError(
-            f"more than {MAX_NODES} values, including what aliases repeat",
-            at=self._at(event),
-            fix="write the values out instead of nesting aliases",
-        )
-
-    def _content(self, event: Untyped, depth: int) -> Json:
-        if event.__class__ is ScalarEvent:
-            return self._scalar(event)
-        if event.tag not in (None, "!") and not self._tags:
-            raise self._refused_tag(event)
-        self._brackets += bool(event.flow_style)
-        value = self._map(depth) if event.__class__ is MappingStartEvent else self._list(depth)
-        self._brackets -= bool(event.flow_style)
-        return value
-
-    def _refused_tag(self, event: Untyped) -> InputError:
-        # The tag is not shown: it may be an unquoted secret.
-        return InputError("a tag is not allowed here", at=self._at(event), fix="write the plain value")
-
-    def _scalar(self, event: Untyped) -> Scalar:
-        text: str = event.value
-        if self._slashes and event.style == '"' and _GO_REFUSES.search(self._source(event)):
-            reason = "Helm does not know the escape \\/ in double quotes"
-            raise InputError(reason, at=self._at(event), fix="write / without the backslash")
-        if event.tag is not None:
-            return self._tagged(event, text)
-        if not event.implicit[0]:
-            return text
-        if self._brackets and "?" in text:
-            reason = "Helm does not read a question mark between brackets"
-            raise InputError(reason, at=self._at(event), fix="put the text in quotes")
-        if scalars.is_not_finite(text):
-            raise InputError(f"{text} is not a finite number", at=self._at(event), fix="write a number, or quote it")
-        return scalars.resolve(text)
-
-    def _tagged(self, event: Untyped, text: str) -> Scalar:
-        """Read a tagged scalar as Kubernetes does: an unknown tag makes it a string."""
-        if event.tag in (f"{_TAG}str", "!"):
-            return text
-        if not self._tags:
-            raise self._refused_tag(event)
-        if event.tag == f"{_TAG}binary":
-            return base64.b64decode(text).decode("utf-8", "replace")
-        return scalars.resolve(text) if event.tag in _RESOLVED else text
-
-    def _source(self, event: Untyped) -> str:
-        """Return a scalar as it is in the file."""
-        return self._slashes[event.start_mark.index : event.end_mark.index]
-
-    def _alias(self, event: Untyped) -> Json:
-        value = self._anchors.get(event.anchor)
-        if value is None:
-            known = event.anchor in self._anchors
-            reason = "contains itself" if known else "is not defined above this line"
-            raise InputError(f"this alias {reason}", at=self._at(event), fix="write the value out")
-        self._count += self._size(value)
-        return value
-
-    def _size(self, value: Json) -> int:
-        """Count a value and everything below it, up to MAX_NODES."""
-        count, queue = 0, [value]
-        while queue and count < MAX_NODES:
-            content = self._bare(queue.pop())
-            if isinstance(content, dict):
-                queue.extend(content.values())
-            elif isinstance(content, list):
-                queue.extend(content)
-            count += 1
-        return count
-
-    def _list(self, depth: int) -> list[Any]:
-        items = []
-        while (event := self._next()).__class__ is not SequenceEndEvent:
-            items.append(self._value(event, depth + 1))
-        return items
-
-    def _map(self, depth: int) -> dict[str, Any]:
-        entries: dict[str, Any] = {}
-        own: dict[str, Untyped] = {}
-        while (event := self._next()).__class__ is not MappingEndEvent:
-            if event.__class__ is ScalarEvent and event.value == "<<" and event.implicit[0] and event.tag is None:
-                self._merge(entries, self._value(self._next(), depth + 1), event)
-                continue
-            key = self._key(event, depth)
-            if key in own:
-                raise self._twice(key, self._at(event), self._at(own[key]))
-            own[key] = event
-            entries[key] = self._entry(self._value(self._next(), depth + 1), event)
-        return entries
-
-    def _twice(self, key: str, at: Location, first: Location | None = None) -> InputError:
-        place = f": the first is at {first}; Helm would silently use this one" if first else ""
-        return InputError(f"the key {key!r} is given twice{place}", at=at, fix="delete one of the two")
-
-    def _key(self, event: Untyped, depth: int) -> str:
-        key = self._bare(self._value(event, depth + 1))
-        if isinstance(key, str):
-            return key
-        if isinstance(key, bool):
-            return "true" if key else "false"
-        if isinstance(key, int) and abs(key) < 2**53:
-            return str(key)
-        shape = "a map" if isinstance(key, dict) else "a list" if isinstance(key, list) else "null"
-        shape = "a number that is not a plain integer" if isinstance(key, (int, float)) else shape
-        raise InputError(f"a key must be text, this one is {shape}", at=self._at(event), fix="put the key in quotes")
-
-    def _merge(self, entries: dict[str, Any], value: Json, key: Untyped) -> None:
-        """Apply `<<` as Go's library does: it overrides earlier keys, and later keys override it."""
-        content = self._bare(value)
-        for source in reversed(content if isinstance(content, list) else [value]):
-            merged = self._bare(source)
-            if not isinstance(merged, dict):
-                fix = "give it a map, an alias of one, or a list of them"
-                raise InputError("<< merges maps only", at=self._at(key), fix=fix)
-            entries.update(merged)
-
-
-class _NodeBuilder(_Builder):
+class _NodeBuilder(Builder):
     """Build nodes with places instead of plain values."""
 
     def _made(self, value: Json, event: Untyped) -> Node:
@@ -352,7 +120,7 @@ def load_all(text: str, name: str) -> list[Any]:
     Raises InputError with the place of the first mistake.
     """
     data = text.encode("utf-8")
-    return _read(lambda: list(_Builder(data, name, tags=True).documents()), data, name)
+    return _read(lambda: list(Builder(data, name, tags=True).documents()), data, name)
 
 
 def load_head(text: str, name: str) -> Json:
@@ -361,7 +129,7 @@ def load_head(text: str, name: str) -> Json:
     A document that is not a map is read whole. Raises InputError for a mistake in the part that is read.
     """
     data = text.encode("utf-8")
-    return _read(lambda: _Builder(data, name, tags=True).head(), data, name)
+    return _read(lambda: Builder(data, name, tags=True).head(), data, name)
 
 
 def _read(build: Callable[[], T], data: bytes, file: str) -> T:

@@ -7,6 +7,7 @@ from typing import Literal
 from postrender.errors import InputError
 from postrender.types import Untyped
 from postrender.yaml import reader, scalars
+from postrender.yaml.builder import MAX_DEPTH
 
 Kind = Literal["map", "list", "scalar"]
 
@@ -52,8 +53,8 @@ class _Scanner:
 
     def _span(self, event: Untyped, depth: int) -> Span:
         kind = type(event).__name__
-        if depth > reader.MAX_DEPTH:
-            raise InputError(f"nested deeper than {reader.MAX_DEPTH} levels", fix="flatten the object")
+        if depth > MAX_DEPTH:
+            raise InputError(f"nested deeper than {MAX_DEPTH} levels", fix="flatten the object")
         if kind == "AliasEvent":
             return self._alias(event)
         start, end = event.start_mark.index, event.end_mark.index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,11 @@ FILES: tuple[tuple[str, dict[str, str], str], ...] = (
     ("nemo_rl/models/automodel/**/*.py", _POLICY, ""),
     ("nemo_rl/utils/checkpoint.py", {"config": "checkpointing", "self.config": "checkpointing"}, "CheckpointManager"),
 )
+# Keys of a text that the code compares with words, and refuses any other: the module, and the variable there.
+COMPARED = {
+    "loss_fn.reference_policy_kl_type": ("nemo_rl.algorithms.utils", "kl_type"),
+    "policy.generation.backend": ("nemo_rl.algorithms.grpo", "backend"),
+}
 # The base configuration carries this section, and only another backend than vLLM asks for it.
 ANOTHER_BACKEND = "policy.generation.mcore_generation_config."
 DATASETS = "nemo_rl.data.datasets.response_datasets"
@@ -113,17 +119,28 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
         widen(keys, merged(file), annotated)
     for path in dead(annotated):
         keys.pop(path, None)
+    for path, place in COMPARED.items():
+        if path in keys:
+            keys[path] = Shape(words=sorted(compared(sources, *place)))
     is_open = opened(keys)
     present = {path for path, _ in values(base)}
     musts = present if is_checked(sources) else {path for path, must in found if must} & present
     return {
         "version": version,
+        "vllm": engine(tree),
         "base": dict(leaves(base)),
         "keys": {path: keys[path].written() for path in sorted(keys) if path in present or not below(path, is_open)},
         "open": is_open,
         "required": sorted((required & musts) | (REQUIRED & present)),
         "names": names(sources),
     }
+
+
+def engine(tree: Path) -> str:
+    """Return the version of vLLM that a source tree asks for."""
+    found = re.search(r'"vllm==([0-9.]+)', tree.joinpath("pyproject.toml").read_text("utf-8"))
+    assert found
+    return found[1]
 
 
 def classes(sources: Sources) -> tuple[dict[str, Shape], set[str]]:

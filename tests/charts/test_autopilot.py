@@ -116,7 +116,7 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
             {"ray": {"head": {"ephemeralStorage": "5Gi"}, "logs": {"fluentBit": {"enabled": True}}}},
             r"ray-head 5Gi, fluent-bit 1Gi, the GCS FUSE sidecar 5Gi",
         ),
-        ("raycluster", {"ray": {"gcsfuse": {"memory": "16Gi"}}}, r"2 cores and 14Gi at most"),
+        ("raycluster", {"ray": {"gcsfuse": {"memory": "16Gi"}}}, r"at most 2 cores and 14Gi"),
         (
             "network",
             {"network": {"rdmaInstaller": {"enabled": True}}},
@@ -125,13 +125,13 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
         (
             "raycluster",
             {"platform": {"capacity": {"kind": "reservation", "reservation": "ours/reservationBlocks/one"}}},
-            r"Leave the block out",
+            r"Write the name alone",
         ),
         ("raycluster", {"ray": {"workers": {"podSpec": {"hostNetwork": True}}}}, r"ray\.workers\.podSpec\.hostNetwork"),
         (
             "raycluster",
             {"ray": {"head": {"podSpec": {"nodeSelector": {"cloud.google.com/gke-nodepool": "x"}}}}},
-            r"no node pools to choose",
+            r"no node pools to select",
         ),
         (
             "raycluster",

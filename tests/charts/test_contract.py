@@ -579,5 +579,5 @@ def test_names_beyond_their_limits_are_refused(values: dict[str, Any], render_te
 
 
 def test_a_framework_and_its_version_go_together(render_text: RenderText) -> None:
-    with pytest.raises(RenderError, match=r"job\.version v0\.7\.0 is a version of nemo-rl, and job\.framework is verl"):
+    with pytest.raises(RenderError, match=r"job\.version v0\.7\.0 is a version of nemo-rl, but job\.framework is verl"):
         render_text("grpo-job", {"job": {"framework": "verl"}})

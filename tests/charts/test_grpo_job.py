@@ -179,7 +179,7 @@ def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked:
         ),
         (
             {"config": {"data": {"train": {"_override_": True}}}},
-            r"job\.config\.data\.train\._override_: .* Move it to job\.config\.data, with all",
+            r"job\.config\.data\.train\._override_: .* Move it to job\.config\.data, and write there",
         ),
         ({"config": {"data": {"_override_": 1}}}, r"job\.config\.data\._override_ is 1, expected true .* or false"),
         (
@@ -188,9 +188,9 @@ def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked:
         ),
         (
             {"configFor": {"v0.7.0": {"_override_": True}}},
-            r"job\.configFor\.v0\.7\.0\._override_: one section at a time",
+            r"job\.configFor\.v0\.7\.0\._override_: only sections can be replaced",
         ),
-        ({"config": {"_override_": True}}, r"job\.config\._override_: one section at a time"),
+        ({"config": {"_override_": True}}, r"job\.config\._override_: only sections can be replaced"),
         ({"config": {"a": [{"_override_": True}]}}, r"job\.config\.a\[0\]\._override_: a list is replaced as a whole"),
         (
             {"configFor": {"b200": {"a": {"b": [[], [{"c": {"_override_": True}}]]}}}},
@@ -224,14 +224,14 @@ def test_the_version_chooses_the_script(version: str, script: str, render: Rende
 
 @pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0"])
 def test_an_older_version_needs_a_cpu_on_the_head(version: str, render_text: Callable[..., Rendered]) -> None:
-    """It reserves one on every node and waits for ever, with all GPUs idle."""
-    with pytest.raises(RenderError, match=f"job.version {version} waits for ever .* set ray.head.numCpus to 1"):
+    """It reserves one on every node and waits forever, with all GPUs idle."""
+    with pytest.raises(RenderError, match=f"job.version {version} waits forever .* set ray.head.numCpus to 1"):
         render_text("grpo-job", of_version(version))
 
 
 def test_the_image_is_of_the_version(render_text: Callable[..., Rendered]) -> None:
     """v0.5.0 to v0.7.0 have the same files where the launcher looks."""
-    with pytest.raises(RenderError, match=r"has the tag v0\.7\.0: set both, as the recipe does"):
+    with pytest.raises(RenderError, match=r"has the tag v0\.7\.0: set both"):
         render_text("grpo-job", {"job": {"version": "v0.6.0"}})
 
 

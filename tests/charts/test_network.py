@@ -32,10 +32,10 @@ def test_each_interface_has_its_network_and_parameters(accelerator: str, render:
 
 
 def test_vpc_and_subnets_follow_from_the_two_prefixes(render: Render) -> None:
-    """my-rdma gives my-rdma-net and my-rdma-sub-N."""
+    """rl-rdma gives rl-rdma-net and rl-rdma-sub-N."""
     sets = by_kind(render("network"), "GKENetworkParamSet")
-    assert sets["gvnic-1"] == {"vpc": "my-gvnic-net", "vpcSubnet": "my-gvnic-sub", "deviceMode": "NetDevice"}
-    assert sets["rdma-7"] == {"vpc": "my-rdma-net", "vpcSubnet": "my-rdma-sub-7", "deviceMode": "RDMA"}
+    assert sets["gvnic-1"] == {"vpc": "rl-gvnic-net", "vpcSubnet": "rl-gvnic-sub", "deviceMode": "NetDevice"}
+    assert sets["rdma-7"] == {"vpc": "rl-rdma-net", "vpcSubnet": "rl-rdma-sub-7", "deviceMode": "RDMA"}
 
 
 def test_each_derived_name_can_be_overridden(render: Render) -> None:
@@ -48,7 +48,7 @@ def test_each_derived_name_can_be_overridden(render: Render) -> None:
         "GKENetworkParamSet",
     )
     assert sets["rdma-3"] == {"vpc": "shared", "vpcSubnet": "odd", "deviceMode": "RDMA"}
-    assert sets["rdma-4"]["vpcSubnet"] == "my-rdma-sub-4"
+    assert sets["rdma-4"]["vpcSubnet"] == "rl-rdma-sub-4"
     assert sets["gvnic-1"]["vpcSubnet"] == "other"
 
 
@@ -93,8 +93,8 @@ def test_the_notes_list_the_subnets_in_the_order_of_the_interfaces(render_text: 
     notes = render_text("network").notes or ""
     attached = [line for line in notes.splitlines() if "--additional-node-network" in line]
     assert len(attached) == 9
-    assert "my-gvnic-sub" in attached[0]
-    assert "my-rdma-sub-7" in attached[-1]
+    assert "rl-gvnic-sub" in attached[0]
+    assert "rl-rdma-sub-7" in attached[-1]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_networks_of_two_machines_stand_side_by_side(render: Render) -> None:
     values = {"network": {"names": {"prefix": "h200-"}, "rdma": {"subnets": {"rdma-3": "odd"}}}}
     sets = by_kind(render("network", values), "GKENetworkParamSet")
     assert sorted(sets) == [f"h200-{name}" for name in NETWORKS]
-    assert (sets["h200-rdma-3"]["vpcSubnet"], sets["h200-rdma-4"]["vpcSubnet"]) == ("odd", "my-rdma-sub-4")
+    assert (sets["h200-rdma-3"]["vpcSubnet"], sets["h200-rdma-4"]["vpcSubnet"]) == ("odd", "rl-rdma-sub-4")
     spec = next(item for item in render("raycluster", values) if item["kind"] == "RayCluster")["spec"][
         "workerGroupSpecs"
     ][0]["template"]

@@ -43,8 +43,8 @@ def test_the_driver_comes_from_the_container_toolkit(render: Render) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"network": {"mode": "multiNetwork"}}, r"network\.mode multiNetwork exists on GKE only"),
-        ({"network": {"mode": "dranet"}}, r"network\.mode dranet exists on GKE only"),
+        ({"network": {"mode": "multiNetwork"}}, r"network\.mode multiNetwork works only on GKE"),
+        ({"network": {"mode": "dranet"}}, r"network\.mode dranet works only on GKE"),
         (
             {"storage": {"data": {"gcsfuse": {"bucket": "abc"}, "existingClaim": None}}},
             r"storage\.data\.gcsfuse needs a GKE driver",

@@ -79,11 +79,20 @@ def test_the_users_security_context_is_laid_over_and_privileged_replaces(render:
 @pytest.mark.parametrize(
     ("own", "message"),
     [
-        ({"volumes": {"data": {"emptyDir": {}}}}, r"ray\.head\.volumes\.data: the pod has a volume of that name"),
+        (
+            {"volumes": {"data": {"emptyDir": {}}}},
+            r"ray\.head\.volumes\.data: the pod already has a volume with that name",
+        ),
         ({"mounts": {"nowhere": {"mountPath": "/x"}}}, r"ray\.head\.mounts\.nowhere: the pod has no volume nowhere"),
-        ({"mounts": {"data": {"mountPath": "/data"}}}, r"volume data is mounted at /data already"),
-        ({"sidecars": {"ray-head": {"image": "a:1"}}}, r"ray\.head\.sidecars\.ray-head: the pod has a container"),
-        ({"initContainers": {"a": {"image": "a:1"}}, "sidecars": {"a": {"image": "a:1"}}}, r"has a container of that"),
+        ({"mounts": {"data": {"mountPath": "/data"}}}, r"volume data is already mounted at /data"),
+        (
+            {"sidecars": {"ray-head": {"image": "a:1"}}},
+            r"ray\.head\.sidecars\.ray-head: the pod already has a container",
+        ),
+        (
+            {"initContainers": {"a": {"image": "a:1"}}, "sidecars": {"a": {"image": "a:1"}}},
+            r"already has a container with that",
+        ),
         (
             {"sidecars": {"a": {"image": "a:1", "volumeMounts": [{"name": "nothing", "mountPath": "/n"}]}}},
             r"ray\.head\.sidecars\.a mounts volume nothing, which the pod does not have",
@@ -185,8 +194,8 @@ def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> Non
     ("size", "room", "message"),
     [
         ("1000", "", r"no disk for it: set ray\.gcsfuse\.cacheSize"),
-        ("-1", "1Ti", r"is -1, and ray\.gcsfuse\.cacheSize is 1Ti, .* write a number below 1048576"),
-        ("1048577", "1Ti", r"beyond which the pod is evicted"),
+        ("-1", "1Ti", r"is -1, but ray\.gcsfuse\.cacheSize is 1Ti, .* write a number below 1048576"),
+        ("1048577", "1Ti", r"a pod that uses more is evicted"),
         ("1000000", "1Ti", None),
         ("0", "", None),
     ],
@@ -258,19 +267,19 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         (
             "raycluster",
             {"platform": {"capacity": {"kind": "reservation"}}},
-            r"name it under platform\.capacity\.reserv",
+            r"write its name under platform\.capacity\.reserv",
         ),
         ("network", {"platform": {"capacity": {"reservation": "ours"}}}, r"set the kind to reservation"),
         ("raycluster", {"platform": {"capacity": {"kind": "queued"}}}, r"set ray\.kueue\.queue"),
         (
             "raycluster",
             {"platform": {"kind": "kubernetes", "capacity": {"kind": "spot"}}, "network": {"mode": "none"}},
-            r"platform\.capacity says how to buy GKE's nodes",
+            r"platform\.capacity says how GKE nodes are bought",
         ),
         (
             "raycluster",
             {"ray": {"tokenAuth": {"enabled": True}}, "images": {"training": {"rayVersion": "2.49.2"}}},
-            r"ray\.tokenAuth needs Ray 2\.52\.0 or newer, and images\.training has 2\.49\.2",
+            r"ray\.tokenAuth needs Ray 2\.52\.0 or newer, but images\.training has 2\.49\.2",
         ),
         (
             "raycluster",
@@ -291,7 +300,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
                 "network": {"mode": "dranet"},
                 "ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}},
             },
-            r"ray\.workers\.annotations has networking\.gke\.io/interfaces, and network\.mode is dranet",
+            r"ray\.workers\.annotations has networking\.gke\.io/interfaces, but network\.mode is dranet",
         ),
         (
             "raycluster",
@@ -301,12 +310,12 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         (
             "raycluster",
             {"ray": {"head": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}}},
-            r"Kueue would admit each pod by itself.*set ray\.kueue\.queue",
+            r"Kueue would admit each pod separately.*set ray\.kueue\.queue",
         ),
         (
             "grpo-job",
             {"stack": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}},
-            r"a RayJob that runs on an existing cluster, which Kueue refuses",
+            r"a RayJob on an existing cluster, which Kueue refuses",
         ),
         (
             "raycluster",
@@ -316,7 +325,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         (
             "raycluster",
             {"storage": {"big": {"mountPath": "/big", "ephemeral": {"size": "5Ti"}}}},
-            r"storage\.big\.ephemeral\.size is 5Ti, and a worker has 1000Gi",
+            r"storage\.big\.ephemeral\.size is 5Ti, but a worker has 1000Gi",
         ),
         (
             "raycluster",
@@ -333,7 +342,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
                 "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "a"}}},
                 "ray": {"gcsfuse": {"cacheSize": "1Gi"}},
             },
-            r"ray\.gcsfuse\.cacheSize: no volume of storage is a bucket",
+            r"ray\.gcsfuse\.cacheSize: no volume under storage is a bucket",
         ),
         (
             "raycluster",
@@ -366,7 +375,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         (
             "grpo-job",
             {"job": {"name": "gemma-ray", "cluster": {"mode": "ephemeral"}}},
-            r"job\.name is gemma-ray, and so is the stack's RayCluster",
+            r"job\.name is gemma-ray, which is also the name of the stack's RayCluster",
         ),
         (
             "storage",

@@ -155,14 +155,14 @@ def test_a_machine_without_rdma_has_its_own_settings(render: Render) -> None:
         ("h100-mega", "network", {}, r"Set network\.mode to none"),
         ("h100-mega", "grpo-job", {"network": {"mode": "dranet"}}, r"GKE has DRANET for other machines"),
         ("rtx-pro-6000", "raycluster", {"network": {"mode": "dranet"}}, r"G4 machines lack an RDMA network"),
-        ("cpu", "grpo-job", {}, r"accelerator cpu has no GPUs, and a training needs some"),
+        ("cpu", "grpo-job", {}, r"accelerator cpu has no GPUs, but training needs some"),
         ("cpu", "raycluster", {"ray": {"head": {"gpus": {"enabled": True}}}}, r"ray\.head\.gpus\.enabled: .*no GPUs"),
-        ("gb200", "raycluster", {}, r"gb200 has arm64 nodes, and .* set images\.training\.arm64 to true"),
+        ("gb200", "raycluster", {}, r"gb200 has arm64 nodes, but .* set images\.training\.arm64 to true"),
         (
             "gb200",
             "raycluster",
             {**ARM, "ray": {"workers": {"replicas": 19}}},
-            r"19 GPU nodes, and an NVLink domain of gb200 has 18 at most",
+            r"19 GPU nodes, but an NVLink domain of gb200 has at most 18",
         ),
         ("gb200", "network", {"platform": {"kind": "gke-autopilot"}}, r"documents A4X for GKE Standard only"),
         *(

@@ -28,7 +28,7 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
         find(objects, "PersistentVolumeClaim", "gemma-data"),
     )
     assert volume["spec"]["claimRef"] == {"namespace": "team-a", "name": "gemma-data"}
-    assert volume["spec"]["csi"] == {"driver": "gcsfuse.csi.storage.gke.io", "volumeHandle": "my-bucket"}
+    assert volume["spec"]["csi"] == {"driver": "gcsfuse.csi.storage.gke.io", "volumeHandle": "acme-rl-runs"}
     assert volume["spec"]["mountOptions"] == [
         "implicit-dirs",
         "metadata-cache:negative-ttl-secs:0",
@@ -100,8 +100,8 @@ def test_the_service_account_carries_its_principal(render: Render) -> None:
     """The IAM member is spelled out for the person who binds the role."""
     account = find(render("storage"), "ServiceAccount", "gemma")
     assert account["metadata"]["annotations"]["grpo-charts/workload-identity-principal"] == (
-        "principal://iam.googleapis.com/projects/123456789012/locations/global/workloadIdentityPools/"
-        "my-project.svc.id.goog/subject/ns/team-a/sa/gemma"
+        "principal://iam.googleapis.com/projects/482915073164/locations/global/workloadIdentityPools/"
+        "acme-rl.svc.id.goog/subject/ns/team-a/sa/gemma"
     )
 
 
@@ -117,11 +117,14 @@ def test_a_brought_service_account_is_not_created(render: Render) -> None:
 @pytest.mark.parametrize(
     ("storage", "message"),
     [
-        ({"other": {"mountPath": "/data"}}, r"mountPath is /data, where storage\.\w+ is mounted already"),
-        ({"other": {"mountPath": "/dev/shm"}}, r"where the chart's shared memory is mounted already"),
-        ({"other": {"mountPath": "/usr/local/gib"}}, r"where accelerator\.hostPaths\.gib is mounted already"),
-        ({"shared-memory": {"mountPath": "/x"}}, r"storage\.shared-memory: the pods have a volume of that name"),
-        ({"host-gib": {"mountPath": "/x"}}, r"storage\.host-gib: the pods have a volume of that name"),
+        ({"other": {"mountPath": "/data"}}, r"mountPath is /data, where storage\.\w+ is already mounted"),
+        ({"other": {"mountPath": "/dev/shm"}}, r"where the chart's shared memory is already mounted"),
+        ({"other": {"mountPath": "/usr/local/gib"}}, r"where accelerator\.hostPaths\.gib is already mounted"),
+        (
+            {"shared-memory": {"mountPath": "/x"}},
+            r"storage\.shared-memory: the pods already have a volume with that name",
+        ),
+        ({"host-gib": {"mountPath": "/x"}}, r"storage\.host-gib: the pods already have a volume with that name"),
         ({"other": {"mountPath": "/data/"}}, "mountPath"),
     ],
 )
@@ -137,7 +140,7 @@ def test_volumes_that_make_no_valid_pod_are_refused(
 def test_the_notes_name_the_role_for_each_bucket(render_text: Callable[..., Rendered]) -> None:
     """Also where the project is not known; and only where there is a bucket."""
     unknown = render_text("storage", {"platform": {"projectId": "", "projectNumber": ""}}).notes or ""
-    assert "gs://my-bucket" in unknown
+    assert "gs://acme-rl-runs" in unknown
     assert "projects/PROJECT_NUMBER/locations/global/workloadIdentityPools/PROJECT_ID.svc.id.goog" in unknown
     claim = {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}}}
     assert "role" not in (render_text("storage", claim).notes or "")
@@ -158,7 +161,7 @@ def test_an_instance_of_lustre_is_a_static_volume(render: Render) -> None:
     volume = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
     assert volume["csi"] == {
         "driver": "lustre.csi.storage.gke.io",
-        "volumeHandle": "my-project/us-central1-a/fast",
+        "volumeHandle": "acme-rl/us-central1-a/fast",
         "volumeAttributes": {"ip": "10.1.2.3", "filesystem": "lfs"},
     }
     assert (volume["capacity"], volume["persistentVolumeReclaimPolicy"]) == ({"storage": "18000Gi"}, "Retain")
@@ -211,7 +214,7 @@ def test_an_instance_that_lustre_has_not_is_refused(
 def test_the_notes_of_lustre_have_its_commands(render_text: Callable[..., Rendered]) -> None:
     """With the names filled in."""
     notes = render_text("storage", {"storage": {"data": {"gcsfuse": None, "lustre": LUSTRE}}}).notes or ""
-    assert "gcloud lustre instances describe fast --project=my-project --location=us-central1-a" in notes
+    assert "gcloud lustre instances describe fast --project=acme-rl --location=us-central1-a" in notes
     assert "billed until you delete it" in (render_text("storage", lustre_class("18000Gi")).notes or "")
 
 

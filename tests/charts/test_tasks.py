@@ -271,12 +271,12 @@ def test_every_program_is_used_by_some_job() -> None:
     [
         ({"benchmarks": {"gsm8k": None, "math500": {}}}, VERL, "validation knows only gsm8k"),
         ({"benchmarks": {"gsm8k": None}}, VERL, "such as gsm8k"),
-        ({"tensorParallelSize": 2}, VERL, "leave out tensorParallelSize"),
-        ({"tensorParallelSize": 3}, stack_files(), "8 GPUs of a node cannot be divided into engines of 3"),
+        ({"tensorParallelSize": 2}, VERL, "remove tensorParallelSize"),
+        ({"tensorParallelSize": 3}, stack_files(), "is 3, which does not divide the 8 GPUs of a node"),
         (
             {"benchmarks": {"aime2026": {}}},
             [*stack_files(), ROOT / "values/frameworks/nemo-rl-v0.6.0.yaml"],
-            "v0.6.0 does not have it",
+            "v0.6.0 lacks it",
         ),
     ],
 )
@@ -290,7 +290,7 @@ def test_what_evaluation_cannot_do_is_refused_at_once(
 
 def test_a_benchmark_from_the_web_needs_the_web(render: Render) -> None:
     values = {**job("evaluate"), "huggingface": {"offline": {"enabled": True}}}
-    with pytest.raises(RenderError, match="reads it from the web"):
+    with pytest.raises(RenderError, match="downloads it"):
         render("grpo-job", values)
 
 
@@ -309,7 +309,7 @@ def test_the_notes_name_what_the_job_needs(task: str, mode: str, render_text: Re
     assert ("check-node" in notes) == (mode == "ephemeral" and task in ("train", "evaluate"))
     assert ("this runs on the head alone" in notes) == (mode == "ephemeral" and task not in ("train", "evaluate"))
     assert ("from task prepare-data" in notes) == (task == "evaluate")
-    assert ("task fetch comes first" in notes) == (task == "prepare-data")
+    assert ("run task fetch first" in notes) == (task == "prepare-data")
     assert ("It deletes /data/runs/probe/checkpoints" in notes) == (task == "clean")
     commands = [line for line in notes.splitlines() if line.strip().startswith(("helm install", "helm upgrade"))]
     assert all("--namespace" in line for line in commands)
@@ -338,9 +338,9 @@ def test_the_number_of_reward_workers_is_the_users(render: Render) -> None:
                 "prompts": {"tags": "{}"},
             },
             stack_files(),
-            "the prompt tgas.txt, and job.prompts has tags",
+            "the prompt tgas.txt, but job.prompts has tags",
         ),
-        ({"prompts": {"tags": "{}"}}, VERL, "verl reads no prompt file"),
+        ({"prompts": {"tags": "{}"}}, VERL, "verl reads no prompt files"),
         ({"prompts": {"odd": "a\u2028b {}"}}, stack_files(), "control character"),
     ],
 )

@@ -262,10 +262,10 @@ def workers(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (workers(volumes={"shared-memory": {"emptyDir": {}}}), r"the pod has a volume of that name already"),
-        (workers(volumes={"host-gib": {"emptyDir": {}}}), r"the pod has a volume of that name already"),
-        (workers(mounts={"data": {"mountPath": "/dev/shm"}}), r"volume shared-memory is mounted at /dev/shm already"),
-        (workers(initContainers={"check-node": {"image": "a:1"}}), r"the pod has a container of that name already"),
+        (workers(volumes={"shared-memory": {"emptyDir": {}}}), r"the pod already has a volume with that name"),
+        (workers(volumes={"host-gib": {"emptyDir": {}}}), r"the pod already has a volume with that name"),
+        (workers(mounts={"data": {"mountPath": "/dev/shm"}}), r"volume shared-memory is already mounted at /dev/shm"),
+        (workers(initContainers={"check-node": {"image": "a:1"}}), r"the pod already has a container with that name"),
         (workers(env={"NCCL_NET": {"value": "x"}}), r"the charts set NCCL_NET themselves"),
         (workers(env={"LD_LIBRARY_PATH": {"value": "x"}}), r"the charts set LD_LIBRARY_PATH themselves"),
         (workers(annotations={"networking.gke.io/interfaces": "[]"}), r"the charts set networking.gke.io/interfaces"),
@@ -279,7 +279,7 @@ def workers(**fields: Any) -> dict[str, Any]:
         ),
         (
             {"accelerator": {"nvlinkDomainNodes": 2}, **workers(replicas=3)},
-            r"an NVLink domain of b200 has 2 at most",
+            r"an NVLink domain of b200 has at most 2",
         ),
     ],
 )

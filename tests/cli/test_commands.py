@@ -94,7 +94,11 @@ USAGE = {
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),
     "shortened option": ("lint --form json", "grpo lint: no option is called --form\n  fix: did you mean --format?\n"),
-    "option of another": ("lint --helm x", "grpo lint: no option is called --helm\n  fix: did you mean --help?\n"),
+    "option of another": ("rules --helm x", "grpo rules: no option is called --helm\n  fix: did you mean --help?\n"),
+    "two accelerators": (
+        "lint --accelerator b200 --accelerator h200",
+        "grpo lint: --accelerator is given 2 times: b200, h200\n  fix: give one; grpo diff compares several accel",
+    ),
     "format": (
         "lint -f x --format jso",
         "grpo lint: --format is 'jso', expected one of text, json, github, sarif, junit\n  fix: did",
@@ -127,19 +131,16 @@ def test_a_wrong_command_line_says_what_to_write(grpo: Run, case: str) -> None:
 
 
 def test_a_clean_stack(grpo: Run) -> None:
-    assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", "clean: 3 values files\n")
-    assert grpo("lint", "-f", PROFILE, *REST, "--format", "json") == (
-        0,
-        '{\n  "findings": []\n}\n',
-        "clean: 3 values files\n",
-    )
+    clean = "clean: 3 files, 4 charts, 29 objects; not judged: the memory of the GPUs\n"
+    assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", clean)
+    assert grpo("lint", "-f", PROFILE, *REST, "--format", "json") == (0, '{\n  "findings": []\n}\n', clean)
 
 
 def test_findings_go_to_stdout_with_exit_code_1(grpo: Run, tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_text("ray:\n  workers:\n    replicsa: 3\n")
     code, out, err = grpo("lint", "--accelerator", "b200", *REST, "-f", str(file))
-    assert (code, err) == (1, "")
+    assert (code, err.partition(";")[0]) == (1, "judged: 4 files, 0 charts, 0 objects")
     assert out == (
         f"{file}:3:5: ray.workers has no key called replicsa  [values/unknown-key]\n"
         "  3 |     replicsa: 3\n"
@@ -248,12 +249,39 @@ def test_render_with_an_executable_gives_the_same(grpo: Run) -> None:
     assert out.split() == grpo(*words)[1].split()
 
 
-def test_what_helm_refuses_is_helms_message(grpo: Run, tmp_path: Path) -> None:
+def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("job:\n  nodes: 64\n")
+    words = ["--accelerator", "b200", *REST, "-f", str(tmp_path / "f.yaml")]
+    told = grpo("lint", *words)[1]
+    assert told.startswith(f"{tmp_path / 'f.yaml'}:2:3: job.nodes is 64")
+    assert grpo("render", "grpo-job", *words) == (2, "", told)
+    assert grpo("diff", *words, "--accelerator", "h200") == (2, "", told)
     (tmp_path / "f.yaml").write_text("zork: 1\n")
-    code, out, err = grpo("render", "network", "--accelerator", "b200", *REST, "-f", str(tmp_path / "f.yaml"))
+    code, out, err = grpo("render", "network", *words)
     assert (code, out) == (2, "")
-    assert "additional properties 'zork' not allowed" in err
-    assert "symbolic link" not in err
+    assert err.startswith(f"{tmp_path / 'f.yaml'}:1:1: there is no section called zork")
+    (tmp_path / "f.yaml").write_text("platform:\n  kind: kubernetes\n")
+    code, out, err = grpo("render", "network", *words)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: network.mode multiNetwork exists on GKE only")
+    assert "  fix: set network.mode to none" in err
+
+
+def test_arguments_of_set_are_judged_rendered_and_compared(grpo: Run, tmp_path: Path) -> None:
+    words = ["--accelerator", "b200", *REST, "--set", "ray.workers.replicas=3", "--set-string", "job.name=mine"]
+    assert grpo("lint", *words)[0] == 0
+    (tmp_path / "f.yaml").write_text("ray: {workers: {replicas: 3}}\njob: {name: mine}\n")
+    files = ["--accelerator", "b200", *REST, "-f", str(tmp_path / "f.yaml")]
+    assert grpo("render", *words)[1] == grpo("render", *files)[1]
+    code, out, _ = grpo("lint", *words, "--set", "a=1,job.nodes=64")
+    assert code == 1
+    assert out.startswith("<--set>:2:1: there is no section called a  [values/unknown-key]\n  2 | a=1,job.nodes=64\n")
+    code, out, _ = grpo("lint", *words, "--set", "job.nodes=64", "--no-render", "--format", "json")
+    assert [(each["file"], each["line"]) for each in json.loads(out)["findings"]] == [("<--set>", 2)]
+    secret = EXAMPLES["huggingface"]
+    code, out, err = grpo("lint", *words, "--set-string", f"job.name={secret}")
+    assert (code, "[values/token]" in out, secret in out + err) == (1, True, False)
+    assert grpo("diff", *words, "--accelerator", "h200")[0] == 0
 
 
 def test_an_executable_that_is_none(grpo: Run, tmp_path: Path) -> None:
@@ -376,11 +404,6 @@ def test_names_that_kubernetes_refuses_are_refused(grpo: Run, option: str) -> No
     assert f"{option} is 'My NS', expected lower-case letters" in err
 
 
-def test_set_is_explained(grpo: Run) -> None:
-    code, _, err = grpo("lint", "--set", "job.attempt=2")
-    assert (code, "write it into a file" in err) == (2, True)
-
-
 @pytest.mark.full
 def test_dead_values_of_a_chart_are_findings(grpo: Run) -> None:
     """The job section moves nothing in the storage chart."""
@@ -399,15 +422,6 @@ def test_dead_values_needs_one_chart(grpo: Run) -> None:
     for words in ([], ["a", "b"]):
         code, _, err = grpo("dead-values", *words)
         assert (code, "one chart is needed" in err) == (2, True)
-
-
-def test_what_a_schema_refuses_is_sent_to_lint_for_its_line(grpo: Run, tmp_path: Path) -> None:
-    """Helm knows the key alone; what a template refuses says itself what to change."""
-    for text, sent in (("ray: {workers: {sidecar: {}}}\n", True), ("job: {nodes: 9}\n", False)):
-        (tmp_path / "x.yaml").write_text(text)
-        code, _, err = grpo("render", "all", "--accelerator", "b200", *REST, "-f", str(tmp_path / "x.yaml"))
-        assert code == 2
-        assert (f"-f {tmp_path / 'x.yaml'} shows the file and the line" in err) is sent
 
 
 def test_values_prints_what_a_key_means(grpo: Run) -> None:

@@ -49,6 +49,8 @@ DIFF = """\
        save_period: 10
 """
 
+CLEAN = "clean: 4 files; not judged: what the charts render (--no-render), the memory of the GPUs\n"
+
 
 @pytest.fixture
 def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
@@ -60,7 +62,7 @@ def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
 
     def run(*words: str) -> tuple[int, str, str]:
-        code = cli.main(["lint", *words])
+        code = cli.main(["lint", *words, "--no-render"])
         return code, *capsys.readouterr()
 
     return run
@@ -70,11 +72,11 @@ def test_it_shows_writes_and_judges_again(grpo: Run) -> None:
     words = [*STACK, "-f", "site.yaml", "-f", "my.yaml"]
     assert grpo(*words)[0] == 1
     os.chmod("my.yaml", 0o640)
-    assert grpo(*words, "--fix", "--yes") == (0, "", f"{DIFF}fixed: my.yaml\nclean: 4 values files\n")
+    assert grpo(*words, "--fix", "--yes") == (0, "", f"{DIFF}fixed: my.yaml\n{CLEAN}")
     assert Path("my.yaml").read_text() == MENDED
     assert stat.S_IMODE(os.stat("my.yaml").st_mode) == 0o640
     assert sorted(os.listdir()) == ["my.yaml", "site.yaml"]
-    assert grpo(*words, "--fix") == (0, "", "clean: 4 values files\n")
+    assert grpo(*words, "--fix") == (0, "", CLEAN)
 
 
 def test_what_no_value_mends_is_left_and_told(grpo: Run) -> None:
@@ -84,9 +86,9 @@ def test_what_no_value_mends_is_left_and_told(grpo: Run) -> None:
     assert code == 1
     assert out.startswith("my.yaml:8:1: there is no section called zork")
     assert out.endswith("\n1 finding\n")
-    assert err.endswith("fixed: my.yaml\n")
+    assert "fixed: my.yaml\n" in err
     code, out, err = grpo(*words, "--yes")
-    assert (code, err) == (1, "nothing is fixed: no finding proposes a value that can be written\n")
+    assert (code, err.splitlines()[0]) == (1, "nothing is fixed: no finding proposes a value that can be written")
     assert "zork" in out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ WORKER = ("spec", "workerGroupSpecs", 0)
 
 
 def check(file: Path) -> list[dict[str, Any]]:
-    """Return the findings of `grpo check` for the stack and one more file."""
+    """Return the findings of `grpo lint` for the stack and one more file."""
     words = [word for each in [*STACK, file] for word in ("-f", str(each))]
     program = "import sys; from postrender.cli.main import main; sys.exit(main())"
     done = subprocess.run(
-        [sys.executable, "-c", program, "check", *words, "--format", "json"],
+        [sys.executable, "-c", program, "lint", *words, "--format", "json"],
         capture_output=True,
         text=True,
         check=False,
@@ -67,7 +68,11 @@ def test_each_place_has_the_value_that_moves_it(count: int, helm: Engine, tmp_pa
         (("Pod", "none"), ("spec",)),
     ]
     told: list[tuple[int, int]] = []
-    found = Origins(helm, stack, "raycluster", None).of(places[:count], lambda *now: told.append(now))
+
+    def render(change: Mapping[str, Any]) -> str:
+        return stack.render(helm, "raycluster", change=change).manifest
+
+    found = Origins(stack.values, render).of(places[:count], lambda *now: told.append(now))
     assert {place: (at.file, at.line, path) for place, (at, path) in found.items()} == {
         places[0]: (str(file), 3, "ray.workers.replicas"),
         places[1]: (str(file), 5, "ray.head.cpu"),

@@ -36,6 +36,10 @@ def piped(folder: Path, *words: str, **more: str) -> str:
     ).stdout
 
 
+# The line on stderr that says what was judged.
+SUMMARY = re.compile(r"^judged: .*\n", re.MULTILINE)
+
+
 def watched(folder: Path, *words: str, **more: str) -> str:
     """Return what a command prints on a terminal, stdout and stderr together."""
     above, below = pty.openpty()
@@ -61,7 +65,7 @@ def watched(folder: Path, *words: str, **more: str) -> str:
         os.close(below)
         reader.join()
         os.close(above)
-    return b"".join(seen).decode().replace("\r\n", "\n")
+    return SUMMARY.sub("", b"".join(seen).decode().replace("\r\n", "\n"))
 
 
 @pytest.fixture

@@ -71,7 +71,8 @@ def test_only_findings_that_are_bad_enough_fail_and_all_are_told(grpo: Run) -> N
         assert grpo("lint", *STACK, "--select", lesser, "--fail-on", fail_on)[0] == code
         assert grpo("lint", *STACK, "--fail-on", fail_on)[0] == 1
     code, out, err = grpo("lint", *STACK, "--select", lesser)
-    assert (code, err) == (0, "")
+    assert (code, err.startswith("judged: 4 files, 4 charts, ")) == (0, True)
+    assert "objects (selected rules only); not judged: " in err
     assert out.endswith("\n1 finding (1 warning)\n")
     code, out, _ = grpo("lint", *STACK, "--select", lesser, "--format", "junit")
     assert (code, parsed(out).get("failures")) == (0, "0")
@@ -89,7 +90,8 @@ def test_select_takes_ids_and_domains(grpo: Run) -> None:
     words = ["--select", "values/token,nodes", "--select", "values/unknown-key"]
     _, out, _ = grpo("lint", *STACK, "--format", "json", *words)
     assert rules(out) == [("values/unknown-key", "error")]
-    assert grpo("lint", *STACK, "--select", "nodes") == (0, "", "clean: 4 values files\n")
+    code, out, err = grpo("lint", *STACK, "--select", "nodes")
+    assert (code, out, err.startswith("clean: 4 files, ")) == (0, "", True)
     assert grpo("check", "pod.yaml", "--select", "nodes") == (0, "", "clean: 1 manifest\n")
     assert grpo("check", "pod.yaml", "--select", "pods")[0] == 1
 
@@ -131,7 +133,7 @@ def test_an_exception_that_meets_nothing_is_told_by_the_command_that_judges_its_
         "checks:\n  ignore:\n"
         f"    {TWICE}: a reason\n    nemo-rl/top-k: a reason\n    zork/zork: a reason\n    values/token: a reason\n"
     )
-    code, out, _ = grpo("lint", *STACK)
+    code, out, _ = grpo("lint", *STACK, "--no-render")
     assert code == 1
     said = [line.partition("  [")[0] for line in out.splitlines() if "[checks/ignored-nothing]" in line]
     of_values = [
@@ -140,10 +142,10 @@ def test_an_exception_that_meets_nothing_is_told_by_the_command_that_judges_its_
         "more.yaml:6:5: values/token cannot be accepted",
     ]
     assert said == of_values
-    code, out, _ = grpo("check", *STACK)
+    code, out, _ = grpo("lint", *STACK)
     assert code == 1
     said = [line.partition("  [")[0] for line in out.splitlines() if "[checks/ignored-nothing]" in line]
-    assert said == [*of_values, f"more.yaml:3:5: {TWICE} finds nothing here"]
+    assert said == [f"more.yaml:3:5: {TWICE} finds nothing here", *of_values]
 
 
 def test_manifests_that_are_named_may_be_a_part_of_what_an_exception_is_for(grpo: Run) -> None:
@@ -154,15 +156,16 @@ def test_manifests_that_are_named_may_be_a_part_of_what_an_exception_is_for(grpo
     assert grpo("check", "pod.yaml", "-f", PROFILE, "-f", "more.yaml", "--fail-on", "info")[0] == 1
 
 
-def test_check_without_manifests_judges_the_values_first(grpo: Run) -> None:
+def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
     more = "ray: {head: {initContainers: {warm: {image: a:1, env: [{name: A}, {name: A}]}}}}\n"
     Path("more.yaml").write_text(MIXED + more)
-    _, out, _ = grpo("lint", *STACK, "--format", "json")
+    _, out, err = grpo("lint", *STACK, "--format", "json", "--no-render")
     of_values = rules(out)
     assert len(of_values) > 1
-    code, out, err = grpo("check", *STACK, "--format", "json")
-    assert (code, rules(out)) == (1, [*of_values, (TWICE, "error")])
-    assert err.startswith("rendered with ")
+    assert err.startswith("judged: 4 files; not judged: what the charts render (--no-render), ")
+    code, out, err = grpo("lint", *STACK, "--format", "json")
+    assert (code, sorted(rules(out))) == (1, sorted([*of_values, (TWICE, "error")]))
+    assert err.startswith("judged: 4 files, 4 charts, 29 objects; ")
     # With manifests they are what is asked for.
     _, out, _ = grpo("check", "pod.yaml", *STACK, "--format", "json")
     assert rules(out) == [(TWICE, "error")]
@@ -179,24 +182,27 @@ def test_check_without_manifests_judges_the_values_first(grpo: Run) -> None:
 def test_findings_and_a_failed_render_do_not_hide_each_other(grpo: Run, more: str, found: str) -> None:
     """What both say is told once."""
     Path("more.yaml").write_text(more)
-    code, out, err = grpo("check", *STACK)
-    assert (code, err) == (2, "")
-    assert f"[{found}]" in out
-    code, out, _ = grpo("check", *STACK, "--format", "sarif")
-    assert (code, found in {each["ruleId"] for each in json.loads(out)["runs"][0]["results"]}) == (2, True)
+    code, out, err = grpo("lint", *STACK, "--format", "json")
+    assert (code, found in {name for name, _ in rules(out)}) == (1, True)
+    assert err.startswith("judged: 4 files")
     Path("more.yaml").write_text("job: {nodes: 64}\n")
-    code, out, err = grpo("check", *STACK, "--helm", "no-helm")
+    code, out, err = grpo("lint", *STACK, "--helm", "no-helm")
     assert (code, "[job/more-nodes-than-cluster]" in out, "no-helm" in err) == (3, True, True)
 
 
 def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names_if_lint_has_none(grpo: Run) -> None:
-    Path("more.yaml").write_text("job:\n  nodes: 64\n")
-    code, out, _ = grpo("check", *STACK, "--format", "json", "--select", "values")
+    Path("more.yaml").write_text("platform:\n  kind: kubernetes\nnetwork: {mode: none}\n")
+    code, out, err = grpo("lint", *STACK, "--format", "json")
     (refused,) = json.loads(out)["findings"]
     assert (code, refused["rule"]) == (1, "values/refused-by-chart")
-    assert (refused["file"], refused["line"]) == ("more.yaml", 2)
-    assert "job.nodes is 64" in refused["what"]
-    code, out, _ = grpo("check", *STACK, "--format", "json")
+    assert (refused["file"], refused["line"]) == (str(SITE), 23)
+    assert "platform.kind is kubernetes" in refused["what"]
+    assert refused["fix"] == "use existingClaim or pvc"
+    assert err.startswith(
+        "judged: 4 files, 0 charts, 0 objects; not judged: what network, storage, raycluster, grpo-job "
+    )
+    Path("more.yaml").write_text("job:\n  nodes: 64\n")
+    code, out, _ = grpo("lint", *STACK, "--format", "json")
     (told,) = json.loads(out)["findings"]
     assert (code, told["rule"], told["line"]) == (1, "job/more-nodes-than-cluster", 2)
 
@@ -204,7 +210,7 @@ def test_what_a_chart_refuses_is_a_finding_at_the_value_that_it_names_if_lint_ha
 def test_reports_of_clean_values_are_whole(grpo: Run) -> None:
     files = STACK[:-2]
     code, out, err = grpo("lint", *files, "--format", "sarif")
-    assert (code, json.loads(out)["runs"][0]["results"], err) == (0, [], "clean: 3 values files\n")
+    assert (code, json.loads(out)["runs"][0]["results"], err.startswith("clean: 3 files, ")) == (0, [], True)
     code, out, _ = grpo("lint", *files, "--format", "junit")
     assert (code, len(list(parsed(out).iter("testcase")))) == (0, 1)
 
@@ -245,15 +251,16 @@ def reported(form: str, out: str) -> tuple[str, int, str]:
 def test_a_file_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, command: str, form: str) -> None:
     """CI shows the report alone; the exit code and stderr are as without one."""
     Path("more.yaml").write_text(BROKEN)
-    wanted = grpo(command, *STACK)
+    words = ["lint"] if command == "lint" else ["check", "pod.yaml"]
+    wanted = grpo(*words, *STACK)
     assert (wanted[0], wanted[1]) == (2, "")
-    code, out, err = grpo(command, *STACK, "--format", form)
+    code, out, err = grpo(*words, *STACK, "--format", form)
     assert (code, err) == (2, wanted[2])
     file, line, what = reported(form, out)
     assert (file, line) == ("more.yaml", 3)
     assert "YAML" in what or "expected" in what
     Path("more.yaml").write_text("")
-    code, out, err = grpo(command, *STACK, "-f", "none.yaml", "--format", form)
+    code, out, err = grpo(*words, *STACK, "-f", "none.yaml", "--format", form)
     assert (code, err) == (3, "none.yaml: there is no such file\n  fix: check the path after -f\n")
     file, _, what = reported(form, out)
     assert (file, "there is no such file" in what) == ("none.yaml", True)
@@ -279,21 +286,14 @@ def test_what_lint_has_told_is_not_told_again_by_a_chart(grpo: Run) -> None:
     }
     for text, rule in said.items():
         Path("more.yaml").write_text(text)
-        code, out, err = grpo("check", *STACK, "--format", "json")
+        code, out, _ = grpo("lint", *STACK, "--format", "json")
         assert (code, {name for name, severity in rules(out) if severity == "error"}) == (1, {rule}), text
-        assert "refuse" not in err
-    # Without lint's finding the chart's is the only one.
-    Path("more.yaml").write_text("job: {volume: zork}\n")
-    code, out, _ = grpo("check", *STACK, "--format", "json", "--select", "values")
-    assert (code, rules(out)) == (1, [("values/refused-by-chart", "error")])
 
 
 def test_what_a_schema_refuses_is_told_once_where_lint_tells_all_of_it(grpo: Run) -> None:
     Path("more.yaml").write_text("zork: 1\nray:\n  workers:\n    replicas: many\n    zork: 2\n")
-    code, out, err = grpo("check", *STACK)
-    assert code == 2
-    assert out.count("[values/") == 3
-    assert err == ""
-    code, out, err = grpo("check", *STACK, "--select", "values/wrong-type")
-    assert (code, out.count("[values/")) == (2, 1)
-    assert "there is no section zork" in err
+    code, out, err = grpo("lint", *STACK)
+    assert (code, out.count("[values/")) == (1, 3)
+    assert err.startswith("judged: 4 files; not judged: what the charts render (correct the values first), ")
+    code, out, err = grpo("lint", *STACK, "--select", "values/wrong-type")
+    assert (code, out.count("[values/")) == (1, 1)

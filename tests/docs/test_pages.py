@@ -15,10 +15,10 @@ import yaml
 
 from postrender.cli import main as cli
 from postrender.errors import RenderError
-from postrender.generate import tutorial
+from postrender.generate import placeholders, tutorial
 from postrender.helm.engines import Engine
 from postrender.lint import linter
-from tests.conftest import LAYERS, ROOT, SITE, stack_files
+from tests.conftest import LAYERS, ROOT, stack_files
 from tests.docs import pages
 from tests.jobs import checkpoint_files
 
@@ -192,21 +192,12 @@ def test_the_quota_of_the_kueue_page_holds_its_stack(helm: Engine) -> None:
     assert asked == {name: float(str(amount).removesuffix("Gi")) for name, amount in quota.items()}
 
 
-def test_the_recipes_with_benchmarks_are_those_of_the_page() -> None:
-    recipes = {
-        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in ROOT.glob("values/recipes/*.yaml")
-    }
-    asked = {name for name, one in recipes.items() if (one["job"].get("evaluate") or {}).get("benchmarks")}
-    (listed,) = re.findall(r"The recipes (.*) name benchmarks", TEXTS["docs/howto/evaluate.md"])
-    assert set(re.findall("`([^`]+)`", listed)) == asked
-
-
 def test_the_second_stacks_role_is_the_one_that_its_tutorial_binds(tmp_path: Path) -> None:
     """The page shows the command, because who reuses a bucket does not read the step that makes it."""
     text = TEXTS["docs/howto/h200.md"]
     folder = pages.folder_of(text, tmp_path)
-    names = ["values/accelerators/h200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", SITE, folder / "my-h200.yaml"]
-    printed = tutorial.render(ROOT, [str(name) for name in names])
+    names = ["values/accelerators/h200.yaml", "values/recipes/gemma3-27b-gsm8k.yaml", placeholders.EXAMPLE]
+    printed = tutorial.render(ROOT, [*names, str(folder / "my-h200.yaml")])
     (command,) = [line for line in pages.commands(text) if "add-iam-policy-binding" in line]
     assert " ".join(command.split()) in [" ".join(line.split()) for line in pages.commands(printed)]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from postrender.generate import reference, site, sources
-from tests.conftest import ROOT
+from tests.conftest import PROFILES, RECIPES, ROOT
 from tests.docs import pages
 
 PAGES = site.pages(ROOT)
@@ -29,6 +30,17 @@ def test_a_page_keeps_its_text_and_gets_its_list() -> None:
         assert PAGES[name].startswith((ROOT / name).read_text("utf-8"))
     assert "\nvalues/stack\nvalues/platform\n" in PAGES["docs/values.md"]
     assert "### nemo-rl\n" in PAGES["docs/rules.md"]
+
+
+def test_every_profile_and_recipe_has_its_row() -> None:
+    """A new one is listed nowhere else."""
+    page = PAGES["docs/recipes.md"]
+    rows = re.findall(r"^\| \[(\S+)\]\((\S+)\) \| (.+) \|$", page, re.MULTILINE)
+    assert sorted(name for name, _, _ in rows) == sorted([*PROFILES, *RECIPES])
+    for name, link, text in rows:
+        assert (ROOT / "docs" / link).is_file(), name
+        assert 20 < len(text) < 160, (name, text)
+    assert "| GB200: GKE A4X, 4 GPUs a node, arm64, RDMA over RoCE, NVLink across up to 18 nodes |" in page
 
 
 def test_the_folder_holds_what_the_pages_link_to(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from postrender.errors import UnreadableError
 from postrender.generate import placeholders, tutorial
 from postrender.generate.sources import SourceError
 from postrender.helm.engines import Engine, Rendered
-from tests.conftest import LAYERS, ROOT, SITE, by_kind
+from tests.conftest import LAYERS, ROOT, by_kind
 from tests.docs import pages
 
 RELEASE = {"network": "-network", "storage": "-storage", "raycluster": "-ray"}
@@ -38,7 +38,7 @@ class Page:
         self.files, self.text = files, tutorial.render(ROOT, files)
         self.lines = list(pages.commands(self.text))
         (folder / "values").symlink_to(ROOT / "values")
-        (folder / "my-site.yaml").symlink_to(SITE)
+        (folder / "my-site.yaml").symlink_to(ROOT / placeholders.EXAMPLE)
         self.installs = list(pages.installs(self.text, folder))
         self.rendered = [
             helm.render(

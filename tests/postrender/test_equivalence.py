@@ -30,7 +30,7 @@ MACHINES = [
     for mode in options.FACTORS["network"]
     if options.possible({"accelerator": profile, "network": mode})
 ]
-BASE = [str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml"), str(ROOT / "values/examples/site.yaml")]
+BASE = [str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml"), str(ROOT / "tests/site.yaml")]
 
 
 def stacks(row: dict[str, str], folder: Path) -> tuple[Stack, Stack]:

@@ -14,7 +14,7 @@ from postrender.helm.engines import Embedded
 from postrender.wiring import apply, inputs
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
-from tests.conftest import stack_files
+from tests.conftest import read_values, stack_files
 from tests.corpus import proof
 from tests.corpus.cases import EDGES, SCALARS, STREAMS, TEXTS, edge
 
@@ -142,8 +142,8 @@ def test_the_reader_of_kubernetes_sees_the_wiring_and_nothing_else(go: Embedded)
         pieces = proof.cut(outcome.output)
         for before, after in zip(proof.cut(data), pieces, strict=True):
             if before != after:
-                wanted, _ = apply.wire(go.read_values(before.decode()), proof.wiring(), Options())
-                assert proof.canonical(go.read_values(after.decode())) == proof.canonical(wanted), name
+                wanted, _ = apply.wire(read_values(go, before.decode()), proof.wiring(), Options())
+                assert proof.canonical(read_values(go, after.decode())) == proof.canonical(wanted), name
                 targets += 1
     assert targets == sum(TARGETS.values()) + len(texts) - len(STREAMS)
 
@@ -154,7 +154,7 @@ def _entries(pairs: list[tuple[str, str]]) -> str:
 
 def _by_go(go: Embedded, text: str) -> Any:
     try:
-        return go.read_values(text)
+        return read_values(go, text)
     except RenderError:
         return None
 
@@ -175,7 +175,7 @@ def test_no_scalar_of_a_target_or_of_another_document_is_read_as_something_else(
         first, second = proof.cut(outcome.output)
         assert second == f"---\n{other}".encode()
         wanted, _ = apply.wire(before, proof.wiring(), Options())
-        assert proof.canonical(go.read_values(first.decode())) == proof.canonical(wanted), (number, scalar)
+        assert proof.canonical(read_values(go, first.decode())) == proof.canonical(wanted), (number, scalar)
         wired += 1
     assert wired > 150
 
@@ -188,7 +188,7 @@ def test_no_text_that_is_written_is_read_as_something_else(go: Embedded) -> None
     for text in (POD.replace("    env:\n", ""), POD + "    - name: Z\n", json.dumps(proof.read(POD))):
         outcome = proof.prove(text.encode(), Wiring(values))
         assert outcome.targets == 1
-        (container,) = go.read_values(outcome.output.decode())["spec"]["containers"]
+        (container,) = read_values(go, outcome.output.decode())["spec"]["containers"]
         written = {entry["name"]: entry.get("value") for entry in container["env"] if entry["name"] in env}
         assert {name: value for name, value in written.items() if value != env[name]} == {}
         assert written.keys() == env.keys()

@@ -20,7 +20,7 @@ from tests.conftest import ROOT
 PROFILES = sorted((ROOT / "values/accelerators").glob("*.yaml"))
 RECIPES = sorted((ROOT / "values/recipes").glob("*.yaml"))
 SCHEMA = facts.load("wiring.json")
-SITE = str(ROOT / "values/examples/site.yaml")
+SITE = str(ROOT / "tests/site.yaml")
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=[path.stem for path in PROFILES])

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from postrender.check.trace import Origins
 from postrender.errors import Location, RenderError
 from postrender.finding import WARNING, Finding
-from postrender.helm.engines import Engine
-from postrender.helm.stack import Stack
 from postrender.lint import refusals
 from postrender.lint.ignores import Ignores
 from postrender.lint.locate import ValueLocator
@@ -104,32 +100,43 @@ def test_a_refusal_stands_at_the_first_key_of_its_message() -> None:
     assert refused("job.env is wrong", f'grpo-job/templates/rayjob: {{"yaml:3:4": 1}}\n{text}') == 6
 
 
-REFUSED = "- at '/a~1b': additional properties 'c' not allowed\n- at '/d': got number, want string"
+def test_a_refusal_without_a_key_of_the_files_stands_at_the_nearest_section() -> None:
+    assert refused("job.cluster.mode is wrong", "a: 1\njob:\n  name: a\n") == 2
+    assert refused("something is wrong", "a: 1\n") == 1
 
 
-@pytest.mark.parametrize(
-    ("keys", "lines", "expected"), [(REFUSED, (2, 3), True), (REFUSED, (2,), False), ("", (), False)]
-)
-def test_a_schema_error_is_reported_if_each_of_its_keys_is(
-    keys: str, lines: tuple[int, ...], expected: bool, tmp_path: Path
-) -> None:
-    file = tmp_path / "a.yaml"
-    file.write_text("a/b:\n  c: 1\nd: 2\n")
-    error = RenderError(f"values don't meet the specifications of the schema(s):\n{keys}")
-    reported = [Finding("x", Location(str(file), number)) for number in lines]
-    assert refusals.is_reported(error, reported, [str(file)]) is expected
+def test_a_refusal_that_is_reported_is_not_repeated() -> None:
+    error = RenderError("execution error at (a/templates/b.yaml:3:4): job.name is x: set it")
+    merged = values("job:\n  name: x\n")
+    (alone,) = refusals.findings(error, merged, [])
+    assert (alone.what, alone.fix, str(alone.at)) == ("job.name is x", "set it", "a.yaml:2:3")
+    same_line = Finding("a", Location("a.yaml", 2, 9))
+    same_key = Finding("job.name is too long", Location("b.yaml", 7))
+    other = Finding("job.volume is x", Location("b.yaml", 7))
+    warning = same_key._replace(severity="warning")
+    for reported, expected in ((same_line, []), (same_key, []), (other, [alone]), (warning, [alone])):
+        assert refusals.findings(error, merged, [reported]) == expected
+    assert refusals.explained(error, merged, [other, same_key]) == [same_key]
+
+
+def test_what_a_schema_refuses_is_explained_by_the_findings_of_lint() -> None:
+    error, merged = RenderError("values don't meet the specifications of the schema(s):\n- at '/d'"), values("d: 1\n")
+    finding = Finding("there is no section called d", Location("a.yaml", 1, 1), rule="values/unknown-key")
+    assert refusals.explained(error, merged, [finding]) == [finding]
+    assert refusals.findings(error, merged, [finding]) == []
+    assert [each.rule for each in refusals.findings(error, merged, [])] == ["values/refused-by-chart"]
 
 
 def origins(text: str, template: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Origins:
     """Return the origins in what a template makes of values: names of ConfigMaps and their data."""
     merged = values(text)
 
-    def render(*_: object, change: Mapping[str, Any] | None, **__: object) -> SimpleNamespace:
-        made = template(merge.overlay(merged.as_helm_merges(), change or {}))
+    def render(change: Mapping[str, Any]) -> str:
+        made = template(merge.overlay(merged.as_helm_merges(), change))
         objects = [{"kind": "ConfigMap", "metadata": {"name": name}, "data": data} for name, data in made.items()]
-        return SimpleNamespace(manifest="".join(f"---\n{json.dumps(each)}\n" for each in objects))
+        return "".join(f"---\n{json.dumps(each)}\n" for each in objects)
 
-    return Origins(cast(Engine, None), cast(Stack, SimpleNamespace(values=merged, render=render)), "network", None)
+    return Origins(merged, render)
 
 
 def found(text: str, template: Callable[[Mapping[str, Any]], Mapping[str, Any]], name: str, key: str) -> str | None:

@@ -75,7 +75,7 @@ def test_targets_are_wired_and_the_rest_is_copied() -> None:
 
 
 def test_the_environment_names_the_values_as_well() -> None:
-    site = str(ROOT / "values/examples/site.yaml")
+    site = str(ROOT / "tests/site.yaml")
     by_environment = run(RAYCLUSTER.encode(), GRPO_VALUES=os.pathsep.join([B200, site]))
     assert by_environment.stdout == run(RAYCLUSTER.encode(), *VALUES, f"--values={site}").stdout != b""
 
@@ -206,7 +206,7 @@ def test_values_that_do_not_fit_are_refused_with_their_line(tmp_path: Path, text
 
 
 def test_values_without_a_profile_are_refused() -> None:
-    done = run(PLAIN, "--values", str(ROOT / "values/examples/site.yaml"))
+    done = run(PLAIN, "--values", str(ROOT / "tests/site.yaml"))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"no accelerator profile among the values" in done.stderr
 

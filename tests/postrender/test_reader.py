@@ -17,6 +17,7 @@ from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, GrpoError, InputError
 from postrender.helm.engines import Embedded
 from postrender.textfile import MAX_BYTES
 from postrender.yaml import reader, scalars
+from tests.conftest import read_values
 
 # What Go's library makes of plain scalars; every row is also put to Helm's reader below.
 PLAIN = {
@@ -50,7 +51,7 @@ def floats(tree: Any) -> Any:
 def test_plain_scalars_mean_what_helm_makes_of_them(text: str, helm: Embedded) -> None:
     assert read(f"a: {text}\n") == {"a": PLAIN[text]}
     assert type(read(f"a: {text}\n")["a"]) is type(PLAIN[text])
-    assert floats(helm.read_values(f"a: {text}\n")) == floats({"a": PLAIN[text]})
+    assert floats(read_values(helm, f"a: {text}\n")) == floats({"a": PLAIN[text]})
 
 
 @given(text=st.text(alphabet="0123456789+-._eExXoObByYnNfFaA:~", max_size=8))
@@ -98,18 +99,18 @@ def agree(text: str, helm: Embedded, *, exact: bool = False) -> None:
         assert "\n" not in error.message
         if exact:
             with pytest.raises(RenderError):
-                helm.read_values(text)
+                read_values(helm, text)
         assert exact or any(
             reason in error.message
             for reason in (*STRICTER, "finite", "alias", "<<", "byte order mark", "question mark")
         )
         return
-    assert floats(ours) == floats(helm.read_values(text))
+    assert floats(ours) == floats(read_values(helm, text))
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "null\n", "a: 1\n---\n"])
 def test_a_file_without_values_is_accepted_as_helm_accepts_it(text: str, helm: Embedded) -> None:
-    assert read(text) == helm.read_values(text)
+    assert read(text) == read_values(helm, text)
 
 
 REFUSED = {
@@ -242,7 +243,7 @@ def test_only_unquoted_keys_are_marked_as_misread(key: str) -> None:
 def test_merge_keys_replace_what_stands_before_and_give_way_to_what_follows(helm: Embedded) -> None:
     text = "x: &x {c: 1, d: 1}\na: {c: 2, <<: *x}\nb: {<<: *x, c: 2}\nd: {<<: [{e: 1}, {e: 2, f: 3}]}\n"
     expected = {"x": {"c": 1, "d": 1}, "a": {"c": 1, "d": 1}, "b": {"c": 2, "d": 1}, "d": {"e": 1, "f": 3}}
-    assert read(text) == expected == helm.read_values(text)
+    assert read(text) == expected == read_values(helm, text)
 
 
 def test_objects_of_a_manifest_are_read_document_by_document() -> None:

@@ -77,6 +77,14 @@ def test_only_what_is_certain_is_meant(name: str, meant: str) -> None:
     assert spelling.meant(name, known) == meant
 
 
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [("tarin", "train"), ("fp16", ""), ("v0.7", "v0.7.0"), ("v0.7.1", ""), ("Train", "train"), ("float8", "")],
+)
+def test_a_value_that_may_be_meant_is_not_taken_for_another(value: str, meant: str) -> None:
+    assert spelling.meant(value, ["train", "bf16", "v0.6.0", "v0.7.0", "float16"], is_value=True) == meant
+
+
 def test_the_nearest_name_comes_first() -> None:
     assert spelling.near("nmae", ["name", "names", "label"], most=2) == ["name", "names"]
     assert spelling.near("zork", ["name"]) == []

@@ -59,7 +59,7 @@ def stack(name: str, config: dict[str, Any], version: str, folder: Path) -> list
     file = folder / f"{name}.yaml"
     file.write_text(json.dumps(values), "utf-8")
     profile = PROFILES.get(gpus, PROFILES[8])
-    return [ROOT / f"values/accelerators/{profile}.yaml", file, ROOT / "values/examples/site.yaml"]
+    return [ROOT / f"values/accelerators/{profile}.yaml", file, ROOT / "tests/site.yaml"]
 
 
 def _ours(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -184,7 +184,7 @@ def test_trackers_share_one_name(plan_of: PlanOf) -> None:
     assert (trainer["project_name"], trainer["experiment_name"]) == ("rl", "first")
     assert found["environment"]["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
     assert found["environment"]["WANDB_DIR"] == "/data/runs/gemma3-gsm8k/logs"
-    with pytest.raises(RenderError, match=r"verl has one name for all loggers.*rl/first.*other/first"):
+    with pytest.raises(RenderError, match=r"verl has one project and one name for all loggers.*rl/first.*other/first"):
         plan_of(values={"tracking": {**tracking, "mlflow": {**tracking["mlflow"], "experiment": "other"}}})
 
 
@@ -210,11 +210,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("0.9.1", {"config": {"reward_model": {"reward_manager": "dapo"}}}, r"reward_model: verl 0\.9\.1 ignores it"),
     ("0.6.1", {"config": {"reward": {"num_workers": 4}}}, r"reward: verl 0\.6\.1 ignores it"),
     ("0.9.1", {"runtimeEnv": {"py_executable": "python3"}}, r"verl 0\.9\.1 sets it too"),
-    (DEFAULT, {"env": {"X": {"value": "${HOME}/x"}}}, r"job\.env\.X holds \$\{"),
+    (DEFAULT, {"env": {"X": {"value": "${HOME}/x"}}}, r"job\.env\.X contains \$\{"),
     (DEFAULT, {"env": {"TENSORBOARD_DIR": {"value": "/x"}}}, r"the charts set TENSORBOARD_DIR themselves"),
-    (DEFAULT, {"framework": "nemo-rl"}, r"job\.version 0\.7\.1 is a version of verl, and job\.framework is nemo-rl"),
-    (DEFAULT, {"version": "v0.7.0"}, r"job\.version v0\.7\.0 is a version of nemo-rl, and job\.framework is verl"),
-    (DEFAULT, {"version": "0.8.0"}, r"job\.code\.packages\.verl is 0\.7\.1 and job\.version is 0\.8\.0"),
+    (DEFAULT, {"framework": "nemo-rl"}, r"job\.version 0\.7\.1 is a version of verl, but job\.framework is nemo-rl"),
+    (DEFAULT, {"version": "v0.7.0"}, r"job\.version v0\.7\.0 is a version of nemo-rl, but job\.framework is verl"),
+    (DEFAULT, {"version": "0.8.0"}, r"job\.code\.packages\.verl is 0\.7\.1, but job\.version is 0\.8\.0"),
     (DEFAULT, {"code": {"packages": {"verl": None}}}, r"has no verl in it: set job\.code\.packages\.verl to 0\.7\.1"),
 ]
 
@@ -226,6 +226,17 @@ def test_what_verl_would_take_and_not_do_is_refused(
     """Before a GPU is taken, and with the way out."""
     with pytest.raises(RenderError, match=message):
         render_text("grpo-job", {"job": job}, files=stack(TRAINED, version))
+
+
+def test_a_path_to_resume_from_counts_where_verl_reads_it(
+    render_text: Callable[..., Rendered], plan_of: PlanOf
+) -> None:
+    """Only resume_mode: resume_path reads it."""
+    trainer = {"resume_from_path": "runs/global_step_3"}
+    assert plan_of(values={"job": {"config": {"trainer": trainer}}})["config"]["trainer"].items() >= trainer.items()
+    chosen = {"job": {"config": {"trainer": {**trainer, "resume_mode": "resume_path"}}}}
+    with pytest.raises(RenderError, match=r"trainer\.resume_from_path: runs/global_step_3 is relative"):
+        render_text("grpo-job", chosen, files=stack(TRAINED))
 
 
 @pytest.mark.parametrize("version", ["0.7.1", "0.8.0"])

@@ -15,7 +15,7 @@ include "common.checkAutopilotDisk" $template   nothing; fails where a pod witho
 {{- $hasSidecar := (include "common.podVolumes" . | fromJson).annotations -}}
 {{- $memory := include "common.mebibytes" $sidecar.memory | int64 -}}
 {{- if and $hasSidecar (or (gt (int $sidecar.cpu) 2) (gt $memory 14336)) -}}
-{{- fail (printf (print "Autopilot gives the GCS FUSE sidecar 2 cores and 14Gi at most, and ray.gcsfuse asks for %s "
+{{- fail (printf (print "Autopilot gives the GCS FUSE sidecar at most 2 cores and 14Gi, but ray.gcsfuse asks for %s "
   "and %s: lower them") $sidecar.cpu $sidecar.memory) -}}
 {{- end -}}
 {{- range $part := list "head" "workers" -}}
@@ -34,7 +34,7 @@ include "common.checkAutopilotDisk" $template   nothing; fails where a pod witho
 {{- end -}}
 {{- end -}}
 {{- if hasKey ($pod.podSpec.nodeSelector | default dict) "cloud.google.com/gke-nodepool" -}}
-{{- fail (printf (print "ray.%s.podSpec.nodeSelector: Autopilot has no node pools to choose. Remove "
+{{- fail (printf (print "ray.%s.podSpec.nodeSelector: Autopilot has no node pools to select. Remove "
   "cloud.google.com/gke-nodepool") $part) -}}
 {{- end -}}
 {{- range $name, $volume := include "common.entries" $pod.volumes | fromJson -}}
@@ -88,7 +88,7 @@ include "common.checkAutopilotDisk" $template   nothing; fails where a pod witho
 {{- end -}}
 {{- if gt $disk 10240 -}}
 {{- fail (printf (print "Autopilot gives a pod without GPUs 10Gi of local disk and silently cuts a larger request, "
-  "and the head asks for more (%s): lower ray.head.ephemeralStorage (and ray.gcsfuse), and put more on a volume "
+  "but the head asks for more (%s): lower ray.head.ephemeralStorage (and ray.gcsfuse), and put more on a volume "
   "(ray.head.volumes and ray.head.mounts, for instance an ephemeral claim at /tmp/ray)") (join ", " $parts)) -}}
 {{- end -}}
 {{- end }}

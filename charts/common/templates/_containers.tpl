@@ -29,7 +29,7 @@ include "common.fluentBit" $ | fromYaml                                     the 
 {{- range $kind := list "initContainers" "sidecars" -}}
 {{- range $name, $container := include "common.entries" (get $user $kind) | fromJson -}}
 {{- if hasKey $taken $name -}}
-{{- fail (printf "ray.%s.%s.%s: the pod has a container of that name already. Choose another name"
+{{- fail (printf "ray.%s.%s.%s: the pod already has a container with that name. Choose another name"
   $part $kind $name) -}}
 {{- end -}}
 {{- $_ := set $taken $name true -}}

@@ -20,8 +20,8 @@ include "common.ownVariables" $ | fromJsonArray                 names that the c
 {{- $environment = list (dict "name" "HF_HOME" "value" (printf "%s/%s" $mount $cache.path)) -}}
 {{- $volume := get (include "common.volumes" . | fromJson) $cache.volume -}}
 {{- if and $offline (hasKey $volume "ephemeral") -}}
-{{- fail (printf (print "huggingface.offline.enabled needs a filled cache, and huggingface.cache.volume %q is local "
-  "disk, empty in each new pod: name a volume that outlives the pods") $cache.volume) -}}
+{{- fail (printf (print "huggingface.offline.enabled needs a filled cache, but huggingface.cache.volume %q is local "
+  "disk, which is empty in each new pod: name a volume that outlives the pods") $cache.volume) -}}
 {{- end -}}
 {{- else if $offline -}}
 {{- fail (print "huggingface.offline.enabled needs a cache: set huggingface.cache.volume to the volume that holds "
@@ -70,11 +70,11 @@ include "common.ownVariables" $ | fromJsonArray                 names that the c
 {{- range $path := keys $paths | sortAlpha -}}
 {{- range $name, $entry := include "common.variables" (list $path (get $paths $path)) | fromJson -}}
 {{- if has $name $kuberay -}}
-{{- fail (printf "%s.%s: KubeRay sets or refuses %s itself, and reports it only in an event. Remove it"
+{{- fail (printf "%s.%s: KubeRay sets or refuses %s itself, and reports this only in an event. Remove it"
   $path $name $name) -}}
 {{- end -}}
 {{- if has $name $own -}}
-{{- fail (printf "%s.%s: the charts set %s themselves. Remove it, and change the value it follows from"
+{{- fail (printf "%s.%s: the charts set %s themselves. Remove it, and change the value that it is computed from"
   $path $name $name) -}}
 {{- end -}}
 {{- $_ := set $merged $name $entry -}}

@@ -66,13 +66,13 @@ include "common.checkFileCache" (list $ "data" $volume.gcsfuse)    nothing; fail
 {{- if ne $size "0" -}}
 {{- $room := $root.Values.ray.gcsfuse.cacheSize -}}
 {{- if not $room -}}
-{{- fail (printf (print "storage.%s.gcsfuse.mountOptions has a file cache, and the pods have no disk for it: set "
+{{- fail (printf (print "storage.%s.gcsfuse.mountOptions has a file cache, but the pods have no disk for it: set "
   "ray.gcsfuse.cacheSize, or remove file-cache:max-size-mb") $name) -}}
 {{- end -}}
 {{- $most := include "common.mebibytes" $room | int64 -}}
 {{- if or (not (regexMatch "^[0-9]+$" $size)) (gt (int64 $size) $most) -}}
-{{- fail (printf (print "storage.%s.gcsfuse.mountOptions: file-cache:max-size-mb is %s, and ray.gcsfuse.cacheSize "
-  "is %s, beyond which the pod is evicted: write a number below %d") $name $size $room $most) -}}
+{{- fail (printf (print "storage.%s.gcsfuse.mountOptions: file-cache:max-size-mb is %s, but ray.gcsfuse.cacheSize "
+  "is %s, and a pod that uses more is evicted: write a number below %d") $name $size $room $most) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

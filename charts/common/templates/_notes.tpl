@@ -22,7 +22,7 @@ Needs, before the pods start:
     helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ {{ "" -}}
     --version 1.6.2 --namespace ray-system --create-namespace
   {{- if eq .Values.network.mode "multiNetwork" }}
-  the network release: KubeRay cannot make a pod that names a missing Network
+  the network release: KubeRay cannot create a pod that names a missing Network
   {{- end }}
   the storage release in this namespace, for the claims and service account {{ "" -}}
   {{ include "common.name" (list . "serviceAccount") }}

@@ -26,7 +26,7 @@ include "common.nvlink.check" $                 nothing; fails where the cluster
 {{- with .Values.accelerator.nvlinkDomainNodes -}}
 {{- $nodes := include "common.nvlink.nodes" $ | int64 -}}
 {{- if gt $nodes (int64 .) -}}
-{{- fail (printf (print "the cluster has %d GPU nodes, and an NVLink domain of %s has %d at most: lower "
+{{- fail (printf (print "the cluster has %d GPU nodes, but an NVLink domain of %s has at most %d: lower "
   "ray.workers.replicas") $nodes $.Values.accelerator.name (int64 .)) -}}
 {{- end -}}
 {{- end -}}

@@ -42,17 +42,17 @@ include "common.overlay.checkMounts" (list $names "head" $user)         nothing;
   $key $part) -}}
 {{- end -}}
 {{- if eq $key "kueue.x-k8s.io/queue-name" -}}
-{{- fail (printf "ray.%s.labels: Kueue would admit each pod by itself. Remove %s, and set ray.kueue.queue"
+{{- fail (printf "ray.%s.labels: Kueue would admit each pod separately. Remove %s, and set ray.kueue.queue"
   $part $key) -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $value := include "common.entries" $user.annotations | fromJson -}}
 {{- if and (hasKey $ours $key) (ne (get $ours $key) $value) -}}
-{{- fail (printf "ray.%s.annotations: the charts set %s themselves. Remove it, and change the value it follows from"
-  $part $key) -}}
+{{- fail (printf (print "ray.%s.annotations: the charts set %s themselves. Remove it, and change the value that it is "
+  "computed from") $part $key) -}}
 {{- end -}}
 {{- if and (eq $key "networking.gke.io/interfaces") (ne $root.Values.network.mode "multiNetwork") -}}
-{{- fail (printf (print "ray.%s.annotations has %s, and network.mode is %s: a cluster can attach networks in only "
+{{- fail (printf (print "ray.%s.annotations has %s, but network.mode is %s: a cluster can attach networks in only "
   "one way. Remove it, or set network.mode to multiNetwork") $part $key $root.Values.network.mode) -}}
 {{- end -}}
 {{- end -}}
@@ -83,13 +83,13 @@ include "common.overlay.checkMounts" (list $names "head" $user)         nothing;
 {{- range concat $wiring.mounts $ray.volumeMounts }}{{ $_ := set $paths .mountPath .name }}{{ end -}}
 {{- range $name, $given := include "common.entries" $user.volumes | fromJson -}}
 {{- if or (hasKey $names $name) (eq $name "ray-logs") -}}
-{{- fail (printf "ray.%s.volumes.%s: the pod has a volume of that name already. Choose another name" $part $name) -}}
+{{- fail (printf "ray.%s.volumes.%s: the pod already has a volume with that name. Choose another name" $part $name) -}}
 {{- end -}}
 {{- $_ := set $names $name true -}}
 {{- $volume := include "common.entries" $given | fromJson -}}
 {{- if ne (len $volume) 1 -}}
-{{- fail (printf "ray.%s.volumes.%s has %d sources (%s): give exactly one, and set one of an earlier file to null"
-  $part $name (len $volume) (keys $volume | sortAlpha | join ", ")) -}}
+{{- fail (printf (print "ray.%s.volumes.%s has %d sources (%s): give exactly one. If another one is from an earlier "
+  "file, set it to null") $part $name (len $volume) (keys $volume | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- $_ := set $template.spec "volumes" (append $template.spec.volumes (merge (dict "name" $name) $volume)) -}}
 {{- end -}}
@@ -100,7 +100,7 @@ include "common.overlay.checkMounts" (list $names "head" $user)         nothing;
   $part $name $mount.name $part) -}}
 {{- end -}}
 {{- if hasKey $paths $mount.mountPath -}}
-{{- fail (printf "ray.%s.mounts.%s: volume %s is mounted at %s already. Choose another folder"
+{{- fail (printf "ray.%s.mounts.%s: volume %s is already mounted at %s. Choose another folder"
   $part $name (get $paths $mount.mountPath) $mount.mountPath) -}}
 {{- end -}}
 {{- $_ := set $paths $mount.mountPath $mount.name -}}

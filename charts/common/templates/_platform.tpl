@@ -30,8 +30,8 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
 {{- include "common.checkCapacity" . -}}
 {{- if not (include "common.isGoogle" .) -}}
 {{- if ne $mode "none" -}}
-{{- fail (printf (print "network.mode %s exists on GKE only, and platform.kind is %s: set network.mode to none "
-  "(attach other networks by ray.workers.annotations)") $mode $kind) -}}
+{{- fail (printf (print "network.mode %s works only on GKE, but platform.kind is %s: set network.mode to none "
+  "(attach other networks with ray.workers.annotations)") $mode $kind) -}}
 {{- end -}}
 {{- include "common.checkStorageDrivers" . -}}
 {{- end -}}
@@ -42,12 +42,12 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
 {{- $kind := .Values.platform.kind -}}
 {{- range $name, $volume := include "common.entries" (.Values.storage | default dict) | fromJson -}}
 {{- if dig "gcsfuse" "enabled" false ($volume.existingClaim | default dict) -}}
-{{- fail (printf "storage.%s.existingClaim.gcsfuse needs a GKE driver, and platform.kind is %s. Remove it"
+{{- fail (printf "storage.%s.existingClaim.gcsfuse needs a GKE driver, but platform.kind is %s. Remove it"
   $name $kind) -}}
 {{- end -}}
 {{- range $source := list "gcsfuse" "lustre" -}}
 {{- if get $volume $source -}}
-{{- fail (printf "storage.%s.%s needs a GKE driver, and platform.kind is %s: use existingClaim or pvc"
+{{- fail (printf "storage.%s.%s needs a GKE driver, but platform.kind is %s: use existingClaim or pvc"
   $name $source $kind) -}}
 {{- end -}}
 {{- end -}}
@@ -58,21 +58,21 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
 {{- define "common.checkCapacity" -}}
 {{- $capacity := .Values.platform.capacity -}}
 {{- if and (not (include "common.isGoogle" .)) (or (ne $capacity.kind "on-demand") $capacity.placementPolicy) -}}
-{{- fail (printf (print "platform.capacity says how to buy GKE's nodes, and platform.kind is %s: leave it out, and "
-  "choose nodes by ray.workers.podSpec.nodeSelector") .Values.platform.kind) -}}
+{{- fail (printf (print "platform.capacity says how GKE nodes are bought, but platform.kind is %s: remove it, and "
+  "select nodes with ray.workers.podSpec.nodeSelector") .Values.platform.kind) -}}
 {{- end -}}
 {{- if and (eq $capacity.kind "reservation") (not $capacity.reservation) -}}
-{{- fail "platform.capacity.kind is reservation: name it under platform.capacity.reservation" -}}
+{{- fail "platform.capacity.kind is reservation: write its name under platform.capacity.reservation" -}}
 {{- end -}}
 {{- if and (ne $capacity.kind "reservation") $capacity.reservation -}}
-{{- fail (printf (print "platform.capacity.reservation is %s, and platform.capacity.kind is %s: set the kind to "
-  "reservation, or leave the name out") $capacity.reservation $capacity.kind) -}}
+{{- fail (printf (print "platform.capacity.reservation is %s, but platform.capacity.kind is %s: set the kind to "
+  "reservation, or remove the name") $capacity.reservation $capacity.kind) -}}
 {{- end -}}
 {{- if and (include "common.isAutopilot" .) (contains "/" $capacity.reservation) -}}
-{{- fail (printf (print "platform.capacity.reservation is %s: pods on Autopilot choose a reservation by its name "
-  "alone. Leave the block out") $capacity.reservation) -}}
+{{- fail (printf (print "platform.capacity.reservation is %s: on Autopilot, pods cannot select a block of a "
+  "reservation. Write the name alone, without the slash and what follows it") $capacity.reservation) -}}
 {{- end -}}
 {{- if and (eq $capacity.kind "queued") .Values.ray (not (dig "kueue" "queue" "" (.Values.ray | default dict))) -}}
-{{- fail "platform.capacity.kind queued gets its nodes by a ProvisioningRequest of Kueue: set ray.kueue.queue" -}}
+{{- fail "platform.capacity.kind is queued, so Kueue requests the nodes (ProvisioningRequest): set ray.kueue.queue" -}}
 {{- end -}}
 {{- end }}

@@ -19,11 +19,11 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- $sources := list -}}
 {{- range $source := $known }}{{ if hasKey $entry $source }}{{ $sources = append $sources $source }}{{ end }}{{ end -}}
 {{- if ne (len $sources) 1 -}}
-{{- fail (printf "storage.%s has %d sources (%s): give exactly one of %s, and set one of an earlier file to null"
-  $name (len $sources) (join ", " $sources) (join ", " $known)) -}}
+{{- fail (printf (print "storage.%s has %d sources (%s): give exactly one of %s. If another one is from an earlier "
+  "file, set it to null") $name (len $sources) (join ", " $sources) (join ", " $known)) -}}
 {{- end -}}
 {{- if or (has $name $reserved) (hasPrefix "host-" $name) -}}
-{{- fail (printf (print "storage.%s: the pods have a volume of that name already (%s and host-… are the chart's). "
+{{- fail (printf (print "storage.%s: the pods already have a volume with that name (%s and host-… are reserved). "
   "Choose another name") $name (join ", " $reserved)) -}}
 {{- end -}}
 {{- $_ := set $volumes $name $entry -}}
@@ -46,7 +46,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- end -}}
 {{- range $name, $volume := index . 1 -}}
 {{- if hasKey $taken $volume.mountPath -}}
-{{- fail (printf "storage.%s.mountPath is %s, where %s is mounted already. Choose another folder"
+{{- fail (printf "storage.%s.mountPath is %s, where %s is already mounted. Choose another folder"
   $name $volume.mountPath (get $taken $volume.mountPath)) -}}
 {{- end -}}
 {{- $_ := set $taken $volume.mountPath (printf "storage.%s" $name) -}}
@@ -94,8 +94,8 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- $volumes = append $volumes $volume -}}
 {{- $mounts = append $mounts (dict "name" $name "mountPath" $entry.mountPath) -}}
 {{- if and $several (eq (dig "accessMode" "" ($entry.pvc | default dict)) "ReadWriteOnce") -}}
-{{- fail (printf (print "storage.%s.pvc.accessMode is ReadWriteOnce, and pods on several nodes mount the volume: "
-  "all but one would wait for ever. Use a class with ReadWriteMany") $name) -}}
+{{- fail (printf (print "storage.%s.pvc.accessMode is ReadWriteOnce, but pods on several nodes mount the volume: "
+  "only one node would get it. Set ReadWriteMany, with a storage class that supports it") $name) -}}
 {{- end -}}
 {{- if include "common.isBucket" $entry -}}
 {{- $annotations = include "common.gcsfuseAnnotations" $root | fromJson -}}
@@ -104,7 +104,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- end -}}
 {{- with $ray.gcsfuse.cacheSize -}}
 {{- if not $annotations -}}
-{{- fail "ray.gcsfuse.cacheSize: no volume of storage is a bucket, and nothing would use the disk. Remove it" -}}
+{{- fail "ray.gcsfuse.cacheSize: no volume under storage is a bucket, so nothing would use the disk. Remove it" -}}
 {{- end -}}
 {{- /* The driver's webhook looks for this name, and mounts the volume into its sidecar. */ -}}
 {{- $cache := dict "sizeLimit" (include "common.quantity" .) -}}
@@ -120,7 +120,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- $name := index . 1 -}}{{- $size := index . 2 -}}
 {{- $disk := (index . 0).Values.accelerator.worker.ephemeralStorage -}}
 {{- if gt (include "common.mebibytes" $size | int64) (include "common.mebibytes" $disk | int64) -}}
-{{- fail (printf (print "storage.%s.ephemeral.size is %s, and a worker has %s of local disk "
-  "(accelerator.worker.ephemeralStorage), beyond which it is evicted: lower the size") $name $size $disk) -}}
+{{- fail (printf (print "storage.%s.ephemeral.size is %s, but a worker has %s of local disk "
+  "(accelerator.worker.ephemeralStorage) and is evicted when it uses more: lower the size") $name $size $disk) -}}
 {{- end -}}
 {{- end }}

@@ -60,12 +60,12 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- include "common.checkPlatform" . -}}
 {{- include "common.checkOverlayNames" . -}}
 {{- if hasKey (.Values.stack.labels | default dict) "kueue.x-k8s.io/queue-name" -}}
-{{- fail (print "stack.labels go on every object, also on a RayJob that runs on an existing cluster, which Kueue "
+{{- fail (print "stack.labels are set on every object, including a RayJob on an existing cluster, which Kueue "
   "refuses: remove kueue.x-k8s.io/queue-name, and set ray.kueue.queue") -}}
 {{- end -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}
-{{- fail "the values hold what looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" -}}
+{{- fail "the values contain what looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" -}}
 {{- end -}}
 {{- end }}
 
@@ -104,8 +104,8 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- end -}}
 {{- else if kindIs "string" $value -}}
 {{- if regexMatch (include "common.tokenPattern" $root) (printf "%s: %s" $path $value) -}}
-{{- fail (printf (print "%s holds what looks like a token. Values are stored in the release and shown by helm get "
-  "values: put it in a Secret and name the Secret (huggingface.secret)") $path) -}}
+{{- fail (printf (print "%s contains what looks like a token. Helm stores values in the release, and helm get values "
+  "prints them: put it in a Secret and name the Secret (huggingface.secret)") $path) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

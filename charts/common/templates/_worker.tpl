@@ -84,7 +84,7 @@ spec:
 {{- define "common.checkArchitecture" -}}
 {{- $architecture := .Values.accelerator.architecture | default "amd64" -}}
 {{- if and (eq $architecture "arm64") (not .Values.images.training.arm64) -}}
-{{- fail (printf (print "%s has arm64 nodes, and %s is not known to exist for arm64: choose an image that does, and "
+{{- fail (printf (print "%s has arm64 nodes, but %s is not known to exist for arm64: choose an image that does, and "
   "set images.training.arm64 to true") .Values.accelerator.name (include "common.image" .)) -}}
 {{- end -}}
 {{- end }}

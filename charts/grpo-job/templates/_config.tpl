@@ -25,8 +25,8 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{- define "grpo.mergedConfig" -}}
 {{- $config := .Values.job.config -}}
 {{- if hasKey $config "_override_" -}}
-{{- fail (print "job.config._override_: one section at a time can be replaced, not the whole configuration. Write "
-  "it inside each section to replace") -}}
+{{- fail (print "job.config._override_: only sections can be replaced, not the whole configuration. Write the "
+  "marker inside each section that you want to replace") -}}
 {{- end -}}
 {{- range $section, $value := $config -}}
 {{- include "grpo.refuseDeepMarkers" (list (printf "job.config.%s" $section) $value) -}}
@@ -34,8 +34,8 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{- range $name := list .Values.job.version .Values.accelerator.name -}}
 {{- $overlay := get $.Values.job.configFor $name | default dict -}}
 {{- if hasKey $overlay "_override_" -}}
-{{- fail (printf (print "job.configFor.%s._override_: one section at a time can be replaced, not the whole of "
-  "job.config. Write it inside each section to replace") $name) -}}
+{{- fail (printf (print "job.configFor.%s._override_: only sections can be replaced, not the whole of job.config. "
+  "Write the marker inside each section that you want to replace") $name) -}}
 {{- end -}}
 {{- $config = include "grpo.overlay" (list (printf "job.configFor.%s" $name) $config $overlay 1) | fromJson -}}
 {{- end -}}

@@ -18,7 +18,7 @@ include "grpo.checkRuntimeEnv" $                nothing; fails where Ray would n
 {{- include "grpo.checkRuntimeEnv" . -}}
 {{- $command := include "grpo.entrypoint.command" . -}}
 {{- if gt (len $command) 98304 -}}
-{{- fail (printf (print "the entrypoint has %d bytes, and Ray refuses 128 KiB or more (the limit here is 98304): "
+{{- fail (printf (print "the entrypoint has %d bytes, but Ray refuses 128 KiB or more (the limit here is 98304): "
   "shorten job.config, job.prompts or the files of job.rewards") (len $command)) -}}
 {{- end -}}
 {{- $command -}}
@@ -61,7 +61,7 @@ exec python3 -I "$programs"
 {{- $name := index . 0 -}}
 {{- $text := index . 1 | required (printf "jobs/*/%s is missing from the chart" $name) | trimSuffix "\n" -}}
 {{- if has "GRPO_FILE" (splitList "\n" $text) -}}
-{{- fail (printf "%s: one of its lines is GRPO_FILE, which would end the file in the entrypoint" $name) -}}
+{{- fail (printf "%s: one of its lines is GRPO_FILE, which would end the file in the entrypoint. Change it" $name) -}}
 {{- end -}}
 cat >"$programs/{{ $name }}" <<'GRPO_FILE'
 {{ $text }}

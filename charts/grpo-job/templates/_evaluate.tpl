@@ -54,12 +54,12 @@ include "grpo.checkEngines" $                       nothing; fails where vLLM's 
 {{- $evaluate := .Values.job.evaluate -}}
 {{- $size := int64 $evaluate.tensorParallelSize -}}{{- $gpus := int64 .Values.accelerator.gpusPerNode -}}
 {{- if and (eq .Values.job.framework "verl") (or (gt $size 1) $evaluate.vllmKwargs) -}}
-{{- fail (print "job.evaluate: with verl the engines are those of the run, actor_rollout_ref.rollout: leave out "
+{{- fail (print "job.evaluate: verl evaluates with the engines of the run (actor_rollout_ref.rollout): remove "
   "tensorParallelSize and vllmKwargs") -}}
 {{- end -}}
 {{- if and $gpus (mod $gpus $size) -}}
-{{- fail (printf "job.evaluate.tensorParallelSize: the %d GPUs of a node cannot be divided into engines of %d"
-  $gpus $size) -}}
+{{- fail (printf "job.evaluate.tensorParallelSize is %d, which does not divide the %d GPUs of a node. Choose a divisor"
+  $size $gpus) -}}
 {{- end -}}
 {{- end }}
 
@@ -72,10 +72,11 @@ include "grpo.checkEngines" $                       nothing; fails where vLLM's 
   "only gsm8k. Set it to null, or evaluate the converted model in a stack with job.framework nemo-rl") $name) -}}
 {{- end -}}
 {{- if and (eq $name "aime2026") (ne $job.version "v0.7.0") -}}
-{{- fail (printf "job.evaluate.benchmarks.aime2026: NeMo RL %s does not have it, v0.7.0 does" $job.version) -}}
+{{- fail (printf "job.evaluate.benchmarks.aime2026: NeMo RL %s lacks it, v0.7.0 has it. Set it to null"
+  $job.version) -}}
 {{- end -}}
 {{- if and (eq $name "math500") $root.Values.huggingface.offline.enabled -}}
-{{- fail (print "job.evaluate.benchmarks.math500: NeMo RL reads it from the web, and huggingface.offline is "
-  "enabled. Set it to null") -}}
+{{- fail (print "job.evaluate.benchmarks.math500: NeMo RL downloads it, but huggingface.offline is enabled. "
+  "Set it to null") -}}
 {{- end -}}
 {{- end }}

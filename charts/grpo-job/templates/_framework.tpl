@@ -14,7 +14,7 @@ include "grpo.mlflowUri" $                      the address of the MLflow server
 {{- $job := (index . 0).Values.job -}}
 {{- $owner := ternary "nemo-rl" "verl" (hasPrefix "v" $job.version) -}}
 {{- if ne $owner $job.framework -}}
-{{- fail (printf (print "job.version %s is a version of %s, and job.framework is %s: set both, and images.training, "
+{{- fail (printf (print "job.version %s is a version of %s, but job.framework is %s: set both, and images.training, "
   "to values that belong together") $job.version $owner $job.framework) -}}
 {{- end -}}
 {{- include (printf "grpo.%s.%s" $job.framework (index . 1)) (index . 0) -}}

@@ -26,8 +26,8 @@ include "grpo.refuseListedMarkers" (list "job.config.data.train" $value)    noth
 {{- range $key, $value := $section -}}
 {{- if kindIs "map" $value -}}
 {{- if hasKey $value "_override_" -}}
-{{- fail (printf (print "%s.%s._override_: NeMo RL replaces only whole sections of the first level. Move it to %s, "
-  "with all that the section needs") $path $key (slice (splitList "." $path) 0 3 | join ".")) -}}
+{{- fail (printf (print "%s.%s._override_: NeMo RL replaces only whole top-level sections. Move it to %s, and "
+  "write there all that the section needs") $path $key (slice (splitList "." $path) 0 3 | join ".")) -}}
 {{- end -}}
 {{- end -}}
 {{- if or (kindIs "map" $value) (kindIs "slice" $value) -}}

@@ -62,16 +62,16 @@ include "grpo.nemo-rl.logger" (list $ "/logs")      section logger, as JSON
 {{- define "grpo.nemo-rl.environment" }}{}{{ end }}
 
 {{/* grpo.nemo-rl.check $: NeMo RL before v0.7.0 reserves a CPU on every node of the Ray cluster, the head included,
-     and waits for ever where there is none. */}}
+     and waits forever where there is none. */}}
 {{- define "grpo.nemo-rl.check" -}}
 {{- $image := .Values.images.training -}}{{- $version := .Values.job.version -}}
 {{- $isTheirs := and (hasSuffix "/nemo-rl" $image.repository) (regexMatch "^v[0-9]+\\.[0-9]+\\.[0-9]+$" $image.tag) -}}
 {{- if and $isTheirs (ne $image.tag $version) -}}
-{{- fail (printf (print "job.version is %s, and images.training has the tag %s: set both, as the recipe does for "
-  "its version and values/frameworks/ for the others") $version $image.tag) -}}
+{{- fail (printf (print "job.version is %s, but images.training has the tag %s: set both. The recipe has the pair "
+  "for its version, values/frameworks/ those for the others") $version $image.tag) -}}
 {{- end -}}
 {{- if and (semverCompare "<0.7.0" $version) (lt (include "common.headCpus" . | int64) 1) -}}
-{{- fail (printf (print "job.version %s waits for ever for a CPU on the Ray head, and ray.head.numCpus is 0: set "
+{{- fail (printf (print "job.version %s waits forever for a CPU on the Ray head, but ray.head.numCpus is 0: set "
   "ray.head.numCpus to 1") $version) -}}
 {{- end -}}
 {{- end }}

@@ -15,8 +15,8 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- define "grpo.check" -}}
 {{- $cluster := include "common.name" (list . "cluster") -}}
 {{- if and (eq .Values.job.cluster.mode "ephemeral") (eq .Values.job.name $cluster) -}}
-{{- fail (printf (print "job.name is %s, and so is the stack's RayCluster: their pods could not be told apart. "
-  "Choose another name") .Values.job.name) -}}
+{{- fail (printf (print "job.name is %s, which is also the name of the stack's RayCluster: their pods could not be "
+  "told apart. Choose another name") .Values.job.name) -}}
 {{- end -}}
 {{- if include "grpo.trains" . }}{{ include "grpo.framework" (list . "check") }}{{ end -}}
 {{- end }}
@@ -37,7 +37,7 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- $own := concat (keys $environment) (include "common.ownVariables" . | fromJsonArray) -}}
 {{- range $name, $entry := include "common.variables" (list "job.env" .Values.job.env) | fromJson -}}
 {{- if has $name $own -}}
-{{- fail (printf "job.env.%s: the charts set %s themselves. Remove it, and change the value it follows from"
+{{- fail (printf "job.env.%s: the charts set %s themselves. Remove it, and change the value that it is computed from"
   $name $name) -}}
 {{- end -}}
 {{- if not (hasKey $entry "value") -}}
@@ -69,7 +69,7 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- if include "grpo.trains" . -}}
 {{- $nodes = include "grpo.nodes" . | int64 -}}
 {{- else if not $gpus -}}
-{{- fail (printf "accelerator %s has no GPUs, and task %s needs some: choose another profile"
+{{- fail (printf "accelerator %s has no GPUs, but task %s needs some: choose another profile"
   .Values.accelerator.name $job.task) -}}
 {{- end -}}
 {{- $timeout := int64 $job.workersTimeoutSeconds -}}

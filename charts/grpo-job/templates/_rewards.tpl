@@ -67,8 +67,8 @@ include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails f
 {{- if ne (len .) 2 }}{{ fail "grpo.checkText takes (list NAME TEXT)" }}{{ end -}}
 {{- $control := "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x{9f}\\x{2028}\\x{2029}\\x{feff}\\x{fffe}\\x{ffff}]" -}}
 {{- if regexMatch $control (index . 1) -}}
-{{- fail (printf (print "%s holds a control character, which a Kubernetes object in YAML cannot carry: write it as "
-  "an escape, or with Unix line ends") (index . 0)) -}}
+{{- fail (printf (print "%s contains a control character, which a Kubernetes object in YAML cannot contain: write it "
+  "as an escape sequence, or use Unix line endings") (index . 0)) -}}
 {{- end -}}
 {{- end }}
 
@@ -95,13 +95,13 @@ include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails f
 {{- define "grpo.checkPrompts" -}}
 {{- $prompts := include "common.entries" .Values.job.prompts | fromJson -}}
 {{- if and $prompts (eq .Values.job.framework "verl") -}}
-{{- fail (print "job.prompts: verl reads no prompt file, its prompts are part of the data: set "
+{{- fail (print "job.prompts: verl reads no prompt files, because its prompts are part of the data: set "
   "job.prepareData.NAME.instruction") -}}
 {{- end -}}
 {{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_PROMPTS\\}/[^\"]*" (include "grpo.mergedConfig" .) -1 -}}
 {{- $name := $found | trimPrefix "${oc.env:GRPO_PROMPTS}/" | trimSuffix ".txt" -}}
 {{- if not (hasKey $prompts $name) -}}
-{{- fail (printf "job.config names the prompt %s.txt, and job.prompts has %s: write it there"
+{{- fail (printf "job.config names the prompt %s.txt, but job.prompts has %s: add it there"
   $name (keys $prompts | sortAlpha | join ", " | default "none")) -}}
 {{- end -}}
 {{- end -}}

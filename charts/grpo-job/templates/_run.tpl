@@ -16,14 +16,14 @@ include "grpo.code" $ | fromJson                job.code with its folder; null w
 {{/* grpo.nodes $: all of the cluster by default; fewer only on an existing cluster, never more. */}}
 {{- define "grpo.nodes" -}}
 {{- if not .Values.accelerator.gpusPerNode -}}
-{{- fail (printf "accelerator %s has no GPUs, and a training needs some: choose another profile"
+{{- fail (printf "accelerator %s has no GPUs, but training needs some: choose another profile"
   .Values.accelerator.name) -}}
 {{- end -}}
 {{- $have := include "common.gpuNodes" . | int64 -}}
 {{- $want := int64 (.Values.job.nodes | default $have) -}}
 {{- if gt $want $have -}}
-{{- fail (printf (print "job.nodes is %d, and the cluster has %d GPU nodes (ray.workers.replicas, and the head "
-  "where ray.head.gpus.enabled): the job would wait for nodes that never come. Lower job.nodes or raise "
+{{- fail (printf (print "job.nodes is %d, and the cluster has %d GPU nodes (ray.workers.replicas, plus the head "
+  "if ray.head.gpus.enabled): the job would wait for nodes that never come. Lower job.nodes or raise "
   "ray.workers.replicas")
   $want $have) -}}
 {{- end -}}
@@ -39,7 +39,7 @@ include "grpo.code" $ | fromJson                job.code with its folder; null w
 {{- $name := .Values.job.volume -}}
 {{- $volume := get (include "common.volumes" . | fromJson) $name | default dict -}}
 {{- if hasKey $volume "ephemeral" -}}
-{{- fail (printf "job.volume is %q, which is local disk: checkpoints there end with the pod. Name a volume that stays"
+{{- fail (printf "job.volume is %q, which is local disk: its checkpoints go with the pod. Name a volume that stays"
   $name) -}}
 {{- end -}}
 {{- with $volume.gcsfuse -}}
@@ -47,8 +47,8 @@ include "grpo.code" $ | fromJson                job.code with its folder; null w
 {{- $fresh := get $options "metadata-cache:ttl-secs" | default (get $options "metadata-cache-ttl-secs") -}}
 {{- $renames := get $options "rename-dir-limit" | default (get $options "file-system:rename-dir-limit") -}}
 {{- if or (ne $fresh "0") (not $renames) -}}
-{{- fail (printf (print "job.volume is %q, a bucket whose mount options do not show at once what another pod wrote, "
-  "or do not let a finished step be renamed: set storage.%s.gcsfuse.purpose to checkpoints") $name $name) -}}
+{{- fail (printf (print "job.volume is %q, a bucket whose mount options show the files of another pod too late, or "
+  "do not allow a finished step to be renamed: set storage.%s.gcsfuse.purpose to checkpoints") $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- printf "%s/runs/%s" (include "common.mountPath" (list . "job.volume" $name)) .Values.job.name -}}
@@ -117,7 +117,7 @@ null
 {{- $task := ternary "" (printf "-%s" $job.task) (eq $job.task "train") -}}
 {{- $longest := printf "%s-prepare-data-%d" $job.name (int64 $job.attempt) -}}
 {{- if gt (len $longest) 47 -}}
-{{- fail (printf (print "the RayJob of a task would be called %s, which has %d characters, and KubeRay allows 47: "
+{{- fail (printf (print "the RayJob of a task would be called %s, which has %d characters, but KubeRay allows 47: "
   "shorten job.name") $longest (len $longest)) -}}
 {{- end -}}
 {{- printf "%s%s-%d" $job.name $task (int64 $job.attempt) -}}

@@ -48,7 +48,7 @@ include "grpo.checkStageDirectory" $            nothing; fails where local copie
 {{- define "grpo.task.prepare-data" -}}
 {{- $datasets := include "common.entries" .Values.job.prepareData | fromJson -}}
 {{- if not $datasets -}}
-{{- fail (print "job.task prepare-data: job.prepareData names no data set, and this recipe needs none: its "
+{{- fail (print "job.task prepare-data: job.prepareData names no data set. This recipe needs none, because its "
   "framework reads the data set itself") -}}
 {{- end -}}
 {{- $filled := dict -}}
@@ -85,8 +85,8 @@ include "grpo.checkStageDirectory" $            nothing; fails where local copie
 {{- $mount := printf "%s/" $volume.mountPath -}}
 {{- $overlaps := or (hasPrefix $mount $folder) (hasPrefix $folder $mount) -}}
 {{- if and $stage (not (hasKey $volume "ephemeral")) $overlaps -}}
-{{- fail (printf (print "job.evaluate.stageDirectory %s is on, or around, volume %s, which all nodes share: name a "
-  "folder of the nodes' own disks, such as /tmp/models") $stage $name) -}}
+{{- fail (printf (print "job.evaluate.stageDirectory %s overlaps volume %s, which all nodes share: name a folder on "
+  "the nodes' own disks, such as /tmp/models") $stage $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -112,8 +112,8 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- $keys := dict "logger" $loggers -}}
 {{- with $names -}}
 {{- if ne (first . | join "/") (last . | join "/") -}}
-{{- fail (printf (print "verl has one name for all loggers, and tracking.wandb has %s, tracking.mlflow has %s: make "
-  "project and experiment equal, and both names") (first . | join "/") (last . | join "/")) -}}
+{{- fail (printf (print "verl has one project and one name for all loggers, but tracking.wandb has %s and "
+  "tracking.mlflow has %s (project/name): make them equal") (first . | join "/") (last . | join "/")) -}}
 {{- end -}}
 {{- $_ := set $keys "project_name" (first . | first) -}}{{- $_ := set $keys "experiment_name" (first . | last) -}}
 {{- end -}}

@@ -14,7 +14,7 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
 {{- $version := .Values.job.version -}}{{- $config := include "grpo.config" . | fromJson -}}
 {{- range $name, $value := include "grpo.environment" . | fromJson -}}
 {{- if contains "${" $value -}}
-{{- fail (printf (print "job.env.%s holds ${, which verl reads as an interpolation when it passes the value to the "
+{{- fail (printf (print "job.env.%s contains ${, which verl reads as an interpolation when it passes the value to the "
   "workers: write it under ray.env") $name) -}}
 {{- end -}}
 {{- end -}}
@@ -24,8 +24,9 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
 {{- end -}}
 {{- $cpus := mul (int64 .Values.accelerator.gpusPerNode) (ternary 1 3 (semverCompare "<0.7.0" $version)) -}}
 {{- if lt (int64 .Values.accelerator.worker.cpu) $cpus -}}
-{{- fail (printf (print "verl %s reserves %d CPUs on each node and waits for them forever, and "
-  "accelerator.worker.cpu is %v") $version $cpus .Values.accelerator.worker.cpu) -}}
+{{- fail (printf (print "verl %s reserves %d CPUs on each node and waits forever for them, but "
+  "accelerator.worker.cpu is %v: raise it, if the nodes have more")
+  $version $cpus .Values.accelerator.worker.cpu) -}}
 {{- end -}}
 {{- include "grpo.verl.checkRewardKeys" (list $version $config) -}}
 {{- include "grpo.verl.checkPaths" $config -}}
@@ -38,6 +39,11 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
   "data.train_files" "data.val_files"
   "trainer.resume_from_path" "trainer.rollout_data_dir" "trainer.validation_data_dir"
   "custom_reward_function.path" "reward.custom_reward_function.path" -}}
+{{- $trainer := get $config "trainer" -}}
+{{- if and (kindIs "map" $trainer) (has (get $trainer "resume_mode" | default "auto") (list "auto" "disable")) -}}
+{{- /* Only resume_mode: resume_path reads it. */ -}}
+{{- $keys = without $keys "trainer.resume_from_path" -}}
+{{- end -}}
 {{- range $path := $keys -}}
 {{- $value := $config -}}
 {{- range splitList "." $path -}}
@@ -45,7 +51,7 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
 {{- end -}}
 {{- range $file := ternary $value (list $value) (kindIs "slice" $value) -}}
 {{- if and $file (not (regexMatch `^(/|\$\{|[a-z0-9+]+://)` (toString $file))) -}}
-{{- fail (printf (print "job.config.%s: %v is relative, and each process of verl would look in its own pod: write "
+{{- fail (printf (print "job.config.%s: %v is relative, so each process of verl would look in its own pod: write "
   "an absolute path on a volume, such as ${oc.env:GRPO_DATASETS}/gsm8k/train.parquet") $path $file) -}}
 {{- end -}}
 {{- end -}}
@@ -76,7 +82,7 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
 {{- $job := .Values.job -}}
 {{- $package := get $job.code.packages "verl" | default "" -}}
 {{- if and $package (ne $package $job.version) -}}
-{{- fail (printf "job.code.packages.verl is %s and job.version is %s: make them equal" $package $job.version) -}}
+{{- fail (printf "job.code.packages.verl is %s, but job.version is %s: make them equal" $package $job.version) -}}
 {{- end -}}
 {{- $isTheirs := hasSuffix "verlai/verl" .Values.images.training.repository -}}
 {{- if and $isTheirs (not $package) (not $job.code.repository) -}}

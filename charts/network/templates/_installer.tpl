@@ -33,7 +33,7 @@ gke.gcr.io/pause:3.8@sha256:880e63f94b145e46f1b1082bb71b85e21f16b99b180b9996407d
   (include "network.installerManifest" .)) -}}
 {{- end -}}
 {{- if eq .Values.network.mode "none" -}}
-{{- fail "network.rdmaInstaller.enabled: network.mode is none, and nothing would use the plugin. Switch it off" -}}
+{{- fail "network.rdmaInstaller.enabled: network.mode is none, so nothing would use the plugin. Switch it off" -}}
 {{- end -}}
 {{- if not .Values.accelerator.installerImage -}}
 {{- fail (printf (print "network.rdmaInstaller.enabled: the profile of %s names no installerImage. Switch it off, "

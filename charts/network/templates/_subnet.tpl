@@ -38,7 +38,7 @@ include "network.checkSubnets" $                    nothing; fails for a subnet 
 {{- range include "common.rdmaInterfaces" . | fromJsonArray }}{{ $networks = append $networks .base }}{{ end -}}
 {{- range $network, $_ := include "common.entries" .Values.network.rdma.subnets | fromJson -}}
 {{- if not (has $network $networks) -}}
-{{- fail (printf "network.rdma.subnets.%s: the machine has no RDMA network of that name (it has: %s)"
+{{- fail (printf "network.rdma.subnets.%s: the machine has no RDMA network with that name (it has: %s)"
   $network (join ", " $networks)) -}}
 {{- end -}}
 {{- end -}}

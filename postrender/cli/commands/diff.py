@@ -10,10 +10,11 @@ import click
 from postrender import paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
+from postrender.cli.judging import explaining
 from postrender.errors import EXIT_CLEAN
 from postrender.helm import engines
-from postrender.helm.stack import Stack
 from postrender.manifests.diff import as_json, as_text, compare
+from postrender.values.set_arguments import Argument
 
 
 @click.command(
@@ -30,6 +31,7 @@ from postrender.manifests.diff import as_json, as_text, compare
     help="Accelerator profile to compare. Give two or more.",
 )
 @options.values()
+@options.set_values
 @options.helm
 @options.namespace("Namespace of the releases. Default: default.")
 @options.kube_version()
@@ -37,6 +39,7 @@ from postrender.manifests.diff import as_json, as_text, compare
 def diff(
     accelerators: Sequence[str],
     files: Sequence[str],
+    arguments: Sequence[Argument],
     helm: str | None,
     namespace: str | None,
     kube_version: str | None,
@@ -50,14 +53,15 @@ def diff(
     if len(sides) < 2:
         fix = f"grpo diff --accelerator A --accelerator B -f …, of {', '.join(paths.accelerators())}"
         raise wrong("two accelerators are needed", fix=fix)
-    stacks = {side: Stack.load(options.stack_files(files, side), accelerator=side) for side in sides}
+    stacks = {side: options.stack(files, side, arguments) for side in sides}
     layers = {}
     with engines.choose(helm) as engine:
         for layer in paths.LAYERS:
-            sides_of_layer = {
-                side: stack.render(engine, layer, namespace=namespace or "default", kube_version=kube_version).documents
-                for side, stack in stacks.items()
-            }
+            sides_of_layer = {}
+            for side, stack in stacks.items():
+                with explaining(stack):
+                    rendered = stack.render(engine, layer, namespace=namespace or "default", kube_version=kube_version)
+                sides_of_layer[side] = rendered.documents
             layers[layer] = compare(sides_of_layer)
         sys.stderr.write(f"rendered with {engine.name}\n")
     sys.stdout.write(as_json(layers) if form == "json" else as_text(layers, sides))

@@ -7,13 +7,21 @@ from collections.abc import Sequence
 
 import click
 
+from postrender.check import rendered
+from postrender.check.rendered import Target, Verdict
 from postrender.cli import options, rulebook
 from postrender.cli.command import Command, examples, wrong
-from postrender.cli.judging import judging
+from postrender.cli.judging import judging, kinds
 from postrender.cli.output import Report
 from postrender.errors import EXIT_CLEAN, GrpoError
+from postrender.finding import Finding
+from postrender.helm import engines
+from postrender.helm.stack import Stack
 from postrender.lint import fix as fixing
-from postrender.lint.linter import lint as judge
+from postrender.lint import unjudged
+from postrender.lint.linter import can_render, judge_values
+from postrender.values import models
+from postrender.values.set_arguments import Argument
 
 
 @click.command(
@@ -21,13 +29,25 @@ from postrender.lint.linter import lint as judge
     options_metavar="-f FILE ... [OPTIONS]",
     epilog=examples(
         "grpo lint --accelerator b200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml",
+        "grpo lint -f my-values.yaml --set job.nodes=4 -n rl",
         "grpo lint -f my-values.yaml --select nemo-rl,values/unknown-key --format github",
         "grpo lint --accelerator b200 -f my-values.yaml --fix",
     ),
 )
 @options.values()
+@options.set_values
 @options.accelerator
+@options.helm
+@options.namespace("Namespace of the releases. Default: default.")
+@options.kube_version("Kubernetes version of the objects and of the charts' capabilities. Default: 1.35 for objects.")
 @judging
+@click.option("--no-render", is_flag=True, help="Judge the values only: faster, and without Helm.")
+@click.option(
+    "--model-config",
+    type=options.FILE,
+    metavar="FILE",
+    help="The config.json of the run's model, for a model whose sizes are not known.",
+)
 @click.option("--fix", is_flag=True, help="Show the changes that findings propose, ask, and write them to your files.")
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @click.option(
@@ -38,13 +58,26 @@ from postrender.lint.linter import lint as judge
     help="Explain a rule, as grpo rules ID does.",
 )
 def lint(
-    files: Sequence[str], accelerator: str | None, report: Report, *, fix: bool, yes: bool, explain: Sequence[str]
+    files: Sequence[str],
+    arguments: Sequence[Argument],
+    accelerator: str | None,
+    helm: str | None,
+    namespace: str | None,
+    kube_version: str | None,
+    model_config: str | None,
+    report: Report,
+    *,
+    no_render: bool,
+    fix: bool,
+    yes: bool,
+    explain: Sequence[str],
 ) -> int:
-    """Judge values files without rendering them.
+    """Judge a stack: its values, what the charts refuse, and the objects that they render.
 
     The command checks spelling, types and structure with the schemas of the charts, and looks for secrets and for
-    values that Helm misreads. Then it judges the run that the values describe, with the rules of its training framework
-    and version.
+    values that Helm misreads. It judges the run that the values describe with the rules of its training framework and
+    version. Then it renders the charts, and judges the objects as grpo check does. The last line says what was judged,
+    and what was not.
 
     To accept a finding, add its rule to checks.ignore of the values, with the reason.
     """
@@ -53,15 +86,50 @@ def lint(
         return EXIT_CLEAN
     if yes and not fix:
         raise wrong("--yes needs --fix", fix="grpo lint --fix --yes -f …")
+    schemas = kinds(kube_version)
+    found: list[Finding] = []
+    verdict = None
     try:
-        given = options.with_profile(options.stack_files(files, accelerator), accelerator)
-        findings = report.of(judge(given))
-        if fix and fixing.apply(findings, given, yes=yes):
-            findings = report.of(judge(given))
+        stack = options.stack(files, accelerator, arguments)
+        if model_config:
+            models.add(unjudged.model_name(stack.values), model_config)
+        of_values = judge_values(stack.values)
+        if fix and fixing.apply(report.of(of_values), stack.files, yes=yes):
+            stack = options.stack(files, accelerator, arguments)
+            of_values = judge_values(stack.values)
+        found = of_values
+        if not no_render and can_render(found):
+            with engines.choose(helm) as engine:
+                verdict = rendered.judge(stack, engine, schemas, Target(namespace or "default", kube_version), found)
+            found = sorted([*found, *verdict.findings], key=Finding.key)
     except GrpoError as error:
-        report.tell(error, [*files, "values"][0])
+        report.tell(error, [*files, "values"][0], report.of(found))
         raise
-    code = report.deliver(findings)
-    if not findings:
-        sys.stderr.write(f"clean: {len(given)} values file{'s' if len(given) > 1 else ''}\n")
+    code = report.deliver(report.of(found))
+    sys.stderr.write(_summary(stack, report.of(found), verdict, no_render=no_render, all_rules=report.of_all_rules))
     return code
+
+
+def _summary(
+    stack: Stack, found: Sequence[Finding], verdict: Verdict | None, *, no_render: bool, all_rules: bool
+) -> str:
+    """Return the line that says what was judged and what was not."""
+    judged = [_counted(len(stack.files), "file")]
+    missing = [*unjudged.of(stack.values)]
+    if verdict:
+        judged += [_counted(len(verdict.rendered), "chart"), _counted(verdict.objects, "object")]
+        missing = [*_refusing(verdict.refused), *missing]
+    else:
+        reason = "--no-render" if no_render else "correct the values first"
+        missing.insert(0, f"what the charts render ({reason})")
+    word = "judged" if found else "clean"
+    selected = "" if all_rules else " (selected rules only)"
+    return f"{word}: {', '.join(judged)}{selected}; not judged: {', '.join(missing)}\n"
+
+
+def _refusing(layers: Sequence[str]) -> list[str]:
+    return [f"what {', '.join(layers)} would render (the values are refused)"] if layers else []
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

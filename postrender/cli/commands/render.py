@@ -10,11 +10,12 @@ import click
 from postrender import paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
+from postrender.cli.judging import explaining
 from postrender.errors import EXIT_CLEAN
 from postrender.helm import engines
 from postrender.helm.engines import Rendered
-from postrender.helm.stack import Stack
 from postrender.manifests import export
+from postrender.values.set_arguments import Argument
 
 _ALL = "all"
 
@@ -44,6 +45,7 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
     shell_complete=options.completing(lambda: (*paths.LAYERS, _ALL)),
 )
 @options.values()
+@options.set_values
 @options.accelerator
 @options.helm
 @options.namespace("Namespace of the releases. Default: default.")
@@ -65,6 +67,7 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def render(
     layer: str,
     files: Sequence[str],
+    arguments: Sequence[Argument],
     accelerator: str | None,
     helm: str | None,
     namespace: str | None,
@@ -85,10 +88,10 @@ def render(
         raise wrong("--release names one release", fix="name the layer: grpo render LAYER …")
     if output_dir == "":
         raise wrong("--output-dir is empty, expected a folder")
-    stack = Stack.load(options.stack_files(files, accelerator), accelerator=accelerator)
+    stack = options.stack(files, accelerator, arguments)
     layers = stack.layers() if layer == _ALL else (layer,)
     left_out = [each for each in paths.LAYERS if each not in layers] if layer == _ALL else []
-    with engines.choose(helm) as engine:
+    with engines.choose(helm) as engine, explaining(stack):
         rendered = {
             each: stack.render(
                 engine,

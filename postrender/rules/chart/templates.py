@@ -156,7 +156,7 @@ def line_of(template: str, rendered: str) -> int:
 
 
 def _can_be(line: str, wanted: str) -> bool:
-    """Say whether a template line can render to a text; a line with too little text outside actions does not count."""
+    """Return whether a template line can render to a text; too little text outside actions does not count."""
     parts = _ACTION.split(line)
     if len(parts) == 1 or sum(map(len, map(str.strip, parts))) < _LITERAL:
         return False
@@ -164,7 +164,7 @@ def _can_be(line: str, wanted: str) -> bool:
 
 
 def asks_the_clock(text: str) -> bool:
-    """Say whether a template calls `now`."""
+    """Return whether a template calls `now`."""
     return any(_NOW.search(_without_texts(action[0])) for action in _ACTION.finditer(text))
 
 

@@ -179,7 +179,7 @@ def _lines(values: Iterable[Json]) -> Iterator[str]:
 
 
 def _is_secret(item: Json, path: Path) -> bool:
-    """Say whether a path leads into the data of a Secret, or to a variable whose name says that it is a secret."""
+    """Return whether a path leads into the data of a Secret, or to a variable whose name says that it is a secret."""
     if isinstance(item, dict) and item.get("kind") == "Secret" and path[:1] in (("data",), ("stringData",)):
         return True
     for part, below in pairwise(path):

@@ -84,13 +84,13 @@ def resolver(root: Node) -> Callable[[Node], Node]:
 
 
 def is_closed(node: Node) -> bool:
-    """Say whether a schema refuses keys that it does not list, or validates them with another schema."""
+    """Return whether a schema refuses keys that it does not list, or validates them with another schema."""
     found = [entry(node, key) for key in ("additionalProperties", "unevaluatedProperties", "propertyNames")]
     return any(each is not None and each.value not in (True, {}) for each in found)
 
 
 def lets_in(node: Node, key: str, resolve: Callable[[Node], Node]) -> bool:
-    """Say whether a schema accepts a key in its map; a schema with $ref or allOf counts as accepting it."""
+    """Return whether a schema accepts a key in its map; a schema with $ref or allOf counts as accepting it."""
     node = resolve(node)
     closed = entry(node, "additionalProperties")
     if closed is None or closed.value is not False:

@@ -35,7 +35,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _has_rdma(pod: Pod) -> bool:
-    """Say whether a pod asks for interfaces, in one of the two ways that GKE has."""
+    """Return whether a pod asks for interfaces, in one of the two ways that GKE has."""
     annotations = mapping(mapping(pod.template.get("metadata")).get("annotations"))
     return INTERFACES in annotations or bool(pod.spec.get("resourceClaims"))
 

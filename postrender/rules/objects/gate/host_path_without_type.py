@@ -42,7 +42,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _installs(pod: Pod, volume: dict[str, object]) -> bool:
-    """Say whether the pod itself creates the content of a volume: in an init container, or with a creating type."""
+    """Return whether the pod itself creates the content of a volume: in an init container, or with a creating type."""
     makers = [*sequence(pod.spec.get("initContainers"))]
     makers += pod.containers() if mapping(volume.get("hostPath")).get("type") else []
     mounts = [mapping(mount) for each in makers for mount in sequence(mapping(each).get("volumeMounts"))]
@@ -50,7 +50,7 @@ def _installs(pod: Pod, volume: dict[str, object]) -> bool:
 
 
 def _is_device_plugin(pod: Pod) -> bool:
-    """Say whether a pod is a device plugin: it waits for the driver, which another pod installs."""
+    """Return whether a pod is a device plugin: it waits for the driver, which another pod installs."""
     folders = [mapping(mapping(volume).get("hostPath")).get("path") for volume in sequence(pod.spec.get("volumes"))]
     return any(f"{folder}/".startswith(_DEVICE_PLUGINS) for folder in folders)
 

@@ -41,7 +41,7 @@ def _identity(item: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def _ignored(item: dict[str, Any], identity: tuple[str, ...]) -> str:
-    """Say that the namespace is ignored, if one is written."""
+    """Return the note that a written namespace is ignored; else nothing."""
     written = mapping(item.get("metadata")).get("namespace") if identity[:2] in NO_NAMESPACE else None
     return f"; the kind has no namespaces ({written} is ignored)" if written else ""
 

@@ -138,7 +138,7 @@ class Judged:
             yield self.path("volumes", number), str(each.get("name", "")), each
 
     def tolerates(self, key: str) -> bool:
-        """Say whether a toleration names this taint, or every one."""
+        """Return whether a toleration names this taint, or every one."""
         for each in map(mapping, sequence(self.spec.get("tolerations"))):
             everything = not each.get("key") and each.get("operator") == "Exists"
             if everything or each.get("key") == key:
@@ -153,14 +153,14 @@ class Judged:
 
     @property
     def uses_rdma(self) -> bool:
-        """Say whether the pod takes a whole node with RDMA, and its kind communicates with other nodes."""
+        """Return whether the pod takes a whole node with RDMA, and its kind communicates with other nodes."""
         known = self.machines()
         whole = bool(known) and all(each.rdma and self.pod.gpu_container()[1] == each.gpus for each in known)
         return whole and (self._has_plugin or (self.item.object.get("kind") in _TOGETHER and self.pod.count != 1))
 
     @property
     def attached(self) -> bool:
-        """Say whether the pod has interfaces besides that of the pod network, or claims devices."""
+        """Return whether the pod has interfaces besides that of the pod network, or claims devices."""
         text = str(self.annotations.get(INTERFACES, ""))
         return text.count("interfaceName") > 1 or "rdma" in text or bool(self.spec.get("resourceClaims"))
 

@@ -37,7 +37,7 @@ _ELSEWHERE: Final = re.compile(r"(?:^|\s)(?:-t|--target|--prefix|--root)[= \t]|P
 
 
 def unpinned(requirement: str) -> bool:
-    """Say whether a requirement of pip is not pinned; requirement files and URLs are not checked."""
+    """Return whether a requirement of pip is not pinned; requirement files and URLs are not checked."""
     text = requirement.strip("'\"")
     if not _PACKAGE.match(text) or "/" in text or text.endswith((".whl", ".txt", ".tar.gz")):
         return False

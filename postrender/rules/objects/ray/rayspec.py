@@ -124,7 +124,7 @@ class Cluster:
 
     @property
     def scales(self) -> bool:
-        """Say whether the autoscaler runs."""
+        """Return whether the autoscaler runs."""
         return self.spec.get("enableInTreeAutoscaling") is True
 
     def option(self, name: str) -> dict[str, Any]:
@@ -158,13 +158,13 @@ class Job:
 
     @property
     def pasted(self) -> bool:
-        """Say whether the operator pastes the job's texts into a command for the submitter's shell."""
+        """Return whether the operator pastes the job's texts into a command for the submitter's shell."""
         own = self.mode == "K8sJobMode" and sequence(self.submitter.get("command"))
         return self.mode in ("K8sJobMode", "SidecarMode") and not own
 
     @property
     def shuts_down(self) -> bool:
-        """Say whether the cluster is deleted when the job has ended."""
+        """Return whether the cluster is deleted when the job has ended."""
         return self.spec.get("shutdownAfterJobFinishes") is True
 
 

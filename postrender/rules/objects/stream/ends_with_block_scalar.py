@@ -36,7 +36,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _ends_with_line(value: Json) -> bool:
-    """Say whether the last value is a text of whole lines."""
+    """Return whether the last value is a text of whole lines."""
     while isinstance(value, dict | list) and value:
         value = value[next(reversed(value))] if isinstance(value, dict) else value[-1]
     return isinstance(value, str) and value.endswith("\n")

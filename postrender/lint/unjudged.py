@@ -1,0 +1,41 @@
+"""Name what no rule can judge about a stack, so that nobody takes it for clean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postrender.errors import InputError
+from postrender.lint.linter import described_run
+from postrender.types import Json
+from postrender.values import models
+from postrender.values.merge import Values
+from postrender.values.reference_errors import UnknownError
+
+_MODEL = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
+
+
+def of(values: Values) -> Iterator[str]:
+    """Yield what the rules cannot judge, each with its reason."""
+    try:
+        name = model_name(values)
+    except InputError:
+        yield "the model (the values do not name it)"
+    else:
+        if models.load(name) is None:
+            yield f"model {name} (its sizes are not known; give its config.json with --model-config)"
+    cluster = values.get("stack.names.cluster")
+    if cluster:
+        yield f"cluster {cluster} (made by somebody else)"
+    yield "the memory of the GPUs"
+
+
+def model_name(values: Values) -> str:
+    """Return the name of the run's model; raise InputError if the values do not give it."""
+    run = described_run(values)
+    try:
+        name: Json = run.at(_MODEL[run.framework]) if run else None
+    except UnknownError:
+        name = None
+    if not isinstance(name, str):
+        raise InputError("the values name no model, so --model-config belongs to none", fix="name it in job.config")
+    return name
