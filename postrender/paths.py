@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from postrender.errors import InstallationError, UsageError
 
@@ -90,3 +91,8 @@ def is_chart(path: str) -> bool:
 def is_packaged(path: str) -> bool:
     """Return whether a values file is one of those that come with the package, which an update replaces."""
     return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)
+
+
+def own(files: Sequence[str]) -> list[str]:
+    """Return the values files that a user edits: those that do not come with the package."""
+    return [file for file in files if not is_packaged(file)]

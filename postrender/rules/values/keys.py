@@ -5,10 +5,10 @@ No supported framework refuses every unknown key, so a misspelt key often goes u
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
-from postrender.finding import WARNING, Finding
+from postrender import spelling
+from postrender.finding import WARNING, Finding, NewName
 from postrender.rules.values.checks import quoted
 from postrender.secrets import names_secret
 from postrender.values.config import OVERRIDE
@@ -137,19 +137,24 @@ def _unknown(run: Effective) -> Iterator[Finding]:
             continue
         if not run.catalogue.knows(path) and not run.derives(path):
             where = f"{run.framework} {run.version}"
+            what = f"{path} is not a key that {where} reads"
             new = run.catalogue.moved.get(path)
-            fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
-            yield Finding(f"{path} is not a key that {where} reads", keys=[path], fix=fix)
+            if new:
+                yield Finding(what, keys=[path], fix=f"in {run.version} it is {new}")
+                continue
+            name, siblings = path.rpartition(".")[2], _siblings(path, run.catalogue)
+            elsewhere = [key for key in run.catalogue.keys if key.rpartition(".")[2] == name]
+            # A name that is right elsewhere is misplaced, and not misspelt for certain.
+            meant = "" if elsewhere else spelling.meant(name, siblings)
+            similar = [*spelling.near(name, siblings), *elsewhere[:3]]
+            fix = f"did you mean {' or '.join(similar)}?" if similar else ""
+            yield Finding(what, keys=[path], fix=fix, proposed={path: NewName(meant)} if meant else {})
 
 
-def _similar(path: str, catalogue: Catalogue) -> str:
-    parent, _, name = path.rpartition(".")
-    siblings = [key for key in catalogue.keys if key.rpartition(".")[0] == parent]
-    close = difflib.get_close_matches(name, [key.rpartition(".")[2] for key in siblings], n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]}?"
-    elsewhere = [key for key in catalogue.keys if key.rpartition(".")[2] == name]
-    return f"did you mean {' or '.join(elsewhere[:3])}?" if elsewhere else ""
+def _siblings(path: str, catalogue: Catalogue) -> list[str]:
+    """Return the names of the keys in the same section."""
+    parent = path.rpartition(".")[0]
+    return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]
 
 
 def _lists(tree: Mapping[str, Any], base: Json, path: str = "") -> Iterator[str]:
@@ -176,12 +181,16 @@ def _types(run: Effective) -> Iterator[Finding]:
         if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
             words = str(wanted).replace("|", " or ")
-            fix = ""
+            fix, meant = "", ""
             if isinstance(wanted, list):
                 words = f"one of {', '.join(map(quoted, wanted))}"
-                close = difflib.get_close_matches(str(value), [word for word in wanted if word], n=1, cutoff=0.6)
+                known = [word for word in wanted if word]
+                close = spelling.near(str(value), known)
+                # A reference is no misspelling.
+                meant = spelling.meant(str(value), known, is_value=True) if given == value else ""
                 fix = f"did you mean {close[0]}?" if close else "write one of them"
-            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path], fix=fix)
+            what = f"{path} is {_described(path, value)}, expected {words}"
+            yield Finding(what, keys=[path], fix=fix, proposed={path: meant} if meant else {})
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:
