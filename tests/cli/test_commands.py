@@ -116,8 +116,8 @@ USAGE = {
     "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, "),
     "layer": ("render grpojob -f x", "grpo render: there is no layer 'grpojob', expected one of network, storage, "),
     "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
-    "one side": ("diff --accelerator b200 -f x", "grpo diff: two accelerators are needed\n  fix: grpo diff --acc"),
-    "same side": ("diff --accelerator b200 --accelerator b200", "grpo diff: two accelerators are needed"),
+    "one side": ("diff --accelerator b200 -f x", "grpo diff: there are no two sides to compare\n  fix: grpo diff --acc"),
+    "same side": ("diff --accelerator b200 --accelerator b200", "grpo diff: there are no two sides to compare"),
     "version with words": ("version x", "grpo version: 'x' was not expected"),
 }
 
@@ -263,7 +263,7 @@ def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_pa
     (tmp_path / "f.yaml").write_text("platform:\n  kind: kubernetes\n")
     code, out, err = grpo("render", "network", *words)
     assert (code, out) == (2, "")
-    assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: network.mode multiNetwork exists on GKE only")
+    assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: network.mode multiNetwork works only on GKE")
     assert "  fix: set network.mode to none" in err
 
 
