@@ -45,7 +45,8 @@ def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Differe
     """
     flat = {side: dict(_fields(objects, full=full)) for side, objects in _paired(sides).items()}
     keys = dict.fromkeys(key for fields in flat.values() for key in fields)
-    found, wholes = [], []
+    found: list[Difference] = []
+    wholes: list[Difference] = []
     for key in keys:
         values = {side: fields[key] for side, fields in flat.items() if key in fields}
         texts = {json.dumps(value, sort_keys=True) for value in values.values()}
@@ -69,7 +70,9 @@ def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, An
     """
     named = {side: _named(objects) for side, objects in sides.items()}
     first = next(iter(named.values()))
-    return {side: {_partner(name, objects, first): objects[name] for name in objects} for side, objects in named.items()}
+    return {
+        side: {_partner(name, objects, first): objects[name] for name in objects} for side, objects in named.items()
+    }
 
 
 def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
@@ -98,7 +101,7 @@ def _fields(objects: Mapping[str, Mapping[str, Any]], *, full: bool) -> Iterator
             yield (name, path), value
 
 
-def _leaves(value: Any, path: str, *, full: bool) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Json, path: str, *, full: bool) -> Iterator[tuple[str, Any]]:
     """Yield every scalar, and every empty map or list, with its path."""
     if isinstance(value, dict) and value:
         for key, child in value.items():
@@ -167,8 +170,9 @@ def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str], *,
 
 
 def _field(one: Difference, sides: Sequence[str], *, full: bool) -> list[str]:
-    if all(isinstance(value, Folded) for value in one.values.values()):
-        return [f"    {one.path}: {'; '.join(f'{side} {one.values.get(side, _NOT_SET)}' for side in sides)}"]
+    folded = {side: value.short for side, value in one.values.items() if isinstance(value, Folded)}
+    if len(folded) == len(one.values):
+        return [f"    {one.path}: {'; '.join(f'{side} {folded.get(side, _NOT_SET)}' for side in sides)}"]
     shared = set.intersection(*({*_lines(one.values.get(side))} for side in sides))
     own = {side: [text for text in _lines(one.values[side]) if text not in shared] for side in one.values}
     if len(own) == len(sides) and not any(own.values()):

@@ -36,13 +36,13 @@ class Folded(str):
     def of(cls, text: str) -> Folded:
         """Fold a text."""
         count = len(text.removesuffix("\n").split("\n"))
-        digest = hashlib.sha256(text.encode()).hexdigest()[:_SHOWN]
-        return cls(f"{count} line{'' if count == 1 else 's'}, sha256 {digest}")
+        return cls(f"{count} line{'' if count == 1 else 's'}, sha256 {hashlib.sha256(text.encode()).hexdigest()}")
 
-
-def _short(whole: Json) -> Folded:
-    """Fold a digest that the charts write."""
-    return Folded(f"sha256 {str(whole)[:_SHOWN]}")
+    @property
+    def short(self) -> str:
+        """Return it with the beginning of the digest, which is enough for people."""
+        before, word, digest = self.partition("sha256 ")
+        return f"{before}{word}{digest[:_SHOWN]}"
 
 
 def fold_manifest(manifest: str) -> tuple[str, int]:
@@ -78,7 +78,7 @@ def _fold_block(found: re.Match[str], *, locks: bool) -> str:
 
 def _replaced(found: re.Match[str], text: str, name: str) -> str:
     before, after = (found[0][: found.start("text") - found.start()], found[0][found.end("text") - found.start() :])
-    return f"{before}… {name}, {Folded.of(text)}\n{after}"
+    return f"{before}… {name}, {Folded.of(text).short}\n{after}"
 
 
 def _without_indent(text: str, width: int) -> str:
@@ -105,7 +105,7 @@ def fold_object(item: Mapping[str, Any]) -> Mapping[str, Any]:
         if isinstance(value, str) and _is_folded_key(str(key), locks=locks)
     }
     if locks and "digest" in data:
-        texts["digest"] = _short(data["digest"])
+        texts["digest"] = Folded(f"sha256 {data['digest']}")
     return {**item, "data": {**data, **texts}}
 
 
@@ -122,7 +122,7 @@ def parts(text: str) -> Iterator[tuple[str, Json]]:
     except ValueError:
         return
     if isinstance(tree, dict) and "digest" in tree:
-        tree["digest"] = _short(tree["digest"])
+        tree["digest"] = Folded(f"sha256 {tree['digest']}")
     yield "plan", tree
     rest = text[: plan.start("text")] + text[plan.end("text") :]
     for file in _FILE.finditer(rest):

@@ -116,7 +116,10 @@ USAGE = {
     "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, "),
     "layer": ("render grpojob -f x", "grpo render: there is no layer 'grpojob', expected one of network, storage, "),
     "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
-    "one side": ("diff --accelerator b200 -f x", "grpo diff: there are no two sides to compare\n  fix: grpo diff --acc"),
+    "one side": (
+        "diff --accelerator b200 -f x",
+        "grpo diff: there are no two sides to compare\n  fix: grpo diff --acc",
+    ),
     "same side": ("diff --accelerator b200 --accelerator b200", "grpo diff: there are no two sides to compare"),
     "version with words": ("version x", "grpo version: 'x' was not expected"),
 }

@@ -65,7 +65,9 @@ def test_a_side_without_files_has_those_of_both(grpo: Run) -> None:
 def test_sites_with_other_names_are_compared_object_by_object(grpo: Run) -> None:
     write(other="stack: {name: other}\njob: {name: second}\n")
     _, out, _ = grpo("diff", *STACK, "--right", "other.yaml")
-    assert "PersistentVolumeClaim/gemma-data\n    metadata.name\n      left   gemma-data\n      right  other-data\n" in out
+    assert (
+        "PersistentVolumeClaim/gemma-data\n    metadata.name\n      left   gemma-data\n      right  other-data\n" in out
+    )
     assert "  RayJob/gemma3-gsm8k-1\n    metadata.name\n      left   gemma3-gsm8k-1\n      right  second-1\n" in out
     assert "(not set)" not in out
 

@@ -98,7 +98,8 @@ def test_an_entrypoint_is_compared_by_its_parts() -> None:
     one = pod(entrypoint=entrypoint("import a\n"))
     two = pod(entrypoint=entrypoint("import b\n", 2, "x = 2\n"))
     found = changes(one, two)
-    assert {path: values["b"] for path, values in found.items()} == {
+    shown = {path: getattr(values["b"], "short", values["b"]) for path, values in found.items()}
+    assert shown == {
         "spec.entrypoint(plan).attempt": 2,
         "spec.entrypoint(plan).digest": "sha256 2222222222222222",
         "spec.entrypoint(__main__.py)": "1 line, sha256 a7eefbcf2a250038",
@@ -112,6 +113,19 @@ def test_an_entrypoint_is_compared_by_its_parts() -> None:
     assert [each.path for each in whole] == ["spec.entrypoint"]
     text = diff.as_text({"grpo-job": whole}, ["left", "right"], full=True)
     assert "      left   import a\n" in text
+
+
+@given(at=st.integers(0, 300), put=st.text(max_size=2))
+def test_no_fold_hides_a_change(at: int, put: str) -> None:
+    """One edit, anywhere in the programs, the plan, the user's files and the shell command."""
+    one = entrypoint("import a\n")
+    two = one[:at] + put + one[at + 1 :]
+    assert bool(changes(pod(entrypoint=one), pod(entrypoint=two))) == (one != two)
+    data = {"spec.yaml": one, "digest": "1" * 64, "a.py": one}
+    lock = {"kind": "ConfigMap", "metadata": {"name": "l"}, "immutable": True, "data": data}
+    for key, text in data.items():
+        edited = {**lock, "data": {**data, key: text[:at] + put + text[at + 1 :]}}
+        assert bool(changes(lock, edited)) == (edited != lock)
 
 
 def test_the_lock_is_one_line() -> None:
@@ -142,9 +156,7 @@ def test_lines_that_one_side_lacks() -> None:
     found = diff.compare({"a": [pod(t="same\none\n")], "b": [pod(t="same\n")]})
     assert diff.as_text({"storage": found}, ["a", "b"]).endswith("      a  one\n      b  (without these lines)\n")
     found = diff.compare({"a": [pod(t="x\ny\n")], "b": [pod(t="y\nx\n")]})
-    assert diff.as_text({"storage": found}, ["a", "b"]).endswith(
-        "      (the same lines in another order or number)\n"
-    )
+    assert diff.as_text({"storage": found}, ["a", "b"]).endswith("      (the same lines in another order or number)\n")
 
 
 def test_types_count_and_empty_things_too() -> None:

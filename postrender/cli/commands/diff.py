@@ -69,9 +69,10 @@ def diff(
     *,
     full: bool,
 ) -> int:
-    """Show how the rendered stack differs between accelerators, between values files, or from what was rendered before.
+    """Show how the rendered stack differs between two sides.
 
-    Both sides get the files of -f and the arguments of --set. A side without files of its own has only these.
+    The sides are accelerators, values files, or what grpo render wrote before. All get the files of -f and the
+    arguments of --set. A side without files of its own has only these.
 
     Of a program that comes with the charts, and of the lock of a run, one line says that it has changed; --full shows
     all lines.

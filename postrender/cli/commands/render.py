@@ -67,7 +67,7 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option(
     "--fold/--full",
     default=None,
-    help="Fold the programs and the lock of the run, for people, or print every line. Default: fold on a terminal only.",
+    help="Fold the programs and the lock of the run, or print every line. Default: fold on a terminal only.",
 )
 def render(
     layer: str,
