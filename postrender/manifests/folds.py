@@ -86,7 +86,8 @@ def _without_indent(text: str, width: int) -> str:
 
 
 def _is_of_user(name: str) -> bool:
-    return "/" in name
+    """Return whether a file comes from the values: rewards/NAME.py, prompts/NAME, and what the values say of them."""
+    return "/" in name or not name.endswith(".py")
 
 
 def _is_folded_key(name: str, *, locks: bool) -> bool:
