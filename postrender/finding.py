@@ -30,6 +30,12 @@ class Place(NamedTuple):
     of_key: bool = False
 
 
+class NewName(NamedTuple):
+    """A proposal to rename a key, in the place of a value for it."""
+
+    name: str
+
+
 class Finding(NamedTuple):
     """One problem: what is wrong (with the numbers), where, why it matters and what to do.
 
@@ -50,7 +56,7 @@ class Finding(NamedTuple):
     fix: str = ""
     # Related places, each with a short note.
     also: Sequence[tuple[Location, str]] = ()
-    # Values that fix the problem: by keys as a rule writes them, and by paths in the values files.
+    # Values and names that fix the problem: by keys as a rule writes them, and by paths in the values files.
     proposed: Mapping[str, Any] = MappingProxyType({})
     edits: Mapping[Path, Any] = MappingProxyType({})
     # True if the source line may contain a secret: no report shows it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from postrender.errors import InstallationError, UsageError
 
@@ -110,6 +111,21 @@ def is_chart(path: str) -> bool:
     return path.endswith((".tgz", ".tar.gz")) or os.path.isfile(os.path.join(path, "Chart.yaml"))
 
 
+def siblings(path: str) -> list[str]:
+    """Return the charts of the other layers, beside the folder or package of one of ours; none for another chart."""
+    folder, name = os.path.split(os.path.abspath(path))
+    layer = next((each for each in LAYERS if name == each or name.startswith(f"{each}-")), None)
+    if layer is None:
+        return []
+    found = [os.path.join(folder, f"{each}{name.removeprefix(layer)}") for each in LAYERS if each != layer]
+    return found if all(map(is_chart, found)) and all(map(os.path.exists, found)) else []
+
+
 def is_packaged(path: str) -> bool:
     """Return whether a values file is one of those that come with the package, which an update replaces."""
     return os.path.realpath(path).startswith(os.path.realpath(os.path.join(data_root(), "values")) + os.sep)
+
+
+def own(files: Sequence[str]) -> list[str]:
+    """Return the values files that a user edits: those that do not come with the package."""
+    return [file for file in files if not is_packaged(file)]

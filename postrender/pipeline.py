@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
@@ -35,6 +36,9 @@ _GATE = "objects/gate"
 _WHOLE = ("Secret", *pods.HOLDERS)
 # The field of a ConfigMap that contains base64.
 _ENCODED = "binaryData"
+# A step of a place in a conflict, and the keys that name the items of lists there.
+_STEP = re.compile(r"\[([^]]*)\]|([^.\[\]]+)")
+_NAMES = ("name", "mountPath")
 
 
 class Result:
@@ -210,12 +214,15 @@ class Pipeline:
         if self._options.policy != FAIL:
             return
         for document, wired in self._result.wired:
+            before = document.parse() if wired.conflicts else None
             for each in wired.conflicts:
                 what = f"{wired.kind} {wired.name}: {each['at']} is {_short(each['there'])}, the wiring wants"
+                path = (*wired.path, *_path_of(each["at"], _at(before, wired.path)))
+                at = Location(document.name, document.line + _line(document, path, None) - 1)
+                why = "with this value the pod lacks an interface, a device or a setting of the machine"
                 fix = "remove it, or choose with --on-conflict keep or --on-conflict replace"
-                at = Location(document.name, document.line + _line(document, wired.path, None) - 1)
                 self._result.refusals.append(
-                    Finding(f"{what} {_short(each['wanted'])}", at, rule="wiring/conflict", fix=fix)
+                    Finding(f"{what} {_short(each['wanted'])}", at, rule="wiring/conflict", why=why, fix=fix)
                 )
 
     def _judge(self) -> None:
@@ -255,6 +262,35 @@ def _short(value: Json) -> str:
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= 160 else f"{text[:160]}…"
+
+
+def _path_of(place: str, value: Json) -> Path:
+    """Return the path of a place such as `spec.containers[main].env[NCCL_NET]`, as far as an object has it."""
+    path: list[str | int] = []
+    for match in _STEP.finditer(place):
+        part = _part(value, match[1] or match[2])
+        if part is None:
+            break
+        path.append(part)
+        value = value[part]
+    return tuple(path)
+
+
+def _part(value: Json, name: str) -> str | int | None:
+    """Return the key or the position of a name; of two items with the same name the last one counts."""
+    if isinstance(value, dict):
+        return name if name in value else None
+    items = value if isinstance(value, list) else []
+    named = [at for at, item in enumerate(items) if name in (pods.mapping(item).get(key) for key in _NAMES)]
+    if named:
+        return named[-1]
+    return int(name) if name.isdecimal() and int(name) < len(items) else None
+
+
+def _at(value: Json, path: Path) -> Json:
+    for part in path:
+        value = _below(value, part)
+    return value
 
 
 def _line(document: Document, path: Path, item: Item | None) -> int:

@@ -45,7 +45,7 @@ class Schema:
         except (OSError, UnicodeDecodeError) as error:
             raise InstallationError(f"a schema cannot be read: {file}", fix="install grpo-charts again") from error
         try:
-            self._validator = Draft7Validator(self._text)
+            self._validator = Draft7Validator(self._text, pattern_options=RegexOptions())
         except ValueError as error:
             raise InstallationError(f"{file} is not a schema: {error}", fix="run: make generate") from error
 

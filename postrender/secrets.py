@@ -23,6 +23,12 @@ SECRET_NAMES = (
 )
 # An escape that writes a character by its code, or continues a quoted string on the next line.
 _ESCAPE = re.compile(r"\\[xuU\n\r]")
+# Where values name the Secret of a token, by the start of its shape, and the variable that pods read it from.
+_PLACES = {
+    "huggingface": ("huggingface.secret.name and huggingface.secret.key", "HF_TOKEN"),
+    "wandb": ("tracking.wandb.secret.name and tracking.wandb.secret.key", "WANDB_API_KEY"),
+}
+_ANY_PLACE = ("ray.env.NAME.secret.name and ray.env.NAME.secret.key", "a variable")
 
 
 class Secret(NamedTuple):
@@ -49,6 +55,20 @@ def _matches(text: str) -> Iterator[tuple[str, re.Match[str]]]:
 def shape_of(text: str) -> str | None:
     """Return the shape of the first kind of secret that the text contains, or None."""
     return next((name for name, _ in _matches(text)), None)
+
+
+def place_of(shape: str) -> str:
+    """Return the values that name the Secret of a token of this shape."""
+    return _place(shape)[0]
+
+
+def variable_of(shape: str) -> str:
+    """Return the variable that pods read a token of this shape from."""
+    return _place(shape)[1]
+
+
+def _place(shape: str) -> tuple[str, str]:
+    return next((place for start, place in _PLACES.items() if shape.startswith(start)), _ANY_PLACE)
 
 
 def find(text: str) -> list[Secret]:

@@ -1,4 +1,4 @@
-"""Fetch models, data sets and code at pinned revisions onto the shared volume (usage: python3 fetch.py task.json).
+"""Fetch models, data sets and code onto the shared volume (usage: python3 fetch.py task.json).
 
 task.json: "models" and "datasets" are maps from ID to {"revision": branch or commit}; "code" is null or {"directory",
 "packages": map from name to version, "repository", "revision"}: either packages, or repository and revision.

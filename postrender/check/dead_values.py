@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from postrender import secrets
+from postrender import paths, secrets
 from postrender.errors import Location, RenderError, UnreadableError
 from postrender.helm.engines import Engine
 from postrender.types import Json, Path
@@ -19,6 +19,10 @@ from postrender.yaml import reader
 from postrender.yaml.reader import Node
 
 _DEAD = "moves nothing"
+# The section of our charts that the rules read, and no chart.
+_OF_RULES = "checks"
+# A rendered manifest and its notes.
+_Output = tuple[str, str | None]
 # The valid values in a schema's refusal.
 _OFFERED = re.compile(r"value must be one of ((?:'[^']*'(?:, )?)+)")
 # The text names at most this many of the values that wait for one switch.
@@ -41,34 +45,43 @@ class Leaf:
 
 @dataclass(frozen=True)
 class DeadValues:
-    """The result: the number of `tried` leaves, those that change `nothing`, and those without another valid value."""
+    """The result: the number of `tried` leaves, those that change `nothing`, and those that were not judged.
+
+    `charts` are the names of the rendered charts: the one that was asked about, and its siblings.
+    """
 
     tried: int
     nothing: tuple[Leaf, ...]
     undecided: tuple[Leaf, ...]
+    charts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class _Chart:
-    """A chart with its files and a `change`: `tree` is the merged values, `before` the rendered output."""
+class _Charts:
+    """The charts that get the same files, with a `change`: `tree` is the merged values, `before` each chart's output.
+
+    The first chart is the one that is asked about. The others are the siblings of one of our charts.
+    """
 
     engine: Engine
-    chart: str
     files: Sequence[str]
     tree: Mapping[str, Any]
     change: Mapping[str, Any]
-    before: tuple[str, str | None]
+    before: Mapping[str, _Output]
 
-    def render(self, change: Mapping[str, Any]) -> tuple[str, str | None]:
-        """Render with one more change."""
-        rendered = self.engine.render(self.chart, self.files, values=merge.overlay(self.change, change))
+    def _render(self, chart: str, change: Mapping[str, Any]) -> _Output:
+        rendered = self.engine.render(chart, self.files, values=merge.overlay(self.change, change))
         return rendered.manifest, rendered.notes
 
-    def switched(self, path: Path) -> _Chart | None:
-        """Return the chart with a boolean inverted, None if Helm refuses it."""
+    def moves(self, change: Mapping[str, Any]) -> bool:
+        """Render with one more change until the output of a chart differs."""
+        return any(self._render(chart, change) != before for chart, before in self.before.items())
+
+    def switched(self, path: Path) -> _Charts | None:
+        """Return the charts with a boolean inverted, None if Helm refuses it."""
         change = mutations.changed(self.tree, path, not mutations.at(self.tree, path))
         try:
-            before = self.render(change)
+            before = {chart: self._render(chart, change) for chart in self.before}
         except RenderError:
             return None
         tree, change = merge.overlay(self.tree, change), merge.overlay(self.change, change)
@@ -82,7 +95,7 @@ class _Chart:
         unmoved = False
         while queue:
             try:
-                if self.render(mutations.changed(self.tree, path, queue.pop(0))) != self.before:
+                if self.moves(mutations.changed(self.tree, path, queue.pop(0))):
                     return ""
                 unmoved = True
             except RenderError as error:
@@ -97,13 +110,13 @@ class _Chart:
 
 
 class _Switches:
-    """The booleans that change the output, with the chart when one of them is inverted."""
+    """The booleans that change the output, with the charts when one of them is inverted."""
 
-    def __init__(self, chart: _Chart, leaves: Sequence[tuple[Path, Node]]) -> None:
-        self._chart = chart
+    def __init__(self, charts: _Charts, leaves: Sequence[tuple[Path, Node]]) -> None:
+        self._charts = charts
         self._leaves = dict(leaves)
-        self.verdicts = {path: chart.verdict(path) for path, node in leaves if isinstance(node.value, bool)}
-        self._turned: dict[Path, _Chart | None] = {}
+        self.verdicts = {path: charts.verdict(path) for path, node in leaves if isinstance(node.value, bool)}
+        self._turned: dict[Path, _Charts | None] = {}
 
     def of(self, path: Path) -> Leaf | None:
         """Find the nearest boolean beside or above a value without effect whose inversion gives the value an effect.
@@ -114,7 +127,7 @@ class _Switches:
             for other, verdict in self.verdicts.items():
                 if len(other) == depth and other[:-1] == path[: depth - 1] and not verdict:
                     if other not in self._turned:
-                        self._turned[other] = self._chart.switched(other)
+                        self._turned[other] = self._charts.switched(other)
                     turned = self._turned[other]
                     if turned and not turned.verdict(path):
                         node = self._leaves[other]
@@ -127,8 +140,10 @@ def find(
 ) -> DeadValues:
     """Try every leaf of the chart's values.yaml and of the files, later files over earlier ones.
 
-    `progress` is told how many leaves are done, of how many. Raises RenderError where the unchanged values do not
-    render, InputError or UnreadableError for files that cannot be read.
+    All of our charts get the same files, so a value of one of them has no effect if it has none on any of the four. If
+    one of the others does not render with these files, what it may read is not judged. `progress` is told how many
+    leaves are done, of how many. Raises RenderError where the unchanged values do not render, InputError or
+    UnreadableError for files that cannot be read.
     """
     names = [*files]
     merged = merge.merge([_defaults(chart), *map(reader.load_values, files)], [f"{chart}/values.yaml", *names])
@@ -136,21 +151,35 @@ def find(
         rendered = engine.render(chart, files)
     except RenderError as error:
         raise RenderError(error.message, fix="give values files with which the chart renders, each with -f") from error
-    probe = _Chart(engine, chart, files, merged.as_helm_merges(), {}, (rendered.manifest, rendered.notes))
-    leaves = list(mutations.leaves(merged.root))
-    switches = _Switches(probe, leaves)
+    siblings = paths.siblings(chart)
+    outputs = {each: _output(engine, each, files) for each in siblings}
+    unknown = [os.path.basename(each) for each, output in outputs.items() if output is None]
+    before = {chart: (rendered.manifest, rendered.notes)}
+    before |= {each: output for each, output in outputs.items() if output}
+    charts = _Charts(engine, files, merged.as_helm_merges(), {}, before)
+    leaves = [each for each in mutations.leaves(merged.root) if not (siblings and each[0][0] == _OF_RULES)]
+    switches = _Switches(charts, leaves)
     listed: list[Leaf] = []
     for number, (path, node) in enumerate(leaves, 1):
-        why = switches.verdicts[path] if path in switches.verdicts else probe.verdict(path)
+        why = switches.verdicts[path] if path in switches.verdicts else charts.verdict(path)
+        switch = switches.of(path) if why == _DEAD else None
+        if why == _DEAD and unknown and not switch:
+            why = f"{', '.join(unknown)} may read it, but does not render with these files"
         if why:
-            listed.append(
-                Leaf(
-                    mutations.dotted(path), node.plain(), node.key_at, why, switches.of(path) if why == _DEAD else None
-                )
-            )
+            listed.append(Leaf(mutations.dotted(path), node.plain(), node.key_at, why, switch))
         progress(number, len(leaves))
     nothing = tuple(leaf for leaf in listed if leaf.why == _DEAD)
-    return DeadValues(len(leaves), nothing, tuple(leaf for leaf in listed if leaf.why != _DEAD))
+    undecided = tuple(leaf for leaf in listed if leaf.why != _DEAD)
+    return DeadValues(len(leaves), nothing, undecided, tuple(map(os.path.basename, before)))
+
+
+def _output(engine: Engine, chart: str, files: Sequence[str]) -> _Output | None:
+    """Render a sibling; return None if it refuses the files."""
+    try:
+        rendered = engine.render(chart, files)
+    except RenderError:
+        return None
+    return rendered.manifest, rendered.notes
 
 
 def _defaults(chart: str) -> Node:
@@ -188,7 +217,8 @@ def rows(result: DeadValues) -> list[tuple[str, str, str]]:
 def count(result: DeadValues) -> str:
     """Return a line with the number of values without effect."""
     number = len(result.nothing)
-    return f"{number} of {result.tried} values move{'s' if number == 1 else ''} nothing with these files\n"
+    where = f", in none of {', '.join(result.charts)}" if len(result.charts) > 1 else ""
+    return f"{number} of {result.tried} values move{'s' if number == 1 else ''} nothing with these files{where}\n"
 
 
 def _set(leaf: Leaf) -> str:

@@ -10,6 +10,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from postrender.errors import InputError, Location, RenderError, UnreadableError
 from postrender.finding import Finding
@@ -20,6 +21,8 @@ from postrender.rules import registry
 from postrender.rules.chart import templates
 from postrender.rules.judge import judge
 from postrender.rules.rule import CHART
+from postrender.values import merge, set_arguments
+from postrender.values.set_arguments import Argument
 from postrender.yaml import stream
 
 _SOURCE = re.compile(r"^# Source: [^/\n]+/(\S+)", re.MULTILINE)
@@ -59,8 +62,17 @@ class Checked:
         return finding._replace(also=[*finding.also, (self._chart.at(source[1]), "is the template")])
 
 
-def check(engine: Engine, path: str, files: Sequence[str], *, kube_version: str | None = None) -> Checked:
-    """Check a chart with values files; keep Helm's refusal together with the findings.
+class Given(NamedTuple):
+    """What a chart is rendered with: values files, arguments of --set, a namespace and a version of Kubernetes."""
+
+    files: Sequence[str] = ()
+    arguments: Sequence[Argument] = ()
+    namespace: str = "default"
+    kube_version: str | None = None
+
+
+def check(engine: Engine, path: str, given: Given) -> Checked:
+    """Check a chart with values; keep Helm's refusal together with the findings.
 
     Raises UnreadableError and InputError for a chart that cannot be read.
     """
@@ -70,9 +82,9 @@ def check(engine: Engine, path: str, files: Sequence[str], *, kube_version: str 
         sys.stderr.write(f"{chart.name} is a library, which Helm does not render: only its files are checked\n")
     else:
         try:
-            chart.renders = _renders(engine, path, chart, files, kube_version)
+            chart.renders = _renders(engine, path, chart, given)
         except RenderError as error:
-            refused = _explained(error, path, files)
+            refused = _explained(error, path, given.files)
     found = judge(chart, registry.rules(CHART), at=Location(chart.place(chart_files.META)))
     return Checked(chart, sorted(found, key=Finding.key), refused)
 
@@ -88,14 +100,21 @@ def _explained(error: RenderError, path: str, files: Sequence[str]) -> RenderErr
     return RenderError(f"{path}: {error.message}", fix=fix)
 
 
-def _renders(engine: Engine, path: str, chart: Chart, files: Sequence[str], version: str | None) -> tuple[str, str]:
+def _renders(engine: Engine, path: str, chart: Chart, given: Given) -> tuple[str, str]:
+    files, arguments, namespace, version = given
+    over = set_arguments.apply(merge.load(files), arguments).as_helm_merges() if arguments else None
+
+    def render(folder: str) -> str:
+        rendered = engine.render(folder, files, values=over, namespace=namespace, kube_version=version, notes=False)
+        return rendered.manifest
+
     with contextlib.ExitStack() as stack:
         folder = path if os.path.isdir(path) else stack.enter_context(_copied(path))
-        first = engine.render(folder, files, kube_version=version, notes=False).manifest
+        first = render(folder)
         if asking := [each for each in chart.templates() if templates.asks_the_clock(chart.text(each))]:
             folder = stack.enter_context(_copied(path)) if folder == path else folder
             _set_the_clock(folder, chart, asking)
-        return first, engine.render(folder, files, kube_version=version, notes=False).manifest
+        return first, render(folder)
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from postrender.check import helm_chart
+from postrender.check.helm_chart import Given
 from postrender.check.objects import checked
 from postrender.errors import InputError
 from postrender.finding import Finding
@@ -21,23 +22,18 @@ _SHORTEST = 3
 
 
 def judge_charts(
-    words: Sequence[str],
-    files: Sequence[str],
-    wiring: Wiring | None,
-    known: Kinds,
-    helm_path: str | None,
-    kube_version: str | None,
+    words: Sequence[str], given: Given, wiring: Wiring | None, known: Kinds, helm_path: str | None
 ) -> tuple[list[Finding], int]:
-    """Check charts, each rendered separately with the files; return the findings and the number of manifests.
+    """Check charts, each rendered separately with the values; return the findings and the number of manifests.
 
     Raises RefusedChartError, with what was found of all charts, where Helm refuses one.
     """
     findings: list[Finding] = []
     count, refused = 0, None
-    given = _of_helm(files)
+    given = given._replace(files=_of_helm(given.files))
     with engines.choose(helm_path) as engine:
         for word in words:
-            chart = helm_chart.check(engine, word, given, kube_version=kube_version)
+            chart = helm_chart.check(engine, word, given)
             documents = read({chart.name: chart.manifest.encode("utf-8")})
             if unknown := crds.missing(known, documents):
                 crds.add_from(known, [*documents, *read(chart.definitions)], unknown)

@@ -17,7 +17,7 @@ from postrender.lint.ignores import Ignores
 from postrender.manifests.loader import read
 from postrender.manifests.schemas import Kinds
 from postrender.progress import Progress
-from postrender.wiring import inputs
+from postrender.wiring.cluster import wiring_of
 from postrender.wiring.plan import Wiring
 
 
@@ -76,7 +76,7 @@ def _name(layer: str) -> str:
 def _wiring(stack: Stack) -> Wiring | None:
     """Return the wiring of the values; None for values that are too wrong for it, of which there are findings."""
     try:
-        return Wiring(inputs.sections(stack.values))
+        return wiring_of(stack.values)
     except InputError:
         return None
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from postrender import paths
 from postrender.check import helm_charts
+from postrender.check.helm_chart import Given
 from postrender.check.objects import check
 from postrender.errors import InputError
 from postrender.finding import INFO, Finding
@@ -13,43 +14,36 @@ from postrender.lint.ignores import Ignores
 from postrender.manifests import crds
 from postrender.manifests.loader import read, streams
 from postrender.manifests.schemas import Kinds
-from postrender.values import merge
+from postrender.values import merge, set_arguments
 from postrender.values.merge import Values
-from postrender.wiring import inputs
+from postrender.wiring.cluster import wiring_of
 from postrender.wiring.plan import Wiring
 
 
-def judge(
-    words: Sequence[str], files: Sequence[str], known: Kinds, *, helm: str | None, kube_version: str | None
-) -> tuple[list[Finding], int]:
+def judge(words: Sequence[str], given: Given, known: Kinds, helm: str | None) -> tuple[list[Finding], int]:
     """Check the manifests and charts that `words` name.
 
     Returns the findings that the values do not accept, and the number of manifests. Raises GrpoError where something
     cannot be read or rendered.
     """
-    if not files:
-        return _judge_words(words, files, None, known, helm, kube_version)
-    values = merge.load(files)
-    findings, count = _judge_words(words, files, _wiring(words, values), known, helm, kube_version)
+    if not given.files and not given.arguments:
+        return _judge_words(words, given, None, known, helm)
+    values = set_arguments.apply(merge.load(given.files), given.arguments)
+    findings, count = _judge_words(words, given, _wiring(words, values), known, helm)
     accepted = Ignores(values)
     # The given manifests may be only a part of those that the exception is for.
     return [*accepted.left(findings), *accepted.useless_of_objects(INFO)], count
 
 
 def _judge_words(
-    words: Sequence[str],
-    files: Sequence[str],
-    wiring: Wiring | None,
-    known: Kinds,
-    helm: str | None,
-    kube_version: str | None,
+    words: Sequence[str], given: Given, wiring: Wiring | None, known: Kinds, helm: str | None
 ) -> tuple[list[Finding], int]:
     """Check charts first, then manifests."""
     charts = [word for word in dict.fromkeys(words) if paths.is_chart(word)]
     others = [word for word in words if word not in charts]
     if not charts:
         return _judge_manifests(others, wiring, known)
-    findings, count = helm_charts.judge_charts(charts, files, wiring, known, helm, kube_version)
+    findings, count = helm_charts.judge_charts(charts, given, wiring, known, helm)
     found, more = _judge_manifests(others, wiring, known) if others else ([], 0)
     return [*findings, *found], count + more
 
@@ -70,7 +64,7 @@ def _judge_manifests(words: Sequence[str], wiring: Wiring | None, known: Kinds) 
 def _wiring(words: Sequence[str], values: Values) -> Wiring | None:
     """Return the wiring of the values; None for values that are not of a stack."""
     try:
-        return Wiring(inputs.sections(values))
+        return wiring_of(values)
     except InputError:
         if all(map(paths.is_chart, words)):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -35,8 +35,8 @@ def pages(words: Sequence[str]) -> str:
 
 def _page(rule: Rule) -> str:
     parts = {
-        "why": rule.why or "given with each finding",
-        "fix": rule.fix or "given with each finding",
+        "why": rule.why,
+        "fix": rule.fix,
         "for": rule.versions,
         "source": rule.source,
         "judged by": rule.command,
@@ -49,11 +49,15 @@ def _page(rule: Rule) -> str:
 
 
 def _examples(rule: Rule) -> str:
-    """Return the examples; a checkout has them, a wheel does not."""
-    shown = []
-    for name in ("bad", "good"):
+    """Return the examples; fixtures are in a checkout, and not in a wheel."""
+    texts = {"bad": rule.bad, "good": rule.good}
+    for name in texts:
         path = paths.example(rule.id, name)
         if path:
-            text = textfile.read_bytes(path).decode("utf-8")
-            shown += [f"\n{name}:\n", *(f"  {line}\n" if line else "\n" for line in text.splitlines())]
-    return "".join(shown)
+            texts[name] = textfile.read_bytes(path).decode("utf-8")
+    shown = [line for name, text in texts.items() if text for line in ("", f"{name}:", *_indented(text))]
+    return "".join(f"{line}\n" for line in shown)
+
+
+def _indented(text: str) -> Iterator[str]:
+    return (f"  {line}" if line else "" for line in text.splitlines())

@@ -11,6 +11,7 @@ from typing import Any
 from postrender.generate import reference
 from postrender.generate.schemas import PASSED_THROUGH, has_default
 from postrender.generate.sources import Schema, SourceError, Sources, read_yaml
+from postrender.spelling import plain
 
 FOLDER = "schemas/generated"
 # The sections that postrender/wiring/plan.py reads.
@@ -26,6 +27,7 @@ _WORD = re.compile(r"^\\b([A-Za-z0-9_-]{2,})(?![*+?{])")
 def render(root: Path, sources: Sources) -> dict[str, str]:
     """Return the text of each file by its path below the repository root."""
     files = {"secrets.json": secrets(sources.tokens), "wiring.json": wiring(sources)}
+    files["guesses.json"] = guesses(read_yaml(root / "schemas" / "guesses.yaml"))
     files["models.json"] = models(read_yaml(root / "schemas" / "models.yaml"))
     for path in sorted((root / "schemas" / "catalogues").glob("*/*.yaml")):
         files[f"catalogues/{path.parent.name}/{path.stem}.json"] = read_yaml(path)
@@ -42,6 +44,11 @@ def models(written: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
             raise SourceError(f"schemas/models.yaml: {name} is like {same}, expected a model above it in the file")
         found[name] = {**found.get(same, {}), **own}
     return found
+
+
+def guesses(written: Mapping[str, str]) -> dict[str, str]:
+    """Return what to write instead of a guessed key, by the guess without case, - and _."""
+    return {plain(guess): right for guess, right in written.items()}
 
 
 def secrets(shapes: Mapping[str, str]) -> dict[str, str]:

@@ -156,10 +156,15 @@ class _Bundler:
 
 
 def _entries(node: Schema, entry: Schema) -> Schema:
-    """Return the schema of a map's entries, without `propertyNames`, which Helm reports at a wrong place."""
+    """Return the schema of a map's entries; `propertyNames` keeps no pattern, because Helm reports it elsewhere."""
     if "propertyNames" not in node:
         return {"additionalProperties": entry}
-    return {"patternProperties": {node["propertyNames"]["pattern"]: entry}, "additionalProperties": False}
+    names = node["propertyNames"]
+    return {
+        "patternProperties": {names["pattern"]: entry},
+        "propertyNames": {"examples": names["examples"]},
+        "additionalProperties": False,
+    }
 
 
 def _annotations(node: Schema) -> Schema:

@@ -17,7 +17,7 @@ from pathlib import Path
 from postrender.generate import reference, sources
 from postrender.generate.markdown import prose
 from postrender.generate.sources import ROOT
-from postrender.rules import index
+from postrender.rules import index, reading
 from postrender.rules.rule import Rule
 from postrender.yaml import reader
 
@@ -34,7 +34,8 @@ _FIXTURES = "tests/rules"
 # The facts that no rule checks.
 _STATUS = Path(index.__file__).with_name("status.yaml")
 _READING = (
-    "These checks are part of reading the values. Each finding names its reason and its fix, and none can be ignored."
+    "These checks are part of reading the values and of wiring a stream. Each finding names its reason and its fix, and"
+    " none can be ignored. `grpo rules ID` explains one."
 )
 # The first line of a fixture names the files below it.
 _LINT = re.compile(r"# lint: (\S+) (\S+)(?: (\S+))?$")
@@ -84,8 +85,8 @@ def rule_tables() -> str:
             if rule.domain == domain
         ]
         lines.append("")
-    lines.append(f"### Reading values\n\n{_READING}\n\n| id | checks that |\n|---|---|")
-    lines += [f"| {each.id} | {prose(each.title)} |" for each in index.READING]
+    lines.append(f"### Checks that are no rules\n\n{_READING}\n\n| id | checks that |\n|---|---|")
+    lines += [f"| {each.id} | {prose(each.title)} |" for each in reading.READING]
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,7 @@ A source is draft-07 with a few keys of our own: `x-unit`, `x-source`, `x-requir
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -146,9 +146,17 @@ def _has_alternatives(pattern: str) -> bool:
 
 def _keywords(node: Schema, path: str) -> Iterator[str]:
     yield from (f"{path}: unknown keyword {key!r}" for key in node if key not in KEYWORDS)
-    for pattern in (node.get("pattern"), node.get("propertyNames", {}).get("pattern")):
-        if isinstance(pattern, str) and NOT_RE2.search(pattern):
-            yield f"{path}: {RE2_PROBLEM}"
+    for part in (node, node.get("propertyNames", {})):
+        if isinstance(part.get("pattern"), str):
+            yield from _pattern(part["pattern"], part.get("examples", ()), path)
+
+
+def _pattern(pattern: str, examples: Sequence[object], path: str) -> Iterator[str]:
+    """Check a pattern; messages show its first example."""
+    if NOT_RE2.search(pattern):
+        yield f"{path}: {RE2_PROBLEM}"
+    elif not examples or not all(isinstance(each, str) and re.search(pattern, each) for each in examples):
+        yield f"{path}: expected examples of the pattern, which are texts that match it"
 
 
 def _node(sources: Sources, raw: object, path: str, *, required: bool, entry: bool) -> Iterator[str]:
@@ -180,8 +188,8 @@ def _object(sources: Sources, node: Schema, path: str, *, required: bool, entry:
         yield from _properties(sources, node, path, entry=entry)
     else:
         yield from _default(node, path, required=required, entry=entry)
-        if set(node.get("propertyNames", ("pattern",))) != {"pattern"}:
-            yield f"{path}: propertyNames can have only a pattern"
+        if set(node.get("propertyNames", ("pattern", "examples"))) != {"pattern", "examples"}:
+            yield f"{path}: propertyNames can have only a pattern and examples"
         if inner is not None:
             yield from _node(sources, inner, f"{path}.<key>", required=True, entry=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from postrender import paths, secrets, textfile
 from postrender.errors import InputError, OutputError, UsageError
-from postrender.finding import Finding
+from postrender.finding import Finding, NewName
 from postrender.lint import values_editor
 from postrender.report import text as report_text
 from postrender.types import Json, Path
@@ -29,14 +29,18 @@ class _Plan:
         self.new: dict[str, bytes] = {}
         self.messages: list[str] = []
 
-    def put(self, path: Path, value: Json, rule: str) -> None:
-        """Edit the file that sets a value; add a message if no file can be edited."""
+    def put(self, path: Path, value: Json | NewName, rule: str) -> None:
+        """Edit the file that sets a value, or its key; add a message if no file can be edited."""
         name = ".".join(map(str, path))
         try:
-            file = self._file_of(path)
+            file = self._file_with(path) if isinstance(value, NewName) else self._file_of(path)
             if file not in self.old:
                 self.old[file] = self.new[file] = textfile.read_bytes(file)
-            text = values_editor.with_value(self.new[file].decode("utf-8"), file, path, value)
+            text = self.new[file].decode("utf-8")
+            if isinstance(value, NewName):
+                text = values_editor.with_name(text, file, path, value.name)
+            else:
+                text = values_editor.with_value(text, file, path, value)
         except (InputError, OutputError) as error:
             self.messages.append(f"not fixed: {name} ({rule}): {error.message}")
         except TypeError:
@@ -48,9 +52,17 @@ class _Plan:
         """Return the files whose text changes."""
         return [file for file, text in self.new.items() if text != self.old[file]]
 
+    def _file_with(self, path: Path) -> str:
+        """Return the user's file that contains a key."""
+        node = self._merged.node(path)
+        file = node.key_at.file if node else ""
+        if file not in paths.own(self._files) or textfile.is_stream(file):
+            raise InputError(f"{file or 'no file'} has it, and is no file of yours that can be written")
+        return file
+
     def _file_of(self, path: Path) -> str:
         """Return the user's file that sets a value, or the user's last file if it overrides the one that does."""
-        own = [file for file in self._files if not paths.is_packaged(file) and not textfile.is_stream(file)]
+        own = [file for file in paths.own(self._files) if not textfile.is_stream(file)]
         if not own:
             raise InputError("all values files are packaged ones: add your own with -f, which may be empty")
         node = self._merged.node(path)
@@ -94,16 +106,23 @@ def apply(findings: Sequence[Finding], files: Sequence[str], *, yes: bool) -> bo
 
 def _planned(findings: Sequence[Finding], files: Sequence[str]) -> _Plan:
     plan = _Plan(files)
-    first: dict[Path, tuple[Json, str]] = {}
+    first: dict[Path, tuple[Json | NewName, str]] = {}
     for finding in findings:
         for path, value in finding.edits.items():
             if path not in first:
                 first[path] = value, finding.rule
-                plan.put(path, value, finding.rule)
             elif first[path][0] != value:
                 name, (taken, rule) = ".".join(map(str, path)), first[path]
                 plan.messages.append(f"{name}: {rule} proposes {taken!r}, which is used, and {finding.rule} {value!r}")
+    # Names come last: a path leads through the present ones.
+    for path, (value, rule) in sorted(first.items(), key=_last_names):
+        plan.put(path, value, rule)
     return plan
+
+
+def _last_names(edit: tuple[Path, tuple[Json | NewName, str]]) -> tuple[bool, int]:
+    path, (value, _) = edit
+    return isinstance(value, NewName), -len(path) if isinstance(value, NewName) else 0
 
 
 def _print(text: str) -> None:

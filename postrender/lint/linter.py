@@ -11,7 +11,7 @@ from typing import Any
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.lint import file_order, ignores, overlay_conflicts, placeholders
+from postrender.lint import file_order, ignores, misspelt, overlay_conflicts, placeholders
 from postrender.lint.locate import ValueLocator
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
@@ -23,6 +23,7 @@ from postrender.types import Path
 from postrender.values import catalogue, merge
 from postrender.values.config import Effective
 from postrender.values.merge import Values
+from postrender.values.mutations import dotted
 from postrender.yaml import reader
 from postrender.yaml.reader import Node
 from postrender.yaml.scalars import WORDS
@@ -67,12 +68,14 @@ def judge_values(merged: Values) -> list[Finding]:
         # Other checks would only report consequences of values that cannot be read.
         told = {(finding.at.file, finding.at.line) for finding in found}
         found += [finding for finding in _run(merged) if (finding.at.file, finding.at.line) not in told]
+    found = misspelt.without_consequences(found)
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
 def can_render(findings: Sequence[Finding]) -> bool:
     """Return whether a render tells more than these findings: values that cannot be read would only be refused."""
-    return all(finding.rule in _HARMLESS or not finding.rule.startswith("values/") for finding in findings)
+    read = all(finding.rule in _HARMLESS or not finding.rule.startswith("values/") for finding in findings)
+    return read and not misspelt.has_section(findings)
 
 
 def defaults() -> dict[str, Any]:
@@ -113,7 +116,7 @@ def _token(at: Location, shape: str) -> Finding:
         at,
         rule="values/token",
         why="Values end up in Git, in the release's Secret and in logs; whoever reads one of them has the secret.",
-        fix="revoke it, put the new one into a Kubernetes Secret and name that (huggingface.secret.name)",
+        fix=f"revoke it, put the new one into a Kubernetes Secret, and name that in {secrets.place_of(shape)}",
         secret=True,
     )
 
@@ -202,9 +205,26 @@ def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
     if schema.is_valid(tree):
         return
     explainer = Explainer(schema, merged)
+    missing = []
     for problem in schema.problems(tree):
-        if not _is_covered_by_another(problem, merged):
+        if _is_covered_by_another(problem, merged):
+            continue
+        if problem.keyword == "required" and not paths.own(merged.files):
+            missing.append(dotted((*problem.path, problem.expected)))
+        else:
             yield from explainer.findings(problem)
+    if missing:
+        yield _no_site(merged, missing)
+
+
+def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
+    return Finding(
+        f"no site file: all values files are packaged ones, and none sets {', '.join(missing)}",
+        Location(merged.files[-1]),
+        rule="values/no-site",
+        why="The names of stack, run and the cluster's own objects are yours; an update replaces packaged files.",
+        fix="copy values/examples/site.yaml, write your names into it, and give your file as the last -f",
+    )
 
 
 def described_run(merged: Values) -> Effective | None:
@@ -247,7 +267,9 @@ def _is_covered_by_another(problem: Problem, merged: Values) -> bool:
         problem.expected = [key for key in problem.expected if not _is_boolean_key(merged, (*problem.path, key))]
         return not problem.expected
     node = merged.node(problem.path)
-    return node is not None and isinstance(node.value, str) and secrets.shape_of(node.value) is not None
+    # The key may be a part of the shape: WANDB_API_KEY in front of a key of W&B.
+    text = f"{problem.path[-1]}: {node.value}" if node and problem.path and isinstance(node.value, str) else ""
+    return secrets.shape_of(text) is not None
 
 
 def _is_boolean_key(merged: Values, path: Path) -> bool:

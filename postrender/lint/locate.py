@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postrender import paths
 from postrender.errors import Location
 from postrender.types import Path
 from postrender.values.config import OVERRIDE, overlay_names
@@ -56,12 +57,17 @@ class ValueLocator:
         return False
 
     def place(self, keys: Sequence[str]) -> tuple[Location, list[tuple[Location, str]]]:
-        """Return where to edit, the first key that is set or the nearest map above one, and the other keys' places."""
+        """Return where to edit, and the other keys' places.
+
+        That is the first key that a file of the user sets, or else the first key that is set, or else the nearest map
+        above one: packaged files are not wrong by themselves.
+        """
         found = [path for key in keys if (path := self.path(key))]
         if not found:
             return self._above(keys), []
-        at, *others = [(self._values.at(path), ".".join(map(str, path))) for path in found]
-        return at[0], [each for each in others if each[0] != at[0]]
+        places = [(self._values.at(path), ".".join(map(str, path))) for path in found]
+        at = next((each for each, _ in places if not paths.is_packaged(each.file)), places[0][0])
+        return at, [each for each in places if each[0] != at]
 
     def _above(self, keys: Sequence[str]) -> Location:
         """Return the place of the nearest section above the keys; of job.version if only the base file sets it."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from postrender import secrets
-from postrender.finding import Finding
+from postrender import paths, secrets, spelling
+from postrender.errors import Location
+from postrender.finding import Finding, NewName
 from postrender.schema import Problem, Schema
 from postrender.types import Json, Path
 from postrender.values.merge import Values
 from postrender.values.mutations import dotted
+from postrender.yaml.reader import Node
 
 _SHOWN_CHARACTERS = 60
 _BOUNDS = {
@@ -27,9 +28,11 @@ _BOUNDS = {
     "maxItems": "at most {} entries",
     "minProperties": "at least {} entries",
     "maxProperties": "at most {} entries",
-    "pattern": "text of the form {}",
     "const": "{}",
 }
+# A pattern that lists names: ^(a|b)$.
+_LISTED = re.compile(r"\^\(([-\w.|]+)\)\$")
+_SEPARATORS = re.compile(r"[-_. ]+")
 _TYPES = {"object": "a map", "array": "a list", "string": "text", "integer": "an integer", "null": "null"}
 
 
@@ -91,51 +94,71 @@ class Explainer:
                 " ray.workers.replicas=4, not values.ray.workers.replicas=4",
             )
         if "." in key and key.partition(".")[0] in self._schema.source()["properties"]:
-            nested = ": {".join(key.split("."))
+            guessed = _guessed(tuple(key.split(".")), self._values.node(here))
             return self._finding(
                 "dotted-key",
                 here,
                 f"the key {key} has a dot in its name",
                 "In a values file a dot opens no section; only --set reads it so.",
-                f"write {nested}: …{'}' * key.count('.')}, or the same on separate lines, indented",
+                guessed or f"write {_nested(tuple(key.split('.')), '…')}, or the same on separate lines, indented",
             )
-        known = [*part.get("properties", {})]
         patterns = [*part.get("patternProperties", {})]
-        form = f"; names here must match {' or '.join(patterns)}" if patterns else ""
-        return self._finding(
+        known = [*part.get("properties", {}), *(name for each in patterns for name in _listed(each))]
+        like = next(iter(part.get("propertyNames", {}).get("examples", ())), "")
+        form = f"; a name here is one like {like}" if like and not known else ""
+        fix, meant = self._suggestion(here, known, patterns, like)
+        finding = self._finding(
             "unknown-key",
             here,
             f"{dotted(path)} has no key called {key}{form}" if path else f"there is no section called {key}",
             "Helm would refuse it, or without the schema ignore it silently.",
-            self._suggestion(key, known, patterns),
+            fix,
         )
+        node = self._values.node(here)
+        # The keys of a finding are sections that it is about (misspelt.py).
+        section = [dotted((*path, meant))] if meant and node and isinstance(node.value, dict) else []
+        return finding._replace(keys=section, edits={here: NewName(meant)} if meant else {})
 
-    def _suggestion(self, key: str, known: list[str], patterns: list[str]) -> str:
-        close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-        if not close:
-            folded = {name.lower(): name for name in known}
-            close = [folded[key.lower()]] if key.lower() in folded else []
-        if close:
-            return f"did you mean {close[0]}?"
+    def _suggestion(self, path: Path, known: list[str], patterns: list[str], like: str) -> tuple[str, str]:
+        """Return what to write, and the new name of the key if it can mean only one."""
+        key = str(path[-1])
+        guessed = _guessed(path, self._values.node(path))
+        if guessed:
+            return guessed, ""
+        repaired = _repaired(key, patterns)
+        close = spelling.near(key, known) or ([repaired] if repaired else [])
         elsewhere = [dotted(path) for path in _paths(self._schema.source()) if path[-1] == key]
-        if elsewhere:
-            return f"did you mean {' or '.join(elsewhere)}?"
-        fitting = [key.lower() for pattern in patterns if key.lower() != key and re.search(pattern, key.lower())]
-        if fitting:
-            return f"did you mean {fitting[0]}?"
-        return f"the keys here are {', '.join(known)}" if known else "delete the line"
+        if close or elsewhere:
+            # A name that is right elsewhere is misplaced, and not misspelt for certain.
+            meant = "" if elsewhere else spelling.meant(key, known) or repaired
+            return f"did you mean {' or '.join([*close, *elsewhere])}?", meant
+        if known:
+            return f"the keys here are {', '.join(known)}", ""
+        return (f"write a name like {like}, or delete the line" if like else "delete the line"), ""
 
     def _missing(self, problem: Problem, part: dict[str, Any]) -> Finding:
         path = (*problem.path, problem.expected)
         child = part.get("properties", {}).get(problem.expected, {})
-        last = self._values.files[-1]
-        return self._finding(
+        above = self._values.at(problem.path)
+        own = paths.own(self._values.files)
+        # A section of a packaged file is no place to edit.
+        at = Location(own[-1]) if own and paths.is_packaged(above.file) else above
+        finding = self._finding(
             "missing-key",
             problem.path,
             f"{dotted(path)} is missing: none of the values files sets it",
             _meaning(str(child.get("description", ""))),
-            f"set {dotted(path)} in one of the files, for instance {last}",
+            f"write {_nested(path, self._example(child))} in {at.file}",
         )
+        return finding._replace(at=at, keys=[dotted(path)])
+
+    def _example(self, schema: dict[str, Any]) -> str:
+        """Return a value that a key may have, for a message."""
+        named = schema.get("$ref", "").rpartition("/")[2]
+        rules = self._schema.source()["$defs"][named] if named else schema
+        rules = {**rules, **rules.get("else", {})}
+        examples = [*rules.get("examples", ()), *rules.get("enum", ())]
+        return str(examples[0]) if examples else "…"
 
     def _wrong(self, problem: Problem, part: dict[str, Any]) -> Finding:
         node = self._values.node(problem.path)
@@ -147,41 +170,130 @@ class Explainer:
         is_secret = isinstance(value, str) and any(secrets.names_secret(str(part)) for part in problem.path)
         what = f"{name} is {'a text' if is_secret else format_value(value)}{size}, expected {wanted}"
         finding = self._finding(rule, problem.path, what, _meaning(self._schema.description(problem.rule)), fix)
-        return finding._replace(secret=is_secret)
+        replaces_map = rule == "wrong-type" and "object" in problem.expected and value is not None
+        meant = _meant(problem, value)
+        edits = {problem.path: meant} if meant and not is_secret else {}
+        return finding._replace(secret=is_secret, keys=[name] if replaces_map else (), edits=edits)
 
     def _wanted(self, problem: Problem, part: dict[str, Any], value: Json) -> tuple[str, str]:
         """Say what the schema expects, and what to write."""
         keyword, expected = problem.keyword, problem.expected
         if keyword == "type":
-            return _type(expected, value, has_default="default" in part)
+            guessed = _guessed(problem.path, self._values.node(problem.path))
+            wanted, fix = _type(expected, value, part)
+            return wanted, guessed or _wrapped(problem.path, part, value) or fix
         if keyword == "enum":
-            options = [option for option in expected if option is not None]
-            close = difflib.get_close_matches(str(value), [str(option) for option in options], n=1)
-            listed = " or ".join(format_value(option) for option in options)
+            options = [str(option) for option in expected if option is not None]
+            close = spelling.near(str(value), options)
+            listed = " or ".join(format_value(option) for option in expected if option is not None)
             return listed, f"did you mean {close[0]}?" if close else f"write one of {listed}"
+        if keyword == "pattern":
+            return _form(part, str(expected), value)
         if keyword in ("oneOf", "anyOf"):
             names = [name for option in part.get(keyword, ()) for name in option.get("required", ())]
             listed = ", ".join(dict.fromkeys(names))
             return f"exactly one of {listed or 'the alternatives'}", f"keep one of {listed or 'them'}"
         if keyword in _BOUNDS:
             bound = _BOUNDS[keyword].format(expected)
-            example = part.get("examples") if keyword == "pattern" else None
-            return bound, f"write something like {example[0]}" if example else f"write {bound}"
+            return bound, f"write {bound}"
         if keyword in ("falseSchema", "not"):
             return "something else here", _meaning(self._schema.description(problem.rule))
         return f"{keyword} {format_value(expected)}", "see the description of the key in values.yaml"
 
 
-def _type(types: list[str], value: Json, *, has_default: bool) -> tuple[str, str]:
+def _listed(pattern: str) -> list[str]:
+    """Return the names that a pattern lists; empty for any other pattern."""
+    match = _LISTED.fullmatch(pattern)
+    return match[1].split("|") if match else []
+
+
+def _repaired(text: str, patterns: Sequence[str]) -> str:
+    """Return a name as a pattern wants it, without a scheme or with other separators; an empty text if that fails."""
+    bare = text.partition("://")[2] or text
+    low = bare.lower()
+    for tried in (bare, low, _SEPARATORS.sub("-", low), _SEPARATORS.sub("_", bare), _SEPARATORS.sub("_", low)):
+        if tried != text and any(re.search(pattern, tried) for pattern in patterns):
+            return tried
+    return ""
+
+
+def _meant(problem: Problem, value: Json) -> str:
+    """Return the one text that a wrong one can only mean, or an empty text."""
+    if not isinstance(value, str):
+        return ""
+    if problem.keyword == "enum":
+        options = [option for option in problem.expected if isinstance(option, str)]
+        return spelling.meant(value, options, is_value=True)
+    return spelling.meant(value, _listed(problem.expected), is_value=True) if problem.keyword == "pattern" else ""
+
+
+def _form(part: dict[str, Any], pattern: str, value: Json) -> tuple[str, str]:
+    """Say what text a pattern wants, and what to write."""
+    options, examples = _listed(pattern), part.get("examples") or [part.get("description", "")]
+    if options:
+        return " or ".join(map(format_value, options)), f"write one of {', '.join(options)}"
+    repaired = _repaired(value, [pattern]) if isinstance(value, str) else ""
+    shape = f"text such as {examples[0]}" if part.get("examples") else examples[0] or f"text of the form {pattern}"
+    return shape, f"did you mean {repaired}?" if repaired else f"write {shape}"
+
+
+def _wrapped(path: Path, part: dict[str, Any], value: Json) -> str:
+    """Say how to write a scalar in the place of a map with one plain key for it; an empty text if there is none."""
+    keys = part.get("properties", {})
+    key = "enabled" if isinstance(value, bool) else "value" if "value" in keys else "name"
+    if key not in keys or isinstance(value, (dict, list)) or value is None:
+        return ""
+    shown = "…" if secrets.names_secret(str(path[-1])) else format_value(value)
+    return f"write {path[-1]}: {{{key}: {shown}}}"
+
+
+def _nested(path: Path, value: str) -> str:
+    """Return a value at a path as one writes it: `ray: {workers: {replicas: 4}}`."""
+    text = value
+    for depth, part in enumerate(reversed(path)):
+        text = f"{part}: {{{text}}}" if depth else f"{part}: {text}"
+    return text
+
+
+def _type(types: list[str], value: Json, part: dict[str, Any]) -> tuple[str, str]:
     real = [name for name in types if name != "null"] or types
     wanted = " or ".join(_TYPES.get(name, f"a {name}") for name in real)
     if value is None:
-        return wanted, "give it a value" + (", or delete the line to keep the default" if has_default else "")
+        return wanted, "give it a value" + (", or delete the line to keep the default" if "default" in part else "")
     if "string" in types and isinstance(value, (bool, int, float)):
+        rules = part.get("else", {})
+        if not isinstance(value, bool) and "pattern" in rules and not re.search(rules["pattern"], str(value)):
+            return _form(rules, rules["pattern"], value)
         return f"{wanted} in quotes", "put the value in quotes: Helm reads the bare word as a number or a boolean"
     if {"integer", "number", "boolean"} & {*types} and isinstance(value, str):
         return wanted, "write the value without quotes"
     return wanted, f"write {wanted}"
+
+
+def _guessed(path: Path, node: Node | None) -> str:
+    """Return what to write instead of a key and of those below it; an empty text if nobody guesses them."""
+    found = [(each, right) for each in _written(path, node) if (right := spelling.guess(dotted(each)))]
+    deepest = [(each, right) for each, right in found if not any(_is_above(each, other) for other, _ in found)]
+    return "; ".join(_said(each, right, is_whole=each == path) for each, right in deepest)
+
+
+def _said(path: Path, right: str, *, is_whole: bool) -> str:
+    """Return one guess as a sentence; what stands below the key in question is named."""
+    if " " not in right:
+        return f"did you mean {right}?" if is_whole else f"write {dotted(path)} as {right}"
+    return right if is_whole else f"for {dotted(path)}: {right}"
+
+
+def _written(path: Path, node: Node | None) -> Iterator[Path]:
+    """Yield a path and those of all keys below it in the values."""
+    yield path
+    if node is not None and isinstance(node.value, dict):
+        for key, child in node.value.items():
+            yield from _written((*path, key), child)
+
+
+def _is_above(path: Path, other: Path) -> bool:
+    return len(path) < len(other) and other[: len(path)] == path
 
 
 def _paths(schema: dict[str, Any], path: Path = ()) -> Iterator[Path]:

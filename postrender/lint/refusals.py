@@ -14,11 +14,12 @@ from postrender.values.merge import Values
 _REFUSED = "The chart refuses to render, so an install would fail."
 _RULE = "values/refused-by-chart"
 _DOMAIN = "values/"
+_OF_TOKENS = "values/token"
 # Helm's words before the message of a template, for instance
 # `execution error at (grpo-job/templates/rayjob.yaml:5:4): job.nodes is 3 …`.
 _BEFORE = re.compile(r"\A.*?\(\S+\.(?:yaml|tpl|txt):\d+:\d+\): (?:.*?error calling fail: )?", re.DOTALL)
 # The end of a message that says what to do.
-_VERBS = "add|call|choose|enable|give|leave|lower|make|move|name|put|remove|set|shorten|switch|use|write"
+_VERBS = "add|call|change|choose|correct|enable|give|leave|lower|make|move|name|put|remove|set|shorten|switch|use|write"
 _ADVICE = re.compile(rf"(?:: |\. )((?:{_VERBS})\b.*)", re.DOTALL | re.IGNORECASE)
 
 
@@ -29,9 +30,12 @@ def explained(error: RenderError, merged: Values, reported: Sequence[Finding]) -
     if error.is_of_schema:
         # The same schemas have made these findings, with better words.
         same = [each for each in errors if each.rule.startswith(_DOMAIN)]
+    elif "looks like a token" in found.what:
+        # A chart names the section at most, and lint the place.
+        same = [each for each in errors if each.rule == _OF_TOKENS]
     else:
-        place, subject = (found.at.file, found.at.line), _subject(found.what)
-        same = [each for each in errors if (each.at.file, each.at.line) == place or _subject(each.what) == subject]
+        place, subjects = (found.at.file, found.at.line), _subjects(found.what)
+        same = [each for each in errors if (each.at.file, each.at.line) == place or subjects & _subjects(each.what)]
     return same or [found]
 
 
@@ -78,6 +82,8 @@ def _spelled(parts: Sequence[str], merged: Values, path: Path = ()) -> Path | No
     return None
 
 
-def _subject(text: str) -> str:
-    """Return the key at the start of a message, without job.config in front."""
-    return text.partition(" ")[0].strip(":,").removeprefix("job.config.")
+def _subjects(text: str) -> set[str]:
+    """Return the keys at the start of a message, such as `job.volume and job.name`, without job.config in front."""
+    first = re.match(r"\S*(?: and \S+)*", text)
+    words = (word.strip(":,") for word in (first[0] if first else "").split(" and "))
+    return {word.removeprefix("job.config.") for word in words if "." in word}

@@ -25,7 +25,7 @@ def of(values: Values) -> Iterator[str]:
             yield f"model {name} (its sizes are not known; give its config.json with --model-config)"
     cluster = values.get("stack.names.cluster")
     if cluster:
-        yield f"cluster {cluster} (made by somebody else)"
+        yield f"cluster {cluster} (made by somebody else; grpo check compares its manifest)"
     yield "the memory of the GPUs"
 
 

@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from postrender.manifests import folds
+from postrender.manifests.folds import Folded
 from postrender.types import Json
 
 _WIDTH = 100
 # Compare lists of named entries by name: one more volume must not make all later ones differ.
 _NAMES = ("name", "mountPath", "key", "topologyKey")
+_NOT_SET = "(not set)"
+
+Objects = Sequence[Mapping[str, Any]]
+# A field: the name of its object and its path.
+_Key = tuple[str, str]
+
+
+class _Whole(str):
+    """A text whose parts are compared by themselves; it is a difference where no part of it is one."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -23,52 +37,101 @@ class Difference:
     values: Mapping[str, Any]
 
 
-def compare(sides: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Difference]:
-    """Return the differences between the objects of one layer; `sides` maps a name to its rendered documents."""
-    flat = {side: dict(_fields(documents)) for side, documents in sides.items()}
+def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Difference]:
+    """Return the differences between the objects of one layer; `sides` maps a name to its rendered documents.
+
+    Programs and the lock of a run are folded, and the plan in an entrypoint is compared field by field. With `full`
+    both are texts like others.
+    """
+    flat = {side: dict(_fields(objects, full=full)) for side, objects in _paired(sides).items()}
     keys = dict.fromkeys(key for fields in flat.values() for key in fields)
-    found = []
+    found: list[Difference] = []
+    wholes: list[Difference] = []
     for key in keys:
         values = {side: fields[key] for side, fields in flat.items() if key in fields}
         texts = {json.dumps(value, sort_keys=True) for value in values.values()}
         if len(values) < len(flat) or len(texts) > 1:
-            found.append(Difference(*key, values))
+            is_whole = all(isinstance(value, _Whole) for value in values.values())
+            (wholes if is_whole else found).append(Difference(*key, values))
+    told = {(one.object, path) for one in found for path in _above(one.path)}
+    return found + [one for one in wholes if (one.object, one.path) not in told]
+
+
+def _above(path: str) -> Iterator[str]:
+    """Yield the paths of everything that contains a field."""
+    return (path[:end] for end, character in enumerate(path) if character in ".[(")
+
+
+def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, Any]]]:
+    """Return the objects of each side by the name that the first side has for them.
+
+    Names contain those of the stack and of the run, which two sites may choose differently. So objects that only one of
+    two sides has are compared in the order in which they were rendered, if both have as many of their kind.
+    """
+    named = {side: _named(objects) for side, objects in sides.items()}
+    first = next(iter(named.values()))
+    return {
+        side: {_partner(name, objects, first): objects[name] for name in objects} for side, objects in named.items()
+    }
+
+
+def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
+    seen: Counter[str] = Counter()
+    found = {}
+    for item in objects:
+        name = f"{item.get('kind', '?')}/{item.get('metadata', {}).get('name', '?')}"
+        seen[name] += 1
+        found[name if seen[name] == 1 else f"{name} ({seen[name]})"] = item
     return found
 
 
-def _fields(documents: Sequence[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Any]]:
-    for document in documents:
-        name = f"{document.get('kind', '?')}/{document.get('metadata', {}).get('name', '?')}"
-        for path, value in _leaves(document, ""):
+def _partner(name: str, objects: Mapping[str, Any], first: Mapping[str, Any]) -> str:
+    """Return the name of the object of the first side that is compared with this one."""
+    if name in first:
+        return name
+    kind = f"{name.partition('/')[0]}/"
+    own = [each for each in objects if each.startswith(kind) and each not in first]
+    theirs = [each for each in first if each.startswith(kind) and each not in objects]
+    return theirs[own.index(name)] if len(own) == len(theirs) else name
+
+
+def _fields(objects: Mapping[str, Mapping[str, Any]], *, full: bool) -> Iterator[tuple[_Key, Any]]:
+    for name, item in objects.items():
+        for path, value in _leaves(item if full else folds.fold_object(item), "", full=full):
             yield (name, path), value
 
 
-def _leaves(value: Json, path: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: Json, path: str, *, full: bool) -> Iterator[tuple[str, Any]]:
     """Yield every scalar, and every empty map or list, with its path."""
     if isinstance(value, dict) and value:
         for key, child in value.items():
             part = f'["{key}"]' if "." in key or "/" in key else f".{key}" if path else key
-            yield from _leaves(child, path + part)
+            yield from _leaves(child, path + part, full=full)
     elif isinstance(value, list) and value:
-        for part, child in _entries(value):
-            yield from _leaves(child, f"{path}[{part}]")
+        entries = dict(_entries(value))
+        for part, child in entries.items():
+            yield from _leaves(child, f"{path}[{part}]", full=full)
+        yield path, _Whole(", ".join(part.partition("=")[2] or part for part in entries))
     else:
-        inner = _json_map(value)
-        if inner:
-            yield from _leaves(inner, f"{path}(JSON)")
-        else:
-            yield path, value
+        parts = dict(_parts(value, full=full))
+        for part, child in parts.items():
+            yield from _leaves(child, f"{path}({part})", full=full)
+        yield path, _Whole(value) if parts else value
 
 
-def _json_map(value: Json) -> dict[str, Any]:
-    """Return the map in a JSON text, so that its fields are compared instead of its characters."""
-    if not isinstance(value, str) or not value.startswith("{"):
-        return {}
-    try:
-        tree = json.loads(value)
-    except ValueError:
-        return {}
-    return tree if isinstance(tree, dict) else {}
+def _parts(value: Json, *, full: bool) -> Iterator[tuple[str, Json]]:
+    """Yield the parts of a text that are compared by themselves: the map in a JSON text, and those of an entrypoint."""
+    if isinstance(value, Folded) or not isinstance(value, str):
+        return
+    if value.startswith("{"):
+        try:
+            tree = json.loads(value)
+        except ValueError:
+            return
+        if tree and isinstance(tree, dict):
+            yield "JSON", tree
+    elif not full:
+        yield from folds.parts(value)
 
 
 def _entries(items: list[Any]) -> Iterator[tuple[str, Any]]:
@@ -89,8 +152,11 @@ def as_json(layers: Mapping[str, Sequence[Difference]]) -> str:
     return json.dumps({"layers": tree}, indent=2, ensure_ascii=False) + "\n"
 
 
-def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str]) -> str:
-    """Write differences as text: a heading for each layer and object, then one line for each side of a field."""
+def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str], *, full: bool = False) -> str:
+    """Write differences as text: a heading for each layer and object, then one line for each side of a field.
+
+    A folded text is one line with both sides. Long lines are cut, but not with `full`.
+    """
     lines: list[str] = []
     for layer, found in layers.items():
         count = f"{len(found)} field{'s' if len(found) > 1 else ''}" if found else "no field"
@@ -99,20 +165,26 @@ def as_text(layers: Mapping[str, Sequence[Difference]], sides: Sequence[str]) ->
             lines.append(f"  {name}")
             for one in found:
                 if one.object == name:
-                    lines += _field(one, sides)
+                    lines += _field(one, sides, full=full)
     return "\n".join(lines) + "\n"
 
 
-def _field(one: Difference, sides: Sequence[str]) -> list[str]:
-    width = max(len(side) for side in sides)
+def _field(one: Difference, sides: Sequence[str], *, full: bool) -> list[str]:
+    folded = {side: value.short for side, value in one.values.items() if isinstance(value, Folded)}
+    if len(folded) == len(one.values):
+        return [f"    {one.path}: {'; '.join(f'{side} {folded.get(side, _NOT_SET)}' for side in sides)}"]
     shared = set.intersection(*({*_lines(one.values.get(side))} for side in sides))
+    own = {side: [text for text in _lines(one.values[side]) if text not in shared] for side in one.values}
+    if len(own) == len(sides) and not any(own.values()):
+        return [f"    {one.path}", "      (the same lines in another order or number)"]
+    # Lines may differ only behind the place where they would be cut.
+    hides = len({*map(_cut, own.values())}) < len({*map(tuple, own.values())})
+    shown = own if full or hides else {side: [_short(text) for text in texts] for side, texts in own.items()}
+    width = max(len(side) for side in sides)
     lines = [f"    {one.path}"]
     for side in sides:
-        if side not in one.values:
-            lines.append(f"      {side:<{width}}  (not set)")
-            continue
-        own = [text for text in _lines(one.values[side]) if text not in shared]
-        lines += [f"      {side:<{width}}  {_short(text)}" for text in own or ["(same as the others)"]]
+        texts = (shown[side] or ["(without these lines)"]) if side in shown else [_NOT_SET]
+        lines += [f"      {side:<{width}}  {text}" for text in texts]
     return lines
 
 
@@ -121,6 +193,10 @@ def _lines(value: Json) -> list[str]:
     if isinstance(value, str):
         return value.splitlines() if "\n" in value else [value]
     return [json.dumps(value, ensure_ascii=False)]
+
+
+def _cut(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(text[:_WIDTH] for text in texts)
 
 
 def _short(text: str) -> str:

@@ -55,9 +55,10 @@ def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from pairs
 
 
-def _is_test(item: Mapping[str, Any]) -> bool:
+def is_test(item: Mapping[str, Any]) -> bool:
     """Return whether only `helm test` creates this object."""
-    hooks = str((item["metadata"].get("annotations") or {}).get("helm.sh/hook", ""))
+    metadata = item.get("metadata") or {}
+    hooks = str((metadata.get("annotations") or {}).get("helm.sh/hook", ""))
     return bool(hooks) and all(hook.strip().startswith("test") for hook in hooks.split(","))
 
 
@@ -90,7 +91,7 @@ def files(rendered: Rendered) -> dict[str, str]:
     """
     texts: dict[tuple[str, ...], str] = {}
     for text, item in _documents(rendered):
-        if _is_test(item):
+        if is_test(item):
             continue
         identity = _identity(item)
         if identity in texts:

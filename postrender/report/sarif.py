@@ -38,15 +38,14 @@ def write(findings: Sequence[Finding]) -> str:
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
-    entry = {
+    source = f" (source: {rule.source})" if rule.source else ""
+    return {
         "id": rule.id,
         "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": f"{rule.title}: {rule.why}"},
+        "help": {"text": f"{rule.fix}{source}"},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
-    if rule.source:
-        entry["fullDescription"] = {"text": f"{rule.title}: {rule.why}"}
-        entry["help"] = {"text": f"{rule.fix} (source: {rule.source})"}
-    return entry
 
 
 def _result(finding: Finding, number: int) -> dict[str, Any]:

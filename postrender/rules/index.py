@@ -6,39 +6,17 @@ import difflib
 from typing import TYPE_CHECKING
 
 from postrender.errors import UsageError
-from postrender.finding import ERROR
 from postrender.rules import registry
-from postrender.rules.rule import CHART, OBJECTS, REFUSED, VALUES, Rule
+from postrender.rules.reading import READING
+from postrender.rules.rule import CHART, OBJECTS, REFUSED, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from postrender.rules.rule import Rule
+
 # The number of similar names to suggest.
 _NEAR = 3
-
-READING = tuple(
-    Rule(f"{domain}/{slug}", target=VALUES, severity=ERROR, title=title)
-    for domain, slug, title in (
-        ("values", "no-accelerator", "one of the files is an accelerator profile"),
-        ("values", "no-recipe", "one of the files is a recipe"),
-        ("values", "unknown-key", "every key is one that a chart knows"),
-        ("values", "missing-key", "every key that has no default is set"),
-        ("values", "wrong-type", "every value has the type of its key"),
-        ("values", "wrong-value", "every value is one that its key allows"),
-        ("values", "wrong-prefix", "the sections are at the top of the file, not under values:"),
-        ("values", "dotted-key", "sections are nested, not written with dots"),
-        ("values", "boolean-key", "no key is one that Helm reads as true or false"),
-        ("values", "inexact-number", "no number has more digits than Helm keeps"),
-        ("values", "token", "no file contains a secret, not even in a comment"),
-        ("values", "version-of-another-framework", "job.version is a version of job.framework"),
-        ("values", "refused-by-chart", "no chart refuses the values when it renders"),
-        ("values", "covered-by-overlay", "no overlay of job.configFor overrides a value of job.config"),
-        ("values", "file-order", "no recipe or profile overrides a value of an earlier site file"),
-        ("values", "placeholder", "no value is still that of the example site file"),
-        ("checks", "could-not-run", "every file can be read, and every chart can be rendered"),
-        ("checks", "ignored-nothing", "every entry of checks.ignore accepts a finding"),
-    )
-)
 
 
 def rules() -> tuple[Rule, ...]:
@@ -47,7 +25,7 @@ def rules() -> tuple[Rule, ...]:
 
 
 def everything() -> list[Rule]:
-    """Return every id that a finding can have, with the checks of reading values first."""
+    """Return every id that a finding can have, with the checks that are not rules first."""
     return [*READING, *rules()]
 
 

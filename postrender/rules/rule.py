@@ -11,6 +11,14 @@ from postrender.finding import Finding
 VALUES: Final = "values"
 OBJECTS: Final = "objects"
 CHART: Final = "chart"
+# The stream that the post-renderer wires; no rule is about it, but findings are.
+STREAM: Final = "stream"
+_COMMANDS: Final = {
+    VALUES: "grpo lint",
+    OBJECTS: "grpo check",
+    CHART: "grpo check",
+    STREAM: "grpo-post-render",
+}
 # The reason of a rule that a chart also enforces: its findings cannot be ignored.
 REFUSED: Final = "the chart refuses to render it: an install fails, and a review pipeline too"
 
@@ -26,7 +34,7 @@ def _nothing(_: Any) -> None:  # noqa: ANN401 (a check gets what its target is)
 class Rule(NamedTuple):
     """A check with its reason and its fix; `source` is the evidence.
 
-    A rule without a source describes a check that is part of reading the values: each finding has its own why and fix.
+    A rule without a source describes a check that is no rule (rules/reading.py): each finding has its own why and fix.
     """
 
     id: str
@@ -44,6 +52,9 @@ class Rule(NamedTuple):
     # The versions of the framework that it applies to: from `since` on, and before `before`.
     since: str = ""
     before: str = ""
+    # What is wrong and what is right, for a check without fixtures.
+    bad: str = ""
+    good: str = ""
     # The facts that it checks, separated by blanks: LIST/NAME. rules/status.yaml has the facts that no rule checks.
     fact: str = ""
 
@@ -55,7 +66,7 @@ class Rule(NamedTuple):
     @property
     def command(self) -> str:
         """Return the command that runs the rule."""
-        return "grpo lint" if self.target == VALUES else "grpo check"
+        return _COMMANDS[self.target]
 
     @property
     def versions(self) -> str:

@@ -7,10 +7,10 @@ written with dots. A key of a map in a list has the path of the list: `policy.sc
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from postrender import facts
 from postrender.errors import InputError
@@ -20,15 +20,21 @@ _MARKERS = {"_override_": "boolean", "_target_": "string"}
 
 
 class Catalogue:
-    """The keys of one version; `names` has the allowed words of some keys, by topic."""
+    """The keys of one version.
 
-    __slots__ = ("_base", "_moved", "_open", "framework", "keys", "names", "required", "version")
+    `names` has the allowed words of some keys, by topic, `datasets` what each data set reads from its entry, and `vllm`
+    the version of vLLM.
+    """
+
+    __slots__ = ("_base", "_moved", "_open", "datasets", "framework", "keys", "names", "required", "version", "vllm")
 
     def __init__(self, framework: str, tree: Mapping[str, Any]) -> None:
         self.framework = framework
         self.version: str = tree["version"]
+        self.vllm: str = tree.get("vllm", "")
         self.keys: dict[str, str | list[str | None]] = tree["keys"]
         self.names: dict[str, list[str]] = tree["names"]
+        self.datasets: dict[str, dict[str, Any]] = tree.get("datasets", {})
         self.required = frozenset(tree["required"])
         self._open = frozenset(tree["open"])
         self._base: dict[str, Any] = tree["base"]
@@ -95,14 +101,24 @@ class Catalogue:
     def allows(self, path: str, value: object) -> bool:
         """Return whether a value has the type of its key; always true for an interpolation and for an unknown key."""
         allowed = self.type_of(path)
-        if allowed is None or allowed == "any" or (isinstance(value, str) and "${" in value):
-            return True
-        return value in allowed if isinstance(allowed, list) else not _kinds(value).isdisjoint(allowed.split("|"))
+        return allowed is None or fits(allowed, value)
 
     def accepts(self, names: str, word: str) -> bool:
         """Return whether a word is one of the names of a topic; true if the version has no such topic."""
         known = self.names.get(names)
         return known is None or word in known or ("*.*" in known and "." in word)
+
+
+def fits(allowed: str | list[str | None], value: object) -> bool:
+    """Return whether a value has a type, as in `integer|null`, or is one of its words; always true for references."""
+    if allowed == "any" or (isinstance(value, str) and "${" in value):
+        return True
+    return value in allowed if isinstance(allowed, list) else not _kinds(value).isdisjoint(allowed.split("|"))
+
+
+def library(name: str) -> dict[str, Any]:
+    """Return what classes of a library take that a configuration of NeMo RL names: "torch" or "megatron"."""
+    return _read("libraries", name)
 
 
 @cache
@@ -115,6 +131,21 @@ def load(framework: str, version: str) -> Catalogue:
             fix="set job.version to one of them",
         )
     return Catalogue(framework, _read(framework, version))
+
+
+class EngineArguments(NamedTuple):
+    """The arguments of vLLM's engine with their types or words, and those that only one of its two classes takes."""
+
+    keys: Mapping[str, str | list[str | None]]
+    offline: Sequence[str]
+    served: Sequence[str]
+
+
+@cache
+def engine(version: str) -> EngineArguments:
+    """Return what a version of vLLM takes as the arguments of its engine."""
+    tree = _read("vllm", version)
+    return EngineArguments(tree["keys"], tree["offline"], tree["served"])
 
 
 def words(framework: str) -> dict[str, str]:

@@ -89,8 +89,8 @@ class Values:
             value = node.value if node else None
             if isinstance(value, dict):
                 node = value.get(str(part))
-            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-                node = value[part]
+            elif isinstance(value, list) and str(part).isdecimal() and int(part) < len(value):
+                node = value[int(part)]
             else:
                 return None
         return node
@@ -126,8 +126,8 @@ def load(files: Sequence[str]) -> Values:
 
 
 def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:
-    """Merge the documents of several files; `roots` and `files` have the same length, at least one."""
-    merged = roots[0]
+    """Merge the documents of several files; `roots` and `files` have the same length."""
+    merged = roots[0] if roots else Node({}, Location(""))
     for root in roots[1:]:
         merged = overlay_nodes(merged, root)
     _refuse_two_profiles([Values(root, [file]) for root, file in zip(roots, files, strict=True)])

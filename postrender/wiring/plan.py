@@ -8,12 +8,15 @@ the charts' own wiring.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from postrender import secrets
 from postrender.errors import InputError
 from postrender.manifests.pods import ACCELERATOR, Pod, accelerators, excluded
 from postrender.yaml import writer
+
+if TYPE_CHECKING:
+    from postrender.wiring.cluster import Cluster
 
 # Increase this number when the same values result in different wiring.
 FORMAT: Final = 1
@@ -47,8 +50,11 @@ def from_secret(name: str, secret: Mapping[str, str]) -> dict[str, Any]:
 class Wiring:
     """The wiring of one stack; `values` come from `inputs.load`.
 
-    Lists have the same order as in the charts.
+    Lists have the same order as in the charts. `cluster` is the RayCluster that the job of the stack looks for, None
+    if that is not known (see cluster.py).
     """
+
+    cluster: Cluster | None = None
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -301,10 +307,14 @@ class Wiring:
     def _minimum_driver(self, image: str) -> int:
         return int(self._image["minimumDriver"]) if self.gpus and self._is_training(image) else 0
 
+    @property
+    def image(self) -> str:
+        """Return the training image, by digest where there is one; empty if the values name none."""
+        repository, tag, digest = (self._image.get(key) for key in ("repository", "tag", "digest"))
+        return (f"{repository}@{digest}" if digest else f"{repository}:{tag}") if repository else ""
+
     def _is_training(self, image: str) -> bool:
-        training = self._image
-        repository, tag, digest = (training.get(key) for key in ("repository", "tag", "digest"))
-        return bool(repository) and image == (f"{repository}@{digest}" if digest else f"{repository}:{tag}")
+        return bool(self.image) and image == self.image
 
 
 def _driver_check(minimum: int, is_autopilot: bool) -> list[str]:

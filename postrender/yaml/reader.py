@@ -90,6 +90,9 @@ def _written(event: Untyped) -> str:
 
 def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
     """Convert a parser error into an InputError with a place."""
+    if data.startswith(b"#!") or file.endswith((".sh", ".py")):
+        fix = "give the YAML that the program reads or prints"
+        return InputError("this is not YAML, but a program", at=Location(file, 1, 1), fix=fix)
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         at = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)

@@ -2,6 +2,7 @@
 
 python schemas/catalogues/extract.py nemo-rl TREE VERSION > schemas/catalogues/nemo-rl/VERSION.yaml
 python schemas/catalogues/extract.py verl TREE VERSION > schemas/catalogues/verl/VERSION.yaml
+python schemas/catalogues/extract.py vllm TREE VERSION > schemas/catalogues/vllm/VERSION.yaml
 
 The framework is read, never imported: no torch, no Ray. Keys, types and values are facts; no comment is carried over.
 """
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import from_nemo_rl
 import from_verl
+import from_vllm
 from written import document
 
-FRAMEWORKS = {"nemo-rl": from_nemo_rl.catalogue, "verl": from_verl.catalogue}
+FRAMEWORKS = {"nemo-rl": from_nemo_rl.catalogue, "verl": from_verl.catalogue, "vllm": from_vllm.catalogue}
 
 
 def main(framework: str, tree: str, version: str) -> None:

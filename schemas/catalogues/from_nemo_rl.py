@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 from reads import reads
+from response_datasets import MODULE as DATASETS
+from response_datasets import datasets
 from shapes import Annotations, Shape, Sources
 from trees import below, leaves, merged, parents, values, widen
 
@@ -95,9 +98,13 @@ FILES: tuple[tuple[str, dict[str, str], str], ...] = (
     ("nemo_rl/models/automodel/**/*.py", _POLICY, ""),
     ("nemo_rl/utils/checkpoint.py", {"config": "checkpointing", "self.config": "checkpointing"}, "CheckpointManager"),
 )
+# Keys of a text that the code compares with words, and refuses any other: the module, and the variable there.
+COMPARED = {
+    "loss_fn.reference_policy_kl_type": ("nemo_rl.algorithms.utils", "kl_type"),
+    "policy.generation.backend": ("nemo_rl.algorithms.grpo", "backend"),
+}
 # The base configuration carries this section, and only another backend than vLLM asks for it.
 ANOTHER_BACKEND = "policy.generation.mcore_generation_config."
-DATASETS = "nemo_rl.data.datasets.response_datasets"
 
 
 def catalogue(tree: Path, version: str) -> dict[str, Any]:
@@ -113,17 +120,36 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
         widen(keys, merged(file), annotated)
     for path in dead(annotated):
         keys.pop(path, None)
+    for path, place in COMPARED.items():
+        if path in keys:
+            keys[path] = Shape(words=sorted(compared(sources, *place)))
     is_open = opened(keys)
     present = {path for path, _ in values(base)}
     musts = present if is_checked(sources) else {path for path, must in found if must} & present
     return {
         "version": version,
+        "vllm": engine(tree),
         "base": dict(leaves(base)),
         "keys": {path: keys[path].written() for path in sorted(keys) if path in present or not below(path, is_open)},
         "open": is_open,
         "required": sorted((required & musts) | (REQUIRED & present)),
-        "names": names(sources),
+        "names": names(sources) | prompts(tree),
+        "datasets": datasets(sources, registry(sources, DATASETS, "DATASET_REGISTRY")),
     }
+
+
+def engine(tree: Path) -> str:
+    """Return the version of vLLM that a source tree asks for."""
+    found = re.search(r'"vllm==([0-9.]+)', tree.joinpath("pyproject.toml").read_text("utf-8"))
+    assert found
+    return found[1]
+
+
+def prompts(tree: Path) -> dict[str, list[str]]:
+    """Return the prompt files of the image, and those among them that have a place for the question."""
+    files = {file.relative_to(tree).as_posix(): file for file in sorted((tree / "examples/prompts").glob("*.txt"))}
+    asking = [name for name, file in files.items() if "{}" in file.read_text("utf-8").replace("{{}}", "")]
+    return {"prompts": list(files), "promptsWithQuestion": asking}
 
 
 def classes(sources: Sources) -> tuple[dict[str, Shape], set[str]]:

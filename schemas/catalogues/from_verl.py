@@ -25,6 +25,17 @@ OPEN = (
     "reward.reward_kwargs",
     "reward_model.reward_kwargs",
 )
+# Sections whose classes are built in every run of GRPO, and refuse other words than they know.
+BUILT = tuple(f"actor_rollout_ref.{section}." for section in ("actor", "model", "rollout"))
+# Keys with no type and null as default, which the code compares with numbers or gives to torch as one.
+INTEGERS = (
+    "actor_rollout_ref.ref.log_prob_micro_batch_size",
+    "actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu",
+    "data.gen_batch_size",
+    "data.seed",
+    "data.val_batch_size",
+    "trainer.total_training_steps",
+)
 # Files that read the configuration, the section that the name `config` holds there, and the one class to look into.
 FILES = (
     ("trainer/main_ppo*.py", "", ""),
@@ -53,8 +64,14 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
         keys.setdefault(path, Shape())
     widen(keys, base, annotated)
     taken_too(tree, keys)
-    for shape in keys.values():
-        shape.kinds.add("null")  # A dataclass compares no value with its annotation.
+    for path in keys.keys() & set(INTEGERS):
+        keys[path].kinds = {"integer"}
+    for path, shape in keys.items():
+        if not path.startswith(BUILT):
+            shape.kinds |= {"string"} if shape.words else set()
+            shape.words = []
+        if not shape.words:
+            shape.kinds.add("null")  # A dataclass compares no value with its annotation.
     for path in (path for path, value in values(base) if value == {}):
         keys[path].is_open = keys[path].is_open or not keys[path].fields
     is_open = {path for path in OPEN if path.split(".")[0] in base} | {path for path in keys if keys[path].is_open}
@@ -168,7 +185,7 @@ def names(sources: Sources) -> dict[str, list[str]]:
     """Return the words that some keys take."""
     core = sources.module("verl.trainer.ppo.core_algos") or ast.Module([], [])
     loop = any((sources.tree / "verl/experimental/reward_loop/reward_manager").glob("*.py"))
-    managers = "verl/experimental/reward_loop/reward_manager" if loop else "verl/workers/reward_manager"
+    managers = "experimental/reward_loop/reward_manager" if loop else "workers/reward_manager"
     found = {
         "advantageEstimators": set(_enum(core, "AdvantageEstimator")) | set(_registered(core, "register_adv_est")),
         "policyLosses": set(_registered(core, "register_policy_loss")),
@@ -176,25 +193,26 @@ def names(sources: Sources) -> dict[str, list[str]]:
         "loggers": set(_assigned(sources, "verl.utils.tracking", "supported_backend")),
         "rollouts": set(_assigned(sources, "verl.workers.rollout.base", "_ROLLOUT_REGISTRY")),
         "rewardManagers": {
-            word
-            for file in (sources.tree / managers).glob("*.py")
-            for decorator in ("register", "register_manager")
-            for word in _registered(ast.parse(file.read_text("utf-8")), decorator)
+            word for name in ("register", "register_manager") for word in _below(sources.tree, managers, name)
         },
-        "trainerModes": {
-            word
-            for file in (sources.tree / "verl/trainer/ppo/v1").glob("*.py")
-            for word in _registered(ast.parse(file.read_text("utf-8")), "register_trainer")
-        },
+        "trainerModes": set(_below(sources.tree, "trainer/ppo/v1", "register_trainer")),
+        "agentLoops": set(_below(sources.tree, "experimental/agent_loop", "register")),
+        "checkpointEngines": set(_below(sources.tree, "checkpoint_engine", "CheckpointEngineRegistry.register")),
     }
     return {name: sorted(words) for name, words in found.items() if words}
+
+
+def _below(tree: Path, folder: str, decorator: str) -> Iterator[str]:
+    """Yield the texts with which the modules of a folder register their classes and functions."""
+    for file in (tree / "verl" / folder).glob("*.py"):
+        yield from _registered(ast.parse(file.read_text("utf-8")), decorator)
 
 
 def _registered(tree: ast.AST, decorator: str) -> Iterator[str]:
     """Yield the texts with which a decorator is called."""
     for node in ast.walk(tree):
         for call in node.decorator_list if isinstance(node, ast.ClassDef | ast.FunctionDef) else ():
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == decorator:
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == decorator:
                 yield from (word.value for word in call.args if isinstance(word, ast.Constant))  # type: ignore[misc]
 
 

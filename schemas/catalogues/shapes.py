@@ -7,6 +7,8 @@ import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import compared
+
 # The order in which a type is written: integer|string, never string|integer.
 KINDS = ("boolean", "integer", "number", "string", "list", "map", "any", "null")
 _NAMES = {
@@ -50,13 +52,13 @@ class Shape:
         for key, shape in other.fields.items():
             self.fields.setdefault(key, Shape()).add(shape)
 
-    def written(self) -> str | list[str]:
+    def written(self) -> str | list[str | None]:
         """Return the type as a catalogue spells it; a list of words where only these may stand."""
         kinds = set(self.kinds)
         if "any" in kinds or not (kinds - {"null"} or self.words):
             return "any"
         if self.words and kinds <= {"null"}:
-            return [*self.words, *(["null"] if kinds else [])]
+            return [*self.words, *([None] if kinds else [])]
         kinds |= {"string"} if self.words else set()
         kinds -= {"integer"} if "number" in kinds else set()
         return "|".join(kind for kind in KINDS if kind in kinds)
@@ -148,6 +150,9 @@ class Annotations:
             result.fields[key] = self.shape(module, line.annotation, seen)
             optional = line.value is not None or _last(line.annotation) == "NotRequired"
             (result.required.discard if optional else result.required.add)(key)
+        for key, words in compared.words(node, self.sources.module(module) or ast.Module([], [])).items():
+            kinds = {"null"} if None in words else set()
+            result.fields[key] = Shape(kinds, [word for word in words if word is not None])
         if any(_is_false(word, "total") for word in node.keywords):
             result.required = set()
         return result
@@ -204,6 +209,9 @@ def _is_false(word: ast.keyword, name: str) -> bool:
 
 
 def _literal(choices: list[ast.expr]) -> Shape:
+    if not all(isinstance(choice, ast.Constant) for choice in choices):
+        # The name of another list of words, for instance.
+        return Shape({"any"})
     values = [choice.value for choice in choices if isinstance(choice, ast.Constant)]
     kinds = {"boolean" if isinstance(value, bool) else "integer" for value in values if isinstance(value, int)}
     kinds |= {"null"} if None in values else set()

@@ -19,7 +19,12 @@ from tests.conftest import ROOT
 EXTRACT = ROOT / "schemas/catalogues/extract.py"
 SHIPPED = Path(__file__).with_name("shipped.py")
 VERSIONS = [(framework, version) for framework in ("nemo-rl", "verl") for version in catalogue.versions(framework)]
-_FOLDERS = {"nemo-rl": ("GRPO_NEMO_RL_SOURCES", "nrl-v"), "verl": ("GRPO_VERL_SOURCES", "verl-v")}
+ENGINES = [("vllm", version) for version in catalogue.versions("vllm")]
+_FOLDERS = {
+    "nemo-rl": ("GRPO_NEMO_RL_SOURCES", "nrl-v"),
+    "verl": ("GRPO_VERL_SOURCES", "verl-v"),
+    "vllm": ("GRPO_VLLM_SOURCES", "vllm-"),
+}
 
 
 def tree(framework: str, version: str) -> Path:

@@ -70,6 +70,13 @@ def test_what_is_read_is_what_the_source_says(framework: str, version: str) -> N
     assert facts.load(f"catalogues/{framework}/{version}.json") == source(framework, version)
 
 
+@pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
+def test_a_version_of_nemo_rl_names_a_vllm_whose_arguments_are_known(version: str) -> None:
+    engine = catalogue.engine(catalogue.load("nemo-rl", version).vllm)
+    assert {"dtype", "gpu_memory_utilization", "max_num_seqs", "kv_cache_dtype"} <= engine.keys.keys()
+    assert not {*engine.offline, *engine.served} & engine.keys.keys()
+
+
 @every_version
 def test_the_base_is_known_and_of_its_types(framework: str, version: str) -> None:
     known = catalogue.load(framework, version)
@@ -244,3 +251,26 @@ def test_each_mode_of_the_trainer_has_its_steps_between_updates_of_the_weights()
     known = catalogue.load("verl", "0.9.1")
     for mode in ("sync", "colocate_async", "separate_async"):
         assert known.knows(f"trainer.v1.{mode}.parameter_sync_step")
+
+
+@pytest.mark.parametrize("version", catalogue.versions("verl"))
+def test_words_that_a_class_compares_are_all_that_its_key_takes(version: str) -> None:
+    """A key that the class itself replaces before it compares takes any text; null fits where the class allows it."""
+    known, actor = catalogue.load("verl", version), "actor_rollout_ref.actor"
+    assert known.allows(f"{actor}.loss_agg_mode", "token-mean")
+    assert known.allows(f"{actor}.loss_agg_mode", "token-sum") == (version == "0.9.1")
+    assert not known.allows(f"{actor}.loss_agg_mode", None)
+    assert known.allows(f"{actor}.optim.warmup_style", None)
+    assert not known.allows(f"{actor}.optim.warmup_style", "linear")
+    assert known.allows(f"{actor}.optim.lr_scheduler_type", "linear")
+    # No run of GRPO builds the critic.
+    assert known.allows("critic.optim.warmup_style", "linear")
+
+
+@pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
+def test_every_data_set_says_what_it_reads(version: str) -> None:
+    known = catalogue.load("nemo-rl", version)
+    assert known.datasets.keys() == {*known.names["datasets"]} - {"*.*"}
+    for name, reads in known.datasets.items():
+        assert {*reads["required"]} <= {*reads["arguments"]}, name
+    assert {*known.names["promptsWithQuestion"]} < {*known.names["prompts"]}

@@ -22,7 +22,7 @@ LEFT_BEHIND = {
 }
 
 
-@pytest.mark.parametrize(("framework", "version"), sources.VERSIONS)
+@pytest.mark.parametrize(("framework", "version"), [*sources.VERSIONS, *sources.ENGINES])
 def test_the_source_says_the_same_again(framework: str, version: str) -> None:
     tree = sources.tree(framework, version)
     written = (sources.ROOT / f"schemas/catalogues/{framework}/{version}.yaml").read_text("utf-8")

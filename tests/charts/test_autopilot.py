@@ -116,7 +116,11 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
             {"ray": {"head": {"ephemeralStorage": "5Gi"}, "logs": {"fluentBit": {"enabled": True}}}},
             r"ray-head 5Gi, fluent-bit 1Gi, the GCS FUSE sidecar 5Gi",
         ),
-        ("raycluster", {"ray": {"gcsfuse": {"memory": "16Gi"}}}, r"at most 2 cores and 14Gi"),
+        (
+            "raycluster",
+            {"ray": {"gcsfuse": {"memory": "16Gi"}}},
+            r"ray\.gcsfuse\.memory is 16Gi, but Autopilot gives the sidecar at most 14Gi",
+        ),
         (
             "network",
             {"network": {"rdmaInstaller": {"enabled": True}}},

@@ -225,13 +225,15 @@ def test_the_version_chooses_the_script(version: str, script: str, render: Rende
 @pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0"])
 def test_an_older_version_needs_a_cpu_on_the_head(version: str, render_text: Callable[..., Rendered]) -> None:
     """It reserves one on every node and waits forever, with all GPUs idle."""
-    with pytest.raises(RenderError, match=f"job.version {version} waits forever .* set ray.head.numCpus to 1"):
+    with pytest.raises(
+        RenderError, match=f"ray.head.numCpus is 0, but job.version {version} waits forever .*: set it to 1"
+    ):
         render_text("grpo-job", of_version(version))
 
 
 def test_the_image_is_of_the_version(render_text: Callable[..., Rendered]) -> None:
     """v0.5.0 to v0.7.0 have the same files where the launcher looks."""
-    with pytest.raises(RenderError, match=r"has the tag v0\.7\.0: set both"):
+    with pytest.raises(RenderError, match=r"images\.training\.tag is v0\.7\.0, but job\.version is v0\.6\.0: set both"):
         render_text("grpo-job", {"job": {"version": "v0.6.0"}})
 
 

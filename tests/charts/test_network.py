@@ -65,11 +65,11 @@ def test_a_missing_prefix_is_named(render_text: Callable[..., Rendered]) -> None
         ({"network": {"rdma": {"subnets": {"rdma-9": "odd"}}}}, r"network\.rdma\.subnets\.rdma-9: the machine has no"),
         (
             {"accelerator": {"interfaces": {"eth3": {"network": "rdma-0", "deviceMode": "RDMA"}}}},
-            r"eth2 and eth3 both join network rdma-0",
+            r"accelerator\.interfaces\.eth3 joins network rdma-0, as eth2 does",
         ),
         (
             {"accelerator": {"interfaces": {"eth3": {"network": "fast", "deviceMode": "RDMA"}}}},
-            r"network fast of eth3 does not end with a number",
+            r"eth3 joins network fast, which does not end with a number",
         ),
     ],
 )

@@ -279,7 +279,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         (
             "raycluster",
             {"ray": {"tokenAuth": {"enabled": True}}, "images": {"training": {"rayVersion": "2.49.2"}}},
-            r"ray\.tokenAuth needs Ray 2\.52\.0 or newer, but images\.training has 2\.49\.2",
+            r"ray\.tokenAuth\.enabled needs Ray 2\.52\.0 or newer, but images\.training has 2\.49\.2",
         ),
         (
             "raycluster",
@@ -300,12 +300,12 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
                 "network": {"mode": "dranet"},
                 "ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}},
             },
-            r"ray\.workers\.annotations has networking\.gke\.io/interfaces, but network\.mode is dranet",
+            r"ray\.workers\.annotations\.networking\.gke\.io/interfaces attaches networks, but network\.mode is dranet",
         ),
         (
             "raycluster",
             {"ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}}},
-            r"ray\.workers\.annotations: the charts set networking\.gke\.io/interfaces themselves",
+            r"ray\.workers\.annotations\.networking\.gke\.io/interfaces: the charts set it themselves",
         ),
         (
             "raycluster",
@@ -360,7 +360,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
                 "huggingface": {"offline": {"enabled": True}, "cache": {"volume": "local"}},
                 "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
             },
-            r"needs a filled cache",
+            r"huggingface\.cache\.volume is \"local\", local disk .* needs a filled cache",
         ),
         (
             "raycluster",

@@ -155,9 +155,9 @@ def test_a_machine_without_rdma_has_its_own_settings(render: Render) -> None:
         ("h100-mega", "network", {}, r"Set network\.mode to none"),
         ("h100-mega", "grpo-job", {"network": {"mode": "dranet"}}, r"GKE has DRANET for other machines"),
         ("rtx-pro-6000", "raycluster", {"network": {"mode": "dranet"}}, r"G4 machines lack an RDMA network"),
-        ("cpu", "grpo-job", {}, r"accelerator cpu has no GPUs, but training needs some"),
+        ("cpu", "grpo-job", {}, r"accelerator\.gpusPerNode of cpu is 0, but training needs GPUs"),
         ("cpu", "raycluster", {"ray": {"head": {"gpus": {"enabled": True}}}}, r"ray\.head\.gpus\.enabled: .*no GPUs"),
-        ("gb200", "raycluster", {}, r"gb200 has arm64 nodes, but .* set images\.training\.arm64 to true"),
+        ("gb200", "raycluster", {}, r"the nodes of gb200 are arm64: .* set images\.training\.arm64 to true"),
         (
             "gb200",
             "raycluster",

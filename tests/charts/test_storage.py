@@ -196,9 +196,9 @@ def test_a_class_of_lustre_outlives_its_claims(render: Render) -> None:
 @pytest.mark.parametrize(
     ("size", "changes", "message"),
     [
-        ("20000Gi", {}, r"sizes in steps of 18000Gi; the next one is 36000Gi"),
-        ("9000Gi", {"perUnitStorageThroughput": "125"}, r"steps of 72000Gi; the next one is 72000Gi"),
-        ("18Ti", {}, r"sizes of Managed Lustre are written in Gi \(for instance 18000Gi\)"),
+        ("20000Gi", {}, r"sizes in steps of 18000Gi: write 36000Gi, the next one"),
+        ("9000Gi", {"perUnitStorageThroughput": "125"}, r"steps of 72000Gi: write 72000Gi, the next one"),
+        ("18Ti", {}, r"sizes of Managed Lustre are in Gi: write 18000Gi, for instance"),
         ("18000Gi", {"network": "my-vpc"}, "network"),
         ("18000Gi", {"perUnitStorageThroughput": "300"}, "perUnitStorageThroughput"),
     ],

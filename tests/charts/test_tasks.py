@@ -155,7 +155,7 @@ def test_what_evaluate_leaves_out_is_what_the_guides_used(render: Render) -> Non
         (job("train", name="a" * 33), "job.name"),
         (job("train", name="a" * 32, attempt=100), "shorten job.name"),
         (job("prepare-data", prepareData={"gsm8k": None}), "job.prepareData names no data set"),
-        (job("evaluate", evaluate={"benchmarks": {"math500": None}}), "name a benchmark"),
+        (job("evaluate", evaluate={"benchmarks": {"math500": None}}), "name one, such as math500"),
         (job("evaluate", evaluate={"benchmarks": {"gsm9k": {}}}), "gsm9k"),
         (job("evaluate", evaluate={"benchmarks": {"aime2025": {"samples": 4}}}), "set temperature above 0"),
         (
@@ -166,9 +166,12 @@ def test_what_evaluate_leaves_out_is_what_the_guides_used(render: Render) -> Non
             "job.evaluate.base",
         ),
         (job("convert", step="newest"), "job.step"),
-        (job("fetch", code={"repository": "https://github.com/a/b"}), "repository and revision together"),
+        (job("fetch", code={"repository": "https://github.com/a/b"}), "only one of repository and revision"),
         (job("fetch", code={"repository": "https://github.com/a/b", "revision": "main"}), "job.code.revision"),
-        ({**job("fetch"), "huggingface": {"cache": {"volume": ""}}}, "set huggingface.cache.volume"),
+        (
+            {**job("fetch"), "huggingface": {"cache": {"volume": ""}}},
+            "task fetch downloads into the cache: name a volume",
+        ),
     ],
 )
 def test_bad_values_are_refused_before_anything_starts(values: dict[str, Any], text: str, render: Render) -> None:
@@ -226,8 +229,8 @@ def test_verl_finds_the_rewards_where_its_version_looks(version: str, section: s
     [
         ({"both": {"builtin": "length", "file": LENGTH}}, "exactly one of builtin and file"),
         ({"none": {"weight": 1}}, "exactly one of builtin and file"),
-        ({"end": {"file": "x = 1\nGRPO_FILE\ny = 2\n"}}, "one of its lines is GRPO_FILE"),
-        ({"bell": {"file": "x = '\x07'\n"}}, "control character"),
+        ({"end": {"file": "x = 1\nGRPO_FILE\ny = 2\n"}}, r"job\.rewards\.end\.file has a line GRPO_FILE"),
+        ({"bell": {"file": "x = '\x07'\n"}}, r"job\.rewards\.bell\.file contains a control character"),
         ({"minus": {"builtin": "length", "weight": -1}}, "weight"),
         ({"typo": {"builtin": "exact_anser"}}, "builtin"),
     ],
@@ -271,7 +274,7 @@ def test_every_program_is_used_by_some_job() -> None:
     [
         ({"benchmarks": {"gsm8k": None, "math500": {}}}, VERL, "validation knows only gsm8k"),
         ({"benchmarks": {"gsm8k": None}}, VERL, "such as gsm8k"),
-        ({"tensorParallelSize": 2}, VERL, "remove tensorParallelSize"),
+        ({"tensorParallelSize": 2}, VERL, "have no effect, because verl evaluates"),
         ({"tensorParallelSize": 3}, stack_files(), "is 3, which does not divide the 8 GPUs of a node"),
         (
             {"benchmarks": {"aime2026": {}}},
@@ -338,10 +341,10 @@ def test_the_number_of_reward_workers_is_the_users(render: Render) -> None:
                 "prompts": {"tags": "{}"},
             },
             stack_files(),
-            "the prompt tgas.txt, but job.prompts has tags",
+            "job.prompts has tags, but job.config names the prompt tgas.txt",
         ),
         ({"prompts": {"tags": "{}"}}, VERL, "verl reads no prompt files"),
-        ({"prompts": {"odd": "a\u2028b {}"}}, stack_files(), "control character"),
+        ({"prompts": {"odd": "a\u2028b {}"}}, stack_files(), r"job\.prompts\.odd contains a control character"),
     ],
 )
 def test_prompts_that_nobody_could_read_are_refused(

@@ -268,14 +268,17 @@ def workers(**fields: Any) -> dict[str, Any]:
         (workers(initContainers={"check-node": {"image": "a:1"}}), r"the pod already has a container with that name"),
         (workers(env={"NCCL_NET": {"value": "x"}}), r"the charts set NCCL_NET themselves"),
         (workers(env={"LD_LIBRARY_PATH": {"value": "x"}}), r"the charts set LD_LIBRARY_PATH themselves"),
-        (workers(annotations={"networking.gke.io/interfaces": "[]"}), r"the charts set networking.gke.io/interfaces"),
+        (
+            workers(annotations={"networking.gke.io/interfaces": "[]"}),
+            r"gke\.io/interfaces: the charts set it themselves",
+        ),
         (
             {"network": {"mode": "dranet"}, **workers(podSpec={"resourceClaims": [{"name": "rdma"}]})},
             r"the charts claim devices under the name rdma themselves",
         ),
         (
             {"network": {"mode": "dranet"}, "accelerator": {"interfaces": {"eth3": {"network": "rdma-0"}}}},
-            r"eth2 and eth3 both join network rdma-0",
+            r"accelerator\.interfaces\.eth3 joins network rdma-0, as eth2 does",
         ),
         (
             {"accelerator": {"nvlinkDomainNodes": 2}, **workers(replicas=3)},

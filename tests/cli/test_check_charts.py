@@ -15,6 +15,7 @@ import pytest
 
 from postrender import textfile
 from postrender.check import helm_chart
+from postrender.check.helm_chart import Given
 from postrender.cli import main as cli
 from postrender.generate.release import package
 from postrender.helm.engines import Embedded
@@ -114,6 +115,7 @@ def test_values_files_are_those_of_the_chart(grpo: Run) -> None:
     only = ("--select", "pods/duplicate-merge-key", "--format", "json")
     assert [len(found(grpo("app", *files, *only)[1])) for files in ((), ("-f", "two.yaml"))] == [1, 2]
     assert found(grpo("app", "-f", "two.yaml", "-f", "none.yaml", *only)[1]) == []
+    assert len(found(grpo("app", "-f", "none.yaml", "--set", "replicas=3", "-n", "team", *only)[1])) == 3
 
 
 def test_two_renders_differ_without_a_value_shown(grpo: Run) -> None:
@@ -268,7 +270,7 @@ ODD_SCHEMAS = (
 @pytest.mark.parametrize("schema", ODD_SCHEMAS)
 def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN, schema=schema)
-    assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
+    assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), Given()).findings)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +285,7 @@ def test_no_rule_breaks_down_for_an_odd_schema(tmp_path: Path, schema: str, helm
 def test_no_rule_breaks_down_for_an_odd_file(tmp_path: Path, name: str, text: str, helm: Embedded) -> None:
     chart = write(str(tmp_path / "app"), map=CLEAN)
     (chart / name).write_text(text)
-    assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), []).findings)
+    assert "crashed" not in "".join(each.what for each in helm_chart.check(helm, str(chart), Given()).findings)
 
 
 def test_a_template_that_is_no_text_is_told(grpo: Run) -> None:

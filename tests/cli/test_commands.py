@@ -89,7 +89,7 @@ USAGE = {
         "xyz",
         "grpo: no command is called 'xyz'\n"
         "  fix: the commands are check, checkpoints, dead-values, diff, guide, helm-plugin, init, lint, render, rules, "
-        "samples, values, version\n",
+        "samples, try-reward, values, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),
@@ -116,8 +116,11 @@ USAGE = {
     "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, "),
     "layer": ("render grpojob -f x", "grpo render: there is no layer 'grpojob', expected one of network, storage, "),
     "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
-    "one side": ("diff --accelerator b200 -f x", "grpo diff: two accelerators are needed\n  fix: grpo diff --acc"),
-    "same side": ("diff --accelerator b200 --accelerator b200", "grpo diff: two accelerators are needed"),
+    "one side": (
+        "diff --accelerator b200 -f x",
+        "grpo diff: there are no two sides to compare\n  fix: grpo diff --acc",
+    ),
+    "same side": ("diff --accelerator b200 --accelerator b200", "grpo diff: there are no two sides to compare"),
     "version with words": ("version x", "grpo version: 'x' was not expected"),
 }
 
@@ -263,7 +266,7 @@ def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_pa
     (tmp_path / "f.yaml").write_text("platform:\n  kind: kubernetes\n")
     code, out, err = grpo("render", "network", *words)
     assert (code, out) == (2, "")
-    assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: network.mode multiNetwork exists on GKE only")
+    assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: network.mode multiNetwork works only on GKE")
     assert "  fix: set network.mode to none" in err
 
 
@@ -406,16 +409,15 @@ def test_names_that_kubernetes_refuses_are_refused(grpo: Run, option: str) -> No
 
 @pytest.mark.full
 def test_dead_values_of_a_chart_are_findings(grpo: Run) -> None:
-    """The job section moves nothing in the storage chart."""
+    """The evaluation moves nothing in any chart while the task is train; the run's name moves the grpo-job chart."""
     words = [word for file in stack_files() for word in ("-f", str(file))]
-    code, out, err = grpo("dead-values", str(ROOT / "charts/storage"), *words)
+    code, out, err = grpo("dead-values", str(ROOT / "charts/storage"), *words, "--format", "json")
+    found = {each["path"]: each["file"] for each in json.loads(out)["nothing"]}
     assert code == 1
-    assert f"{SITE}:" in out
-    assert "job.name" in out
-    assert "storage.data.gcsfuse.bucket" not in out
-    assert err.startswith("rendered with helm ")
-    code, out, _ = grpo("dead-values", str(ROOT / "charts/storage"), *words, "--format", "json")
+    assert found["job.evaluate.tensorParallelSize"] == RECIPE
+    assert not {"job.name", "storage.data.gcsfuse.bucket", "ray.workers.replicas"} & {*found}
     assert json.loads(out)["tried"] > 50
+    assert err.startswith("rendered with helm ")
 
 
 def test_dead_values_needs_one_chart(grpo: Run) -> None:

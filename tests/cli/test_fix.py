@@ -17,7 +17,7 @@ import pytest
 from postrender import paths
 from postrender.cli import main as cli
 from postrender.errors import Location, OutputError
-from postrender.finding import Finding
+from postrender.finding import Finding, NewName
 from postrender.lint import fix
 from postrender.report import text as report_text
 from tests.conftest import ROOT, SITE, stack_files
@@ -253,3 +253,42 @@ def test_profiles_and_recipes_are_packaged_and_copies_are_not(tmp_path: Path) ->
     (tmp_path / "link.yaml").symlink_to(RECIPE)
     assert paths.is_packaged(str(tmp_path / "link.yaml"))
     assert not paths.is_packaged(str(tmp_path / "b200.yaml"))
+
+
+MISSPELT = """\
+# Ours.
+job:
+  nmae: my-run   # the run
+  # A comment that stays.
+  task: tarin
+  confg:
+    grpo: {num_prompts_per_step: 16}
+"""
+
+
+def test_a_misspelt_key_gets_its_name_and_what_stood_below_is_judged_then(grpo: Run) -> None:
+    Path("my.yaml").write_text(MISSPELT)
+    words = [*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes"]
+    _, _, err = grpo(*words)
+    mended = MISSPELT.replace("nmae", "name").replace("confg", "config").replace("tarin", '"train"')
+    assert Path("my.yaml").read_text() == mended, err
+    Path("my.yaml").write_text(mended.replace("grpo: {num_prompts_per_step", "grop: {num_prompts_per_stpe"))
+    _, _, err = grpo(*words)
+    assert "grop: {num_prompts_per_stpe" in err
+    _, _, err = grpo(*words)
+    assert Path("my.yaml").read_text() == mended, err
+
+
+def test_a_name_that_the_file_has_too_is_left(grpo: Run) -> None:
+    text = "job:\n  nmae: my-run\n  name: ours\nray: {workers: {replicsa: 2}}\n"
+    Path("my.yaml").write_text(text)
+    code, _, err = grpo(*STACK, "-f", "site.yaml", "-f", "my.yaml", "--fix", "--yes")
+    assert code == 1
+    assert "not fixed: job.nmae (values/unknown-key): name is set there too\n" in err
+    assert Path("my.yaml").read_text() == text.replace("replicsa", "replicas")
+
+
+def test_a_packaged_file_keeps_its_names(grpo: Run) -> None:
+    found = finding(("job", "version"), NewName("verison"))
+    fix.apply([found], [PROFILE, RECIPE, "my.yaml"], yes=True)
+    assert "version:" in Path(RECIPE).read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,10 +14,12 @@ import pytest
 from postrender import paths
 from postrender.cli import main as cli
 from postrender.finding import SEVERITIES
-from postrender.rules import index, registry
+from postrender.lint import linter
+from postrender.rules import index, reading, registry
 from postrender.rules.rule import Rule
 from postrender.yaml import reader
-from tests.conftest import ROOT
+from tests.conftest import ROOT, stack_files
+from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
 CASES = reader.load_values(ROOT / "tests/postrender/lint_cases.yaml").plain()
@@ -48,14 +51,39 @@ def test_each_id_is_listed_once_with_severity_and_title(grpo: Run) -> None:
 
 def test_every_check_that_comes_with_reading_values_is_listed() -> None:
     """Those that the cases of lint make are found by their ids in the code as well."""
-    listed = {each.id for each in index.READING}
+    listed = {each.id for each in reading.READING}
     for case in CASES.values():
         assert {f"values/{line.split(' | ')[0].split()[1]}" for line in case["findings"]} <= listed
-    sources = "".join(
-        path.read_text() for path in [*(ROOT / "postrender/lint").glob("*.py"), ROOT / "postrender/cli/output.py"]
-    )
-    for each in index.READING:
+    sources = "".join(path.read_text() for path in (ROOT / "postrender").rglob("*.py") if path.name != "reading.py")
+    for each in reading.READING:
         assert f'"{each.id}"' in sources or f'"{each.id.partition("/")[2]}"' in sources
+
+
+def test_every_id_that_a_finding_can_have_is_explained(grpo: Run) -> None:
+    listed = {each.id: each for each in index.everything()}
+    for path in (ROOT / "postrender").rglob("*.py"):
+        named = re.findall(r'(?:rule=|_RULE = )"([a-z-]+/[a-z-]+)"', path.read_text())
+        assert {*named} <= {*listed}, path
+    for each in listed.values():
+        assert each.why, each.id
+        assert each.fix, each.id
+        assert bool(each.bad) == bool(each.good), each.id
+    code, out, _ = grpo("lint", "--explain", "values/token")
+    assert code == 0
+    assert "\n  why: values end up in Git, " in out
+    assert "\nbad:\n  huggingface:\n" in out
+
+
+@pytest.mark.parametrize(
+    "each", [each for each in reading.READING if each.domain == "values" and each.bad], ids=lambda each: each.id
+)
+def test_an_example_shows_its_own_mistake(each: Rule, tmp_path: Path) -> None:
+    text = {"values/token": "# " + EXAMPLES["huggingface"] + "\n"}.get(each.id, each.bad)
+    (tmp_path / "bad.yaml").write_text(text)
+    (tmp_path / "good.yaml").write_text(each.good)
+    for name, finds in (("bad", True), ("good", False)):
+        found = linter.lint([*map(str, stack_files("b200", "gemma3-27b-gsm8k")), str(tmp_path / f"{name}.yaml")])
+        assert (each.id in {one.rule for one in found}) == finds, name
 
 
 def test_json_has_every_field(grpo: Run) -> None:
@@ -76,7 +104,7 @@ def test_json_has_every_field(grpo: Run) -> None:
         "before": "",
     }
     assert {each["severity"] for each in listed} <= {*SEVERITIES}
-    assert {each["judges"] for each in listed} == {"values", "objects", "charts"}
+    assert {each["judges"] for each in listed} == {"values", "objects", "charts", "streams"}
 
 
 def test_a_domain_lists_its_rules(grpo: Run) -> None:

@@ -315,6 +315,8 @@ LEAF: Schema = {"type": "string", "description": "A leaf.", "default": "x", "x-s
         ({"default": None}, "platform.leaf: Helm ignores a null default"),
         ({"desciption": "x"}, "platform.leaf: unknown keyword 'desciption'"),
         ({"pattern": "^(?!x)"}, "platform.leaf: the pattern uses look-around"),
+        ({"pattern": "^x$"}, "platform.leaf: expected examples of the pattern"),
+        ({"pattern": "^x$", "examples": ["x", "y"]}, "platform.leaf: expected examples of the pattern"),
         ({"type": ["string", "null"]}, "platform.leaf: expected one type per key"),
         ({"type": "array", "default": []}, "platform.leaf: expected items"),
     ],

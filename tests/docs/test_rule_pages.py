@@ -9,7 +9,7 @@ import pytest
 
 from postrender.generate import site
 from postrender.generate.markdown import prose
-from postrender.rules import index
+from postrender.rules import index, reading
 from postrender.rules.rule import Rule
 from tests.conftest import ROOT
 
@@ -32,7 +32,7 @@ def test_the_tables_link_to_every_page_and_the_pages_back() -> None:
     tables = site.rule_tables()
     listed = re.findall(r"\]\((\S+\.md)\)", tables)
     assert sorted(f"docs/{name}" for name in listed) == sorted(PAGES)
-    for each in index.READING:
+    for each in reading.READING:
         assert f"| {each.id} |" in tables
     for page, text in PAGES.items():
         (up,) = re.findall(r"^\[All rules\]\((\S+)\)$", text, re.MULTILINE)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from postrender import paths
 from postrender.check import dead_values
 from postrender.errors import InputError, RenderError, UnreadableError
 from postrender.helm.engines import Embedded
@@ -227,3 +229,63 @@ def test_what_is_no_chart_or_does_not_render_is_said(chart: Path, helm: Embedded
     file.write_text("- a\n")
     with pytest.raises(InputError, match="found a list"):
         dead_values.find(helm, str(chart), [str(file)])
+
+
+def read(*keys: str) -> str:
+    """Return a template that prints these values."""
+    lines = "".join(f"  {key}: {{{{ .Values.{key} | quote }}}}\n" for key in keys)
+    return f"kind: ConfigMap\nmetadata: {{name: a}}\ndata:\n{lines}"
+
+
+@pytest.fixture
+def layers(tmp_path: Path) -> Path:
+    """Make charts with the names of ours: each reads `shared` and a value of its own."""
+    for name, key in (("network", "net"), ("storage", "disk"), ("raycluster", "ray"), ("grpo-job", "job")):
+        values = f"shared: 1\n{key}: 1\nunread: 1\nchecks: {{ignore: x}}\n"
+        write_chart(tmp_path / name, values, read("shared", key))
+    (tmp_path / "my.yaml").write_text("net: 2\njob: 2\nworng: 2\nshared: 2\n")
+    return tmp_path
+
+
+def test_what_a_sibling_reads_is_not_dead(layers: Path, helm: Embedded) -> None:
+    result = dead_values.find(helm, str(layers / "raycluster"), [str(layers / "my.yaml")])
+    assert [leaf.path for leaf in result.nothing] == ["unread", "worng"]
+    assert result.tried == 6
+    where = "in none of raycluster, network, storage, grpo-job"
+    assert dead_values.as_text(result).endswith(f"2 of 6 values move nothing with these files, {where}\n")
+
+
+def test_a_switch_of_a_sibling_is_found(layers: Path, helm: Embedded) -> None:
+    template = read("shared") + "{{- if .Values.job.enabled }}\n  x: {{ .Values.job.text }}\n{{- end }}\n"
+    (layers / "grpo-job/templates/map.yaml").write_text(template)
+    (layers / "my.yaml").write_text("job: {enabled: false, text: x}\n")
+    found = dead_values.find(helm, str(layers / "network"), [str(layers / "my.yaml")]).nothing
+    assert {leaf.path: leaf.switch and leaf.switch.path for leaf in found} == {
+        "unread": None,
+        "job.text": "job.enabled",
+    }
+
+
+def test_what_a_sibling_may_read_that_does_not_render_is_not_judged(layers: Path, helm: Embedded) -> None:
+    (layers / "grpo-job/templates/map.yaml").write_text('{{ fail "no" }}')
+    result = dead_values.find(helm, str(layers / "network"), [str(layers / "my.yaml")])
+    assert result.nothing == ()
+    why = "grpo-job may read it, but does not render with these files"
+    assert {leaf.path: leaf.why for leaf in result.undecided} == dict.fromkeys(["unread", "job", "worng"], why)
+    assert f"job: {why}, so it was not judged\n" in dead_values.as_text(result)
+
+
+def test_charts_of_others_have_no_siblings(layers: Path) -> None:
+    charts = {name: str(layers / name) for name in ("network", "storage", "raycluster", "grpo-job")}
+    assert paths.siblings(charts["storage"]) == [charts[name] for name in ("network", "raycluster", "grpo-job")]
+    for layer in charts:
+        (layers / f"{layer}-0.1.0.tgz").touch()
+    assert [Path(each).name for each in paths.siblings(f"{layers}/grpo-job-0.1.0.tgz")] == [
+        "network-0.1.0.tgz",
+        "storage-0.1.0.tgz",
+        "raycluster-0.1.0.tgz",
+    ]
+    assert paths.siblings(str(layers / "network-0.2.0.tgz")) == []
+    assert paths.siblings(str(layers / "other")) == []
+    shutil.rmtree(layers / "storage")
+    assert paths.siblings(charts["network"]) == []

@@ -87,12 +87,43 @@ def test_two_profiles_are_a_mixture_of_two_machines() -> None:
     assert linter.lint([files[0], *map(str, stack_files())]) == []
 
 
-def test_a_required_key_that_no_file_sets_is_named_with_its_meaning(tmp_path: Path) -> None:
-    found = linter.lint([str(file) for file in stack_files()[:2]])
-    missing = {one.what.split(" ")[0]: one for one in found}
-    assert {"job.name", "stack.name"} <= {*missing}
-    assert missing["job.name"].at.line > 1
-    assert missing["job.name"].why.startswith("Name of the run.")
+def test_a_required_key_that_no_file_sets_is_told_in_the_last_file_of_the_user(
+    tmp_path: Path,
+) -> None:
+    profile, recipe, _ = map(str, stack_files())
+    for order in ([profile, recipe, "mine"], [profile, "mine", recipe]):
+        own = tmp_path / "mine.yaml"
+        own.write_text("stack: {name: ours}\nhuggingface: {}\n")
+        (found,) = linter.lint([str(own) if file == "mine" else file for file in order])
+        assert found.what.startswith("job.name is missing")
+        assert found.at.file == str(own)
+        assert found.why.startswith("Name of the run.")
+        assert found.fix == f"write job: {{name: my-run}} in {own}"
+    own.write_text("stack: {name: ours}\njob:\n  nodes: 1\n")
+    (found,) = linter.lint([profile, recipe, str(own)])
+    assert (found.at.file, found.at.line) == (str(own), 2)
+
+
+def test_a_missing_site_file_is_one_sentence_that_names_no_packaged_file_to_edit() -> None:
+    profile, recipe, _ = map(str, stack_files())
+    (found,) = linter.lint([profile, recipe])
+    assert (found.rule, found.at.line) == ("values/no-site", 0)
+    assert "none sets stack.name, job.name" in found.what
+    assert "copy values/examples/site.yaml" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("packaged", "written", "meant"),
+    [("accelerator", "acelerator", "accelerator"), ("recipe", "imags", "images"), ("recipe", "jbo", "job")],
+)
+def test_a_misspelt_section_is_the_only_finding(packaged: str, written: str, meant: str, tmp_path: Path) -> None:
+    profile, recipe, site = stack_files()
+    own = tmp_path / "own.yaml"
+    source = profile if packaged == "accelerator" else recipe
+    own.write_text(source.read_text("utf-8").replace(f"\n{meant}:\n", f"\n{written}:\n"))
+    files = [str(own) if file == source else str(file) for file in (profile, recipe, site)]
+    (found,) = linter.lint(files)
+    assert (found.rule, found.fix) == ("values/unknown-key", f"did you mean {meant}?")
 
 
 def test_a_later_file_that_mends_a_mistake_leaves_nothing_to_say(tmp_path: Path) -> None:
@@ -148,3 +179,14 @@ def test_other_places_have_the_names_of_the_keys_that_stand_there(tmp_path: Path
         (4, "job.configFor.b200.grpo.num_prompts_per_step")
     ]
     assert [key for at, key in one.also if at.file != str(file)] == ["job.config.grpo.num_generations_per_prompt"]
+
+
+def test_a_finding_is_at_the_line_of_the_user_that_does_not_fit_a_packaged_recipe(tmp_path: Path) -> None:
+    """The recipe gives generation a node of its own; the user's cluster has one node."""
+    file = tmp_path / "mine.yaml"
+    file.write_text("ray:\n  workers:\n    replicas: 1\n")
+    profile, recipe, site = stack_files("b200", "llama3.1-8b-math-gsm8k-noncolocated")
+    (found,) = linter.lint([str(profile), str(recipe), str(site), str(file)])
+    assert found.rule == "nemo-rl/generation-gpus-on-one-node"
+    assert (found.at.file, found.at.line) == (str(file), 3)
+    assert "job.config.policy.generation.colocated.resources.gpus_per_node" in [key for _, key in found.also]

@@ -117,6 +117,18 @@ def test_a_refusal_that_is_reported_is_not_repeated() -> None:
     for reported, expected in ((same_line, []), (same_key, []), (other, [alone]), (warning, [alone])):
         assert refusals.findings(error, merged, [reported]) == expected
     assert refusals.explained(error, merged, [other, same_key]) == [same_key]
+    both = Finding("job.volume and job.name are x", Location("b.yaml", 7))
+    assert refusals.findings(error, merged, [both]) == []
+    no_key = RenderError("execution error at (a/templates/b.yaml:3:4): the cluster is small: add a node")
+    assert len(refusals.findings(no_key, merged, [Finding("the cluster is old", Location("b.yaml", 7))])) == 1
+
+
+def test_of_a_token_lint_knows_more_than_a_chart() -> None:
+    error = RenderError(
+        "execution error at (a/templates/b.yaml:3:4): the values contain what looks like a token. Put it …"
+    )
+    token = Finding("this looks like a secret", Location("a.yaml", 1, 9), rule="values/token")
+    assert refusals.findings(error, values("a: 1\n"), [token]) == []
 
 
 def test_what_a_schema_refuses_is_explained_by_the_findings_of_lint() -> None:

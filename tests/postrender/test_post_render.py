@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,7 +114,8 @@ def test_a_secret_is_refused_by_place_and_shape_and_not_shown() -> None:
         "grpo-post-render: refused, nothing was written\n"
         "  document 2 (app/templates/b.yaml), line 9: this looks like a secret of the kind huggingface"
         " [secrets/literal-token]\n"
-        "  fix: revoke it, put the new one into a Kubernetes Secret and refer to that by name\n"
+        "  fix: revoke it, put the new one into a Kubernetes Secret, and read it from there as HF_TOKEN with"
+        " valueFrom.secretKeyRef (in values: huggingface.secret.name and huggingface.secret.key)\n"
     )
 
 
@@ -339,7 +341,7 @@ def test_what_is_the_same_in_another_spelling_is_no_conflict() -> None:
     assert (done.returncode, b"readOnly: yes" in done.stdout) == (0, True), done.stderr
 
 
-def test_a_conflict_in_a_list_is_told_at_its_object() -> None:
+def test_a_conflict_in_a_list_is_told_at_its_line() -> None:
     inner = "".join(f"    {line}\n" for line in pod("b").splitlines())
     env = "          env: [{name: NCCL_NET, value: Socket}]\n"
     text = f"apiVersion: v1\nkind: List\nitems:\n  - {{kind: ConfigMap}}\n  -\n{inner}".replace(
@@ -347,7 +349,31 @@ def test_a_conflict_in_a_list_is_told_at_its_object() -> None:
     )
     done = run(text.encode(), *VALUES)
     assert done.returncode == 1
-    assert "document 1, line 6: Pod b: spec.containers[main].env[NCCL_NET] is" in done.stderr.decode()
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if "NCCL_NET" in line)
+    assert f"document 1, line {line}: Pod b: spec.containers[main].env[NCCL_NET] is" in done.stderr.decode()
+
+
+def test_each_conflict_is_told_at_its_own_line() -> None:
+    """In a worker group: of variables, and of a mount."""
+    own = """\
+              env:
+                - name: NCCL_DEBUG
+                  value: INFO
+                - name: NCCL_NET # <- conflict
+                  value: own
+              volumeMounts:
+                - name: other
+                  mountPath: /other
+                - mountPath: /usr/local/gib/ # <- conflict
+                  name: gib
+                  readOnly: false
+              resources:
+"""
+    text = PLAIN.decode() + RAYCLUSTER.replace("              resources:\n", own)
+    done = run(text.encode(), *VALUES)
+    told = re.findall(r"document 2 \(app/templates/raycluster.yaml\), line (\d+): \S+ \S+ spec", done.stderr.decode())
+    marked = [number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# <- conflict")]
+    assert sorted(map(int, told)) == marked, done.stderr
 
 
 def test_two_objects_of_one_name_do_not_share_an_nvlink_domain() -> None:

@@ -120,6 +120,7 @@ REFUSED = {
     "control character": (b"a: 1\nb: \x07", "f.yaml:2:4: this is not YAML: control characters are not allowed"),
     "tab": (b"a:\n\tb: 1", "f.yaml:2:1: this is not YAML: found character that cannot start any token"),
     "two colons": (b"a: b: c", "f.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
+    "shell script": (b"#!/bin/sh\necho a: b: c\n", "f.yaml:1:1: this is not YAML, but a program"),
     "open bracket": (b"a: [1,\n", "f.yaml:2:1: this is not YAML: did not find expected node content"),
     "key twice": (b"a: 1\nb: 2\na: 3", "f.yaml:3:1: the key 'a' is given twice: the first is at f.yaml:1:1"),
     "key twice for Helm": (b"yes: 1\non: 2", "f.yaml:2:1: the key 'true' is given twice: the first is at f.yaml:1:1"),

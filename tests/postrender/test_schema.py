@@ -111,3 +111,9 @@ def test_a_keyword_leads_to_its_part_through_references(tmp_path: Path) -> None:
     assert (problem.keyword, problem.expected, problem.path) == ("maxLength", 2, ("a",))
     assert schema.part(problem.rule) == {"maxLength": 2}
     assert schema.description(problem.rule) == "Outer."
+
+
+def test_a_long_text_is_judged() -> None:
+    """An engine that backtracks gives up, and its words would be told as a mistake in the values."""
+    tree = {"job": {"prompts": {"long": "y" * 100_000}}}
+    assert {problem.keyword for problem in Schema(paths.schema("grpo-job")).problems(tree)} == {"required"}

@@ -148,3 +148,44 @@ def test_a_map_that_is_not_there_is_made(before: str, after: str) -> None:
 def test_what_would_change_something_else_is_refused(text: str) -> None:
     with pytest.raises(InputError):
         values_editor.with_value(text, "f.yaml", ("a", "b"), 1)
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    ("path", "new", "lines"),
+    [
+        (("job",), "jobs", ["- job:\n", "+ jobs:\n"]),
+        (("stack", "name"), "called", ["-   name:   gemma   # the team\n", "+   called:   gemma   # the team\n"]),
+        (
+            ("job", "config", "grpo", "seed"),
+            "sead",
+            [
+                "-     grpo: {num_prompts_per_step: 16, seed: 'a'}   # in braces\n",
+                "+     grpo: {num_prompts_per_step: 16, sead: 'a'}   # in braces\n",
+            ],
+        ),
+    ],
+)
+def test_a_key_gets_another_name(path: Path, new: str, lines: list[str], mark: str) -> None:
+    after = values_editor.with_name(mark + FILE, "f.yaml", path, new)
+    assert [line for line in changed(mark + FILE, after) if line[2:].strip()] == lines
+
+
+def test_a_key_in_quotes_keeps_them() -> None:
+    assert values_editor.with_name("a:\n  'x': x\n", "f.yaml", ("a", "x"), "y") == "a:\n  'y': x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "new", "why"),
+    [
+        ("a: {x: 1, w: 2}\n", "w", "w is set there too"),
+        ("a: {x: 1}\n", "n", "cannot be renamed"),
+        ("b: &b {x: 1}\na: *b\n", "w", "cannot be renamed"),
+        ('a: {"\\x78": x}\n', "w", "cannot be renamed"),
+        ("b: &b {x: 1}\na:\n  <<: *b\n", "w", "cannot be found"),
+        ("a: {}\n", "w", "cannot be found"),
+    ],
+)
+def test_a_name_that_would_change_something_else_is_refused(text: str, new: str, why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        values_editor.with_name(text, "f.yaml", ("a", "x"), new)

@@ -228,6 +228,17 @@ def test_what_verl_would_take_and_not_do_is_refused(
         render_text("grpo-job", {"job": job}, files=stack(TRAINED, version))
 
 
+def test_a_path_to_resume_from_counts_where_verl_reads_it(
+    render_text: Callable[..., Rendered], plan_of: PlanOf
+) -> None:
+    """Only resume_mode: resume_path reads it."""
+    trainer = {"resume_from_path": "runs/global_step_3"}
+    assert plan_of(values={"job": {"config": {"trainer": trainer}}})["config"]["trainer"].items() >= trainer.items()
+    chosen = {"job": {"config": {"trainer": {**trainer, "resume_mode": "resume_path"}}}}
+    with pytest.raises(RenderError, match=r"trainer\.resume_from_path: runs/global_step_3 is relative"):
+        render_text("grpo-job", chosen, files=stack(TRAINED))
+
+
 @pytest.mark.parametrize("version", ["0.7.1", "0.8.0"])
 def test_both_spellings_of_a_reward_pass_where_verl_reads_both(version: str, plan_of: PlanOf) -> None:
     """0.7 and 0.8 move the old keys to the new place themselves."""

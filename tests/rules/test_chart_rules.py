@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from postrender.check import helm_chart
-from postrender.check.helm_chart import Checked
+from postrender.check.helm_chart import Checked, Given
 from postrender.finding import SEVERITIES
 from postrender.helm.engines import Embedded
 from postrender.rules import registry
@@ -49,7 +49,7 @@ def write(fixture: str, folder: Path) -> list[tuple[str, int, str]]:
 
 def judged(file: Path, folder: Path, helm: Embedded) -> tuple[Checked, list[tuple[str, int, str]]]:
     marks = write((HERE / file).read_text(encoding="utf-8"), folder)
-    checked = helm_chart.check(helm, str(folder), [])
+    checked = helm_chart.check(helm, str(folder), Given())
     checked.findings = [each for each in checked.findings if each.rule == file.parent.as_posix()]
     return checked, marks
 

@@ -13,7 +13,8 @@ from postrender.finding import Finding
 from postrender.helm.engines import Engine, Rendered
 from postrender.manifests.loader import read
 from postrender.pipeline import Pipeline
-from postrender.wiring import inputs
+from postrender.values import merge
+from postrender.wiring import cluster
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import KEEP
@@ -46,7 +47,7 @@ def said(found: list[Finding]) -> list[str]:
 def wiring_of(files: list[Path], more: options.Values, folder: Path) -> Wiring:
     """Return the wiring of values files with more values behind them."""
     (folder / "more.yaml").write_text(yaml.safe_dump(more), encoding="utf-8")
-    return Wiring(inputs.load([*map(str, files), str(folder / "more.yaml")]))
+    return cluster.wiring_of(merge.load([*map(str, files), str(folder / "more.yaml")]))
 
 
 def wired(data: bytes, wiring: Wiring) -> bytes:

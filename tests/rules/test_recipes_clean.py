@@ -64,7 +64,12 @@ def test_another_task_of_a_recipe_is_clean_on_one_node(recipe: str, tmp_path: Pa
 
 
 PACKED, APART, DYNAMIC = "llama3.1-8b-math-2n", "gemma3-27b-gsm8k", "gemma3-1b-openmath"
-MEGATRON = {"dtensor_cfg": {"enabled": False}, "megatron_cfg": {"enabled": True}}
+# A recipe's own rate is for DTensor.
+RATES = {"lr": 3.0e-7, "min_lr": 3.0e-7}
+MEGATRON = {
+    "dtensor_cfg": {"enabled": False},
+    "megatron_cfg": {"enabled": True, "optimizer": RATES, "scheduler": {"lr_warmup_init": 3.0e-8}},
+}
 ASYNC = {
     "grpo": {"async_grpo": {"enabled": True, "max_trajectory_age_steps": 2, "in_flight_weight_updates": True}},
     "loss_fn": {"use_importance_sampling_correction": True},
@@ -77,7 +82,7 @@ LEGAL: dict[str, tuple[str, dict[str, Any]]] = {
             "policy": {
                 "dtensor_cfg": {"enabled": False},
                 "megatron_cfg": {
-                    "enabled": True,
+                    **MEGATRON["megatron_cfg"],
                     "tensor_model_parallel_size": 2,
                     "pipeline_model_parallel_size": 2,
                     "context_parallel_size": 2,

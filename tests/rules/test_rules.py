@@ -19,7 +19,8 @@ from postrender.rules import registry
 from postrender.rules.judge import judge
 from postrender.rules.objects.manifests import Item, Manifests
 from postrender.rules.rule import Rule
-from postrender.wiring import inputs
+from postrender.values import merge
+from postrender.wiring import cluster
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import KEEP
@@ -64,7 +65,7 @@ def wiring_of(text: str, folder: Path) -> Wiring | None:
         return None
     more = folder / "more.yaml"
     more.write_text(first[2] or "{}", encoding="utf-8")
-    return Wiring(inputs.load([str(ROOT / f"values/accelerators/{first[1]}.yaml"), str(more)]))
+    return cluster.wiring_of(merge.load([str(ROOT / f"values/accelerators/{first[1]}.yaml"), str(more)]))
 
 
 def findings(file: Path, folder: Path) -> list[Finding]:

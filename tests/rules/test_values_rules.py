@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from postrender.finding import SEVERITIES, Finding
+from postrender.finding import SEVERITIES, Finding, NewName
 from postrender.lint import values_editor
 from postrender.lint.linter import lint
 from postrender.rules import registry
@@ -68,7 +68,8 @@ def assert_mended(file: Path, found: list[Finding], folder: Path) -> None:
     """Assert that what is proposed mends what it is for, written as `--fix` does."""
     text, mended = (HERE / file).read_text(encoding="utf-8"), folder / "mended.yaml"
     for path, value in {path: value for each in found for path, value in each.edits.items()}.items():
-        text = values_editor.with_value(text, mended.name, path, value)
+        edited = values_editor.with_name if isinstance(value, NewName) else values_editor.with_value
+        text = edited(text, mended.name, path, value.name if isinstance(value, NewName) else value)
     mended.write_text(text, encoding="utf-8")
     left = {each.what for each in lint([*map(str, files(file)[:-1]), str(mended)])}
     assert not left & {each.what for each in found if each.proposed}

@@ -14,9 +14,11 @@ include "common.checkAutopilotDisk" $template   nothing; fails where a pod witho
 {{- $sidecar := .Values.ray.gcsfuse -}}
 {{- $hasSidecar := (include "common.podVolumes" . | fromJson).annotations -}}
 {{- $memory := include "common.mebibytes" $sidecar.memory | int64 -}}
-{{- if and $hasSidecar (or (gt (int $sidecar.cpu) 2) (gt $memory 14336)) -}}
-{{- fail (printf (print "Autopilot gives the GCS FUSE sidecar at most 2 cores and 14Gi, but ray.gcsfuse asks for %s "
-  "and %s: lower them") $sidecar.cpu $sidecar.memory) -}}
+{{- if and $hasSidecar (gt (int $sidecar.cpu) 2) -}}
+{{- fail (printf "ray.gcsfuse.cpu is %s, but Autopilot gives the sidecar at most 2 cores. Lower it" $sidecar.cpu) -}}
+{{- end -}}
+{{- if and $hasSidecar (gt $memory 14336) -}}
+{{- fail (printf "ray.gcsfuse.memory is %s, but Autopilot gives the sidecar at most 14Gi. Lower it" $sidecar.memory) -}}
 {{- end -}}
 {{- range $part := list "head" "workers" -}}
 {{- include "common.checkAutopilotPod" (list $part (get $.Values.ray $part)) -}}

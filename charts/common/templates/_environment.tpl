@@ -20,8 +20,8 @@ include "common.ownVariables" $ | fromJsonArray                 names that the c
 {{- $environment = list (dict "name" "HF_HOME" "value" (printf "%s/%s" $mount $cache.path)) -}}
 {{- $volume := get (include "common.volumes" . | fromJson) $cache.volume -}}
 {{- if and $offline (hasKey $volume "ephemeral") -}}
-{{- fail (printf (print "huggingface.offline.enabled needs a filled cache, but huggingface.cache.volume %q is local "
-  "disk, which is empty in each new pod: name a volume that outlives the pods") $cache.volume) -}}
+{{- fail (printf (print "huggingface.cache.volume is %q, local disk that is empty in each new pod, but "
+  "huggingface.offline.enabled needs a filled cache: name a volume that outlives the pods") $cache.volume) -}}
 {{- end -}}
 {{- else if $offline -}}
 {{- fail (print "huggingface.offline.enabled needs a cache: set huggingface.cache.volume to the volume that holds "
@@ -47,7 +47,7 @@ include "common.ownVariables" $ | fromJsonArray                 names that the c
 {{- range $name, $given := include "common.entries" (index . 1) | fromJson -}}
 {{- $entry := include "common.entries" $given | fromJson -}}
 {{- if eq (hasKey $entry "value") (hasKey $entry "secret") -}}
-{{- fail (printf "%s.%s: give exactly one of value and secret" $path $name) -}}
+{{- fail (printf "%s.%s has both value and secret, or neither: give exactly one of value and secret" $path $name) -}}
 {{- end -}}
 {{- if hasKey $entry "value" -}}
 {{- $_ := set $variables $name (dict "name" $name "value" $entry.value) -}}

@@ -32,7 +32,7 @@ provreq.kueue.x-k8s.io/maxRunDurationSeconds: {{ int64 .Values.platform.capacity
 {{- define "common.topology" -}}
 {{- $topology := .Values.ray.kueue.topology -}}{{- $annotations := dict -}}
 {{- if and $topology.required $topology.preferred -}}
-{{- fail "ray.kueue.topology: give required or preferred, not both" -}}
+{{- fail "ray.kueue.topology has both required and preferred: give one of them" -}}
 {{- end -}}
 {{- range $kind, $level := $topology -}}
 {{- if $level -}}

@@ -21,8 +21,8 @@ include "common.claimTemplate.spec" $                   spec of the ResourceClai
 {{- $entry := get $interfaces $name -}}
 {{- $network := $entry.network -}}
 {{- if hasKey $joined $network -}}
-{{- fail (printf "accelerator.interfaces: %s and %s both join network %s. Give each interface its own network"
-  (get $joined $network) $name $network) -}}
+{{- fail (printf "accelerator.interfaces.%s joins network %s, as %s does. Give each interface its own network"
+  $name $network (get $joined $network)) -}}
 {{- end -}}
 {{- $_ := set $joined $network $name -}}
 {{- $object := printf "%s%s" $.Values.network.names.prefix $network -}}

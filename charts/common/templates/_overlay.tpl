@@ -38,22 +38,21 @@ include "common.overlay.checkMounts" (list $names "head" $user)         nothing;
 {{- $user := get $root.Values.ray $part -}}
 {{- range $key, $_ := include "common.entries" $user.labels | fromJson -}}
 {{- if or (hasPrefix "ray.io/" $key) (hasPrefix "grpo-charts/" $key) -}}
-{{- fail (printf "pod label %s belongs to KubeRay or to these charts and cannot be set: remove it from ray.%s.labels"
-  $key $part) -}}
+{{- fail (printf "ray.%s.labels.%s: the label belongs to KubeRay or to these charts. Remove it" $part $key) -}}
 {{- end -}}
 {{- if eq $key "kueue.x-k8s.io/queue-name" -}}
-{{- fail (printf "ray.%s.labels: Kueue would admit each pod separately. Remove %s, and set ray.kueue.queue"
+{{- fail (printf "ray.%s.labels.%s: Kueue would admit each pod separately. Remove it, and set ray.kueue.queue"
   $part $key) -}}
 {{- end -}}
 {{- end -}}
 {{- range $key, $value := include "common.entries" $user.annotations | fromJson -}}
 {{- if and (hasKey $ours $key) (ne (get $ours $key) $value) -}}
-{{- fail (printf (print "ray.%s.annotations: the charts set %s themselves. Remove it, and change the value that it is "
-  "computed from") $part $key) -}}
+{{- fail (printf (print "ray.%s.annotations.%s: the charts set it themselves. Remove it, and change the value that it "
+  "is computed from") $part $key) -}}
 {{- end -}}
 {{- if and (eq $key "networking.gke.io/interfaces") (ne $root.Values.network.mode "multiNetwork") -}}
-{{- fail (printf (print "ray.%s.annotations has %s, but network.mode is %s: a cluster can attach networks in only "
-  "one way. Remove it, or set network.mode to multiNetwork") $part $key $root.Values.network.mode) -}}
+{{- fail (printf (print "ray.%s.annotations.%s attaches networks, but network.mode is %s, and a cluster can attach "
+  "them in only one way. Remove it, or set network.mode to multiNetwork") $part $key $root.Values.network.mode) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

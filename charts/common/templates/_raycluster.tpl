@@ -52,7 +52,7 @@ template:
 {{- $_ := include "common.interfaces" . -}}
 {{- $version := .Values.images.training.rayVersion -}}
 {{- if and .Values.ray.tokenAuth.enabled (semverCompare "<2.52.0" $version) -}}
-{{- fail (printf (print "ray.tokenAuth needs Ray 2.52.0 or newer, but images.training has %s: switch it off, or "
-  "choose a newer image") $version) -}}
+{{- fail (printf (print "ray.tokenAuth.enabled needs Ray 2.52.0 or newer, but images.training has %s: switch it off, "
+  "or choose a newer image") $version) -}}
 {{- end -}}
 {{- end }}

@@ -60,8 +60,8 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- include "common.checkPlatform" . -}}
 {{- include "common.checkOverlayNames" . -}}
 {{- if hasKey (.Values.stack.labels | default dict) "kueue.x-k8s.io/queue-name" -}}
-{{- fail (print "stack.labels are set on every object, including a RayJob on an existing cluster, which Kueue "
-  "refuses: remove kueue.x-k8s.io/queue-name, and set ray.kueue.queue") -}}
+{{- fail (print "stack.labels.kueue.x-k8s.io/queue-name is set on every object, including a RayJob on an existing "
+  "cluster, which Kueue refuses: remove it, and set ray.kueue.queue") -}}
 {{- end -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}

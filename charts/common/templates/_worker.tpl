@@ -84,7 +84,8 @@ spec:
 {{- define "common.checkArchitecture" -}}
 {{- $architecture := .Values.accelerator.architecture | default "amd64" -}}
 {{- if and (eq $architecture "arm64") (not .Values.images.training.arm64) -}}
-{{- fail (printf (print "%s has arm64 nodes, but %s is not known to exist for arm64: choose an image that does, and "
-  "set images.training.arm64 to true") .Values.accelerator.name (include "common.image" .)) -}}
+{{- fail (printf (print "images.training.arm64 is not true, but the nodes of %s are arm64: choose an image for arm64 "
+  "(%s is not known to be one), and set images.training.arm64 to true")
+  .Values.accelerator.name (include "common.image" .)) -}}
 {{- end -}}
 {{- end }}

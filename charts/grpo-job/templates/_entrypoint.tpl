@@ -19,7 +19,7 @@ include "grpo.checkRuntimeEnv" $                nothing; fails where Ray would n
 {{- $command := include "grpo.entrypoint.command" . -}}
 {{- if gt (len $command) 98304 -}}
 {{- fail (printf (print "the entrypoint has %d bytes, but Ray refuses 128 KiB or more (the limit here is 98304): "
-  "shorten job.config, job.prompts or the files of job.rewards") (len $command)) -}}
+  "shorten the files of job.rewards, job.prompts or job.config") (len $command)) -}}
 {{- end -}}
 {{- $command -}}
 {{- end }}
@@ -60,9 +60,6 @@ exec python3 -I "$programs"
 {{- if ne (len .) 2 }}{{ fail "grpo.file takes (list NAME TEXT)" }}{{ end -}}
 {{- $name := index . 0 -}}
 {{- $text := index . 1 | required (printf "jobs/*/%s is missing from the chart" $name) | trimSuffix "\n" -}}
-{{- if has "GRPO_FILE" (splitList "\n" $text) -}}
-{{- fail (printf "%s: one of its lines is GRPO_FILE, which would end the file in the entrypoint. Change it" $name) -}}
-{{- end -}}
 cat >"$programs/{{ $name }}" <<'GRPO_FILE'
 {{ $text }}
 GRPO_FILE

@@ -17,7 +17,9 @@ include "grpo.checkEngines" $                       nothing; fails where vLLM's 
 {{- $models := list -}}
 {{- if $evaluate.base.enabled }}{{ $models = append $models "base" }}{{ end -}}
 {{- if $evaluate.checkpoint.enabled }}{{ $models = append $models "checkpoint" }}{{ end -}}
-{{- if not $models }}{{ fail "job.task evaluate: enable job.evaluate.base or job.evaluate.checkpoint" }}{{ end -}}
+{{- if not $models -}}
+{{- fail "job.evaluate.base and job.evaluate.checkpoint are both off, so there is no model: enable one of them" -}}
+{{- end -}}
 {{- dict
   "step" .Values.job.step
   "nodes" 1
@@ -43,7 +45,7 @@ include "grpo.checkEngines" $                       nothing; fails where vLLM's 
 {{- $_ := set $benchmarks $name $filled -}}
 {{- end -}}
 {{- if not $benchmarks -}}
-{{- fail (printf "job.task evaluate: name a benchmark under job.evaluate.benchmarks, such as %s"
+{{- fail (printf "job.evaluate.benchmarks is empty, but task evaluate needs a benchmark: name one, such as %s"
   (ternary "gsm8k" "math500" (eq .Values.job.framework "verl"))) -}}
 {{- end -}}
 {{- toJson $benchmarks -}}
@@ -54,8 +56,8 @@ include "grpo.checkEngines" $                       nothing; fails where vLLM's 
 {{- $evaluate := .Values.job.evaluate -}}
 {{- $size := int64 $evaluate.tensorParallelSize -}}{{- $gpus := int64 .Values.accelerator.gpusPerNode -}}
 {{- if and (eq .Values.job.framework "verl") (or (gt $size 1) $evaluate.vllmKwargs) -}}
-{{- fail (print "job.evaluate: verl evaluates with the engines of the run (actor_rollout_ref.rollout): remove "
-  "tensorParallelSize and vllmKwargs") -}}
+{{- fail (print "job.evaluate.tensorParallelSize and job.evaluate.vllmKwargs have no effect, because verl evaluates "
+  "with the engines of the run (actor_rollout_ref.rollout): remove them") -}}
 {{- end -}}
 {{- if and $gpus (mod $gpus $size) -}}
 {{- fail (printf "job.evaluate.tensorParallelSize is %d, which does not divide the %d GPUs of a node. Choose a divisor"

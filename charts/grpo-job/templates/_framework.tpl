@@ -22,6 +22,8 @@ include "grpo.mlflowUri" $                      the address of the MLflow server
 
 {{/* grpo.mlflowUri $: called where tracking.mlflow is enabled. */}}
 {{- define "grpo.mlflowUri" -}}
-{{- $message := print "tracking.mlflow is enabled: give the address of its server under tracking.mlflow.trackingUri" -}}
-{{- .Values.tracking.mlflow.trackingUri | default "" | required $message -}}
+{{- if not .Values.tracking.mlflow.trackingUri -}}
+{{- fail "tracking.mlflow.trackingUri is empty, but tracking.mlflow is enabled: write the address of the server" -}}
+{{- end -}}
+{{- .Values.tracking.mlflow.trackingUri -}}
 {{- end }}

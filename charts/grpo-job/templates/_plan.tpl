@@ -69,7 +69,7 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- if include "grpo.trains" . -}}
 {{- $nodes = include "grpo.nodes" . | int64 -}}
 {{- else if not $gpus -}}
-{{- fail (printf "accelerator %s has no GPUs, but task %s needs some: choose another profile"
+{{- fail (printf "accelerator.gpusPerNode of %s is 0, but task %s needs GPUs: choose another profile"
   .Values.accelerator.name $job.task) -}}
 {{- end -}}
 {{- $timeout := int64 $job.workersTimeoutSeconds -}}

@@ -8,7 +8,7 @@ include "grpo.rewards" $ | fromJson                             what rewards.py 
 include "grpo.sharedFiles" $ | fromJson                         the files, from name to text
 include "grpo.withoutRewardKeys" (list $ $config) | fromJson    a configuration without the framework's own reward
 include "grpo.checkPrompts" $                                   nothing; fails where a prompt is missing or not read
-include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails for a control character
+include "grpo.checkText" (list "job.prompts.cot" $text)         nothing; fails where the text cannot travel
 */}}
 
 {{/* grpo.codeDirectory $: each attempt has its own. */}}
@@ -20,7 +20,7 @@ include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails f
 {{- range $name, $value := include "common.entries" .Values.job.rewards | fromJson -}}
 {{- $given := include "common.entries" $value | fromJson -}}
 {{- if eq (hasKey $given "builtin") (hasKey $given "file") -}}
-{{- fail (printf "job.rewards.%s: give exactly one of builtin and file" $name) -}}
+{{- fail (printf "job.rewards.%s has both builtin and file, or neither: give exactly one of builtin and file" $name) -}}
 {{- end -}}
 {{- $entry := dict "weight" ($given.weight | default 1) "kwargs" ($given.kwargs | default dict) -}}
 {{- if hasKey $given "builtin" -}}
@@ -31,7 +31,8 @@ include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails f
 {{- $_ := set $rewards $name $entry -}}
 {{- end -}}
 {{- if and $rewards (eq .Values.job.version "v0.4.0") -}}
-{{- fail "job.rewards needs NeMo RL v0.5.0 or newer: v0.4.0 has no registry for rewards" -}}
+{{- fail (print "job.rewards needs NeMo RL v0.5.0 or newer, because v0.4.0 has no registry for rewards: remove it, or "
+  "choose a newer version") -}}
 {{- end -}}
 {{- toJson $rewards -}}
 {{- end }}
@@ -43,7 +44,9 @@ include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails f
 {{- include "grpo.checkPrompts" . -}}
 {{- $rewards := include "grpo.rewards" . | fromJson -}}
 {{- if $rewards -}}
-{{- $_ := set $files "rewards.json" (toPrettyJson $rewards | include "grpo.printable") -}}
+{{- $table := toPrettyJson $rewards | include "grpo.printable" -}}
+{{- include "grpo.checkText" (list "job.rewards" $table) -}}
+{{- $_ := set $files "rewards.json" $table -}}
 {{- $programs := include "grpo.framework" (list . "rewardPrograms") | fromJsonArray -}}
 {{- range $name := concat (list "rewards.py" "reward_answers.py" "reward_builtins.py") $programs -}}
 {{- $_ := set $files $name ($.Files.Get (printf "files/jobs/rewards/%s" $name)) -}}
@@ -51,24 +54,30 @@ include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails f
 {{- end -}}
 {{- range $name, $reward := $rewards -}}
 {{- if hasKey $reward "file" -}}
-{{- $_ := set $files (printf "rewards/%s.py" $name) (get $.Values.job.rewards $name).file -}}
+{{- $text := (get $.Values.job.rewards $name).file -}}
+{{- include "grpo.checkText" (list (printf "job.rewards.%s.file" $name) $text) -}}
+{{- $_ := set $files (printf "rewards/%s.py" $name) $text -}}
 {{- end -}}
 {{- end -}}
 {{- range $name, $text := include "common.entries" .Values.job.prompts | fromJson -}}
+{{- include "grpo.checkText" (list (printf "job.prompts.%s" $name) $text) -}}
 {{- $_ := set $files (printf "prompts/%s.txt" $name) $text -}}
 {{- end -}}
-{{- range $name, $text := $files }}{{ include "grpo.checkText" (list $name $text) }}{{ end -}}
 {{- end -}}
 {{- toJson $files -}}
 {{- end }}
 
-{{/* grpo.checkText (list NAME TEXT): a Kubernetes object in YAML cannot carry such characters. */}}
+{{/* grpo.checkText (list KEY TEXT): a Kubernetes object in YAML cannot carry such characters, and the line ends the
+     file in the entrypoint. */}}
 {{- define "grpo.checkText" -}}
-{{- if ne (len .) 2 }}{{ fail "grpo.checkText takes (list NAME TEXT)" }}{{ end -}}
+{{- if ne (len .) 2 }}{{ fail "grpo.checkText takes (list KEY TEXT)" }}{{ end -}}
 {{- $control := "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x{9f}\\x{2028}\\x{2029}\\x{feff}\\x{fffe}\\x{ffff}]" -}}
 {{- if regexMatch $control (index . 1) -}}
 {{- fail (printf (print "%s contains a control character, which a Kubernetes object in YAML cannot contain: write it "
   "as an escape sequence, or use Unix line endings") (index . 0)) -}}
+{{- end -}}
+{{- if has "GRPO_FILE" (splitList "\n" (index . 1)) -}}
+{{- fail (printf "%s has a line GRPO_FILE, which would end the file in the entrypoint. Change it" (index . 0)) -}}
 {{- end -}}
 {{- end }}
 
@@ -101,8 +110,8 @@ include "grpo.checkText" (list "prompts/cot.txt" $text)         nothing; fails f
 {{- range $found := regexFindAll "\\$\\{oc\\.env:GRPO_PROMPTS\\}/[^\"]*" (include "grpo.mergedConfig" .) -1 -}}
 {{- $name := $found | trimPrefix "${oc.env:GRPO_PROMPTS}/" | trimSuffix ".txt" -}}
 {{- if not (hasKey $prompts $name) -}}
-{{- fail (printf "job.config names the prompt %s.txt, but job.prompts has %s: add it there"
-  $name (keys $prompts | sortAlpha | join ", " | default "none")) -}}
+{{- fail (printf "job.prompts has %s, but job.config names the prompt %s.txt: add job.prompts.%s, or correct the name"
+  (keys $prompts | sortAlpha | join ", " | default "none") $name $name) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -16,7 +16,7 @@ include "grpo.code" $ | fromJson                job.code with its folder; null w
 {{/* grpo.nodes $: all of the cluster by default; fewer only on an existing cluster, never more. */}}
 {{- define "grpo.nodes" -}}
 {{- if not .Values.accelerator.gpusPerNode -}}
-{{- fail (printf "accelerator %s has no GPUs, but training needs some: choose another profile"
+{{- fail (printf "accelerator.gpusPerNode of %s is 0, but training needs GPUs: choose another profile"
   .Values.accelerator.name) -}}
 {{- end -}}
 {{- $have := include "common.gpuNodes" . | int64 -}}
@@ -79,7 +79,7 @@ include "grpo.code" $ | fromJson                job.code with its folder; null w
 {{- $parts = append $parts (printf "%s-%s" $name (get $packages $name)) -}}
 {{- end -}}
 {{- if ne (empty $code.repository) (empty $code.revision) -}}
-{{- fail "job.code: give repository and revision together" -}}
+{{- fail "job.code has only one of repository and revision: give both" -}}
 {{- end -}}
 {{- if $code.repository -}}
 {{- $parts = prepend $parts (printf "%s-%s" (base $code.repository | trimSuffix ".git") (trunc 12 $code.revision)) -}}

@@ -33,7 +33,7 @@ include "grpo.checkStageDirectory" $            nothing; fails where local copie
 {{/* grpo.task.fetch $: a model that is no folder on a volume is fetched at main unless job.fetch names it. */}}
 {{- define "grpo.task.fetch" -}}
 {{- if not .Values.huggingface.cache.volume -}}
-{{- fail "job.task fetch downloads into the cache: set huggingface.cache.volume" -}}
+{{- fail "huggingface.cache.volume is empty, but task fetch downloads into the cache: name a volume" -}}
 {{- end -}}
 {{- $models := include "common.entries" .Values.job.fetch.models | fromJson -}}
 {{- $model := include "grpo.framework" (list . "model") -}}
@@ -48,8 +48,8 @@ include "grpo.checkStageDirectory" $            nothing; fails where local copie
 {{- define "grpo.task.prepare-data" -}}
 {{- $datasets := include "common.entries" .Values.job.prepareData | fromJson -}}
 {{- if not $datasets -}}
-{{- fail (print "job.task prepare-data: job.prepareData names no data set. This recipe needs none, because its "
-  "framework reads the data set itself") -}}
+{{- fail (print "job.prepareData names no data set for task prepare-data. Name one, or leave the task out: the "
+  "framework of this recipe may read its data set itself") -}}
 {{- end -}}
 {{- $filled := dict -}}
 {{- range $name, $given := $datasets -}}

@@ -26,7 +26,10 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{/* grpo.verl.model $: verl has no default that could be trained. */}}
 {{- define "grpo.verl.model" -}}
 {{- $model := (include "grpo.mergedConfig" . | fromJson).actor_rollout_ref | default dict | dig "model" "path" "" -}}
-{{- $model | required "job.config names no model: set actor_rollout_ref.model.path" -}}
+{{- if not $model -}}
+{{- fail "job.config.actor_rollout_ref.model.path is empty, and verl has no model of its own: name one" -}}
+{{- end -}}
+{{- $model -}}
 {{- end }}
 
 {{/* grpo.verl.command $: the attempt's folder holds config.yaml. */}}

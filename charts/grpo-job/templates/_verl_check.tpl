@@ -39,6 +39,11 @@ include "grpo.verl.checkPaths" $config                          nothing; fails f
   "data.train_files" "data.val_files"
   "trainer.resume_from_path" "trainer.rollout_data_dir" "trainer.validation_data_dir"
   "custom_reward_function.path" "reward.custom_reward_function.path" -}}
+{{- $trainer := get $config "trainer" -}}
+{{- if and (kindIs "map" $trainer) (has (get $trainer "resume_mode" | default "auto") (list "auto" "disable")) -}}
+{{- /* Only resume_mode: resume_path reads it. */ -}}
+{{- $keys = without $keys "trainer.resume_from_path" -}}
+{{- end -}}
 {{- range $path := $keys -}}
 {{- $value := $config -}}
 {{- range splitList "." $path -}}

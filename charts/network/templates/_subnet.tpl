@@ -20,8 +20,9 @@ include "network.checkSubnets" $                    nothing; fails for a subnet 
 {{- $subnet = $settings.subnet -}}
 {{- end -}}
 {{- if and (eq $suffix "sub-") (not $subnet) -}}
-{{- fail (printf (print "network %s of %s does not end with a number, so its subnet has no default name: call it "
-  "rdma-N in accelerator.interfaces") $interface.base $interface.interface) -}}
+{{- fail (printf (print "accelerator.interfaces.%s joins network %s, which does not end with a number, so its subnet "
+  "has no default name: call it rdma-N, or name the subnet under network.rdma.subnets")
+  $interface.interface $interface.base) -}}
 {{- end -}}
 {{- if and (not $settings.prefix) (or (not $settings.vpc) (not $subnet)) -}}
 {{- fail (printf (print "network %s needs a VPC and a subnet: set network.%s.prefix in your site file (VPC "
@@ -38,8 +39,8 @@ include "network.checkSubnets" $                    nothing; fails for a subnet 
 {{- range include "common.rdmaInterfaces" . | fromJsonArray }}{{ $networks = append $networks .base }}{{ end -}}
 {{- range $network, $_ := include "common.entries" .Values.network.rdma.subnets | fromJson -}}
 {{- if not (has $network $networks) -}}
-{{- fail (printf "network.rdma.subnets.%s: the machine has no RDMA network with that name (it has: %s)"
-  $network (join ", " $networks)) -}}
+{{- fail (printf (print "network.rdma.subnets.%s: the machine has no RDMA network with that name (it has: %s). "
+  "Correct the name") $network (join ", " $networks)) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

@@ -24,13 +24,13 @@ include "storage.checkLustreSize" (list "data" "18000Gi" "500") nothing; fails w
 {{- $name := index . 0 -}}{{- $size := index . 1 -}}{{- $tier := index . 2 -}}
 {{- $step := get (dict "125" 72000 "250" 36000 "500" 18000 "1000" 9000) $tier -}}
 {{- if not (hasSuffix "Gi" $size) -}}
-{{- fail (printf "storage.%s.pvc.size is %s: sizes of Managed Lustre are written in Gi (for instance %dGi)"
+{{- fail (printf "storage.%s.pvc.size is %s, but sizes of Managed Lustre are in Gi: write %dGi, for instance"
   $name $size $step) -}}
 {{- end -}}
 {{- $gib := trimSuffix "Gi" $size | int64 -}}
 {{- if mod $gib $step -}}
 {{- $above := mul (add1 (div $gib $step)) $step -}}
-{{- fail (printf (print "storage.%s.pvc.size is %s: the tier of %s MBps a TiB has sizes in steps of %dGi; the next "
-  "one is %dGi") $name $size $tier $step $above) -}}
+{{- fail (printf (print "storage.%s.pvc.size is %s, but the tier of %s MBps a TiB has sizes in steps of %dGi: write "
+  "%dGi, the next one") $name $size $tier $step $above) -}}
 {{- end -}}
 {{- end }}

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import click
 
 from postrender.check import request
+from postrender.check.helm_chart import Given
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import judging, kinds
 from postrender.cli.output import Report
 from postrender.errors import GrpoError
 from postrender.manifests import crds
+from postrender.values.set_arguments import Argument
 
 
 @click.command(
@@ -21,14 +23,17 @@ from postrender.manifests import crds
     options_metavar="FILE|DIR|CHART|-... [-f VALUES ...] [OPTIONS]",
     epilog=examples(
         "grpo check rendered.yaml manifests/",
+        "grpo check my-raycluster.yaml -f my-values.yaml",
         "grpo check charts/my-chart -f my-values.yaml",
         "helm template … | grpo-post-render --values FILE … | grpo check -f FILE … -",
     ),
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
 @options.values(envvar="GRPO_VALUES")
+@options.set_values
 @options.accelerator
 @options.helm
+@options.namespace("Namespace in which a chart is rendered. Default: default.")
 @options.kube_version("Kubernetes version of the objects and of the charts' capabilities. Default: 1.35 for objects.")
 @click.option(
     "--crds",
@@ -42,8 +47,10 @@ from postrender.manifests import crds
 def check(
     words: Sequence[str],
     files: Sequence[str],
+    arguments: Sequence[Argument],
     accelerator: str | None,
     helm: str | None,
+    namespace: str | None,
     kube_version: str | None,
     definitions: Sequence[str],
     report: Report,
@@ -54,7 +61,9 @@ def check(
     A CHART is any chart: a folder with a Chart.yaml, or a package (.tgz).
 
     The rules judge all pods of all objects; grpo rules lists the rules. They include the rules by which the
-    post-renderer refuses a stream. Rules about the stack's machine need values files.
+    post-renderer refuses a stream. Rules about the stack's machine need values files. With values files, the RayCluster
+    that their job looks for (stack.names.cluster) is compared with what the job expects: volumes, GPU nodes, image,
+    variables, shared memory.
 
     The files of one folder are installed together, as are the objects of one file: an object must not occur twice in
     them. A chart is rendered twice, with its own values and the files given with -f; a difference between the two
@@ -73,7 +82,8 @@ def check(
     schemas = kinds(kube_version)
     try:
         crds.add(schemas, definitions)
-        found, count = request.judge(words, given, schemas, helm=helm, kube_version=kube_version)
+        wanted = Given(given, arguments, namespace or "default", kube_version)
+        found, count = request.judge(words, wanted, schemas, helm)
     except GrpoError as error:
         # A finding in the chart's files may be the reason why it cannot be rendered.
         report.tell(error, words[0], report.of(getattr(error, "findings", ())))

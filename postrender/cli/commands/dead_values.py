@@ -36,6 +36,9 @@ def dead_values(charts: Sequence[str], files: Sequence[str], helm: str | None, f
     reads, keys that need another key. Values that have an effect if a boolean beside or above them is inverted share
     one line at that boolean.
 
+    One of our four charts is judged with the other three beside it, which get the same files: what one of them reads is
+    not listed.
+
     The exit code is 1 if there are any.
     """
     if len(charts) != 1:

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
-from postrender import paths
+from postrender import paths, secrets
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import explaining
 from postrender.errors import EXIT_CLEAN
 from postrender.helm import engines
-from postrender.manifests.diff import as_json, as_text, compare
+from postrender.helm.stack import Stack
+from postrender.manifests import export, rendered_files
+from postrender.manifests.diff import Objects, as_json, as_text, compare
+from postrender.manifests.rendered_files import RenderedFiles
+from postrender.report import text as report_text
 from postrender.values.set_arguments import Argument
+
+_LEFT, _RIGHT = "left", "right"
 
 
 @click.command(
     cls=Command,
-    options_metavar="--accelerator NAME --accelerator NAME -f FILE ... [OPTIONS]",
-    epilog=examples("grpo diff --accelerator b200 --accelerator h200 -f my-recipe.yaml -f my-site.yaml"),
+    options_metavar="[--accelerator NAME ...] [-f FILE ...] [--left FILE ...] [--right FILE ...] [OPTIONS]",
+    epilog=examples(
+        "grpo diff --accelerator b200 --accelerator h200 -f my-recipe.yaml -f my-site.yaml",
+        "grpo diff --accelerator b200 -f my-recipe.yaml --left site-a.yaml --right site-b.yaml",
+        "grpo diff --accelerator b200 -f my-recipe.yaml -f my-site.yaml --right autopilot.yaml",
+        "grpo diff --accelerator b200 -f my-recipe.yaml -f my-site.yaml --left deploy",
+    ),
 )
 @click.option(
     "--accelerator",
@@ -28,41 +39,132 @@ from postrender.values.set_arguments import Argument
     multiple=True,
     metavar="NAME",
     shell_complete=options.completing(paths.accelerators),
-    help="Accelerator profile to compare. Give two or more.",
+    help="Accelerator profile. Give two or more to compare them; with --left or --right, one for both or one for each.",
 )
 @options.values()
+@click.option(
+    "--left",
+    multiple=True,
+    type=options.FILE,
+    metavar="FILE",
+    help="Values file of the left side, after those of -f. Repeatable. Or what grpo render wrote: a folder or a file.",
+)
+@click.option("--right", multiple=True, type=options.FILE, metavar="FILE", help="The same for the right side.")
 @options.set_values
 @options.helm
-@options.namespace("Namespace of the releases. Default: default.")
+@options.namespace("Namespace of the releases. Default: that of the rendered side, else default.")
 @options.kube_version()
 @options.output_format("text", "json")
+@click.option("--full", is_flag=True, help="Show every line of the programs and of the lock, and no line cut.")
 def diff(
     accelerators: Sequence[str],
     files: Sequence[str],
+    left: Sequence[str],
+    right: Sequence[str],
     arguments: Sequence[Argument],
     helm: str | None,
     namespace: str | None,
     kube_version: str | None,
     form: str,
+    *,
+    full: bool,
 ) -> int:
-    """Show how the rendered stack differs between accelerators.
+    """Show how the rendered stack differs between two sides.
+
+    The sides are accelerators, values files, or what grpo render wrote before. All get the files of -f and the
+    arguments of --set. A side without files of its own has only these.
+
+    Of a program that comes with the charts, and of the lock of a run, one line says that it has changed; --full shows
+    all lines.
 
     Differences are not findings: the exit code is 0.
     """
-    sides = [*dict.fromkeys(accelerators)]
-    if len(sides) < 2:
-        fix = f"grpo diff --accelerator A --accelerator B -f …, of {', '.join(paths.accelerators())}"
-        raise wrong("two accelerators are needed", fix=fix)
-    stacks = {side: options.stack(files, side, arguments) for side in sides}
-    layers = {}
+    sides = (
+        _two_sides(accelerators, files, left, right, arguments)
+        if left or right
+        else _accelerators(accelerators, files, arguments)
+    )
+    before = [each for each in sides.values() if isinstance(each, RenderedFiles)]
+    namespace = namespace or next((each.namespace for each in before if each.namespace), "default")
+    objects: dict[str, Mapping[str, Objects]] = {}
     with engines.choose(helm) as engine:
-        for layer in paths.LAYERS:
-            sides_of_layer = {}
-            for side, stack in stacks.items():
-                with explaining(stack):
-                    rendered = stack.render(engine, layer, namespace=namespace or "default", kube_version=kube_version)
-                sides_of_layer[side] = rendered.documents
-            layers[layer] = compare(sides_of_layer)
-        sys.stderr.write(f"rendered with {engine.name}\n")
-    sys.stdout.write(as_json(layers) if form == "json" else as_text(layers, sides))
+        for side, each in sides.items():
+            if isinstance(each, RenderedFiles):
+                objects[side] = each.layers
+                continue
+            with explaining(each):
+                objects[side] = {
+                    layer: each.render(engine, layer, namespace=namespace, kube_version=kube_version).documents
+                    if layer in each.layers()
+                    else ()
+                    for layer in paths.LAYERS
+                }
+        if len(before) < len(sides):
+            sys.stderr.write(f"rendered with {engine.name}, namespace {namespace}\n")
+    compared = _comparable(objects, before)
+    found = {layer: compare(each, full=full) for layer, each in compared.items()}
+    text = as_json(found) if form == "json" else report_text.visible(as_text(found, [*sides], full=full))
+    sys.stdout.write(secrets.mask(text))
     return EXIT_CLEAN
+
+
+def _accelerators(
+    accelerators: Sequence[str], files: Sequence[str], arguments: Sequence[Argument]
+) -> dict[str, Stack | RenderedFiles]:
+    """Return one stack for each accelerator."""
+    names = [*dict.fromkeys(accelerators)]
+    if len(names) < 2:
+        known = ", ".join(paths.accelerators())
+        fix = f"grpo diff --accelerator A --accelerator B -f …, of {known}; or --left and --right with values files"
+        raise wrong("there are no two sides to compare", fix=fix)
+    return {name: options.stack(files, name, arguments) for name in names}
+
+
+def _two_sides(
+    accelerators: Sequence[str],
+    files: Sequence[str],
+    left: Sequence[str],
+    right: Sequence[str],
+    arguments: Sequence[Argument],
+) -> dict[str, Stack | RenderedFiles]:
+    """Return the left and the right side; raise UsageError for files that do not go together."""
+    if len(accelerators) > 2:
+        raise wrong(f"--accelerator is given {len(accelerators)} times", fix="give one for both sides, or one for each")
+    sides: dict[str, Stack | RenderedFiles] = {}
+    for name, own, accelerator in zip(
+        (_LEFT, _RIGHT), (left, right), (accelerators[:1], accelerators[-1:]), strict=True
+    ):
+        if any(map(rendered_files.is_rendered, own)):
+            if len(own) > 1:
+                raise wrong(f"--{name} {own[0]} stands alone: what was rendered takes no values", fix="give one")
+            sides[name] = rendered_files.read(own[0])
+        else:
+            sides[name] = options.stack([*files, *own], next(iter(accelerator), None), arguments)
+    rendered = [name for name, side in sides.items() if isinstance(side, RenderedFiles)]
+    if rendered and len(accelerators) > 1:
+        raise wrong(f"--{rendered[0]} was rendered before and takes no --accelerator", fix="give one")
+    if len(rendered) == 2 and (files or accelerators or arguments):
+        raise wrong("both sides were rendered before and take no values", fix="leave out -f, --accelerator and --set")
+    return sides
+
+
+def _comparable(
+    sides: Mapping[str, Mapping[str, Objects]], before: Sequence[RenderedFiles]
+) -> dict[str, dict[str, Objects]]:
+    """Return layer → side → objects, without what a rendered side does not hold; say on stderr what is left out."""
+    found = dict.fromkeys(layer for each in sides.values() for layer in each)
+    layers = dict.fromkeys([*(layer for layer in paths.LAYERS if layer in found), *found])
+    for each in before:
+        for layer in [layer for layer in layers if layer not in each.layers]:
+            del layers[layer]
+            sys.stderr.write(f"{layer} is not compared: {each.path} has nothing of it\n")
+    without_tests = bool(before) and not all(each.has_tests for each in before)
+    if without_tests:
+        sys.stderr.write("objects of helm test are not compared: grpo render --output-dir leaves them out\n")
+    return {
+        layer: {
+            side: [item for item in each.get(layer, ()) if not (without_tests and export.is_test(item))]
+            for side, each in sides.items()
+        }
+        for layer in layers
+    }

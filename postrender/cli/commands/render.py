@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import click
 
-from postrender import paths
+from postrender import paths, terminal
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import explaining
 from postrender.errors import EXIT_CLEAN
 from postrender.helm import engines
 from postrender.helm.engines import Rendered
-from postrender.manifests import export
+from postrender.manifests import export, folds
 from postrender.values.set_arguments import Argument
 
 _ALL = "all"
@@ -64,6 +64,11 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
     help="Write DIR/LAYER/KIND-NAME.yaml and a kustomization.yaml instead of printing. Of the files in it, only stale "
     "ones of an earlier run are removed.",
 )
+@click.option(
+    "--fold/--full",
+    default=None,
+    help="Fold the programs and the lock of the run, or print every line. Default: fold on a terminal only.",
+)
 def render(
     layer: str,
     files: Sequence[str],
@@ -76,11 +81,15 @@ def render(
     output_dir: str | None,
     *,
     notes: bool,
+    fold: bool | None,
 ) -> int:
     """Print the manifests of the charts.
 
     LAYER is network, storage, raycluster, grpo-job or all (the default): all four in the order of installation, without
     raycluster where job.cluster.mode is ephemeral.
+
+    On a terminal, one line stands for each program that comes with the charts and for the lock of the run. A pipe and a
+    file get every line, and so does --output-dir. Folded manifests cannot be applied.
 
     The charts are rendered with a helm executable, or with the Helm in helm-python-sdk.
     """
@@ -88,6 +97,8 @@ def render(
         raise wrong("--release names one release", fix="name the layer: grpo render LAYER …")
     if output_dir == "":
         raise wrong("--output-dir is empty, expected a folder")
+    if output_dir and fold:
+        raise wrong("--output-dir writes every line, so --fold has no effect", fix="leave out --fold")
     stack = options.stack(files, accelerator, arguments)
     layers = stack.layers() if layer == _ALL else (layer,)
     left_out = [each for each in paths.LAYERS if each not in layers] if layer == _ALL else []
@@ -103,7 +114,14 @@ def render(
             )
             for each in layers
         }
-        _deliver(rendered, output_dir, left_out)
+        if output_dir is None:
+            _print(rendered, fold=terminal.is_watched(sys.stdout) if fold is None else fold)
+        else:
+            for folder in export.write(output_dir, rendered, left_out):
+                sys.stderr.write(f"{folder}\n")
+        for each, result in rendered.items():
+            if result.notes:
+                sys.stderr.write(f"notes of {each}:\n{result.notes}\n")
         for each in left_out:
             sys.stderr.write(f"{each} is left out: job.cluster.mode is ephemeral, so the job creates its own cluster\n")
         if notes and not any(each.notes for each in rendered.values()):
@@ -112,14 +130,13 @@ def render(
     return EXIT_CLEAN
 
 
-def _deliver(rendered: dict[str, Rendered], directory: str | None, left_out: list[str]) -> None:
-    """Print the manifests or write them into a folder; notes and counts go to stderr."""
-    if directory is None:
-        # Write everything at once: a partial stream must not reach a program that reads the pipe.
-        sys.stdout.write("".join(each.manifest for each in rendered.values()))
-    else:
-        for folder in export.write(directory, rendered, left_out):
-            sys.stderr.write(f"{folder}\n")
-    for layer, each in rendered.items():
-        if each.notes:
-            sys.stderr.write(f"notes of {layer}:\n{each.notes}\n")
+def _print(rendered: dict[str, Rendered], *, fold: bool) -> None:
+    """Write everything at once: a partial stream must not reach a program that reads the pipe."""
+    text = "".join(each.manifest for each in rendered.values())
+    if not fold:
+        sys.stdout.write(text)
+        return
+    folded, hidden = folds.fold_manifest(text)
+    sys.stdout.write(folded)
+    if hidden:
+        sys.stderr.write(f"{hidden} lines of programs and of the lock are folded: --full prints them\n")

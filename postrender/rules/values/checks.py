@@ -53,7 +53,14 @@ def requires(first: str, second: str) -> Test:
     return check
 
 
-def within(path: str, *, above: float | None = None, least: float | None = None, most: float | None = None) -> Test:
+def within(
+    path: str,
+    *,
+    above: float | None = None,
+    below: float | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> Test:
     """Return a check that a number is in a range; other rules report null and values that are not numbers."""
 
     def check(run: Effective) -> str | None:
@@ -64,6 +71,8 @@ def within(path: str, *, above: float | None = None, least: float | None = None,
             return f"{path} is {quoted(value)}, expected {quoted(least)} or more"
         if most is not None and value > most:
             return f"{path} is {quoted(value)}, expected {quoted(most)} or less"
+        if below is not None and value >= below:
+            return f"{path} is {quoted(value)}, expected less than {quoted(below)}"
         return None
 
     return check

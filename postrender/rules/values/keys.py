@@ -5,12 +5,13 @@ No supported framework refuses every unknown key, so a misspelt key often goes u
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
-from postrender.finding import WARNING, Finding
+from postrender import spelling
+from postrender.finding import WARNING, Finding, NewName
 from postrender.rules.values.checks import quoted
 from postrender.secrets import names_secret
+from postrender.values.config import OVERRIDE
 from postrender.values.derived import mapping
 from postrender.values.reference_errors import (
     AboveRootError,
@@ -36,13 +37,18 @@ if TYPE_CHECKING:
 _PLACEHOLDER = "???"
 # Packages whose names start like this may register resolvers.
 _REGISTERING = ("hydra", "omegaconf")
+# Trainers of verl that other base configurations than ppo_trainer select, by the key of their sections.
+_OTHER_TRAINERS = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan", "automodel": "AutoModel"}
 _SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
-def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT) -> tuple[Rule, ...]:
+def rules(
+    topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT, words: str = ""
+) -> tuple[Rule, ...]:
     """Return these rules for a framework; `source` is the file that reads its configuration.
 
-    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key.
+    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key. `words` are the
+    facts about keys that take one of a list of words, which the rule wrong-type checks.
     """
     return (
         topic.rule(
@@ -56,10 +62,10 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
         )(_unknown),
         topic.rule(
             "wrong-type",
-            "T1 S3",
+            f"T1 S3 {words}",
             "",
             title="every value of job.config has the type that the framework reads",
-            why='a text such as "no" is true, and one such as "1e-6" fails at the first computation',
+            why='the framework refuses it where it first uses it; a text such as "no" counts as true',
             fix="write a value of the expected type",
             source=source,
         )(_types),
@@ -85,6 +91,12 @@ def rules(topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str
     )
 
 
+def _other_trainer(run: Effective, path: str) -> str:
+    """Return the trainer of verl that an unknown key is for; nothing if it is for none."""
+    sections = [] if run.framework != "verl" or run.catalogue.knows(path) else path.split(".")
+    return next((_OTHER_TRAINERS[name] for name in sections if name in _OTHER_TRAINERS), "")
+
+
 def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> Iterator[tuple[str, Json]]:
     """Yield path and value of what the user set: leaves, maps that allow any key, and unknown maps."""
     for key, value in tree.items():
@@ -92,7 +104,8 @@ def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> It
         if "." in key:
             # _dotted reports it.
             continue
-        if isinstance(value, dict) and catalogue.knows(here) and not catalogue.is_open(here):
+        is_section = catalogue.knows(here) and not catalogue.is_open(here) and (value or here not in catalogue.keys)
+        if isinstance(value, dict) and is_section:
             yield from _leaves(value, catalogue, here)
         else:
             yield here, value
@@ -118,24 +131,48 @@ def _unknown(run: Effective) -> Iterator[Finding]:
                 f"the key {name} has a dot in its name", keys=[f"{section}.{key}" if section else key], fix=fix
             )
     for path, _ in _leaves(run.given, run.catalogue):
+        if other := _other_trainer(run, path):
+            what = f"{path} belongs to verl's {other} trainer, which these charts do not offer"
+            yield Finding(what, keys=[path], fix="remove it: the charts run verl with FSDP")
+            continue
         if not run.catalogue.knows(path) and not run.derives(path):
             where = f"{run.framework} {run.version}"
+            what = f"{path} is not a key that {where} reads"
             new = run.catalogue.moved.get(path)
-            fix = f"in {run.version} it is {new}" if new else _similar(path, run.catalogue)
-            yield Finding(f"{path} is not a key that {where} reads", keys=[path], fix=fix)
+            if new:
+                yield Finding(what, keys=[path], fix=f"in {run.version} it is {new}")
+                continue
+            name, siblings = path.rpartition(".")[2], _siblings(path, run.catalogue)
+            elsewhere = [key for key in run.catalogue.keys if key.rpartition(".")[2] == name]
+            # A name that is right elsewhere is misplaced, and not misspelt for certain.
+            meant = "" if elsewhere else spelling.meant(name, siblings)
+            similar = [*spelling.near(name, siblings), *elsewhere[:3]]
+            fix = f"did you mean {' or '.join(similar)}?" if similar else ""
+            yield Finding(what, keys=[path], fix=fix, proposed={path: NewName(meant)} if meant else {})
 
 
-def _similar(path: str, catalogue: Catalogue) -> str:
-    parent, _, name = path.rpartition(".")
-    siblings = [key for key in catalogue.keys if key.rpartition(".")[0] == parent]
-    close = difflib.get_close_matches(name, [key.rpartition(".")[2] for key in siblings], n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]}?"
-    elsewhere = [key for key in catalogue.keys if key.rpartition(".")[2] == name]
-    return f"did you mean {' or '.join(elsewhere[:3])}?" if elsewhere else ""
+def _siblings(path: str, catalogue: Catalogue) -> list[str]:
+    """Return the names of the keys in the same section."""
+    parent = path.rpartition(".")[0]
+    return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]
+
+
+def _lists(tree: Mapping[str, Any], base: Json, path: str = "") -> Iterator[str]:
+    """Yield the paths of maps in the places of lists: OmegaConf refuses to merge the two."""
+    for key, value in tree.items():
+        here = f"{path}.{key}" if path else key
+        below = base.get(key) if isinstance(base, dict) else None
+        if isinstance(value, dict) and value.get(OVERRIDE) is not True:
+            if isinstance(below, list):
+                yield here
+            else:
+                yield from _lists(value, below, here)
 
 
 def _types(run: Effective) -> Iterator[Finding]:
+    for path in _lists(run.given, run.catalogue.base):
+        fix = f"write the whole list; the default configuration of {run.framework} has one there"
+        yield Finding(f"{path} is a map, expected a list", keys=[path], fix=fix)
     for path, given in _leaves(run.given, run.catalogue):
         try:
             value = run.at(path, given)
@@ -143,8 +180,17 @@ def _types(run: Effective) -> Iterator[Finding]:
             continue
         if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
-            words = ", ".join(map(quoted, wanted)) if isinstance(wanted, list) else str(wanted).replace("|", " or ")
-            yield Finding(f"{path} is {_described(path, value)}, expected {words}", keys=[path])
+            words = str(wanted).replace("|", " or ")
+            fix, meant = "", ""
+            if isinstance(wanted, list):
+                words = f"one of {', '.join(map(quoted, wanted))}"
+                known = [word for word in wanted if word]
+                close = spelling.near(str(value), known)
+                # A reference is no misspelling.
+                meant = spelling.meant(str(value), known, is_value=True) if given == value else ""
+                fix = f"did you mean {close[0]}?" if close else "write one of them"
+            what = f"{path} is {_described(path, value)}, expected {words}"
+            yield Finding(what, keys=[path], fix=fix, proposed={path: meant} if meant else {})
 
 
 def _is_coerced(run: Effective, path: str, value: Json) -> bool:

@@ -58,7 +58,8 @@ def _place(pod: Pod, annotation: str) -> Path:
 
 def _missing(pod: Pod, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
     if wiring and wiring.annotations:
-        yield (*pod.path, "metadata"), f"the pod has no annotation {INTERFACES}, and gets eth0 alone"
+        what = f"the pod has no annotation {INTERFACES}, and gets eth0 alone; network.mode is {wiring.mode}"
+        yield (*pod.path, "metadata"), what
 
 
 def _wrong(pod: Pod, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:

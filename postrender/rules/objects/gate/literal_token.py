@@ -34,7 +34,8 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             if token.shape == _KEY and document in kept:
                 continue
             what = f"this looks like a secret of the kind {token.shape}"
-            yield Finding(what, place=Place(document, line=token.line, col=token.col), secret=True)
+            place = Place(document, line=token.line, col=token.col)
+            yield Finding(what, place=place, fix=_fix(token.shape), secret=True)
     hides = [secrets.may_be_hidden(text) for text in manifests.texts]
     for item in manifests.items:
         found = _encoded(item.object)
@@ -43,7 +44,16 @@ def check(manifests: Manifests) -> Iterator[Finding]:
             found += [(path, shape) for path, value in _strings(item.object) if (shape := _hidden(value, text))]
         for path, shape in found:
             what = f"{item.title}: this contains a secret of the kind {shape}"
-            yield Finding(what, place=Place(item.document, (*item.path, *path)), secret=True)
+            place = Place(item.document, (*item.path, *path))
+            yield Finding(what, place=place, fix=_fix(shape), secret=True)
+
+
+def _fix(shape: str) -> str:
+    """Name the values that refer to the Secret, for a manifest of these charts, and the variable for any other."""
+    if shape == _KEY:
+        return ""
+    of_values = f"{secrets.variable_of(shape)} with valueFrom.secretKeyRef (in values: {secrets.place_of(shape)})"
+    return f"revoke it, put the new one into a Kubernetes Secret, and read it from there as {of_values}"
 
 
 def _encoded(item: dict[str, Any]) -> list[tuple[Path, str]]:

@@ -17,6 +17,8 @@ QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 # Head, groups and submitter of a workload.
 _MOST: Final = 18
+# Older versions take fewer, and no manifest says which version runs.
+_MOST_BEFORE: Final = {"0.18": 10, "0.17": 8}
 _RAYJOB: Final = "kueue/pkg/controller/jobs/rayjob/rayjob_webhook.go at v0.19.2"
 _RAYCLUSTER: Final = "kueue/pkg/controller/jobs/raycluster/raycluster_webhook.go at v0.19.2"
 _REFUSED: Final = "the webhook of Kueue refuses the object, after others of the same release are installed"
@@ -49,11 +51,24 @@ def _head(group: Group) -> Found:
         yield (*group.path, "groupName"), "a worker group of an object with a queue is called head"
 
 
-def _many(cluster: Cluster) -> Found:
+def _kinds(cluster: Cluster) -> int:
+    """Return how many kinds of pods a cluster or a job brings into its queue; 0 without a queue."""
     job = Job(cluster.item) if cluster.owner == "RayJob" else None
-    count = 1 + len(cluster.workers) + bool(job and job.mode == "K8sJobMode")
-    if _queued(cluster.item) and count > _MOST:
+    return 1 + len(cluster.workers) + bool(job and job.mode == "K8sJobMode") if _queued(cluster.item) else 0
+
+
+def _many(cluster: Cluster) -> Found:
+    count = _kinds(cluster)
+    if count > _MOST:
         yield (*cluster.path, "workerGroupSpecs"), f"{count} kinds of pods are in the queue, expected at most {_MOST}"
+
+
+def _many_before(cluster: Cluster) -> Found:
+    count = _kinds(cluster)
+    older = [f"{version} takes {most}" for version, most in _MOST_BEFORE.items() if count > most]
+    if older and count <= _MOST:
+        what = f"{count} kinds of pods are in the queue: Kueue 0.19 takes {_MOST}, {', '.join(older)}"
+        yield (*cluster.path, "workerGroupSpecs"), what
 
 
 def _misplaced(group: Group) -> Found:
@@ -121,6 +136,17 @@ RULES = (
         source=_RAYCLUSTER,
         fact="kuberay/kueue gke/R16",
         check=each_cluster(_many),
+    ),
+    Rule(
+        "kueue/groups-for-new-version",
+        target=OBJECTS,
+        severity=WARNING,
+        title="a cluster in a queue has more worker groups than older versions of Kueue take",
+        why="the webhook of Kueue 0.17 refuses more than 8 kinds of pods, that of 0.18 more than 10",
+        fix="put workers of the same kind into one group, or make sure that the cluster runs Kueue 0.19",
+        source="kueue/site/content/en/docs/tasks/run/rayjobs.md at v0.17.0",
+        fact="kuberay/kueue gke/R16",
+        check=each_cluster(_many_before),
     ),
     Rule(
         "kueue/queue-of-pods",

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
+from postrender.manifests.pods import mapping
 from postrender.rules.objects.pods.podspec import Container, Judged, each_pod
 from postrender.rules.rule import OBJECTS, Rule
 
@@ -31,6 +32,9 @@ _OWNED: Final = (
     "NCCL_IB_TC",
     "NCCL_IB_FIFO_TC",
 )
+_EFA: Final = "vpc.amazonaws.com/efa"
+# Variables for old versions of the plugin for EFA, each with the value that a manifest sets.
+_OBSOLETE: Final = {"RDMAV_FORK_SAFE": "1", "FI_EFA_USE_DEVICE_RDMA": "1", "NCCL_PROTO": "simple"}
 _PAGE: Final = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom"
 
 
@@ -92,7 +96,26 @@ def _elsewhere(pod: Judged) -> Found:
                 yield path, f"NCCL_NET is gIB, and {' or '.join(each.name for each in known)} has no such network"
 
 
+def _old(pod: Judged) -> Found:
+    main = pod.main()
+    limits = mapping(mapping(mapping(main.spec.get("resources")) if main else {}).get("limits"))
+    for path, name, entry in main.env() if main and _EFA in limits else ():
+        if str(entry.get("value", "")).lower() == _OBSOLETE.get(name):
+            yield path, f"container {main.name if main else ''} requests {_EFA}, and sets {name} to {entry['value']}"
+
+
 RULES = (
+    Rule(
+        "nccl/obsolete-efa-variable",
+        target=OBJECTS,
+        severity=WARNING,
+        title="a variable for EFA is for versions of the plugin before 1.7",
+        why="RDMAV_FORK_SAFE breaks newer kernels, NCCL_PROTO=simple is slow, and the third does nothing",
+        fix="remove it, unless the image has aws-ofi-nccl before 1.7; FI_EFA_USE_HUGE_PAGE=0 helps if a fork fails",
+        source="https://github.com/aws-samples/awsome-distributed-training/blob/main/1.architectures/efa-cheatsheet.md",
+        fact="kuberay/efa",
+        check=each_pod(_old),
+    ),
     Rule(
         "nccl/plugin-not-set",
         target=OBJECTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import ERROR, WARNING
+from postrender.finding import WARNING
 from postrender.rules.objects.pods.podspec import Container, Judged, each_container
 from postrender.rules.rule import OBJECTS, Rule
 
@@ -49,7 +49,7 @@ RULES = (
     Rule(
         "pods/moving-tag",
         target=OBJECTS,
-        severity=ERROR,
+        severity=WARNING,
         title="a training pod has an image that is not pinned",
         why="a node that pulls later gets another image: versions of Ray differ, and a resumed run uses other code",
         fix="write the tag of a release, or a digest",

@@ -122,7 +122,7 @@ def _profile(run: Effective) -> str | None:
 )
 def _arm64(run: Effective) -> str | None:
     arm = run.value("accelerator.architecture") == "arm64" and run.value("images.training.arm64") is not True
-    return f"{run.accelerator} has arm64 nodes, and images.training.arm64 is not true" if arm else None
+    return f"images.training.arm64 is not true, and the nodes of {run.accelerator} are arm64" if arm else None
 
 
 @TOPIC.rule(

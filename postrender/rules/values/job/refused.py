@@ -117,10 +117,14 @@ def _volumes(run: Effective) -> Iterator[Finding]:
     storage = run.value("storage")
     volumes: Mapping[str, Any] = storage if isinstance(storage, dict) else {}
     has = ", ".join(sorted(volumes)) or "none"
+    absent: dict[str, list[str]] = {}
     for key in _named_volumes(run):
         name = run.value(key)
         if isinstance(name, str) and name and name not in volumes:
-            yield Finding(f"{key} is {name}, and storage has {has}", keys=[f"={key}", "=storage"])
+            absent.setdefault(name, []).append(key)
+    for name, keys in absent.items():
+        what = f"{' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} {name}, and storage has {has}"
+        yield Finding(what, keys=[*(f"={key}" for key in keys), f"=storage.{name}", "=storage"])
     own = volumes.get(str(run.value("job.volume")))
     if isinstance(own, dict) and "ephemeral" in own:
         what = f"job.volume is {run.value('job.volume')}, a local disk: checkpoints there are lost with the pod"

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import excludes, one_of, quoted, requires, within
-from postrender.rules.values.nemo_rl.run import COLOCATED, GENERATION, SETUP, STEP, TOPIC, TRAINING, VLLM, data_sections
+from postrender.rules.values.nemo_rl.run import (
+    COLOCATED,
+    GENERATION,
+    SETUP,
+    STEP,
+    TOPIC,
+    TRAINING,
+    VLLM,
+    data_sections,
+    validates,
+)
+from postrender.rules.values.nemo_rl.training.datasets import splits_off_validation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,28 +32,22 @@ _SHAPING = "grpo.reward_shaping"
 _ASYNC = "grpo.async_grpo.enabled"
 
 
-def _validates(run: Effective) -> bool:
-    """Say whether a run validates at all."""
-    at_end = run.since("v0.6.0") and run.on("grpo.val_at_end")
-    return run.number("grpo.val_period") > 0 or run.on("grpo.val_at_start") or at_end
-
-
 @TOPIC.rule(
     "no-validation-data",
     "G1 G2",
     "data.validation data grpo.val_period",
     title="a run that validates has validation data",
     why=SETUP,
-    fix="name data.validation, or set grpo.val_period to 0 and val_at_start and val_at_end to false",
+    fix="name data.validation, or split_validation_size where the data set reads it, or set grpo.val_period to 0",
     source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
     since="v0.6.0",
 )
 def _validation(run: Effective) -> str | None:
     names = [path for path, _ in data_sections(run)]
-    if not _validates(run) or "data.validation" in names or "data.train" not in names:
+    if not validates(run) or "data.validation" in names or "data.train" not in names:
         return None
-    splits = any(section.get("split_validation_size") for _, section in data_sections(run))
-    return None if splits else "the run validates, and neither data.validation nor split_validation_size is given"
+    without = "the run validates, data.validation is not given, and no data set leaves a share of its rows for it"
+    return None if splits_off_validation(run) else without
 
 
 @TOPIC.rule(
@@ -57,7 +62,7 @@ def _validation(run: Effective) -> str | None:
 )
 def _validation_file(run: Effective) -> str | None:
     own = run.at("data.dataset_name") == "ResponseDataset" and not run.at("data.val_data_path")
-    return "the run validates, and data.val_data_path is not given" if own and _validates(run) else None
+    return "the run validates, and data.val_data_path is not given" if own and validates(run) else None
 
 
 @TOPIC.rule(
@@ -70,7 +75,7 @@ def _validation_file(run: Effective) -> str | None:
     source="nemo_rl/algorithms/grpo.py:3166 at v0.7.0",
 )
 def _empty_validation(run: Effective) -> Iterator[Finding]:
-    if not _validates(run):
+    if not validates(run):
         return
     batch, samples = run.integer("grpo.val_batch_size"), run.integer("grpo.max_val_samples")
     if batch > samples:

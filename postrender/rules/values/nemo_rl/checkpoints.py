@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import CHECKPOINT, SETUP, TOPIC, is_megatron, is_v2
+from postrender.rules.values.nemo_rl.run import CHECKPOINT, DTENSOR, SETUP, TOPIC, is_megatron, is_v2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def _periods(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "save-format",
     "S4",
-    _FORMAT,
+    f"{_FORMAT} {DTENSOR}._v2",
     title="the format of checkpoints is one that the worker can write",
     why=CHECKPOINT,
     fix="write null with dtensor_cfg._v2 off, safetensors or torch_save with it on",
@@ -104,7 +104,8 @@ def _format(run: Effective) -> Iterator[Finding]:
         what = f"checkpointing.model_save_format is {quoted(kind)}, and dtensor_cfg._v2 is off"
         yield Finding(what, proposed={_FORMAT: None})
     elif str(kind).lower() not in ("safetensors", "torch_save"):
-        yield Finding(f"checkpointing.model_save_format is {quoted(kind)}, expected safetensors or torch_save")
+        what = f"checkpointing.model_save_format is {quoted(kind)}, expected safetensors or torch_save"
+        yield Finding(what, keys=[_FORMAT])
 
 
 @TOPIC.rule(

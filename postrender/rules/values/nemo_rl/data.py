@@ -153,10 +153,15 @@ def _generation(run: Effective) -> Iterator[Finding]:
     source="examples/prompts/gsm8k.txt at v0.7.0",
 )
 def _prompt(run: Effective) -> Iterator[Finding]:
+    names = run.catalogue.names
     for path, section in data_sections(run):
-        if str(section.get("prompt_file")).endswith("examples/prompts/gsm8k.txt"):
-            keys = [f"{path}.prompt_file", "data.default.prompt_file", path]
-            yield Finding("gsm8k.txt is a system prompt without a place for the question", keys=keys)
+        for name in set(names["prompts"]).difference(names["promptsWithQuestion"]):
+            # This processor appends the question and its options instead.
+            appends = section.get("processor") == "multichoice_qa_processor"
+            if str(section.get("prompt_file")).endswith(name) and not appends:
+                keys = [f"{path}.prompt_file", "data.default.prompt_file", path]
+                what = f"{name.rpartition('/')[2]} is a system prompt without a place for the question"
+                yield Finding(what, keys=keys)
 
 
 @TOPIC.rule(

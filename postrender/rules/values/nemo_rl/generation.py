@@ -35,7 +35,7 @@ _ASYNC = f"{VLLM}.async_engine"
 _KWARGS = f"{GENERATION}.vllm_kwargs"
 _CORRECTION = "loss_fn.use_importance_sampling_correction"
 # The arguments that NeMo RL itself passes to vLLM's engine.
-_RESERVED: Final = (
+RESERVED: Final = (
     *("model", "load_format", "skip_tokenizer_init", "tensor_parallel_size", "dtype", "seed", "logprobs_mode"),
     *("pipeline_parallel_size", "enable_expert_parallel", "gpu_memory_utilization", "enable_prefix_caching"),
     *("enforce_eager", "max_model_len", "trust_remote_code", "worker_extension_cls", "enable_sleep_mode"),
@@ -153,7 +153,7 @@ def _top_p(run: Effective) -> str | None:
 def _twice(run: Effective) -> Iterator[Finding]:
     given = run.at(_KWARGS)
     for name in given if isinstance(given, dict) and is_vllm(run) else ():
-        if name in _RESERVED or (name == "served_model_name" and run.since("v0.5.0")):
+        if name in RESERVED or (name == "served_model_name" and run.since("v0.5.0")):
             yield Finding(
                 f"NeMo RL itself passes {name} to vLLM, and vllm_kwargs has it too", keys=[f"{_KWARGS}.{name}"]
             )

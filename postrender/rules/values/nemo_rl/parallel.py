@@ -124,6 +124,9 @@ def _replicate(run: Effective) -> str | None:
     if not is_v2(run) or run.at(f"{DTENSOR}.dp_replicate_size", 1) == 1:
         return None
     size, experts = run.integer(f"{DTENSOR}.dp_replicate_size"), run.at(f"{DTENSOR}.expert_parallel_size", 1)
+    if size < 1:
+        # nemo-rl/parallel-size reports it.
+        return None
     shards = data_parallel(run) // (experts if isinstance(experts, int) and experts > 1 else 1)
     return f"data parallel size {shards} is not a multiple of dp_replicate_size {size}" if shards % size else None
 
@@ -316,10 +319,11 @@ def _reward_model(run: Effective) -> str | None:
     source="nemo_rl/models/dtensor/parallelize.py:684 at v0.7.0",
 )
 def _plan(run: Effective) -> str | None:
-    # The second version also has named plans, and with tensor parallel size 1 no plan is read.
-    reads = not is_megatron(run) and not is_v2(run) and tensor_parallel(run) > 1
+    # With tensor parallel size 1 no plan is read. The second version has one by name.
+    reads = not is_megatron(run) and tensor_parallel(run) > 1
     plan = run.at(f"{DTENSOR}.custom_parallel_plan") if reads else None
     fits = plan is None or isinstance(plan, dict) or (isinstance(plan, str) and "." in plan)
+    fits = fits or (is_v2(run) and plan == "llama_nemotron_super_tp_plan")
     return None if fits else f"custom_parallel_plan is {quoted(plan)}, which cannot be imported"
 
 

@@ -56,6 +56,12 @@ def is_v2(run: Effective) -> bool:
     return not is_megatron(run) and run.on(f"{DTENSOR}._v2")
 
 
+def validates(run: Effective) -> bool:
+    """Say whether a run validates at all."""
+    at_end = run.since("v0.6.0") and run.on("grpo.val_at_end")
+    return run.number("grpo.val_period") > 0 or run.on("grpo.val_at_start") or at_end
+
+
 def rows(run: Effective) -> int:
     """Return how many answers per step trains on."""
     return run.integer(PROMPTS) * run.integer(GENERATIONS)

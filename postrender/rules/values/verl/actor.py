@@ -22,39 +22,23 @@ RULES = keys.rules(
     "trainer/config/ppo_trainer.yaml:8 at 0.7.1",
     fact="A11 S2 gke/R28",
     why="silent in most sections; below actor, rollout and model the workers refuse it when they start",
+    words="A1 A3 A6",
 )
-
-
-@TOPIC.rule(
-    "loss-aggregation",
-    "A1",
-    f"{ACTOR}.loss_agg_mode",
-    title="loss_agg_mode is one that this version has",
-    why=CHECKED,
-    fix="write token-mean, the default, or another one of the list",
-    source="workers/config/actor.py:209 at 0.7.1",
-)
-def _aggregation(run: Effective) -> str | None:
-    return one_of(f"{ACTOR}.loss_agg_mode", run.catalogue.names["lossAggModes"])(run)
 
 
 @TOPIC.rule(
     "strategy",
-    "A2 A3 B2",
-    f"{ACTOR}.strategy {_OWN}",
+    "A2 B2",
+    f"{ACTOR}.strategy",
     title="the actor's engine is one that a configuration file can select",
     why="verl refuses it when it validates its configuration, or when the workers start",
     fix="write fsdp2 or fsdp; other engines need another base configuration than the charts' ppo_trainer",
     source="trainer/main_ppo.py:153 at 0.7.1",
 )
-def _strategy(run: Effective) -> Iterator[Finding]:
+def _strategy(run: Effective) -> str | None:
     known = ("fsdp", "fsdp2", *(["fsdp_turbo"] if run.since("0.9.1") else []))
-    # The newer workers of 0.7.1 look at the second key only.
-    by_first = () if _is_by_second(run) else (f"{ACTOR}.strategy",)
-    for path in (*by_first, _OWN):
-        what = one_of(path, known)(run)
-        if what:
-            yield Finding(what, keys=[path])
+    # The newer workers of 0.7.1 look at fsdp_config.strategy only.
+    return None if _is_by_second(run) else one_of(f"{ACTOR}.strategy", known)(run)
 
 
 def _is_by_second(run: Effective) -> bool:
@@ -114,19 +98,16 @@ def _padding(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "scheduler",
     "A6",
-    f"{ACTOR}.optim.lr_scheduler_type {ACTOR}.optim.warmup_style",
+    f"{ACTOR}.optim.lr_scheduler_type",
     title="the learning rate schedule is constant or cosine",
     why=CHECKED,
     fix="write constant or cosine",
     source="workers/config/optimizer.py:122 at 0.7.1",
 )
-def _scheduler(run: Effective) -> Iterator[Finding]:
+def _scheduler(run: Effective) -> str | None:
     # The older key replaces the newer one.
     older = run.at(f"{ACTOR}.optim.warmup_style") is not None
-    path = f"{ACTOR}.optim.{'warmup_style' if older else 'lr_scheduler_type'}"
-    what = one_of(path, ("constant", "cosine"))(run)
-    if what:
-        yield Finding(what, keys=[path])
+    return None if older else one_of(f"{ACTOR}.optim.lr_scheduler_type", ("constant", "cosine"))(run)
 
 
 @TOPIC.rule(

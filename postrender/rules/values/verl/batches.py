@@ -37,17 +37,18 @@ if TYPE_CHECKING:
 @TOPIC.rule(
     "no-steps",
     "B1",
-    "trainer.total_epochs",
-    title="the run trains for at least one epoch",
+    "trainer.total_epochs trainer.total_training_steps",
+    title="the run trains for at least one step",
     why="silent: the nodes start, the model is loaded, and the run ends with exit code 0",
     fix="write a whole number of 1 or more; to validate only, set trainer.val_only",
     source="verl/trainer/ppo/ray_trainer.py:1465 at v0.9.1",
     severity=WARNING,
 )
 def _no_steps(run: Effective) -> Iterator[Finding]:
-    epochs = run.integer("trainer.total_epochs")
-    if run.at("trainer.val_only") is not True and epochs < 1:
-        yield Finding(f"trainer.total_epochs is {epochs}: there is no step")
+    for path in ("trainer.total_epochs", "trainer.total_training_steps"):
+        count = run.integer(path) if run.at(path) is not None else 1
+        if run.at("trainer.val_only") is not True and count < 1:
+            yield Finding(f"{path} is {count}: there is no step", keys=[path])
 
 
 @TOPIC.rule(

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from postrender.finding import Finding
 from postrender.rules.values.define import Topic
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from postrender.rules.values.checks import Test
     from postrender.values.config import Effective
 
 TOPIC: Final = Topic("verl", framework="verl", source="verl/")
@@ -70,6 +74,25 @@ def has_engine_workers(run: Effective) -> bool:
 def has_new_trainer(run: Effective) -> bool:
     """Say whether the trainer of 0.9 runs, which pads batches that cannot be divided."""
     return run.since("0.9.1") and run.on("trainer.use_v1")
+
+
+def failing(run: Effective, tests: Mapping[str, Test]) -> Iterator[Finding]:
+    """Yield a finding for each key whose test fails; a key whose value is not known fails none."""
+    for path, test in tests.items():
+        try:
+            what = test(run)
+        except UnknownError:
+            continue
+        if what:
+            yield Finding(what, keys=[path])
+
+
+def validates(run: Effective) -> bool:
+    """Say whether there is a validation: before the training, or during it."""
+    try:
+        return run.at("trainer.val_before_train", True) is not False or run.integer("trainer.test_freq") > 0
+    except UnknownError:
+        return True
 
 
 def uses_reference(run: Effective) -> bool:

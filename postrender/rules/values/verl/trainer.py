@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import one_of, quoted
-from postrender.rules.values.verl.run import BATCH, CHECKED, MINI, ROLLOUT, TOPIC, has_new_trainer
+from postrender.rules.values.verl.run import BATCH, CHECKED, MINI, ROLLOUT, TOPIC, has_new_trainer, validates
 from postrender.values.merge import value_at
 from postrender.values.reference_errors import UnknownError
 
@@ -21,6 +21,9 @@ _RESUME = "trainer.resume_mode"
 _FROM = "trainer.resume_from_path"
 _OF_SCHEME = "abcdefghijklmnopqrstuvwxyz0123456789+"
 _REWARD = "custom_reward_function.path"
+_SAVED = "actor_rollout_ref.actor.checkpoint.save_contents"
+_LOADED = "actor_rollout_ref.actor.checkpoint.load_contents"
+_PARTS = ("model", "optimizer", "extra", "hf_model")
 _ABSOLUTE = (
     *("data.train_files", "data.val_files", _FROM, "trainer.rollout_data_dir", "trainer.validation_data_dir"),
     *(_REWARD, f"reward.{_REWARD}"),
@@ -73,7 +76,7 @@ def _paths(run: Effective) -> Iterator[Finding]:
     if run.value("job.task") not in (None, "train"):
         return
     for path in _ABSOLUTE:
-        if not run.given_has(path):
+        if not run.given_has(path) or (path == _FROM and run.at(_RESUME) in ("auto", "disable")):
             continue
         given = value_at(run.given, tuple(path.split(".")))
         for name in given if isinstance(given, list) else [given]:
@@ -127,6 +130,10 @@ def _overlong(run: Effective) -> str | None:
     source="trainer/ppo/reward.py:112 at 0.7.1",
 )
 def _manager(run: Effective) -> Iterator[Finding]:
+    source = "reward.reward_manager.source"
+    unknown = one_of(source, ("register", "importlib"))(run) if run.since("0.7.1") else None
+    if unknown:
+        yield Finding(unknown, keys=[source])
     older = not run.since("0.9.1") and run.at("reward_model.reward_manager") is not None
     sources = [run.at("reward.reward_manager.source", "register")]
     sources += [] if run.since("0.9.1") else [run.at("reward_model.reward_loop_source") or "register"]
@@ -260,3 +267,71 @@ def _separate(run: Effective) -> Iterator[Finding]:
     backend = f"{ROLLOUT}.checkpoint_engine.backend"
     if run.at(backend) == "naive":
         yield Finding('rollout.checkpoint_engine.backend is "naive"', keys=[backend])
+
+
+@TOPIC.rule(
+    "no-checkpoint",
+    "E33",
+    "trainer.save_freq",
+    title="the run writes a checkpoint",
+    why="silent: no step is saved, not even the last one, so the trained model is lost when the job ends",
+    fix="write a number of steps such as 20; the last step is then saved too",
+    source="trainer/ppo/ray_trainer.py:1521 at 0.7.1",
+    severity=WARNING,
+)
+def _saves(run: Effective) -> str | None:
+    steps = run.number("trainer.save_freq")
+    return f"trainer.save_freq is {quoted(steps)}" if steps <= 0 and not run.on("trainer.val_only") else None
+
+
+@TOPIC.rule(
+    "no-validation",
+    "E34",
+    "trainer.test_freq trainer.val_before_train",
+    title="the run validates",
+    why="silent: no step is validated, so nothing tells which checkpoint is good",
+    fix="write a number of steps such as 10; the last step is then validated too",
+    source="trainer/ppo/ray_trainer.py:1544 at 0.7.1",
+    severity=WARNING,
+)
+def _validates(run: Effective) -> str | None:
+    if validates(run):
+        return None
+    return f"trainer.test_freq is {quoted(run.at('trainer.test_freq'))}, and val_before_train is off"
+
+
+@TOPIC.rule(
+    "validation-only-trains",
+    "E35",
+    "trainer.val_only trainer.val_before_train",
+    title="a run that only validates has its validation before the training",
+    why="silent: verl looks at val_only after this validation; without it, the whole training runs",
+    fix="set trainer.val_before_train to true",
+    source="trainer/ppo/ray_trainer.py:1258 at 0.7.1",
+    severity=WARNING,
+)
+def _only(run: Effective) -> str | None:
+    trains = run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is False
+    return "trainer.val_only is on, and val_before_train is off" if trains else None
+
+
+@TOPIC.rule(
+    "checkpoint-contents",
+    "E36",
+    f"{_SAVED} {_LOADED}",
+    title="a checkpoint has parts that verl knows, and what a resumed run loads",
+    why="silent until the run resumes: an unknown part is not saved, and a missing one fails then",
+    fix="write [model, optimizer, extra]; hf_model adds a copy for vLLM",
+    source="utils/checkpoint/checkpoint_manager.py:76 at 0.7.1",
+    severity=WARNING,
+)
+def _contents(run: Effective) -> Iterator[Finding]:
+    saved, loaded = run.at(_SAVED), run.at(_LOADED)
+    for path, given in ((_SAVED, saved), (_LOADED, loaded)):
+        unknown = [part for part in given if part not in _PARTS] if isinstance(given, list) else []
+        if unknown and run.given_has(path):
+            yield Finding(f"{path} has {quoted(unknown)}, expected of {', '.join(_PARTS)}", keys=[path])
+    if isinstance(saved, list) and isinstance(loaded, list) and run.at(_RESUME) != "disable":
+        missing = [part for part in loaded if part in _PARTS and part not in saved]
+        if missing:
+            yield Finding(f"load_contents has {quoted(missing)}, which save_contents lacks", keys=[_LOADED, _SAVED])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
-from postrender.manifests.pods import mapping, sequence
+from postrender.manifests.pods import gpus, mapping, sequence
 from postrender.rules.objects.quantity import quantity
 from postrender.rules.objects.ray.rayspec import Cluster, Group, each_cluster, each_group
 from postrender.rules.rule import OBJECTS, Rule
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
 
 _POD: Final = "kuberay/ray-operator/controllers/ray/common/pod.go at v1.6.2"
 _OVERWRITE: Final = "ray.io/overwrite-container-cmd"
-_SPECIAL: Final = re.compile(r"[\s;&|<>()$`\"'\\]")
-_SMALL_HEAD: Final = 8 * 1024**3
+# A word with one of these is a part of a shell line.
+_SPECIAL: Final = re.compile(r"[\s;&|<>()`\"'\\]")
+_SCRIPT_OPTION: Final = re.compile(r"-[a-z]*c")
+# What keeps its meaning when the operator joins the words: quoted text, and operators at the end of a word.
+_KEPT: Final = re.compile(r"'[^']*'|\"[^\"]*\"|[;&|]+$")
+# Whoever writes 8G means 8Gi.
+_SMALL_HEAD: Final = 8 * 1000**3
 _SET: Final = (
     "RAY_CLUSTER_NAME",
     "RAY_CLUSTER_NAMESPACE",
@@ -42,12 +48,23 @@ def _joined(group: Group) -> Found:
     words = _words(group)
     if _overwrites(group) or "ray start" in " ".join(words) or len(words) <= 1:
         return
-    if any(_SPECIAL.search(word) for word in words):
+    if _loses(words):
         key = "command" if group.ray.get("command") else "args"
         yield (
             (*group.ray_path, key),
             f"{group.title} has a command of {len(words)} words, one of them with its own syntax",
         )
+
+
+def _loses(words: list[str]) -> bool:
+    """Return whether a program gets other arguments when the words are joined; words that are a shell line stay one."""
+    program, *arguments = words
+    if _SPECIAL.search(program):
+        return False
+    return any(
+        _SPECIAL.search(_KEPT.sub("", word)) or (_SCRIPT_OPTION.fullmatch(before) and word.startswith("$"))
+        for before, word in pairwise([program, *arguments])
+    )
 
 
 def _never_starts(group: Group) -> Found:
@@ -72,6 +89,8 @@ def _memory(group: Group) -> Found:
 
 
 def _small(cluster: Cluster) -> Found:
+    if not any(gpus(group.ray) for group in (cluster.head, *cluster.workers)):
+        return
     limit = cluster.head.limit("memory")
     size = quantity(limit) if limit is not None else None
     if size is not None and size < _SMALL_HEAD:
@@ -140,7 +159,7 @@ RULES = (
         "ray/small-head",
         target=OBJECTS,
         severity=WARNING,
-        title="the head of a cluster has less than 8Gi of memory",
+        title="the head of a cluster with GPUs has less than 8G of memory",
         why="Ray's control store and the driver are killed there under load, and the whole job is lost",
         fix="give the head 8Gi or more; NVIDIA gives it 200Gi for 64 nodes",
         source="https://github.com/ray-project/kuberay/issues/4287",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.errors import InputError
-from postrender.finding import ERROR
+from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
 from postrender.rules.objects.pods.start import unpinned
 from postrender.rules.objects.ray.rayspec import Job, each_job
@@ -75,7 +75,7 @@ RULES = (
     Rule(
         "ray/runtime-env-unpinned",
         target=OBJECTS,
-        severity=ERROR,
+        severity=WARNING,
         title="the runtime environment of a RayJob installs packages without versions",
         why="every job may get other versions, and torch from the index replaces the image's build for its CUDA",
         fix="write name==version, or build the packages into the image",

@@ -1,0 +1,33 @@
+"""Run a program of this package on this machine, with a time limit; it may run code of the user's."""
+
+# ruff: noqa: TID251 - this module, engines.py and kubectl.py may start programs
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+_STDERR: Final = 2
+
+
+def run(program: str, arguments: Sequence[str], folder: str, seconds: float) -> int | None:
+    """Run a Python program in a folder, its output on stderr; return its exit code, None after the time limit.
+
+    All processes that it started end with it.
+    """
+    words = [sys.executable, "-B", program, *arguments]
+    with subprocess.Popen(
+        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=_STDERR, start_new_session=True
+    ) as process:
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

@@ -1,0 +1,131 @@
+"""Fold the programs and the lock in manifests: people see a name, a size and a digest instead of the lines.
+
+The programs are those that come with the charts. Rewards and prompts of the user, which the same entrypoint carries,
+are never folded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from postrender.types import Json
+
+_LOCK = "spec.yaml"
+_SHOWN = 16
+# As charts/grpo-job/templates/_entrypoint.tpl writes them.
+_FILE = re.compile(
+    r"""^(?P<indent>\ *)cat\ >"\$programs/(?P<name>[^"]+)"\ <<'GRPO_FILE'\n(?P<text>.*?)^(?P=indent)GRPO_FILE$""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_PLAN = re.compile(r"^exec 3<<'GRPO_PLAN'\n(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
+_DOCUMENT = re.compile(r"^(?=---)", re.MULTILINE)
+# A block in the data of a ConfigMap.
+_BLOCK = re.compile(r"^  (?P<name>\S+): \|-?\n(?P<text>(?:(?: {4}.*| *)\n)+)", re.MULTILINE)
+
+
+class Folded(str):
+    """What stands for a text: its number of lines and its digest."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, text: str) -> Folded:
+        """Fold a text."""
+        count = len(text.removesuffix("\n").split("\n"))
+        return cls(f"{count} line{'' if count == 1 else 's'}, sha256 {hashlib.sha256(text.encode()).hexdigest()}")
+
+    @property
+    def short(self) -> str:
+        """Return it with the beginning of the digest, which is enough for people."""
+        before, word, digest = self.partition("sha256 ")
+        return f"{before}{word}{digest[:_SHOWN]}"
+
+
+def fold_manifest(manifest: str) -> tuple[str, int]:
+    """Return a manifest with its programs and its lock folded, and the number of lines that are not shown.
+
+    The line of a fold stands in the first column without a colon, which is no YAML: a folded manifest must not be
+    applied, because its programs are missing.
+    """
+    documents = [_fold_document(text) for text in _DOCUMENT.split(manifest)]
+    folded = "".join(documents)
+    return folded, manifest.count("\n") - folded.count("\n")
+
+
+def _fold_document(text: str) -> str:
+    if not re.search(r"^kind: ConfigMap$", text, re.MULTILINE):
+        return _FILE.sub(_fold_file, text)
+    locks = re.search(r"^immutable: true$", text, re.MULTILINE) is not None
+    return _BLOCK.sub(lambda block: _fold_block(block, locks=locks), text)
+
+
+def _fold_file(found: re.Match[str]) -> str:
+    if _is_of_user(found["name"]):
+        return found[0]
+    return _replaced(found, _without_indent(found["text"], len(found["indent"])), found["name"])
+
+
+def _fold_block(found: re.Match[str], *, locks: bool) -> str:
+    if not _is_folded_key(found["name"], locks=locks):
+        return found[0]
+    name = f"{found['name']}, the lock of the run" if found["name"] == _LOCK else found["name"]
+    return _replaced(found, _without_indent(found["text"], 4).rstrip("\n") + "\n", name)
+
+
+def _replaced(found: re.Match[str], text: str, name: str) -> str:
+    before, after = (found[0][: found.start("text") - found.start()], found[0][found.end("text") - found.start() :])
+    return f"{before}… {name}, {Folded.of(text).short}\n{after}"
+
+
+def _without_indent(text: str, width: int) -> str:
+    return "\n".join(line[width:] for line in text.split("\n"))
+
+
+def _is_of_user(name: str) -> bool:
+    """Return whether a file comes from the values: rewards/NAME.py, prompts/NAME, and what the values say of them."""
+    return "/" in name or not name.endswith(".py")
+
+
+def _is_folded_key(name: str, *, locks: bool) -> bool:
+    return name.endswith(".py") or (locks and name == _LOCK)
+
+
+def fold_object(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an object with the programs and the lock in a ConfigMap folded."""
+    data = item.get("data")
+    if item.get("kind") != "ConfigMap" or not isinstance(data, dict):
+        return item
+    locks = bool(item.get("immutable")) and _LOCK in data
+    texts = {
+        key: Folded.of(value)
+        for key, value in data.items()
+        if isinstance(value, str) and _is_folded_key(str(key), locks=locks)
+    }
+    if locks and "digest" in data:
+        texts["digest"] = Folded(f"sha256 {data['digest']}")
+    return {**item, "data": {**data, **texts}}
+
+
+def parts(text: str) -> Iterator[tuple[str, Json]]:
+    """Yield the parts of a run's entrypoint: the plan as a tree, folded programs, the user's files, the shell command.
+
+    A text of another kind has no parts.
+    """
+    plan = _PLAN.search(text)
+    if plan is None:
+        return
+    try:
+        tree = json.loads(plan["text"])
+    except ValueError:
+        return
+    if isinstance(tree, dict) and "digest" in tree:
+        tree["digest"] = Folded(f"sha256 {tree['digest']}")
+    yield "plan", tree
+    rest = text[: plan.start("text")] + text[plan.end("text") :]
+    for file in _FILE.finditer(rest):
+        yield file["name"], file["text"] if _is_of_user(file["name"]) else Folded.of(file["text"])
+    yield "shell", _FILE.sub(lambda file: file[0].partition("\n")[0], rest)

@@ -1,0 +1,83 @@
+"""Answers to score: built-in ones in the format that the rewards look for, or those of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from postrender import textfile
+from postrender.errors import InputError, Location
+
+RIGHT, WRONG, EMPTY, BADLY_FORMED = "right", "wrong", "empty", "badly formed"
+_QUESTION: Final = "A box holds 12 pencils. How many pencils are in 6 boxes?"
+_TRUTH, _OTHER, _THOUGHT = "72", "71", "6 times 12 is"
+_KEYS: Final = ("prompt", "ground_truth", "response")
+
+
+class Sample(NamedTuple):
+    """One answer: the question of the data set, the true answer, and the response of a model."""
+
+    name: str
+    prompt: str
+    ground_truth: Any
+    response: Any
+
+
+def builtin(entries: Mapping[str, Mapping[str, Any]], prompt: str) -> list[Sample]:
+    """Return a right, a wrong, an empty and a badly formed answer; the prompt says what rewards of one's own expect."""
+    form = _Form(entries, prompt)
+    texts = {RIGHT: form.whole(_TRUTH), WRONG: form.whole(_OTHER), EMPTY: "", BADLY_FORMED: form.broken(_TRUTH)}
+    return [Sample(name, _QUESTION, _TRUTH, text) for name, text in texts.items()]
+
+
+class _Form:
+    """The format of an answer: the tags of a reward `format`, and the marker of a reward `exact_answer`."""
+
+    def __init__(self, entries: Mapping[str, Mapping[str, Any]], prompt: str) -> None:
+        kwargs = {str(each.get("builtin")): each.get("kwargs") or {} for each in entries.values()}
+        shape, exact = kwargs.get("format", {}), kwargs.get("exact_answer", {})
+        self.think = str(shape.get("think_tag", "think"))
+        self.answer = str(shape.get("answer_tag") or exact.get("answer_tag") or "answer")
+        known = exact.get("markers") or ("answer", "boxed", "####")
+        asked = {"boxed": r"\boxed", "####": "####", "answer": f"<{self.answer}>"}
+        tagged = "format" in kwargs and "answer" in known
+        named = [marker for marker in known if marker in asked and asked[marker] in prompt]
+        self.marker = "answer" if tagged else str([*named, *known][0])
+        self.thinks = "format" in kwargs or f"<{self.think}>" in prompt
+
+    def whole(self, answer: str) -> str:
+        thought = f"{_THOUGHT} {answer}."
+        marked = {"boxed": rf"\boxed{{{answer}}}", "####": f"#### {answer}"}
+        last = marked.get(self.marker, f"<{self.answer}>{answer}</{self.answer}>")
+        return f"<{self.think}>{thought}</{self.think}>\n{last}" if self.thinks else f"{thought}\n{last}"
+
+    def broken(self, answer: str) -> str:
+        """Return the answer with nothing closed, or without a mark."""
+        marked = {"boxed": rf"\boxed{{{answer}", "####": f"The answer is {answer}."}
+        last = marked.get(self.marker, f"<{self.answer}>{answer}")
+        return f"<{self.think}>{_THOUGHT} {answer}.\n{last}" if self.thinks else f"{_THOUGHT} {answer}.\n{last}"
+
+
+def read(path: str) -> list[Sample]:
+    """Read a file with one JSON object a line; raise InputError for a line that is none, or lacks a key."""
+    data = textfile.read_bytes(path)
+    textfile.check_text(data, path)
+    lines = enumerate(data.decode("utf-8").splitlines(), 1)
+    found = [_sample(line, Location(path, number, 1)) for number, line in lines if line.strip()]
+    if not found:
+        raise InputError("this file has no samples", at=Location(path), fix="write one JSON object a line")
+    return found
+
+
+def _sample(line: str, at: Location) -> Sample:
+    fix = 'write {"prompt": "…", "ground_truth": "…", "response": "…"}'
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"this line is not JSON: {error}", at=at, fix=fix) from error
+    if not isinstance(row, dict):
+        raise InputError("this line is not a JSON object", at=at, fix=fix)
+    if missing := [key for key in _KEYS if key not in row]:
+        raise InputError(f"this sample has no {' and no '.join(missing)}", at=at, fix=fix)
+    return Sample(str(row.get("name") or f"line {at.line}"), str(row["prompt"]), row["ground_truth"], row["response"])

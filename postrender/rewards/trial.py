@@ -1,0 +1,108 @@
+"""Score samples with the rewards of a stack, in a process of their own, and say what the scores show."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from postrender.helm import local
+from postrender.rewards.files import PROGRAM, RewardFiles
+from postrender.rewards.samples import RIGHT, WRONG, Sample
+
+Record = dict[str, Any]
+
+
+class Scored(NamedTuple):
+    """A sample with its score, and the scores and failures of its rewards."""
+
+    sample: Sample
+    score: float
+    correct: bool
+    parts: dict[str, float]
+    failures: list[Record]
+
+
+class Trial(NamedTuple):
+    """What was found: the rewards with weight and bounds, the bounds of the sum, the samples, and what went wrong.
+
+    `own` names the rewards that are files of the user's. `error` says why the rewards could not be loaded, or did not
+    end.
+    """
+
+    rewards: list[Record]
+    bounds: list[float] | None
+    scored: list[Scored]
+    own: Sequence[str] = ()
+    error: str = ""
+
+    def problems(self) -> Iterator[str]:
+        """Yield what must be corrected: an error, and each exception of a reward."""
+        if self.error:
+            yield self.error
+        for each in self.scored:
+            for failure in each.failures:
+                place = f"{failure['place']}: " if failure["place"] else ""
+                told = f"{failure['type']}: {failure['message']}"
+                yield f"{place}reward {failure['reward']} fails on sample {each.sample.name} and scores 0.0: {told}"
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what makes a training learn nothing."""
+        by_name = {each.sample.name: each for each in self.scored}
+        right, wrong = by_name.get(RIGHT), by_name.get(WRONG)
+        totals = {each.score for each in self.scored}
+        if len(self.scored) > 1 and len(totals) == 1:
+            yield f"every sample has the same score, {totals.pop():g}: from such answers the model learns nothing"
+        elif right and wrong and right.score == wrong.score:
+            yield f"the right and the wrong answer have the same score, {right.score:g}: no reward judges the answer"
+        for name in self.own:
+            # A built-in length or format may well be equal for all of them.
+            scores = {each.parts[name] for each in self.scored}
+            if len(self.scored) > 1 and len(self.rewards) > 1 and len(scores) == 1:
+                yield f"reward {name} gives {scores.pop():g} to every sample"
+
+
+def score(files: RewardFiles, samples: Sequence[Sample], seconds: float) -> Trial:
+    """Score samples with the rewards, which may be code of the user's; stop after the time limit."""
+    with tempfile.TemporaryDirectory(prefix="grpo-rewards-") as folder:
+        files.write(folder)
+        given = [{"ground_truth": each.ground_truth, "response": each.response} for each in samples]
+        with open(os.path.join(folder, "samples.json"), "w", encoding="utf-8") as file:
+            json.dump(given, file)
+        code = local.run(os.path.join(folder, PROGRAM), [folder], folder, seconds)
+        lines = _lines(os.path.join(folder, "results.jsonl"))
+    head, rows = (lines[0], lines[1:]) if lines else ({}, [])
+    scored = [_scored(sample, row, files) for sample, row in zip(samples, rows, strict=False)]
+    if "error" in head:
+        hint = ": libraries of the image are needed here too" if "ModuleNotFoundError" in head["error"] else ""
+        return Trial([], None, [], error=f"{files.placed(head['error'])}{hint}")
+    error = ""
+    if code is None:
+        at = f"scoring sample {samples[len(scored)].name}" if head and len(scored) < len(samples) else "loading"
+        error = f"the rewards did not end within {seconds:g} s: {at}"
+    elif code or len(scored) < len(samples):
+        at = (
+            f"at sample {samples[len(scored)].name}"
+            if head and len(scored) < len(samples)
+            else "before the first sample"
+        )
+        error = f"the process of the rewards ended with {code} {at}: see its output above"
+    return Trial(head.get("rewards", []), head.get("bounds"), scored, files.own, error)
+
+
+def _scored(sample: Sample, row: Record, files: RewardFiles) -> Scored:
+    failures = [
+        {**each, "place": files.place(each["file"], each["line"]) if each["file"] else ""} for each in row["failures"]
+    ]
+    return Scored(sample, row["score"], row["correct"], row["parts"], failures)
+
+
+def _lines(path: str) -> list[Record]:
+    """Return the results so far; the last line may be incomplete."""
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        lines = [line for line in file if line.endswith("\n")]
+    return [json.loads(line) for line in lines]

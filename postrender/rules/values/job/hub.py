@@ -1,0 +1,41 @@
+"""Downloads: several nodes do not fetch the same model from the Hugging Face hub."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.define import Topic
+from postrender.values.derived import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+TOPIC: Final = Topic("job", framework="", source="charts/common/templates/")
+_VOLUME: Final = "huggingface.cache.volume"
+_MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
+
+
+@TOPIC.rule(
+    "each-node-downloads",
+    "nemo-rl/N1",
+    f"={_VOLUME} =huggingface.offline.enabled",
+    title="several nodes share a cache of the Hugging Face hub",
+    why="every node downloads the model after every start; the hub answers 429 to an address that asks too often",
+    fix="set huggingface.cache.volume to a shared volume, run task fetch once, then set huggingface.offline.enabled",
+    source="_environment.tpl at 1.0.0",
+    severity=WARNING,
+)
+def _downloads(run: Effective) -> Iterator[Finding]:
+    model = run.at(_MODEL[run.framework])
+    if run.nodes < 2 or run.value("job.task") not in (None, "train") or run.value("huggingface.offline.enabled"):
+        return
+    if not isinstance(model, str) or model.startswith(("/", "~", "$", "hdfs:")):
+        return
+    name = run.value(_VOLUME)
+    volume = mapping(mapping(run.value("storage")).get(str(name)))
+    if not name or "ephemeral" in volume:
+        where = f"{_VOLUME} is {name}, which every node has for itself" if name else f"{_VOLUME} is empty"
+        yield Finding(f"{run.nodes} nodes download {model}, and {where}")

@@ -1,0 +1,241 @@
+"""Rewards and prompts of the user's own: they load, and they take what the run gives them."""
+
+from __future__ import annotations
+
+import ast
+import platform
+import re
+import string
+import warnings
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.rule import REFUSED
+from postrender.rules.values.define import Topic
+from postrender.rules.values.nemo_rl.run import data_sections
+from postrender.values.derived import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from postrender.types import Json
+    from postrender.values.config import Effective
+
+TOPIC: Final = Topic("job", framework="", source="")
+_FUNCTION: Final = "reward"
+_GIVEN: Final = ("ground_truth", "response")
+_NAMED: Final = "${{oc.env:GRPO_PROMPTS}}/{}.txt"
+_NAMES: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/([^\"]*?)(?:\.txt)?$")
+# Processors that do not put the question into the prompt's braces.
+_OTHER_PROCESSORS: Final = (
+    *("multichoice_qa_processor", "nemo_gym_data_processor", "helpsteer3_data_processor"),
+    *("sft_processor", "kd_data_processor"),
+)
+
+
+def _files(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
+    """Yield name, text and entry of each reward that is a file."""
+    for name, entry in mapping(run.value("job.rewards")).items():
+        text = mapping(entry).get("file")
+        if isinstance(text, str):
+            yield name, text, mapping(entry)
+
+
+def _parsed(text: str) -> ast.Module | None:
+    """Return the syntax tree of a reward's file; None if it has a mistake, which another rule reports."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+@TOPIC.rule(
+    "reward-source",
+    "nemo-rl/R2",
+    "=job.rewards",
+    title="a reward is built in or a file",
+    why=REFUSED,
+    fix="give exactly one of builtin (exact_answer, format or length) and file",
+    source="charts/grpo-job/templates/_rewards.tpl at 1.0.0",
+)
+def _source(run: Effective) -> Iterator[Finding]:
+    rewards = {name: entry for name, entry in mapping(run.value("job.rewards")).items() if entry is not None}
+    if rewards and run.version == "v0.4.0":
+        what = "job.rewards is set, and NeMo RL v0.4.0 has no registry for rewards"
+        yield Finding(what, fix="remove it, or use v0.5.0 or newer")
+    for name, entry in rewards.items():
+        given = [key for key in ("builtin", "file") if mapping(entry).get(key) is not None]
+        if len(given) != 1:
+            what = (
+                f"job.rewards.{name}: {'both builtin and file are' if given else 'neither builtin nor file is'} given"
+            )
+            yield Finding(what, keys=[f"=job.rewards.{name}"])
+
+
+@TOPIC.rule(
+    "prompt-absent",
+    "nemo-rl/P6",
+    "=job.prompts",
+    title="a prompt that the configuration names is in job.prompts",
+    why=REFUSED,
+    fix="write its text under job.prompts, or name another prompt",
+    source="charts/grpo-job/templates/_rewards.tpl at 1.0.0",
+)
+def _absent(run: Effective) -> Iterator[Finding]:
+    has = sorted(name for name, text in mapping(run.value("job.prompts")).items() if text is not None)
+    trains = run.framework == "nemo-rl" and run.value("job.task") in (None, "train")
+    for path, text in _texts(run.given) if trains else ():
+        found = _NAMES.match(text)
+        if found and found[1] not in has:
+            what = f"{path} names the prompt {found[1]}.txt, and job.prompts has {', '.join(has) or 'none'}"
+            yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "reward-does-not-compile",
+    "nemo-rl/R1",
+    "=job.rewards",
+    title="the file of a reward is valid Python",
+    why="the driver loads every reward before it trains: the run fails when every pod has started",
+    fix="correct the line of the file",
+    source="jobs/rewards/rewards.py at 1.0.0",
+)
+def _compiles(run: Effective) -> Iterator[Finding]:
+    for name, text, _ in _files(run):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ast.parse(text)
+        except SyntaxError as error:
+            python = ".".join(platform.python_version_tuple()[:2])
+            what = f"the file of reward {name} does not compile with Python {python}: line {error.lineno}: {error.msg}"
+            yield Finding(what, keys=[f"=job.rewards.{name}.file"])
+        except ValueError as error:
+            yield Finding(f"the file of reward {name} does not compile: {error}", keys=[f"=job.rewards.{name}.file"])
+
+
+@TOPIC.rule(
+    "reward-function",
+    "nemo-rl/R1",
+    "=job.rewards",
+    title="the file of a reward has a function reward that takes what it is given",
+    why="the driver loads every reward before it trains: the run fails when every pod has started",
+    fix="write def reward(ground_truth, response, **kwargs) and return (score, correct)",
+    source="jobs/rewards/rewards.py at 1.0.0",
+)
+def _function(run: Effective) -> Iterator[Finding]:
+    for name, text, entry in _files(run):
+        tree = _parsed(text)
+        if tree is None:
+            continue
+        found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        function = next((node for node in reversed(found) if node.name == _FUNCTION), None)
+        if function is not None:
+            what = _wrong_signature(function, mapping(entry.get("kwargs")))
+        else:
+            what = "" if _may_define(tree) else "defines no function reward"
+        if what:
+            yield Finding(f"the file of reward {name} {what}", keys=[f"=job.rewards.{name}.file"])
+
+
+def _may_define(tree: ast.Module) -> bool:
+    """Say whether a file may get its function by another way than a definition at the top level."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == _FUNCTION and isinstance(node.ctx, ast.Store):
+            return True
+        if isinstance(node, ast.alias) and (node.asname or node.name) in (_FUNCTION, "*"):
+            return True
+        if isinstance(node, ast.FunctionDef) and node.name == _FUNCTION and node.col_offset:
+            return True
+        if isinstance(node, ast.Name) and node.id in ("globals", "exec", "setattr"):
+            return True
+    return False
+
+
+def _wrong_signature(function: ast.FunctionDef | ast.AsyncFunctionDef, kwargs: Mapping[str, Json]) -> str:
+    """Return why a reward cannot be called with two texts and its kwargs; an empty text if it can."""
+    if isinstance(function, ast.AsyncFunctionDef):
+        return "defines reward as async, and it is called without await"
+    if function.decorator_list:
+        return ""
+    args = function.args
+    places = [each.arg for each in (*args.posonlyargs, *args.args)]
+    if len(places) < len(_GIVEN) and not args.vararg:
+        return f"defines reward({', '.join(places)}), and it gets ground_truth and response"
+    optional = {*places[len(places) - len(args.defaults) :], *places[: len(_GIVEN)]}
+    named = {each.arg: default for each, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)}
+    optional |= {name for name, default in named.items() if default is not None}
+    missing = [name for name in (*places, *named) if name not in optional and name not in kwargs]
+    if missing:
+        return f"defines reward with the argument {missing[0]}, which has no default and is not in kwargs"
+    free = {each.arg for each in args.args}.difference(places[: len(_GIVEN)]).union(named)
+    extra = [name for name in kwargs if name not in free]
+    return f"defines reward without the argument {extra[0]}, which kwargs gives" if extra and not args.kwarg else ""
+
+
+@TOPIC.rule(
+    "prompt-without-question",
+    "nemo-rl/P5",
+    "=job.prompts",
+    title="a prompt of one's own has one place for the question",
+    why="silent: the model never sees the question, and the reward stays near 0; other braces fail at the first batch",
+    fix="write {} where the question stands, and double all other braces: {{ }}",
+    source="nemo_rl/data/processors.py:404 at v0.7.0",
+)
+def _prompt(run: Effective) -> Iterator[Finding]:
+    if run.framework != "nemo-rl":
+        return
+    for name, text in mapping(run.value("job.prompts")).items():
+        if isinstance(text, str) and _is_question_prompt(run, name):
+            what = _wrong_places(text)
+            if what:
+                yield Finding(f"the prompt {name} {what}", keys=[f"=job.prompts.{name}"])
+
+
+def _is_question_prompt(run: Effective, name: str) -> bool:
+    """Say whether a data set uses a prompt for its questions; a system prompt has none."""
+    used = [section for _, section in data_sections(run) if section.get("prompt_file") == _NAMED.format(name)]
+    return any(section.get("processor") not in _OTHER_PROCESSORS for section in used)
+
+
+def _wrong_places(text: str) -> str:
+    try:
+        places = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        return f"cannot be filled in: {str(error)[:1].lower()}{str(error)[1:]}"
+    if not places:
+        return "has no place for the question"
+    others = [place for place in places if place not in ("", "0")]
+    if others:
+        return f"has a place {{{others[0]}}}, and only {{}} is filled in"
+    return "has several {}, and only one question is filled in" if places.count("") > 1 else ""
+
+
+@TOPIC.rule(
+    "prompt-not-used",
+    "nemo-rl/P6",
+    "=job.prompts",
+    title="a prompt of one's own is named by the configuration",
+    why="silent: the prompt is written to the run's volume, and the model gets another one",
+    fix="set job.config.data.default.prompt_file to ${oc.env:GRPO_PROMPTS}/NAME.txt",
+    source="nemo_rl/data/interfaces.py:71 at v0.7.0",
+    severity=WARNING,
+)
+def _unused(run: Effective) -> Iterator[Finding]:
+    if run.framework != "nemo-rl" or run.value("job.task") not in (None, "train"):
+        return
+    texts = [text for _, text in _texts(run.given)]
+    for name, text in mapping(run.value("job.prompts")).items():
+        if text is not None and not any("GRPO_PROMPTS" in each and f"/{name}.txt" in each for each in texts):
+            yield Finding(f"no key of job.config names the prompt {name}", keys=[f"=job.prompts.{name}"])
+
+
+def _texts(value: Json, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each text of a configuration with its path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(each, f"{path}.{key}" if path else str(key))

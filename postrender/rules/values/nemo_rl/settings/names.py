@@ -1,0 +1,65 @@
+"""Settings with a fixed set of words, or a fixed form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import Finding
+from postrender.rules.values.checks import one_of, quoted
+from postrender.rules.values.nemo_rl.run import MEGATRON, TOPIC, WORKER, is_megatron
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+_TEMPLATE: Final = "policy.tokenizer.chat_template"
+_DTYPE: Final = f"{MEGATRON}.pipeline_dtype"
+
+
+@TOPIC.rule(
+    "chat-template",
+    "S56",
+    _TEMPLATE,
+    title="a chat template is default, a .jinja file, or a template with a place for the messages",
+    why="silent: NeMo RL takes any other text for the template itself, so the model never sees the question",
+    fix="write default, the path of a file that ends in .jinja, or remove the key",
+    source="nemo_rl/algorithms/utils.py:379 at v0.7.0",
+)
+def _template(run: Effective) -> str | None:
+    text = run.at(_TEMPLATE)
+    if not isinstance(text, str) or text.lower() == "default" or text.endswith(".jinja") or "{{" in text:
+        return None
+    return f"{_TEMPLATE} is {quoted(text)}, a template without {{{{ }}}}"
+
+
+_FP8: Final = f"{MEGATRON}.fp8_cfg"
+_DISPATCHER: Final = f"{MEGATRON}.moe_token_dispatcher_type"
+_WORDS: Final = (
+    (_DTYPE, ("float32", "bfloat16", "float16")),
+    (f"{MEGATRON}.attention_backend", ("flash", "fused", "unfused", "local", "auto", None)),
+    (_DISPATCHER, ("allgather", "alltoall", "alltoall_seq", "flex")),
+    (f"{MEGATRON}.moe_router_dtype", ("fp32", "fp64", None)),
+)
+_FP8_WORDS: Final = (
+    (f"{_FP8}.fp8", ("e4m3", "hybrid")),
+    (f"{_FP8}.fp8_recipe", ("tensorwise", "delayed", "mxfp8", "blockwise", "custom")),
+)
+
+
+@TOPIC.rule(
+    "megatron-word",
+    "S57",
+    " ".join(path for path, _ in (*_WORDS, *_FP8_WORDS)),
+    title="the words in Megatron's section are those that it knows",
+    why=WORKER,
+    fix="write one of the words",
+    source="nemo_rl/models/megatron/setup.py:785 at v0.7.0",
+)
+def _words(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run):
+        return
+    for path, words in (*_WORDS, *(_FP8_WORDS if run.on(f"{_FP8}.enabled") else ())):
+        what = one_of(path, words)(run)
+        if what:
+            yield Finding(what, keys=[path])

@@ -1,0 +1,113 @@
+"""The reward: how answers are checked, and by how many processes."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import Finding
+from postrender.rules.values.checks import one_of, within
+from postrender.rules.values.nemo_rl.run import TOPIC, environments
+from postrender.values.reference_errors import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from postrender.values.config import Effective
+
+_KEYS: Final = ("num_workers", "stop_strings", "verifier_type", "math_verify_impl")
+_REWARD: Final = "the run fails at the first reward, after the model is loaded and a whole batch is generated"
+# The environments that divide their answers among processes.
+_WITH_WORKERS: Final = ("code", "code_jaccard", "math", "math_default", "math_multi_reward", "vlm")
+_IMPLEMENTATIONS: Final = {
+    "math": ("hf_math_verify", "dapo_math_verify"),
+    "math_default": ("hf_math_verify", "dapo_math_verify"),
+    "math_multi_reward": ("hf_math_verify",),
+}
+_MULTIPLE_CHOICE: Final = ("english_multichoice", "multilingual_multichoice")
+_VERIFIERS: Final = {
+    "math": ("math", *_MULTIPLE_CHOICE),
+    "math_default": ("math", *_MULTIPLE_CHOICE),
+    "math_multi_reward": ("math",),
+}
+
+
+def _started(run: Effective) -> list[str]:
+    """Return the environments that a run starts; v0.4.0 always starts the one for mathematics."""
+    return sorted(environments(run)) if run.since("v0.5.0") else ["math"]
+
+
+def _misnamed(run: Effective, path: str, words: Sequence[str]) -> Iterator[Finding]:
+    what = one_of(path, words)(run)
+    if what:
+        yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "math-verifier",
+    "S40",
+    "env.math.math_verify_impl env",
+    title="the check of mathematical answers is one that this version has",
+    why="silent: NeMo RL catches the error of each answer and gives it the reward 0, for the whole run",
+    fix="write hf_math_verify, or dapo_math_verify for answers that end in Answer: NUMBER",
+    source="nemo_rl/environments/math_environment.py:112 at v0.7.0",
+)
+def _implementation(run: Effective) -> Iterator[Finding]:
+    for name in _started(run):
+        if name in _IMPLEMENTATIONS and run.at(f"env.{name}.verifier_type", "math") == "math":
+            yield from _misnamed(run, f"env.{name}.math_verify_impl", _IMPLEMENTATIONS[name])
+
+
+@TOPIC.rule(
+    "environment-key",
+    "S62",
+    "env.math env",
+    title="the environment for mathematics has only keys that it reads",
+    why="silent: NeMo RL ignores the key, and the run goes on with the default",
+    fix="correct the name or remove the key",
+    source="nemo_rl/environments/math_environment.py:44 at v0.7.0",
+)
+def _keys(run: Effective) -> Iterator[Finding]:
+    for name in _IMPLEMENTATIONS:
+        section = run.at(f"env.{name}") if run.given_has(f"env.{name}") else None
+        for key in section if isinstance(section, dict) else ():
+            if key not in _KEYS:
+                close = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
+                fix = f"did you mean {close[0]}?" if close else f"one of {', '.join(_KEYS)}"
+                what = f"env.{name}.{key} is not a key that the environment reads"
+                yield Finding(what, keys=[f"env.{name}.{key}"], fix=fix)
+
+
+@TOPIC.rule(
+    "verifier-type",
+    "S41",
+    "env.math.verifier_type env",
+    title="the verifier of the environment is one that this version has",
+    why=_REWARD,
+    fix="remove the key for mathematics, or write english_multichoice or multilingual_multichoice",
+    source="nemo_rl/environments/math_environment.py:357 at v0.7.0",
+)
+def _verifier(run: Effective) -> Iterator[Finding]:
+    for name in _started(run):
+        if name in _VERIFIERS:
+            yield from _misnamed(run, f"env.{name}.verifier_type", _VERIFIERS[name])
+
+
+@TOPIC.rule(
+    "environment-workers",
+    "S42",
+    "env.math.num_workers env",
+    title="an environment has at least one process that checks answers",
+    why=_REWARD,
+    fix="write the number of processes, for instance 8",
+    source="nemo_rl/environments/utils.py:95 at v0.7.0",
+)
+def _workers(run: Effective) -> Iterator[Finding]:
+    for name in _started(run):
+        path = f"env.{name}.num_workers"
+        try:
+            what = within(path, least=1)(run) if name in _WITH_WORKERS else None
+        except UnknownError:
+            continue
+        if what:
+            yield Finding(what, keys=[path])

@@ -1,0 +1,67 @@
+"""What Megatron requires of a model with experts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.rules.values.geometry import Model
+from postrender.rules.values.nemo_rl.run import (
+    MEGATRON,
+    NODES,
+    STEP,
+    TOPIC,
+    WORKER,
+    is_megatron,
+    pipeline_parallel,
+    tensor_parallel,
+    worlds,
+)
+
+if TYPE_CHECKING:
+    from postrender.values.config import Effective
+
+_EXPERTS: Final = f"{MEGATRON}.expert_model_parallel_size"
+_EXPERT_TENSOR: Final = f"{MEGATRON}.expert_tensor_parallel_size"
+_SEQUENCE: Final = f"{MEGATRON}.sequence_parallel"
+
+
+@TOPIC.rule(
+    "gpus-not-divisible-by-experts",
+    "X17",
+    f"{_EXPERTS} {_EXPERT_TENSOR} {NODES}",
+    title="the training GPUs are a multiple of Megatron's expert TP × EP × PP",
+    why=WORKER,
+    fix="choose expert sizes whose product with the pipeline stages divides the training GPUs",
+    source="megatron/core/parallel_state.py:792 of Megatron-LM; nemo_rl/models/megatron/setup.py:647 at v0.7.0",
+)
+def _grid(run: Effective) -> str | None:
+    if not is_megatron(run):
+        return None
+    sizes = run.integer(_EXPERT_TENSOR), run.integer(_EXPERTS), pipeline_parallel(run)
+    world, product = worlds(run)[0], sizes[0] * sizes[1] * sizes[2]
+    if min(sizes) < 1 or world % product == 0:
+        return None
+    much = "less than" if world < product else "not a multiple of"
+    return f"{world} GPUs train, which is {much} expert TP {sizes[0]} × EP {sizes[1]} × PP {sizes[2]} = {product}"
+
+
+@TOPIC.rule(
+    "experts-need-sequence-parallel",
+    "X18",
+    f"{_SEQUENCE} {MEGATRON}.tensor_model_parallel_size policy.model_name",
+    title="Megatron trains a model with experts and tensor parallelism with sequence parallelism only",
+    why=STEP,
+    fix="set policy.megatron_cfg.sequence_parallel to true, or tensor_model_parallel_size to 1",
+    source="megatron/core/transformer/moe/moe_layer.py:565 of Megatron-LM d30c3ae546; NeMo RL at v0.6.0",
+)
+def _sequence_parallel(run: Effective) -> str | None:
+    if not is_megatron(run) or tensor_parallel(run) == 1 or run.on(_SEQUENCE):
+        return None
+    if run.integer(_EXPERTS) > 1:
+        words = f"expert_model_parallel_size is {run.integer(_EXPERTS)}"
+    else:
+        model = Model(run.at("policy.model_name"), run.at("policy.hf_config_overrides"))
+        words = f"{model.name} has {model.experts()} experts"
+        if not model.experts():
+            return None
+    return f"{words}, tensor_model_parallel_size is {tensor_parallel(run)}, and sequence_parallel is off"

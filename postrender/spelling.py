@@ -1,0 +1,60 @@
+"""Find the name that somebody meant by a misspelt one, or by a natural guess (schemas/guesses.yaml)."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from postrender import facts
+
+# Names that are less alike than this are not suggested.
+_ALIKE = 0.6
+# Of several names that are alike, the only one that is this near is meant.
+_NEAR = 0.8
+_SEPARATORS = re.compile(r"[-_]")
+
+
+def plain(name: str) -> str:
+    """Return a name without case and separators, which people write in different ways."""
+    return _SEPARATORS.sub("", name).lower()
+
+
+def near(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Return the known names that are most like a misspelt one, the nearest first; empty if none is like it."""
+    by_plain = {plain(each): each for each in known}
+    if plain(name) in by_plain:
+        return [by_plain[plain(name)]]
+    return [by_plain[each] for each in difflib.get_close_matches(plain(name), by_plain, n=most, cutoff=_ALIKE)]
+
+
+def meant(name: str, known: Iterable[str], *, is_value: bool = False) -> str:
+    """Return the one name that a misspelt one can only mean; an empty text if that is not certain.
+
+    A value must be nearer than a key: whoever writes fp16 does not mean bf16.
+    """
+    by_plain = {plain(each): each for each in known}
+    if plain(name) in by_plain:
+        return by_plain[plain(name)]
+    for cutoff in (_NEAR,) if is_value else (_ALIKE, _NEAR):
+        close = difflib.get_close_matches(plain(name), by_plain, n=2, cutoff=cutoff)
+        if len(close) == 1:
+            # Another number is another thing, such as another version.
+            return by_plain[close[0]] if _digits(close[0]).startswith(_digits(name)) else ""
+    return ""
+
+
+def _digits(name: str) -> str:
+    return "".join(filter(str.isdecimal, name))
+
+
+def guess(key: str) -> str:
+    """Return what to write instead of a key that people guess, such as job.image: another key, or a sentence."""
+    return _guesses().get(plain(key), "")
+
+
+@cache
+def _guesses() -> Mapping[str, str]:
+    guesses: dict[str, str] = facts.load("guesses.json")
+    return guesses

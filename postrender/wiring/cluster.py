@@ -1,0 +1,154 @@
+"""What a job expects of the RayCluster that it runs on, by its values: the facts of `common.facts` in the charts.
+
+The charts write the same facts on the head and into the job, whose entrypoint compares them; tests compare this module
+with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from postrender import paths
+from postrender.types import Json
+from postrender.values import merge
+from postrender.values.merge import Values
+from postrender.wiring import inputs
+from postrender.wiring.plan import Wiring, from_secret
+
+# The variable of the head with the facts, as JSON.
+VARIABLE: Final = "GRPO_CLUSTER_FACTS"
+LOCAL: Final = "local disk"
+# The values that decide a fact, for messages. Those of mounts and variables depend on their names.
+_KEYS: Final = {
+    "accelerator": "accelerator.name",
+    "gpuNodes": "ray.workers.replicas and ray.head.gpus.enabled",
+    "gpusPerNode": "accelerator.gpusPerNode",
+    "image": "images.training",
+    "rayVersion": "images.training.rayVersion",
+    "headCpus": "ray.head.numCpus",
+}
+_KEYS_OF_VARIABLES: Final = {
+    "HF_TOKEN": "huggingface.secret",
+    "HF_HUB_OFFLINE": "huggingface.offline.enabled",
+    "HF_HOME": "huggingface.cache",
+    "WANDB_API_KEY": "tracking.wandb.secret",
+    "LD_LIBRARY_PATH": "accelerator.libraryPath",
+}
+
+
+class Cluster:
+    """The RayCluster that the values' job looks for, and what the job expects of it.
+
+    `named` is true if stack.names.cluster names it. `nodes` is the number of GPU nodes that the job waits for.
+    """
+
+    def __init__(self, tree: Mapping[str, Any], wiring: Wiring) -> None:
+        self._tree = tree
+        self._wiring = wiring
+        stack = str(self.value("stack.name") or "")
+        own = str(self.value("stack.names.cluster") or "")
+        self.named = bool(own)
+        self.name = own or (f"{stack}-ray" if stack else "")
+        self.version = str(self.value("job.version") or "")
+        self.facts = self._facts()
+        self.nodes = self._nodes()
+        self.shared_memory = str(self.value("accelerator.sharedMemory"))
+        # The variables of the facts that only the head needs.
+        self.only_head = _map(self.value("ray.head.env")).keys() - _map(self.value("ray.env")).keys()
+        # The folders of the machine that GPU pods mount.
+        self.folders = [mount for mount in wiring.mounts if mount.get("readOnly")]
+
+    def value(self, path: str) -> Json:
+        """Return a value by its dotted path, None if there is none."""
+        try:
+            return merge.value_at(self._tree, path.split("."))
+        except KeyError:
+            return None
+
+    def key(self, fact: str, name: str = "") -> str:
+        """Return the key of the values that decides a fact; `name` is a mount path or a variable."""
+        if fact == "mounts":
+            volume = next((each for each, entry in self._volumes().items() if entry.get("mountPath") == name), "NAME")
+            return f"storage.{volume}"
+        return _KEYS.get(fact) or _KEYS_OF_VARIABLES.get(name) or f"ray.env.{name}"
+
+    def _nodes(self) -> int:
+        task = self.value("job.task")
+        if task == "train":
+            return _whole(self.value("job.nodes")) or int(self.facts["gpuNodes"])
+        return int(task == "evaluate")
+
+    def _facts(self) -> dict[str, Any]:
+        head = self.value("ray.head.gpus.enabled") is True
+        cpus = self.value("accelerator.worker.cpu" if head else "ray.head.numCpus")
+        return {
+            "accelerator": self._wiring.profile,
+            "gpuNodes": _whole(self.value("ray.workers.replicas")) + head,
+            "gpusPerNode": self._wiring.gpus,
+            "image": self._wiring.image,
+            "rayVersion": self.value("images.training.rayVersion"),
+            "headCpus": _whole(cpus),
+            "environment": {each["name"]: described(each) for each in self._variables()},
+            "mounts": {str(each.get("mountPath")): self._source(name) for name, each in self._volumes().items()},
+        }
+
+    def _volumes(self) -> dict[str, dict[str, Any]]:
+        return {name: each for name, each in _map(self.value("storage")).items() if isinstance(each, dict)}
+
+    def _source(self, name: str) -> str:
+        volume = self._volumes()[name]
+        if "ephemeral" in volume:
+            return LOCAL
+        return str(_map(volume.get("existingClaim")).get("name") or f"{self.value('stack.name')}-{name}")
+
+    def _variables(self) -> Sequence[Mapping[str, Any]]:
+        """Return the variables of the head, as entries of a pod's env."""
+        wiring = self._wiring
+        found = [*wiring.libraries(wiring.image), *wiring.secrets]
+        if cache := _map(self.value("huggingface.cache")).get("volume"):
+            mount = _map(self._volumes().get(str(cache))).get("mountPath")
+            found.append({"name": "HF_HOME", "value": f"{mount}/{self.value('huggingface.cache.path')}"})
+        own = {**_map(self.value("ray.env")), **_map(self.value("ray.head.env"))}
+        return [*found, *(_variable(name, entry) for name, entry in own.items() if isinstance(entry, dict))]
+
+
+def described(entry: Mapping[str, Any]) -> str:
+    """Return the value of an entry of a pod's env, or the name of its Secret and the key in it."""
+    secret = _map(_map(entry.get("valueFrom")).get("secretKeyRef"))
+    return f"key {secret.get('key')} of Secret {secret.get('name')}" if secret else str(entry.get("value", ""))
+
+
+def flat(facts: Mapping[str, Any]) -> dict[tuple[str, str], Json]:
+    """Return facts by name, and by the name of each entry of those that are maps."""
+    parts = {key: value if isinstance(value, dict) else {"": value} for key, value in facts.items()}
+    return {(key, name): value for key, part in parts.items() for name, value in part.items()}
+
+
+def wiring_of(values: Values) -> Wiring:
+    """Return the wiring of a stack, with the cluster that its job looks for; raise InputError as inputs.sections does.
+
+    A stack whose job creates a cluster of its own, or that has no name, has no such cluster.
+    """
+    wiring = Wiring(inputs.sections(values))
+    defaults = merge.load([paths.defaults("grpo-job")]).as_helm_merges()
+    tree = merge.without_nulls(merge.overlay(defaults, values.as_helm_merges()))
+    cluster = Cluster(tree, wiring)
+    if cluster.name and cluster.value("job.cluster.mode") != "ephemeral":
+        wiring.cluster = cluster
+    return wiring
+
+
+def _variable(name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    secret = entry.get("secret")
+    return from_secret(name, secret) if isinstance(secret, dict) else {"name": name, "value": entry.get("value")}
+
+
+def _map(value: Json) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _whole(value: Json) -> int:
+    """Return a whole number, also of a text; 0 for anything else."""
+    text = str(value)
+    return int(text) if text.isdecimal() else 0

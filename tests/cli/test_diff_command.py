@@ -1,0 +1,176 @@
+"""`grpo diff` of any two sides, and what `grpo render` folds for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.yaml import reader
+from tests.conftest import SITE, stack_files
+
+Run = Callable[..., tuple[int, str, str]]
+PROFILE, RECIPE, _ = map(str, stack_files())
+COMMON = ["-f", RECIPE, "-f", str(SITE)]
+STACK = ["-f", PROFILE, *COMMON]
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run a command line in tmp_path with the embedded Helm; return exit code, stdout, stderr."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words: str) -> tuple[int, str, str]:
+        code = cli.main(list(words))
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def write(**files: str) -> None:
+    for name, text in files.items():
+        Path(f"{name}.yaml").write_text(text, encoding="utf-8")
+
+
+def differing(out: str) -> list[str]:
+    """Return the objects and fields in the output, without the values."""
+    lines = (line for line in out.splitlines() if not line.startswith(" " * 6))
+    return [line.strip().partition(": left")[0] for line in lines if ": no field differs" not in line]
+
+
+def test_two_sets_of_files_are_compared(grpo: Run) -> None:
+    write(standard="platform: {kind: gke-standard}\n", autopilot="platform: {kind: gke-autopilot}\n")
+    write(more="ray: {head: {ephemeralStorage: 2Gi}, gcsfuse: {ephemeralStorage: 1Gi}}\n")
+    sides = ["--left", "standard.yaml", "--right", "autopilot.yaml", "--right", "more.yaml"]
+    code, out, _ = grpo("diff", *STACK, *sides)
+    assert code == 0
+    assert "  RayCluster/gemma-ray\n" in out
+    assert "\n      left   100Gi\n      right  2Gi\n" in out
+
+
+def test_a_side_without_files_has_those_of_both(grpo: Run) -> None:
+    write(more="ray: {workers: {replicas: 3}}\n")
+    code, out, _ = grpo("diff", *STACK, "--right", "more.yaml", "--set", "job.name=mine")
+    assert code == 0
+    assert "    spec.workerGroupSpecs[0].replicas\n      left   2\n      right  3\n" in out
+    assert "RayJob/mine-1" in out
+    assert "gemma3-gsm8k-1" not in out
+
+
+def test_sites_with_other_names_are_compared_object_by_object(grpo: Run) -> None:
+    write(other="stack: {name: other}\njob: {name: second}\n")
+    _, out, _ = grpo("diff", *STACK, "--right", "other.yaml")
+    assert (
+        "PersistentVolumeClaim/gemma-data\n    metadata.name\n      left   gemma-data\n      right  other-data\n" in out
+    )
+    assert "  RayJob/gemma3-gsm8k-1\n    metadata.name\n      left   gemma3-gsm8k-1\n      right  second-1\n" in out
+    assert "(not set)" not in out
+
+
+def test_each_side_may_have_its_machine(grpo: Run) -> None:
+    write(left="job: {name: a}\n", right="job: {name: a}\n")
+    files = ["--left", "left.yaml", "--right", "right.yaml"]
+    machines = ["--accelerator", "b200", "--accelerator", "h200"]
+    _, out, _ = grpo("diff", *machines, *COMMON, *files)
+    assert "\n      left   nvidia-b200\n      right  nvidia-h200-141gb\n" in out
+    assert differing(grpo("diff", "--accelerator", "h200", *COMMON, *files)[1]) == []
+
+
+def test_what_was_rendered_is_compared_with_its_namespace(grpo: Run) -> None:
+    assert grpo("render", *STACK, "-n", "rl", "--output-dir", "deploy")[0] == 0
+    code, out, err = grpo("diff", *STACK, "--left", "deploy")
+    assert (code, differing(out)) == (0, [])
+    assert "namespace rl\n" in err
+    assert "objects of helm test are not compared" in err
+    _, out, _ = grpo("diff", *STACK, "--left", "deploy", "--set", "job.config.grpo.num_prompts_per_step=32")
+    assert differing(out) == [
+        "grpo-job: 4 fields differ",
+        "ConfigMap/gemma3-gsm8k-1-locked-raise-job.attempt",
+        'data["spec.yaml"]',
+        "data.digest",
+        "RayJob/gemma3-gsm8k-1",
+        "spec.entrypoint(plan).config.grpo.num_prompts_per_step",
+        "spec.entrypoint(plan).digest",
+    ]
+
+
+def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
+    _, text, _ = grpo("render", "raycluster", *STACK)
+    write(old=text.replace("import signal", "import signal  # changed"))
+    code, out, err = grpo("diff", *STACK, "--left", "old.yaml")
+    assert code == 0
+    assert differing(out) == ["raycluster: 1 field differs", "ConfigMap/gemma-ray-test", 'data["check_cluster.py"]']
+    assert "grpo-job is not compared: old.yaml has nothing of it\n" in err
+    assert "helm test" not in err
+    _, out, _ = grpo("diff", *STACK, "--left", "old.yaml", "--full")
+    assert "      left   import signal  # changed\n      right  import signal\n" in out
+    _, out, _ = grpo("diff", *STACK, "--left", "old.yaml", "--format", "json")
+    (found,) = json.loads(out)["layers"]["raycluster"]
+    assert [text.split()[1:3] for text in found["values"].values()] == [["lines,", "sha256"]] * 2
+
+
+def test_two_folders_need_no_values(grpo: Run) -> None:
+    grpo("render", *STACK, "--output-dir", "old")
+    grpo("render", *STACK, "--set", "job.attempt=2", "--output-dir", "new")
+    code, out, err = grpo("diff", "--left", "old", "--right", "new")
+    assert code == 0
+    assert "      left   gemma3-gsm8k-1\n      right  gemma3-gsm8k-2\n" in out
+    assert "rendered with" not in err
+
+
+def test_a_secret_in_rendered_files_is_masked(grpo: Run) -> None:
+    secret = "hf" + "_" + "a1B2" * 8
+    write(token=f"apiVersion: v1\nkind: Secret\nmetadata: {{name: s}}\nstringData: {{token: {secret}}}\n")
+    for form in ("text", "json"):
+        _, out, _ = grpo("diff", *STACK, "--left", "token.yaml", "--format", form)
+        assert "Secret/s" in out
+        assert secret not in out
+
+
+def test_the_cluster_of_an_ephemeral_run_is_no_layer(grpo: Run) -> None:
+    write(own="job: {cluster: {mode: ephemeral}}\n")
+    _, out, _ = grpo("diff", *STACK, "--right", "own.yaml")
+    assert "    spec.rayVersion\n      left   2.55.1\n      right  (not set)\n" in out
+
+
+WRONG = {
+    "--left a.yaml --accelerator b200 --accelerator h200 --accelerator gb200": "--accelerator is given 3 times",
+    "--left pod.yaml --left a.yaml -f a.yaml": "--left pod.yaml stands alone",
+    "--left pod.yaml --right a.yaml --accelerator b200 --accelerator h200": "--left was rendered before and takes no",
+    "--left pod.yaml --right pod.yaml -f a.yaml": "both sides were rendered before",
+    "--right a.yaml": "no values file is given",
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_files_that_do_not_go_together_are_refused(grpo: Run, words: str) -> None:
+    write(a="job: {attempt: 2}\n", pod="apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n")
+    code, out, err = grpo("diff", *words.split())
+    assert (code, out) == (2, "")
+    assert f"grpo diff: {WRONG[words]}" in err
+
+
+def test_a_missing_side_is_named(grpo: Run) -> None:
+    code, out, err = grpo("diff", *STACK, "--right", "none.yaml")
+    assert (code, out) == (3, "")
+    assert err.startswith("none.yaml: there is no such file")
+
+
+def test_render_folds_where_it_is_asked_to(grpo: Run) -> None:
+    _, whole, err = grpo("render", *STACK)
+    assert "folded" not in err
+    assert len(reader.load_objects(whole, "<whole>")) > 20
+    assert grpo("render", *STACK, "--full")[1] == whole
+    code, folded, err = grpo("render", *STACK, "--fold")
+    assert code == 0
+    assert folded.count("\n… ") == whole.count("<<'GRPO_FILE'") // 2 + 3
+    hidden = whole.count("\n") - folded.count("\n")
+    assert f"{hidden} lines of programs and of the lock are folded: --full prints them\n" in err
+    code, out, err = grpo("render", *STACK, "--fold", "--output-dir", "deploy")
+    assert (code, out, os.path.exists("deploy")) == (2, "", False)
+    assert "--output-dir writes every line" in err

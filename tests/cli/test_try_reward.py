@@ -1,0 +1,255 @@
+"""grpo try-reward: rewards and prompts as the run loads them, over built-in samples and those of a file."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.rewards import samples
+from postrender.rewards.files import RewardFiles
+from postrender.values import merge
+from tests.conftest import RECIPES, ROOT, stack_files
+from tests.docs import pages
+from tests.recipes.rendered import nemo_rl_recipes
+
+Run = Callable[..., tuple[int, str, str]]
+STACK = [word for path in stack_files() for word in ("-f", str(path))]
+EXAMPLE = ROOT / "values/examples/rewards.yaml"
+GOOD = "def reward(truth, response, **kwargs):\n    return float(truth in response), truth in response\n"
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: object) -> tuple[int, str, str]:
+        code = cli.main(["try-reward", *map(str, words)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def of_file(text: str, folder: Path) -> list[str]:
+    """Return the words that give a reward as a file."""
+    (folder / "mine.py").write_text(text, encoding="utf-8")
+    return [*STACK, "--set-file", f"job.rewards.mine.file={folder / 'mine.py'}"]
+
+
+def test_the_example_scores_as_its_table_says(grpo: Run) -> None:
+    code, out, err = grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:])
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "prompt of the first sample: job.prompts.tags"
+    assert "  A box holds 12 pencils. How many pencils are in 6 boxes?" in lines
+    heading, *table = lines[lines.index("") + 1 :]
+    assert " ".join(heading.split()) == "sample format × 0.2 answer × 0.8 length × 0.5 score correct"
+    assert [row.split()[-2:] for row in table[:4]] == [["1", "yes"], ["0.2", "no"], ["0", "no"], ["0", "no"]]
+    assert lines[-1] == "possible score: -0.5 to 1"
+
+
+def test_the_page_shows_the_table(grpo: Run) -> None:
+    page = (ROOT / "docs/howto/own-reward.md").read_text(encoding="utf-8")
+    (table,) = pages.blocks(page, "text")
+    assert table in grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:])[1]
+
+
+def test_json(grpo: Run) -> None:
+    code, out, _ = grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:], "--format", "json")
+    found = json.loads(out)
+    assert code == 0
+    assert found["bounds"] == [-0.5, 1.0]
+    assert [each["name"] for each in found["samples"]] == ["right", "wrong", "empty", "badly formed"]
+    assert found["samples"][0]["parts"] == {"format": 1.0, "answer": 1.0, "length": 0.0}
+    assert "How many pencils" in found["prompt"]["first"]
+    assert (found["problems"], found["warnings"]) == ([], [])
+
+
+def test_what_it_loads_is_what_the_chart_gives_to_the_run(render: Callable[..., Any]) -> None:
+    values = {"job": {"rewards": {"mine": {"file": GOOD, "kwargs": {"a": 1}}, "length": None, "answer": {"weight": 2}}}}
+    files = [ROOT / "values/accelerators/b200.yaml", ROOT / "values/recipes/gemma3-27b-gsm8k.yaml", EXAMPLE]
+    objects = render("grpo-job", values, files=[*files, stack_files()[2]])
+    job = next(each for each in objects if each["kind"] == "RayJob")
+    text = job["spec"]["entrypoint"].split("cat >\"$programs/rewards.json\" <<'GRPO_FILE'\n")[1]
+    merged = merge.load([*map(str, files)]).as_helm_merges()
+    ours = RewardFiles(_values(merge.overlay(merged, values)), ())
+    assert ours.entries == json.loads(text.split("\nGRPO_FILE\n")[0])
+    assert ours.texts == {"mine.py": GOOD}
+
+
+def _values(tree: dict[str, Any]) -> Any:
+    class Given:
+        def effective(self) -> Any:
+            return merge.without_nulls(tree)
+
+    return Given()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_recipe_without_rewards_is_told_its_own_one(recipe: str, grpo: Run) -> None:
+    words = [word for path in stack_files(recipe=recipe) for word in ("-f", str(path))]
+    code, out, err = grpo(*words)
+    assert (code, err) == (0, "")
+    framework = "NeMo RL v" if recipe in nemo_rl_recipes() else "verl "
+    assert out.startswith(f"job.rewards is empty, so there is nothing to try: {framework}")
+    assert " scores with its" in out
+
+
+def test_the_prompt_of_verl_is_the_question_and_the_instruction(grpo: Run) -> None:
+    words = [word for path in stack_files(recipe="qwen2.5-32b-gsm8k-verl") for word in ("-f", str(path))]
+    code, out, _ = grpo(*words, "--set", "job.rewards.a.builtin=exact_answer")
+    assert code == 0
+    assert "How many pencils are in 6 boxes?\n  \n  Think step by step. The last line of your reply must be ####" in out
+    own = ["--set-string", "job.prepareData.gsm8k.instruction=Answer in a box."]
+    assert "\n  Answer in a box.\n" in grpo(*words, "--set", "job.rewards.a.builtin=exact_answer", *own)[1]
+
+
+# -- what is wrong
+
+
+def test_an_exception_is_shown_with_the_line_of_the_values_file(grpo: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    text = """
+        job:
+          rewards:
+            mine:
+              file: |
+                def reward(ground_truth, response, **kwargs):
+                    return 1 / len(response), None
+    """
+    file.write_text(textwrap.dedent(text).lstrip(), encoding="utf-8")
+    code, out, _ = grpo(*STACK, "-f", file)
+    assert code == 1
+    assert f"error: {file}:6: reward mine fails on sample empty and scores 0.0: ZeroDivisionError" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\ndef reward(:\n", "error: {}:2: "),
+        ("import nothing_like_it\n", "No module named 'nothing_like_it' ({}:1): libraries of the image"),
+        ("x = 1\n", "mine.py defines no function reward("),
+        (GOOD.replace("float(", "[].x, float("), "error: {}:2: reward mine fails on sample right"),
+        ("def reward(a, b, **kwargs):\n    return 1\n", "reward mine fails on sample right and scores 0.0: TypeError"),
+        ("import os\ndef reward(a, b, **kwargs):\n    os._exit(3)\n", "ended with 3 at sample right"),
+    ],
+)
+def test_a_mistake_in_a_file_is_shown_with_its_line(text: str, said: str, grpo: Run, tmp_path: Path) -> None:
+    code, out, _ = grpo(*of_file(text, tmp_path))
+    assert code == 1
+    assert said.format(tmp_path / "mine.py") in out
+
+
+def test_a_reward_that_does_not_return_is_stopped(grpo: Run, tmp_path: Path) -> None:
+    started = time.monotonic()
+    code, out, _ = grpo(*of_file("import time\ndef reward(a, b, **k):\n    time.sleep(99)\n", tmp_path), "--timeout", 1)
+    assert (code, time.monotonic() - started < 30) == (1, True)
+    assert "error: the rewards did not end within 1 s: scoring sample right" in out
+
+
+def test_a_wrong_entry_is_shown_with_its_place(grpo: Run) -> None:
+    code, out, _ = grpo(*STACK, "--set", "job.rewards.mine.builtin=exact")
+    assert code == 1
+    assert "error: <--set>:1:1: reward mine: there is no builtin 'exact'" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("def reward(a, b, **k):\n    return 0.5, None\n", "every sample has the same score, 0.5"),
+        ("def reward(a, b, **k):\n    return float('6' in b), None\n", "the right and the wrong answer have the same"),
+        (GOOD, None),
+    ],
+)
+def test_a_reward_that_teaches_nothing_is_a_warning(text: str, warned: str | None, grpo: Run, tmp_path: Path) -> None:
+    code, out, _ = grpo(*of_file(text, tmp_path))
+    assert code == 0
+    assert (warned is not None) == ("warning: " in out)
+    assert (warned or "") in out
+
+
+def test_one_of_several_that_never_differs_is_a_warning(grpo: Run, tmp_path: Path) -> None:
+    words = of_file("def reward(a, b, **k):\n    return 0.5, None\n", tmp_path)
+    _, out, _ = grpo(*words, "--set", "job.rewards.a.builtin=exact_answer")
+    assert "warning: reward mine gives 0.5 to every sample" in out
+
+
+# -- prompts
+
+
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        ("Solve it.", "job.prompts.tags has no {}, so no prompt contains its question"),
+        (r"Write \boxed{} of {}", "job.prompts.tags is not a prompt that NeMo RL can fill in: IndexError"),
+        (r"Write \boxed{x} of {}", "job.prompts.tags is not a prompt that NeMo RL can fill in: KeyError"),
+    ],
+)
+def test_a_faulty_prompt_is_an_error(prompt: str, said: str, grpo: Run) -> None:
+    words = [*STACK[:4], "-f", EXAMPLE, *STACK[4:], "--set-string", f"job.prompts.tags={prompt}"]
+    code, _, err = grpo(*words)
+    assert code == 2
+    assert said in err
+
+
+# -- samples of a file
+
+
+def test_samples_of_a_file(grpo: Run, tmp_path: Path) -> None:
+    file = tmp_path / "answers.jsonl"
+    rows = [
+        {"prompt": "2 + 2?", "ground_truth": "4", "response": "<answer>4</answer>", "name": "tagged"},
+        {"prompt": "2 + 2?", "ground_truth": 4, "response": "4"},
+    ]
+    file.write_text("\n".join(map(json.dumps, rows)) + "\n\n", encoding="utf-8")
+    code, out, _ = grpo(*STACK[:4], "-f", EXAMPLE, *STACK[4:], "--sample", file)
+    assert code == 0
+    assert "  2 + 2?\n" in out
+    assert [line.split()[0] for line in out.splitlines() if line.endswith(("yes", "no"))] == ["tagged", "line"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "this file has no samples"),
+        ("{", ":1:1: this line is not JSON"),
+        ("[]", ":1:1: this line is not a JSON object"),
+        ('{"prompt": "a"}', ":1:1: this sample has no ground_truth and no response"),
+    ],
+)
+def test_a_faulty_file_of_samples_is_refused(text: str, said: str, grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "answers.jsonl").write_text(text)
+    code, _, err = grpo(*STACK, "--set", "job.rewards.a.builtin=format", "--sample", tmp_path / "answers.jsonl")
+    assert code == 2
+    assert said in err
+
+
+def test_values_without_a_run_are_refused(grpo: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("job: {name: a}\n")
+    code, _, err = grpo("-f", tmp_path / "a.yaml")
+    assert code == 2
+    assert "the values describe no run of a known framework and version" in err
+
+
+@pytest.mark.parametrize(
+    ("entries", "prompt", "right"),
+    [
+        ({"a": {"builtin": "exact_answer"}}, "", "<answer>72</answer>"),
+        ({"a": {"builtin": "exact_answer"}}, r"inside \boxed{{}}", r"\boxed{72}"),
+        ({"a": {"builtin": "exact_answer", "kwargs": {"markers": ["####"]}}}, "", "#### 72"),
+        ({"a": {"builtin": "format", "kwargs": {"answer_tag": "final"}}}, "", "<final>72</final>"),
+        ({"a": {"file": "a.py"}}, "the last line is ####", "#### 72"),
+    ],
+)
+def test_built_in_samples_have_the_format_that_the_rewards_look_for(entries: Any, prompt: str, right: str) -> None:
+    found = {each.name: each.response for each in samples.builtin(entries, prompt)}
+    assert found[samples.RIGHT].endswith(right)
+    assert found[samples.WRONG] == found[samples.RIGHT].replace("72", "71")
+    assert found[samples.EMPTY] == ""
+    assert "72" in found[samples.BADLY_FORMED]
+    assert right not in found[samples.BADLY_FORMED]

@@ -1,0 +1,99 @@
+"""Programs and the lock are folded for people; what a user wrote is not, and no fold hides a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from postrender.errors import InputError
+from postrender.helm.engines import Rendered
+from postrender.manifests import folds
+from postrender.yaml import reader
+
+REWARDS = {"job": {"rewards": {"mine": {"file": "def mine(*a, **k):\n    return 0.5\n"}}}}
+FOLD = re.compile(r"^… (\S+), (?:the lock of the run, )?(\d+ lines, sha256 [0-9a-f]{16})$", re.MULTILINE)
+
+
+@pytest.fixture
+def job(render_text: Callable[..., Rendered]) -> str:
+    return render_text("grpo-job").manifest
+
+
+@pytest.fixture
+def cluster(render_text: Callable[..., Rendered]) -> str:
+    return render_text("raycluster").manifest
+
+
+def objects(text: str) -> dict[str, dict[str, Any]]:
+    return {item["kind"]: item for item in reader.load_objects(text, "<text>")}
+
+
+def test_programs_and_the_lock_are_folded(job: str, cluster: str) -> None:
+    text, hidden = folds.fold_manifest(job)
+    names = [name for name, _ in FOLD.findall(text)]
+    assert names[:3] == ["spec.yaml", "__main__.py", "runtime.py"]
+    assert "import" not in text
+    assert hidden == job.count("\n") - text.count("\n") > 1500
+    assert [name for name, _ in FOLD.findall(folds.fold_manifest(cluster)[0])] == ["check_cluster.py", "probe.py"]
+
+
+def test_all_else_stays_byte_by_byte(job: str, cluster: str) -> None:
+    for manifest in (job, cluster):
+        for line in folds.fold_manifest(manifest)[0].splitlines():
+            assert line.startswith("… ") or f"{line}\n" in manifest
+    assert folds.fold_manifest("kind: Pod\nspec: {args: [x]}\n") == ("kind: Pod\nspec: {args: [x]}\n", 0)
+
+
+def test_a_folded_manifest_cannot_be_applied(job: str, cluster: str) -> None:
+    """A RayJob without its programs would end as a success."""
+    for manifest in (job, cluster):
+        folded = [text for text in re.split(r"(?m)^(?=---)", folds.fold_manifest(manifest)[0]) if "… " in text]
+        assert folded
+        for text in folded:
+            with pytest.raises(InputError):
+                reader.load_objects(text, "<text>")
+
+
+def test_text_and_object_have_the_same_digest(job: str, cluster: str) -> None:
+    shown = {name: size for text in (job, cluster) for name, size in FOLD.findall(folds.fold_manifest(text)[0])}
+    found = {**folds.fold_object(objects(cluster)["ConfigMap"])["data"]}
+    found |= folds.fold_object(objects(job)["ConfigMap"])["data"]
+    found |= dict(folds.parts(objects(job)["RayJob"]["spec"]["entrypoint"]))
+    assert {name: found[name].short for name in shown} == shown
+
+
+def test_a_changed_program_has_another_digest(job: str) -> None:
+    changed = job.replace("import shutil", "import shutil  # changed")
+    before, after = (dict(FOLD.findall(folds.fold_manifest(text)[0])) for text in (job, changed))
+    assert {name for name, size in after.items() if before[name] != size} == {"spec.yaml", "__main__.py"}
+
+
+def test_files_of_the_user_stay(render_text: Callable[..., Rendered]) -> None:
+    text, _ = folds.fold_manifest(render_text("grpo-job", REWARDS).manifest)
+    assert "return 0.5" in text
+    assert "… rewards" not in text.replace("… rewards.py", "")
+
+
+def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
+    entrypoint = objects(render_text("grpo-job", REWARDS).manifest)["RayJob"]["spec"]["entrypoint"]
+    parts = dict(folds.parts(entrypoint))
+    assert parts["plan"]["attempt"] == 1
+    assert re.fullmatch("sha256 [0-9a-f]{16}", parts["plan"]["digest"].short)
+    assert parts["rewards/mine.py"] == REWARDS["job"]["rewards"]["mine"]["file"]
+    assert isinstance(parts["trainer.py"], folds.Folded)
+    assert isinstance(parts["rewards.py"], folds.Folded)
+    assert '"mine"' in parts["rewards.json"]
+    assert parts["shell"].startswith("set -eu\nexec 3<<'GRPO_PLAN'\nGRPO_PLAN\n")
+    assert "import" not in parts["shell"]
+    assert dict(folds.parts("python3 train.py")) == {}
+
+
+def test_config_maps_of_others_stay() -> None:
+    for data in ({"spec.yaml": "a: 1\n"}, {"main.conf": "x\n"}, {}):
+        item = {"kind": "ConfigMap", "data": data}
+        assert folds.fold_object(item) == item
+    text = "kind: ConfigMap\ndata:\n  spec.yaml: |\n    a: 1\n"
+    assert folds.fold_manifest(text) == (text, 0)

@@ -1,0 +1,90 @@
+"""Misspelt names and natural guesses lead to the key that was meant."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from postrender import facts, paths, spelling
+from postrender.generate.sources import SECTIONS, read_yaml
+from postrender.schema import Schema
+from tests.conftest import ROOT
+
+SCHEMA: dict[str, Any] = Schema(paths.schema("grpo-job")).source()
+GUESSES: dict[str, str] = read_yaml(ROOT / "schemas/guesses.yaml")
+KEY = re.compile(rf"\b(?:{'|'.join(SECTIONS)})(?:\.\w+)+")
+# What stands for any name in a sentence.
+ANY = "NAME"
+
+
+def part_at(key: str) -> dict[str, Any] | None:
+    """Return the part of the schema for a key; None if there is no such key."""
+    part = SCHEMA
+    for name in key.split("."):
+        while "$ref" in part:
+            part = SCHEMA["$defs"][part["$ref"].rpartition("/")[2]]
+        patterns = part.get("patternProperties", {})
+        if name in part.get("properties", {}):
+            part = part["properties"][name]
+        elif patterns and (name == ANY or any(re.search(pattern, name) for pattern in patterns)):
+            part = next(iter(patterns.values()))
+            part = part.get("else", part)
+        elif part.get("additionalProperties") is not False and part.get("type") != "string":
+            return {}
+        else:
+            return None
+    return part
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+def test_a_guess_leads_to_keys_that_exist(guess: str) -> None:
+    right = GUESSES[guess]
+    named = KEY.findall(right) if " " in right else [right]
+    assert named or "-f " in right or "--namespace" in right or "config" in right or right in SECTIONS
+    for key in named:
+        assert part_at(key) is not None, key
+
+
+@pytest.mark.parametrize("guess", GUESSES)
+def test_a_guess_is_no_key_unless_it_is_a_map_that_people_write_as_a_text(guess: str) -> None:
+    part = part_at(guess)
+    # Any name is one of a volume.
+    assert part is None or "properties" in part or guess.startswith("storage.")
+
+
+def test_the_generated_table_is_asked_without_case_and_separators() -> None:
+    table = facts.load("guesses.json")
+    assert table["ray.numnodes"] == "ray.workers.replicas"
+    assert len(table) == len(GUESSES)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("replicsa", "replicas"),
+        ("REPLICAS", "replicas"),
+        ("mount_path", "mountPath"),
+        ("train_micro_batch_sise", "train_micro_batch_size"),
+        # Two are as near.
+        ("train_batch_size", ""),
+        ("zork", ""),
+    ],
+)
+def test_only_what_is_certain_is_meant(name: str, meant: str) -> None:
+    known = ["replicas", "env", "mountPath", "train_micro_batch_size", "train_global_batch_size"]
+    assert spelling.meant(name, known) == meant
+
+
+@pytest.mark.parametrize(
+    ("value", "meant"),
+    [("tarin", "train"), ("fp16", ""), ("v0.7", "v0.7.0"), ("v0.7.1", ""), ("Train", "train"), ("float8", "")],
+)
+def test_a_value_that_may_be_meant_is_not_taken_for_another(value: str, meant: str) -> None:
+    assert spelling.meant(value, ["train", "bf16", "v0.6.0", "v0.7.0", "float16"], is_value=True) == meant
+
+
+def test_the_nearest_name_comes_first() -> None:
+    assert spelling.near("nmae", ["name", "names", "label"], most=2) == ["name", "names"]
+    assert spelling.near("zork", ["name"]) == []

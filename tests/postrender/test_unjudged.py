@@ -1,0 +1,74 @@
+"""What cannot be judged is named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from postrender.errors import InputError, UnreadableError
+from postrender.lint import linter, unjudged
+from postrender.values import merge, models
+from tests.conftest import stack_files
+
+UNKNOWN = "model ours/gemma (its sizes are not known; give its config.json with --model-config)"
+MEMORY = "the memory of the GPUs"
+CONFIG = {"architectures": ["Qwen2ForCausalLM"], "num_attention_heads": 6, "num_key_value_heads": 2}
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    yield
+    models._added.clear()
+
+
+def files(folder: Path, text: str, recipe: str = "gemma3-27b-gsm8k") -> list[str]:
+    (folder / "more.yaml").write_text(text)
+    return [*map(str, stack_files(recipe=recipe)), str(folder / "more.yaml")]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "text"),
+    [
+        ("gemma3-27b-gsm8k", "job: {config: {policy: {model_name: ours/gemma}}}"),
+        ("qwen2.5-32b-gsm8k-verl", "job: {config: {actor_rollout_ref: {model: {path: ours/gemma}}}}"),
+    ],
+)
+def test_a_model_whose_sizes_are_not_known_is_named(recipe: str, text: str, tmp_path: Path) -> None:
+    assert [*unjudged.of(merge.load(files(tmp_path, "", recipe)))] == [MEMORY]
+    assert [*unjudged.of(merge.load(files(tmp_path, text, recipe)))] == [UNKNOWN, MEMORY]
+
+
+def test_a_cluster_of_somebody_else_is_named(tmp_path: Path) -> None:
+    found = [*unjudged.of(merge.load(files(tmp_path, "stack: {names: {cluster: theirs}}")))]
+    assert found == ["cluster theirs (made by somebody else; grpo check compares its manifest)", MEMORY]
+
+
+def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:
+    text = "job: {config: {policy: {model_name: ours/gemma, generation: {vllm_cfg: {tensor_parallel_size: 8}}}}}"
+    given = files(tmp_path, text)
+    assert "nemo-rl/generation-heads-not-divisible" not in {each.rule for each in linter.lint(given)}
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    models.add(unjudged.model_name(merge.load(given)), str(tmp_path / "config.json"))
+    assert "nemo-rl/generation-heads-not-divisible" in {each.rule for each in linter.lint(given)}
+    assert [*unjudged.of(merge.load(given))] == [MEMORY]
+
+
+def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    with pytest.raises(UnreadableError):
+        models.add("a", str(file))
+    for text in ("{", "[]", "{}"):
+        file.write_text(text)
+        with pytest.raises(InputError, match=r"not JSON|architectures"):
+            models.add("a", str(file))
+
+
+def test_values_without_a_model_have_none_to_describe(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("stack: {name: a}\n")
+    values = merge.load([str(tmp_path / "a.yaml")])
+    assert [*unjudged.of(values)] == ["the model (the values do not name it)", MEMORY]
+    with pytest.raises(InputError, match="name no model"):
+        unjudged.model_name(values)
