@@ -84,6 +84,16 @@ def test_every_recipe_has_a_page_whose_commands_render(
     assert ("buckets create" in text) == (place not in ("claim", "class", "own"))
 
 
+@pytest.mark.parametrize(("machine", "name"), [("rtx-pro-6000", "g4-standard-384"), ("h100-mega", "a3-megagpu-8g")])
+def test_machines_without_rdma_have_a_page_without_vpcs(machine: str, name: str, grpo: Run) -> None:
+    code, text, err = grpo("guide", *stack(machine, "smoke", PLACES["tcp"]))
+    assert (code, err) == (0, "")
+    assert f"--machine-type={name} " in text
+    assert "NCCL uses TCP between nodes" in text.replace("\n", " ")
+    assert "networks subnets create" not in text
+    assert "charts/network" not in text
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
     """Bash reads its blocks, its steps are counted, and no line of prose is wider than a screen."""
