@@ -219,7 +219,7 @@ WRONG = {
     "placeholder": (("--recipe", "smoke", "--project", "my-project"), "--project: my-project is the placeholder"),
     "pattern": (("--recipe", "smoke", "--stack", "My_Stack"), "'My_Stack' does not fit: write for instance my-run. "),
     "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "instance 900Gi"),
-    "number": (("--recipe", "smoke", *PROJECT[:3], "acme"), "--project-number: 'acme' does not fit: write for instance"),
+    "number": (("--recipe", "smoke", *PROJECT[:3], "acme"), "'acme' does not fit: write for instance"),
     "too long": (("--recipe", "smoke", "--run", "r" * 33), "is longer than 32 characters. Name of the run"),
     "not here": (("--recipe", "smoke", "--platform", "kubernetes", "--bucket", "b-1"), "'bucket' is not one of claim"),
     "no effect": (("--recipe", "smoke", *NAMES, "--storage-size", "9Gi"), "--storage-size has no effect"),
