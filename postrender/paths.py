@@ -127,5 +127,5 @@ def is_packaged(path: str) -> bool:
 
 
 def own(files: Sequence[str]) -> list[str]:
-    """Return the values files that a user edits: those that do not come with the package."""
-    return [file for file in files if not is_packaged(file)]
+    """Return the values files that a user edits: no arguments of --set, and none that comes with the package."""
+    return [file for file in files if not file.startswith("<") and not is_packaged(file)]

@@ -34,19 +34,25 @@ To complete commands, options and values with the Tab key, add one line to the s
 
 
 class Commands(CommandGroup):
-    """Find each command in a module of `postrender.cli.commands`, and import the module when the command is needed."""
+    """Find each command in a module below `postrender.cli.commands`, and import the module when it is needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
-        return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
+        return sorted(_modules())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return one command, None if there is none of this name."""
-        if cmd_name not in self.list_commands(ctx):
+        module = _modules().get(cmd_name)
+        if module is None:
             return None
-        name = cmd_name.replace("-", "_")
-        found = getattr(importlib.import_module(f"{commands.__name__}.{name}"), name)
+        found = getattr(importlib.import_module(module), cmd_name.replace("-", "_"))
         return found if isinstance(found, click.Command) else None
+
+
+def _modules() -> dict[str, str]:
+    """Return the modules of the commands by the names of the commands."""
+    found = pkgutil.walk_packages(commands.__path__, f"{commands.__name__}.")
+    return {each.name.rpartition(".")[2].replace("_", "-"): each.name for each in found if not each.ispkg}
 
 
 @click.group(

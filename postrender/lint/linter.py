@@ -248,7 +248,7 @@ def _run(merged: Values) -> Iterator[Finding]:
 def _located(rule: Rule, finding: Finding, locator: ValueLocator) -> Finding:
     """Set the place of a finding in the files, from its keys or else from those of its rule."""
     own, keys = [*map(whole, finding.keys)], [*map(whole, (*finding.keys, *rule.keys))]
-    at, also = locator.place(keys)
+    at, also = locator.place(own if any(map(locator.path, own)) else keys)
     return finding._replace(
         at=at,
         also=() if own else also,

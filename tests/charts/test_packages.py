@@ -27,6 +27,7 @@ def test_a_package_holds_real_files_and_what_it_needs(layer: str, packages: Path
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_package_renders_what_the_checkout_renders(layer: str, packages: Path, helm: Engine) -> None:
     """Its own values files give the same manifest."""
-    inside = [packages / layer / "values" / file.relative_to(file.parents[1]) for file in stack_files()]
+    profile, recipe, site = stack_files()
+    inside = [*(packages / layer / file.relative_to(ROOT) for file in (profile, recipe)), site]
     from_checkout = helm.render(str(ROOT / "charts" / layer), stack_files(), release="x")
     assert helm.render(str(packages / layer), inside, release="x").manifest == from_checkout.manifest

@@ -103,7 +103,6 @@ STRICTER = {
     "ray/entrypoint-split": "the operator pastes the entrypoint into a shell as it is",
     "ray/entrypoint-gpus": "only Ray's scheduler would notice, by waiting",
     "ray/runtime-env-key": "the operator looks whether it is a map; Ray drops what it does not know",
-    "ray/runtime-env-unpinned": "the operator does not look into packages",
     "ray/serve-config": "the operator looks whether it is a map; Ray wants applications in it",
     "ray/entrypoint-resources": "the text is read at the submission, not before",
     "kubernetes/value-refused": "the template of a submitter without containers: ray/submitter-without-container",

@@ -208,7 +208,7 @@ def _coefficient(run: Effective) -> Iterator[Finding]:
         ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
     ):
         if run.given_has(path) and run.at(path) and not run.on(switch):
-            yield Finding(f"{path} is {quoted(run.at(path))}, and {switch} is off", keys=[path])
+            yield Finding(f"{path} is {quoted(run.at(path))}, and {switch} is off", keys=[path, switch])
 
 
 @TOPIC.rule(

@@ -11,7 +11,7 @@ import click
 from postrender import paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
-from postrender.cli.commands.lint import lint
+from postrender.cli.commands.judge.lint import lint
 from postrender.errors import EXIT_CLEAN, OutputError, OutputRefusedError, UsageError
 from postrender.start import next_steps, own_recipe, questions, recipes, site_file
 from postrender.start.interview import Interview

@@ -1,0 +1,1 @@
+"""Commands that write, render and compare a stack."""
