@@ -47,6 +47,7 @@ def test_a_class_can_be_used_or_says_why_not() -> None:
         assert set(known.get("required", ())) <= known.get("arguments", {}).keys(), name
 
 
+@pytest.mark.full
 def test_torch_has_these_classes_with_these_arguments() -> None:
     """A newer torch than those of the images: what it adds or drops is a reason to look at the versions again."""
     written: dict[str, Any] = catalogue.library("torch")

@@ -13,7 +13,7 @@ from postrender.cli.main import main
 
 Run = Callable[..., str]
 COMMANDS = sorted(
-    path.stem.replace("_", "-") for path in Path(commands.__file__).parent.glob("*.py") if path.stem != "__init__"
+    path.stem.replace("_", "-") for path in Path(commands.__file__).parent.rglob("*.py") if path.stem != "__init__"
 )
 NESTED = ["helm-plugin dir", "helm-plugin install"]
 

@@ -19,6 +19,7 @@ from tests.postrender.test_secrets import EXAMPLES
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 STACK = [word for file in stack_files()[:2] for word in ("-f", str(file))] + ["-f", str(SITE), "-f", "my.yaml"]
+LINT = ["lint", *STACK, "--no-render"]
 Run = Callable[..., tuple[int, str]]
 
 
@@ -76,7 +77,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_findings_have_colour_and_the_same_words(folder: Path) -> None:
-    plain, drawn = piped(folder, "lint", *STACK), watched(folder, "lint", *STACK)
+    plain, drawn = piped(folder, *LINT), watched(folder, *LINT)
     assert "\x1b" not in plain
     assert STYLE.sub("", drawn) == plain
     for part in ("my.yaml:3:5", "[values/unknown-key]", "why", "fix", "^", "1 finding"):
@@ -85,24 +86,24 @@ def test_findings_have_colour_and_the_same_words(folder: Path) -> None:
 
 @pytest.mark.parametrize("more", [{"CI": "true"}, {"TERM": "dumb"}, {"NO_COLOR": "1"}])
 def test_where_colour_is_not_wanted_there_is_none(folder: Path, more: dict[str, str]) -> None:
-    assert watched(folder, "lint", *STACK, **more) == piped(folder, "lint", *STACK)
+    assert watched(folder, *LINT, **more) == piped(folder, *LINT)
     assert "\x1b" not in watched(folder, "rules", "pods", **more)
 
 
 def test_no_variable_brings_colour_into_a_pipe(folder: Path) -> None:
     for more in ({"FORCE_COLOR": "1"}, {"TTY_COMPATIBLE": "1"}, {"COLORTERM": "truecolor"}):
-        assert "\x1b" not in piped(folder, "lint", *STACK, **more)
+        assert "\x1b" not in piped(folder, *LINT, **more)
 
 
 def test_formats_for_programs_have_none(folder: Path) -> None:
     for form in ("json", "github", "sarif", "junit"):
-        assert watched(folder, "lint", *STACK, "--format", form) == piped(folder, "lint", *STACK, "--format", form)
+        assert watched(folder, *LINT, "--format", form) == piped(folder, *LINT, "--format", form)
 
 
 def test_errors_have_colour_and_no_secret(folder: Path) -> None:
     secret = EXAMPLES["huggingface"]
     (folder / "my.yaml").write_text(f"a: 1\n{secret}: 2\n{secret}: 3\n")
-    drawn = watched(folder, "lint", *STACK)
+    drawn = watched(folder, *LINT)
     assert secret not in drawn
     assert re.search(r"\x1b\[[0-9;]+mmy\.yaml:3:1\x1b\[0m: the key ", drawn)
     assert re.search(r"  \x1b\[[0-9;]+mfix\x1b\[0m: ", drawn)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from postrender.helm.engines import Engine
-from tests.conftest import ACCELERATORS, SITE, Render
+from tests.conftest import ACCELERATORS, SITE, Render, thin
 from tests.recipes.arithmetic import Facts, violations
 from tests.recipes.contract import SETUPS, VERSIONS, Setup
 from tests.recipes.rendered import (
@@ -86,7 +86,7 @@ def at(config: Config, path: str) -> Any:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", sorted(SETUPS))
 def test_the_numbers_of_the_contract(
     recipe: str, accelerator: str, version: str, configurations: Configurations

@@ -14,7 +14,7 @@ import yaml
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
-from tests.conftest import ACCELERATORS, LAYERS, ROOT, SITE, Render
+from tests.conftest import ACCELERATORS, LAYERS, ROOT, SITE, Render, thin
 from tests.jobs.harness import load_program
 from tests.recipes import verl_rules
 
@@ -72,7 +72,7 @@ PlanOf = Callable[..., dict[str, Any]]
 
 
 @pytest.mark.parametrize("version", [DEFAULT, *OTHERS])
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_numbers_of_the_contract(recipe: str, accelerator: str, version: str, plan_of: PlanOf) -> None:
     """Each number, on both machines, and none of them changed by another version of verl."""
@@ -100,7 +100,7 @@ def test_the_numbers_of_the_contract(recipe: str, accelerator: str, version: str
     assert (config["algorithm"]["adv_estimator"], rollout["name"], rollout["mode"]) == ("grpo", "vllm", "async")
 
 
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_the_kl_is_on(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
     """By the one switch that acts, once, and not by a coefficient that nothing reads."""
@@ -111,7 +111,7 @@ def test_the_kl_is_on(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
     assert "kl_ctrl" not in config["algorithm"]
 
 
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_batches_and_engines_divide(recipe: str, accelerator: str, plan_of: PlanOf) -> None:
     """What verl would say after the models are loaded, or never."""

@@ -55,7 +55,9 @@ def check(
     definitions: Sequence[str],
     report: Report,
 ) -> int:
-    """Judge manifests and charts, ours or anybody's; grpo lint judges a stack.
+    """Judge manifests and charts of any kind.
+
+    To judge a stack, use grpo lint.
 
     Manifests are a FILE, all .yaml, .yml and .json files of a folder DIR and of the folders below it, or - for stdin.
     A CHART is any chart: a folder with a Chart.yaml, or a package (.tgz).

@@ -72,7 +72,7 @@ def lint(
     yes: bool,
     explain: Sequence[str],
 ) -> int:
-    """Judge a stack: its values, what the charts refuse, and the objects that they render.
+    """Judge a stack: values, charts and objects.
 
     The command checks spelling, types and structure with the schemas of the charts, and looks for secrets and for
     values that Helm misreads. It judges the run that the values describe with the rules of its training framework and

@@ -25,9 +25,9 @@ from postrender.start import guide as pages
 @options.accelerator
 @options.namespace("Namespace of the stack. Default: rl.")
 def guide(files: Sequence[str], accelerator: str | None, namespace: str | None) -> int:
-    """Print the tutorial with the names of your stack: every command, in the order in which you run them.
+    """Print the tutorial with the names of your stack.
 
-    The page goes from an empty project, or from a cluster of your own, to a converted and evaluated checkpoint. It is
+    It has every command, in the order in which you run them. The page goes from an empty project, or from a cluster of your own, to a converted and evaluated checkpoint. It is
     Markdown. Where it has no steps for a part of the stack, the command says for which.
     """
     given = options.with_profile(options.stack_files(files, accelerator), accelerator)
