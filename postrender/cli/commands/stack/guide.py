@@ -27,8 +27,9 @@ from postrender.start import guide as pages
 def guide(files: Sequence[str], accelerator: str | None, namespace: str | None) -> int:
     """Print the tutorial with the names of your stack.
 
-    It has every command, in the order in which you run them. The page goes from an empty project, or from a cluster of your own, to a converted and evaluated checkpoint. It is
-    Markdown. Where it has no steps for a part of the stack, the command says for which.
+    It has every command, in the order in which you run them. The page goes from an empty project, or from a cluster of
+    your own, to a converted and evaluated checkpoint. It is Markdown. Where it has no steps for a part of the stack,
+    the command says for which.
     """
     given = options.with_profile(options.stack_files(files, accelerator), accelerator)
     sys.stdout.write(pages.of_files(given, namespace or "rl"))
