@@ -26,7 +26,7 @@ from typing import Any
 from postrender.errors import RenderError
 from postrender.helm.engines import Embedded, Engine
 from tests.conftest import ROOT
-from tests.recall import floor, reasons, verdicts
+from tests.recall import floor, generated, reasons, verdicts
 from tests.recall.mutations import VERSIONS, Mutation, mutations
 from tests.recall.shipped import PATTERN, VARIABLES
 from tests.recall.stacks import files_of
@@ -101,7 +101,9 @@ def _ask_part(part: Asked, judge: Path, tree: Path, site: Path | None) -> dict[s
 def judge_version(given: argparse.Namespace) -> None:
     """Ask about one version, and write its file."""
     framework, version, tree = given.framework, given.version, given.tree.resolve()
-    changes, found = mutations(framework, version), _known(given)
+    changes = generated.mutations(framework) if given.generated else mutations(framework, version)
+    name = f"{framework}-generated" if given.generated else framework
+    found = _known(given, name)
     asked_for = [change for change in changes if change.id not in found]
     lines = reasons.verl_lines(version) if framework == "verl" else reasons.nemo_rl_lines(given.facts, version)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,19 +111,20 @@ def judge_version(given: argparse.Namespace) -> None:
         answers = ask(asked, given.judge, tree, given.site)
     found |= {name: reasons.verdict(answer, lines) for name, answer in answers.items()}
     found |= dict.fromkeys(refused, (1, reasons.CHART))
-    verdicts.write(framework, version, {change.id: found[change.id] for change in changes})
-    if framework == "nemo-rl":
+    verdicts.write(name, version, {change.id: found[change.id] for change in changes})
+    if name == "nemo-rl":
         shipped = ask(_shipped(tree), given.judge, tree, given.site)
         verdicts.write("nemo-rl-shipped", version, {name: reasons.verdict(one, lines) for name, one in shipped.items()})
     if given.answers:
         given.answers.write_text(json.dumps(answers, indent=1), "utf-8")
-    print(verdicts.table(framework, version))
+    if not given.generated:
+        print(verdicts.table(framework, version))
 
 
-def _known(given: argparse.Namespace) -> dict[str, verdicts.Verdict]:
+def _known(given: argparse.Namespace, name: str) -> dict[str, verdicts.Verdict]:
     """Return the verdicts to keep: with --add those of mutations that were asked about before."""
-    there = given.add and verdicts.path(given.framework, given.version).exists()
-    return verdicts.read(given.framework, given.version) if there else {}
+    there = given.add and verdicts.path(name, given.version).exists()
+    return verdicts.read(name, given.version) if there else {}
 
 
 def _shipped(tree: Path) -> Asked:
@@ -141,6 +144,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--site", type=Path)
     parser.add_argument("--answers", type=Path, help="also write the judge's own words there")
     parser.add_argument("--add", action="store_true", help="ask about new mutations only")
+    parser.add_argument("--generated", action="store_true", help="ask about changes drawn from all keys")
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args(words)

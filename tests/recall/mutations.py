@@ -45,7 +45,7 @@ def mutations(framework: str, version: str) -> list[Mutation]:
     """Return the mutations of a version: those of the tables, then pairs of them, chosen by a seed."""
     # A table may say the same twice, in two connections: the first counts.
     cases = list({case.name: case for case in reversed(list(_cases(framework, version)))}.values())[::-1]
-    return [_mutation(case, framework, version) for case in (*cases, *_pairs(cases))]
+    return [of_case(case, framework, version) for case in (*cases, *_pairs(cases))]
 
 
 def _cases(framework: str, version: str) -> Iterator[Case]:
@@ -77,7 +77,8 @@ def _nested(one: Keys, two: Keys) -> bool:
     return any(f"{a}.".startswith(f"{b}.") or f"{b}.".startswith(f"{a}.") for a, b in pairs)
 
 
-def _mutation(case: Case, framework: str, version: str) -> Mutation:
+def of_case(case: Case, framework: str, version: str) -> Mutation:
+    """Return the change of the values that makes a case."""
     overlay: dict[str, Any] = {}
     for path, value in case.keys.items():
         _put(overlay, _place(path, framework, version), value)
@@ -100,4 +101,4 @@ def _put(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
     inner[path[-1]] = json.loads(json.dumps(value))
 
 
-__all__ = ["ACCEPTED", "REFUSED", "SILENT", "UNKNOWN", "VERSIONS", "Mutation", "mutations"]
+__all__ = ["ACCEPTED", "REFUSED", "SILENT", "UNKNOWN", "VERSIONS", "Mutation", "mutations", "of_case"]
