@@ -23,6 +23,7 @@ SECRET_NAMES = (
 )
 # An escape that writes a character by its code, or continues a quoted string on the next line.
 _ESCAPE = re.compile(r"\\[xuU\n\r]")
+_BARE_KEY = re.compile(r"(?:local-)?[0-9a-f]{40}")
 # Where values name the Secret of a token, by the start of its shape, and the variable that pods read it from.
 _PLACES = {
     "huggingface": ("huggingface.secret.name and huggingface.secret.key", "HF_TOKEN"),
@@ -55,6 +56,11 @@ def _matches(text: str) -> Iterator[tuple[str, re.Match[str]]]:
 def shape_of(text: str) -> str | None:
     """Return the shape of the first kind of secret that the text contains, or None."""
     return next((name for name, _ in _matches(text)), None)
+
+
+def is_bare_key(text: str) -> bool:
+    """Return whether a text is a key of W&B, which has no shape: elsewhere forty digits may be a commit."""
+    return _BARE_KEY.fullmatch(text) is not None
 
 
 def place_of(shape: str) -> str:

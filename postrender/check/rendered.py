@@ -74,7 +74,12 @@ def _name(layer: str) -> str:
 
 
 def _wiring(stack: Stack) -> Wiring | None:
-    """Return the wiring of the values; None for values that are too wrong for it, of which there are findings."""
+    """Return the wiring of the values; None for values that are too wrong for it, of which there are findings.
+
+    None too for a stack whose pods the post-renderer wires: what the charts render is not yet for the machine.
+    """
+    if stack.values.get("stack.wiring.enabled") is False:
+        return None
     try:
         return wiring_of(stack.values)
     except InputError:

@@ -12,7 +12,7 @@ from postrender.cli.command import wrong
 from postrender.cli.options import one_of, output_format
 from postrender.cli.output import Report
 from postrender.cli.rulebook import complete, find_rules, split
-from postrender.errors import RenderError
+from postrender.errors import InputError, RenderError
 from postrender.finding import SEVERITIES
 from postrender.helm.stack import Stack
 from postrender.lint import refusals
@@ -20,6 +20,8 @@ from postrender.lint.linter import judge_values
 from postrender.manifests import schemas
 from postrender.manifests.schemas import Kinds
 from postrender.report import formats
+
+_SECRETS = ("values/token", "job/secret-by-value")
 
 
 def judging(function: Callable[..., int]) -> Callable[..., int]:
@@ -56,9 +58,19 @@ def kinds(version: str | None) -> Kinds:
     return Kinds(minor)
 
 
+def refuse_secrets(stack: Stack) -> None:
+    """Raise InputError if the values hold a secret: a command that prints them would print it too."""
+    if found := [each for each in judge_values(stack.values) if each.rule in _SECRETS]:
+        raise InputError(formats.write(found, "text").rstrip("\n"))
+
+
 @contextlib.contextmanager
 def explaining(stack: Stack) -> Iterator[None]:
-    """Report what a chart refuses as grpo lint does, with the lines of the values, instead of in Helm's words."""
+    """Report what a chart refuses as grpo lint does, with the lines of the values, instead of in Helm's words.
+
+    Values with a secret are refused before.
+    """
+    refuse_secrets(stack)
     try:
         yield
     except RenderError as error:

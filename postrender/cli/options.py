@@ -21,6 +21,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[Any]]
 
 # The code that reads a file reports a missing or unreadable one, with a fix.
 FILE = click.Path(readable=False)
+_VERSION = re.compile(r"v?\d+\.\d+(\.\d+)?([-+][\w.+-]*)?")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -136,7 +137,13 @@ def namespace(text: str) -> Decorator:
 
 def kube_version(text: str = "Kubernetes version that the charts see.") -> Decorator:
     """Add --kube-version; `text` is its help."""
-    return click.option("--kube-version", metavar="VERSION", help=text)
+    return click.option("--kube-version", metavar="VERSION", callback=_version, help=text)
+
+
+def _version(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _VERSION.fullmatch(value):
+        raise wrong(f"{called(param)} is {value!r}, expected a version such as 1.35 or v1.35.2-gke.100")
+    return value
 
 
 def output_format(*forms: str) -> Decorator:

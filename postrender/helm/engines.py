@@ -158,7 +158,11 @@ class Binary(Engine):
         except subprocess.TimeoutExpired as error:
             raise EngineError(f"helm did not finish within {_TIMEOUT_SECONDS} s") from error
         if done.returncode != 0:
-            raise RenderError(_clean(done.stderr) or f"helm ended with exit code {done.returncode} and no message")
+            message = _clean(done.stderr)
+            if not message:
+                fix = "give the helm executable with --helm PATH"
+                raise EngineError(f"{self._path} ended with exit code {done.returncode} and no message", fix=fix)
+            raise RenderError(message)
         return done.stdout
 
     def _notes(self, args: list[str]) -> str | None:

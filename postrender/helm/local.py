@@ -9,21 +9,29 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
-from typing import Final
 
-_STDERR: Final = 2
+from postrender import secrets
 
 
 def run(program: str, arguments: Sequence[str], folder: str, seconds: float) -> int | None:
     """Run a Python program in a folder, its output on stderr; return its exit code, None after the time limit.
 
-    All processes that it started end with it.
+    All processes that it started end with it. Secrets in the output are masked.
     """
     words = [sys.executable, "-B", program, *arguments]
-    with subprocess.Popen(
-        words, cwd=folder, stdin=subprocess.DEVNULL, stdout=_STDERR, start_new_session=True
-    ) as process:
+    with (
+        tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output,
+        subprocess.Popen(
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        ) as process,
+    ):
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -31,3 +39,5 @@ def run(program: str, arguments: Sequence[str], folder: str, seconds: float) -> 
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            output.seek(0)
+            sys.stderr.write(secrets.mask(output.read()))

@@ -20,7 +20,7 @@ from postrender.rules.values.define import whole
 from postrender.rules.values.judge import judge_run
 from postrender.schema import Problem, Schema
 from postrender.types import Path
-from postrender.values import catalogue, merge
+from postrender.values import catalogue, merge, mutations
 from postrender.values.config import Effective
 from postrender.values.merge import Values
 from postrender.values.mutations import dotted
@@ -102,12 +102,13 @@ def _tokens(texts: Sequence[tuple[str, bytes]], root: Node) -> Iterator[Finding]
             yield _token(at, shape)
 
 
-def _secret_values(node: Node) -> Iterator[tuple[Location, str]]:
-    shape = secrets.shape_of(node.value) if isinstance(node.value, str) else None
-    if shape:
-        yield node.at, shape
-    for child in node.children():
-        yield from _secret_values(child)
+def _secret_values(root: Node) -> Iterator[tuple[Location, str]]:
+    for path, leaf in mutations.leaves(root):
+        if isinstance(leaf.value, str):
+            of_reference = path[-2:-1] == ("secret",) and secrets.is_bare_key(leaf.value)
+            shape = "wandb" if of_reference else secrets.shape_of(leaf.value)
+            if shape:
+                yield leaf.at, shape
 
 
 def _token(at: Location, shape: str) -> Finding:

@@ -26,7 +26,9 @@ def of(values: Values) -> Iterator[str]:
     cluster = values.get("stack.names.cluster")
     if cluster:
         yield f"cluster {cluster} (made by somebody else; grpo check compares its manifest)"
-    yield "the memory of the GPUs"
+    if values.get("stack.wiring.enabled") is False:
+        yield "the wiring (grpo-post-render adds it)"
+    yield "whether it fits into the GPUs' memory"
 
 
 def model_name(values: Values) -> str:

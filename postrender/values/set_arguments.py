@@ -94,10 +94,15 @@ def _node(value: Json, at: Location) -> Node:
     return Node([_node(item, at) for item in value], at) if isinstance(value, list) else Node(value, at)
 
 
+def _no_constant(name: str) -> Json:
+    """Refuse NaN and the infinities, which Python's reader takes and Helm's does not."""
+    raise ValueError(f"{name} is no JSON number")
+
+
 def _decoded(text: str, at: Location) -> tuple[Json, int]:
     """Decode the JSON value at the start of a text; return it and where it ends."""
     try:
-        return json.JSONDecoder().raw_decode(text)
+        return json.JSONDecoder(parse_constant=_no_constant).raw_decode(text)
     except ValueError as error:
         raise InputError(f"this is not JSON: {error}", at=at, fix="check quotes and brackets") from error
 

@@ -134,7 +134,7 @@ def test_a_wrong_command_line_says_what_to_write(grpo: Run, case: str) -> None:
 
 
 def test_a_clean_stack(grpo: Run) -> None:
-    clean = "clean: 3 files, 4 charts, 29 objects; not judged: the memory of the GPUs\n"
+    clean = "clean: 3 files, 4 charts, 29 objects; not judged: whether it fits into the GPUs' memory\n"
     assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", clean)
     assert grpo("lint", "-f", PROFILE, *REST, "--format", "json") == (0, '{\n  "findings": []\n}\n', clean)
 
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_3(grpo: Run, tmp_path: Path) ->
     assert grpo("lint", "-f", "none.yaml") == (
         3,
         "",
-        "none.yaml: there is no such file\n  fix: check the path after -f\n",
+        "none.yaml: there is no such file\n  fix: check the path\n",
     )
 
 

@@ -49,7 +49,7 @@ DIFF = """\
        save_period: 10
 """
 
-CLEAN = "clean: 4 files; not judged: what the charts render (--no-render), the memory of the GPUs\n"
+CLEAN = "clean: 4 files; not judged: what the charts render (--no-render), whether it fits into the GPUs' memory\n"
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ def test_a_block_is_what_its_reader_can_use(block: str, render_text: Callable[..
     file = tmp_path / "site.yaml"
     file.write_text(block, encoding="utf-8")
     files = [*stack_files(), file]
-    assert [finding.message for finding in linter.lint([str(path) for path in files])] == []
+    found = linter.lint([str(path) for path in files])
+    # The page names a bucket as the example site file does.
+    assert [finding.what for finding in found if finding.rule != "values/placeholder"] == []
     before = [render_text(layer) for layer in LAYERS]
     after = [render_text(layer, files=files) for layer in LAYERS]
     assert [(one.manifest, one.notes) for one in before] != [(one.manifest, one.notes) for one in after]

@@ -14,7 +14,7 @@ from postrender.values import merge, models
 from tests.conftest import stack_files
 
 UNKNOWN = "model ours/gemma (its sizes are not known; give its config.json with --model-config)"
-MEMORY = "the memory of the GPUs"
+MEMORY = "whether it fits into the GPUs' memory"
 CONFIG = {"architectures": ["Qwen2ForCausalLM"], "num_attention_heads": 6, "num_key_value_heads": 2}
 
 

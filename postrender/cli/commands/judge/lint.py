@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from postrender import secrets
 from postrender.check import rendered
 from postrender.check.rendered import Target, Verdict
 from postrender.cli import options, rulebook
@@ -106,7 +107,9 @@ def lint(
         report.tell(error, [*files, "values"][0], report.of(found))
         raise
     code = report.deliver(report.of(found))
-    sys.stderr.write(_summary(stack, report.of(found), verdict, no_render=no_render, all_rules=report.of_all_rules))
+    summary = _summary(stack, report.of(found), verdict, no_render=no_render, all_rules=report.of_all_rules)
+    # It names the model, which may be a secret in the wrong place.
+    sys.stderr.write(secrets.mask(summary))
     return code
 
 

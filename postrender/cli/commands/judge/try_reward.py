@@ -12,6 +12,7 @@ import click
 from postrender import secrets
 from postrender.cli import options, output
 from postrender.cli.command import Command, examples
+from postrender.cli.judging import refuse_secrets
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError
 from postrender.helm.stack import Stack
 from postrender.lint.linter import described_run
@@ -75,6 +76,7 @@ def try_reward(
     command says which reward the framework uses.
     """
     stack = options.stack(files, accelerator, arguments)
+    refuse_secrets(stack)
     run = described_run(stack.values)
     if run is None:
         fix = "give all files of the stack: accelerator profile, recipe and your own"

@@ -9,6 +9,7 @@ import click
 
 from postrender.cli import options
 from postrender.cli.command import Command, examples
+from postrender.cli.judging import refuse_secrets
 from postrender.errors import EXIT_CLEAN
 from postrender.start import guide as pages
 
@@ -32,5 +33,6 @@ def guide(files: Sequence[str], accelerator: str | None, namespace: str | None) 
     the command says for which.
     """
     given = options.with_profile(options.stack_files(files, accelerator), accelerator)
+    refuse_secrets(options.stack(files, accelerator))
     sys.stdout.write(pages.of_files(given, namespace or "rl"))
     return EXIT_CLEAN

@@ -89,7 +89,7 @@ def _absent(run: Effective) -> Iterator[Finding]:
     for path, text in _texts(run.given) if trains else ():
         found = _NAMES.match(text)
         if found and found[1] not in has:
-            what = f"{path} names the prompt {found[1]}.txt, and job.prompts has {', '.join(has) or 'none'}"
+            what = f"job.prompts has {', '.join(has) or 'no prompt'}, and {path} names {found[1]}.txt"
             yield Finding(what, keys=[path])
 
 
