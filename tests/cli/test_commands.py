@@ -458,3 +458,55 @@ def test_values_of_no_key_name_the_sections(grpo: Run) -> None:
     code, _, err = grpo("values", "rya")
     assert code == 2
     assert "the sections are stack, platform, accelerator" in err
+
+
+WANDB_KEY = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        f"job.config.policy.model_name={EXAMPLES['huggingface']}",
+        f"huggingface.secret.key={EXAMPLES['huggingface']}",
+        f"tracking.wandb.secret.key={WANDB_KEY}",
+        f"huggingface.secret.name=local-{WANDB_KEY}",
+    ],
+)
+def test_a_secret_in_the_place_of_a_name_is_found_and_printed_by_no_command(grpo: Run, values: str) -> None:
+    secret = values.partition("=")[2]
+    words = ["--accelerator", "b200", *REST]
+    code, out, err = grpo("lint", *words, "--set-string", values, "--no-render")
+    assert (code, "[values/token]" in out, secret in out + err) == (1, True, False)
+    for command in (["render", "grpo-job"], ["diff", "--accelerator", "h200"], ["try-reward"]):
+        code, out, err = grpo(*command, *words, "--set-string", values)
+        assert (code, secret in out + err, "[values/token]" in err) == (2, False, True), command
+
+
+def test_a_guide_is_not_written_for_values_with_a_secret(grpo: Run, tmp_path: Path) -> None:
+    secret = EXAMPLES["huggingface"]
+    (tmp_path / "s.yaml").write_text(f"huggingface: {{secret: {{key: {secret}}}}}\n")
+    code, out, err = grpo("guide", "--accelerator", "b200", *REST, "-f", str(tmp_path / "s.yaml"))
+    assert (code, out, secret in err) == (2, "", False)
+
+
+def test_what_is_no_json_for_helm_is_none_here(grpo: Run) -> None:
+    for number in ("NaN", "Infinity", "-Infinity"):
+        code, _, err = grpo("lint", "--accelerator", "b200", *REST, "--set-json", f"a.b={number}", "--no-render")
+        assert (code, "is no JSON number" in err) == (2, True)
+
+
+def test_a_helm_that_says_nothing_cannot_run(grpo: Run) -> None:
+    code, _, err = grpo("lint", "--accelerator", "b200", *REST, "--helm", "/bin/false")
+    assert (code, err.startswith("/bin/false ended with exit code 1 and no message")) == (3, True)
+
+
+def test_with_the_wiring_off_the_wiring_is_not_judged(grpo: Run) -> None:
+    code, out, err = grpo("lint", "--accelerator", "b200", *REST, "--set", "stack.wiring.enabled=false")
+    assert (code, out) == (0, "")
+    assert "the wiring (grpo-post-render adds it)" in err
+
+
+def test_a_version_of_kubernetes_is_one(grpo: Run) -> None:
+    code, out, err = grpo("render", "--accelerator", "b200", *REST, "--kube-version", "abc")
+    assert (code, out) == (2, "")
+    assert err.startswith("grpo render: --kube-version is 'abc', expected a version such as 1.35")
