@@ -26,7 +26,19 @@ class Catalogue:
     the version of vLLM.
     """
 
-    __slots__ = ("_base", "_moved", "_open", "datasets", "framework", "keys", "names", "required", "version", "vllm")
+    __slots__ = (
+        "_base",
+        "_moved",
+        "_open",
+        "_sections",
+        "datasets",
+        "framework",
+        "keys",
+        "names",
+        "required",
+        "version",
+        "vllm",
+    )
 
     def __init__(self, framework: str, tree: Mapping[str, Any]) -> None:
         self.framework = framework
@@ -39,6 +51,7 @@ class Catalogue:
         self._open = frozenset(tree["open"])
         self._base: dict[str, Any] = tree["base"]
         self._moved: dict[str, str] | None = None
+        self._sections: frozenset[str] | None = None
 
     @property
     def base(self) -> dict[str, Any]:
@@ -51,6 +64,14 @@ class Catalogue:
                 inside = inside.setdefault(section, {})
             inside[key] = deepcopy(value)
         return tree
+
+    @property
+    def sections(self) -> frozenset[str]:
+        """Return the paths above all known keys."""
+        if self._sections is None:
+            parts = (key.split(".") for key in self.keys)
+            self._sections = frozenset(".".join(part[:end]) for part in parts for end in range(1, len(part)))
+        return self._sections
 
     @property
     def moved(self) -> dict[str, str]:

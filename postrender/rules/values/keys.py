@@ -104,7 +104,9 @@ def _leaves(tree: Mapping[str, Any], catalogue: Catalogue, path: str = "") -> It
         if "." in key:
             # _dotted reports it.
             continue
-        is_section = catalogue.knows(here) and not catalogue.is_open(here) and (value or here not in catalogue.keys)
+        is_closed = catalogue.knows(here) and not catalogue.is_open(here)
+        # Of an open section, the keys that are known have types too.
+        is_section = (is_closed or here in catalogue.sections) and (value or here not in catalogue.keys)
         if isinstance(value, dict) and is_section:
             yield from _leaves(value, catalogue, here)
         else:

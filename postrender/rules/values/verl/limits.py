@@ -83,6 +83,31 @@ def _sizes(run: Effective) -> Iterator[Finding]:
 
 
 @TOPIC.rule(
+    "profiler-range",
+    "E47",
+    "",
+    title="the numbers of the profilers are in their ranges",
+    why="verl refuses the section when it builds its workers, also where no profiler is on: the cluster is up by then",
+    fix="write a number in that range, or remove the line for the default",
+    source="utils/profiler/config.py:88 at 0.9.1",
+)
+def _profilers(run: Effective) -> Iterator[Finding]:
+    least = dict.fromkeys(("torch_memory.trace_alloc_max_entries", "torch_memory.stack_depth"), 1)
+    if run.since("0.9.1"):
+        least["torch_memory.memory_snapshot_num_steps"] = 1
+        steps = ("skip_first", "wait", "warmup", "active", "repeat")
+        least |= dict.fromkeys((f"torch.schedule.{step}" for step in steps), 0)
+    roles = [f"{role}.profiler.tool_config" for role in (ACTOR, ROLLOUT, REF)]
+    paths = {
+        f"{place}.{name}": low
+        for place in (*roles, "global_profiler.global_tool_config")
+        for name, low in least.items()
+    }
+    given = {path: low for path, low in paths.items() if run.given_has(path)}
+    yield from failing(run, {path: within(path, least=low) for path, low in given.items()})
+
+
+@TOPIC.rule(
     "shards-not-dividing-gpus",
     "E29",
     _SHARDS,
