@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import GENERATION, TOPIC, data_sections
 from postrender.values.derived import mapping
 
@@ -139,4 +139,4 @@ def _stop(run: Effective) -> Iterator[Finding]:
     for text in given if isinstance(given, list) else ():
         if isinstance(text, str) and text and (not text.strip() or text.strip() == "</think>"):
             where = "after the reasoning" if text.strip() else "at the end of a line or paragraph"
-            yield Finding(f"{_STOPS} has {quoted(text)}, which stands {where}", keys=[_STOPS])
+            yield Finding(f"{_STOPS} has {json.dumps(text)}, which stands {where}", keys=[_STOPS])
