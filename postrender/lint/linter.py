@@ -11,7 +11,7 @@ from typing import Any
 from postrender import paths, secrets, textfile
 from postrender.errors import Location
 from postrender.finding import Finding
-from postrender.lint import file_order, ignores, misspelt, overlay_conflicts, placeholders
+from postrender.lint import file_order, ignores, overlay_conflicts, placeholders, refined
 from postrender.lint.locate import ValueLocator
 from postrender.lint.messages import Explainer
 from postrender.rules import registry
@@ -68,14 +68,14 @@ def judge_values(merged: Values) -> list[Finding]:
         # Other checks would only report consequences of values that cannot be read.
         told = {(finding.at.file, finding.at.line) for finding in found}
         found += [finding for finding in _run(merged) if (finding.at.file, finding.at.line) not in told]
-    found = misspelt.without_consequences(found)
+    found = refined.with_flags(merged, refined.without_consequences(found))
     return sorted({finding.key(): finding for finding in found}.values(), key=Finding.key)
 
 
 def can_render(findings: Sequence[Finding]) -> bool:
     """Return whether a render tells more than these findings: values that cannot be read would only be refused."""
     read = all(finding.rule in _HARMLESS or not finding.rule.startswith("values/") for finding in findings)
-    return read and not misspelt.has_section(findings)
+    return read and not refined.has_section(findings)
 
 
 def defaults() -> dict[str, Any]:

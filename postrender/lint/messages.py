@@ -115,7 +115,7 @@ class Explainer:
             fix,
         )
         node = self._values.node(here)
-        # The keys of a finding are sections that it is about (misspelt.py).
+        # The keys of a finding are sections that it is about (refined.py).
         section = [dotted((*path, meant))] if meant and node and isinstance(node.value, dict) else []
         return finding._replace(keys=section, edits={here: NewName(meant)} if meant else {})
 

@@ -146,10 +146,15 @@ def engine(tree: Path) -> str:
 
 
 def prompts(tree: Path) -> dict[str, list[str]]:
-    """Return the prompt files of the image, and those among them that have a place for the question."""
-    files = {file.relative_to(tree).as_posix(): file for file in sorted((tree / "examples/prompts").glob("*.txt"))}
-    asking = [name for name, file in files.items() if "{}" in file.read_text("utf-8").replace("{{}}", "")]
-    return {"prompts": list(files), "promptsWithQuestion": asking}
+    """Return the prompt files of the image: all, with a place for the question, and by the answer that they ask for."""
+    files = sorted((tree / "examples/prompts").glob("*.txt"))
+    texts = {file.relative_to(tree).as_posix(): file.read_text("utf-8") for file in files}
+    return {
+        "prompts": list(texts),
+        "promptsWithQuestion": [name for name, text in texts.items() if "{}" in text.replace("{{}}", "")],
+        "promptsForBox": [name for name, text in texts.items() if r"\boxed" in text],
+        "promptsForAnswer": [name for name, text in texts.items() if "'Answer: " in text],
+    }
 
 
 def classes(sources: Sources) -> tuple[dict[str, Shape], set[str]]:

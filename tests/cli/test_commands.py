@@ -287,6 +287,21 @@ def test_arguments_of_set_are_judged_rendered_and_compared(grpo: Run, tmp_path: 
     assert grpo("diff", *words, "--accelerator", "h200")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("argument", "rule"),
+    [
+        ("job.config.policy.optimizer.kwargs.lr=1e-6", "nemo-rl/optimizer-arguments"),
+        ("job.config.policy.generation.temperature=0.7", "nemo-rl/wrong-type"),
+        ("accelerator.gpusPerNode=1e1", "values/wrong-type"),
+    ],
+)
+def test_a_number_that_set_keeps_as_text_is_given_to_set_json(grpo: Run, argument: str, rule: str) -> None:
+    words = ["--accelerator", "b200", *REST, "--no-render", "--format", "json"]
+    found = {each["rule"]: each["fix"] for each in json.loads(grpo("lint", *words, "--set", argument)[1])["findings"]}
+    text = argument.partition("=")[2]
+    assert found[rule] == f"Helm's --set keeps {text} as text: use --set-json {argument}"
+
+
 def test_an_executable_that_is_none(grpo: Run, tmp_path: Path) -> None:
     code, out, err = grpo("render", "--accelerator", "b200", *REST, "--helm", str(tmp_path / "none"))
     assert (code, out) == (3, "")

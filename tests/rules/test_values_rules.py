@@ -64,6 +64,22 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         assert_mended(file, found, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("nemo-rl/prompt-file/bad-near.yaml", "did you mean examples/prompts/cot.txt?"),
+        ("nemo-rl/generation-gpus-on-one-node/bad-sizes.yaml", "give ray.workers.replicas 2 or more"),
+        ("nemo-rl/saved-without-validation/bad-2.yaml", "the save_period, or checkpointing.metric_name to null"),
+        ("nemo-rl/prompt-longer-than-model/bad-answer.yaml", "silent: vLLM cuts an answer where its context is full"),
+        ("verl/unknown-key/bad-overlong.yaml", "it is reward.reward_kwargs.overlong_buffer_cfg"),
+        ("verl/unknown-key/bad-overlong-before.yaml", "it is reward_model.reward_kwargs.overlong_buffer_cfg"),
+    ],
+)
+def test_a_finding_says_what_to_write_in_its_case(file: str, words: str) -> None:
+    (found,) = findings(Path(file))
+    assert words in f"{found.why} {found.fix}"
+
+
 def assert_mended(file: Path, found: list[Finding], folder: Path) -> None:
     """Assert that what is proposed mends what it is for, written as `--fix` does."""
     text, mended = (HERE / file).read_text(encoding="utf-8"), folder / "mended.yaml"

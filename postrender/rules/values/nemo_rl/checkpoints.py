@@ -78,9 +78,9 @@ def _periods(run: Effective) -> Iterator[Finding]:
         # Only the last step saves, and it validates.
         return
     if validate <= 0:
-        yield Finding(
-            f"checkpoints are ranked by {_metric(run)}, and grpo.val_period is {validate}", keys=["grpo.val_period"]
-        )
+        what = f"checkpoints are ranked by {_metric(run)}, and grpo.val_period is {validate}"
+        fix = f"set grpo.val_period to {save}, the save_period, or checkpointing.metric_name to null"
+        yield Finding(what, keys=["grpo.val_period"], fix=fix)
     elif save > last and last % validate:
         yield Finding(f"the last step, {last}, saves a checkpoint, and val_period {validate} does not reach it")
     elif save <= last and save % validate:

@@ -12,11 +12,16 @@ from postrender.rules.values.nemo_rl.run import (
     RESOURCES,
     SETUP,
     TOPIC,
+    VLLM,
+    context_parallel,
     has_teachers,
+    pipeline_parallel,
     reward_model_nodes,
+    tensor_parallel,
     trains,
     worlds,
 )
+from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,9 +73,22 @@ def _one_node(run: Effective) -> Iterator[Finding]:
     if not isinstance(gpus, int) or gpus <= 0:
         yield Finding(f"generation is not colocated on one node, and resources.gpus_per_node is {quoted(gpus)}")
     elif gpus + (reward_model_nodes(run)[1] if run.nodes == 1 else 0) >= run.gpus:
-        yield Finding(f"generation takes {gpus} of the node's {run.gpus} GPUs, and none is left for training")
+        what = f"generation takes {gpus} of the node's {run.gpus} GPUs, and none is left for training"
+        yield Finding(what, fix=_more_nodes(run))
     if nodes not in (None, 1):
         yield Finding(f"there is one node, and resources.num_nodes is {quoted(nodes)}", keys=[_NODES])
+
+
+def _more_nodes(run: Effective) -> str:
+    """Return the fix where the parallel sizes need more than one node; an empty text if one can be split."""
+    try:
+        training = tensor_parallel(run) * context_parallel(run) * pipeline_parallel(run)
+        generating = run.integer(f"{VLLM}.tensor_parallel_size") * run.integer(f"{VLLM}.pipeline_parallel_size")
+    except UnknownError:
+        return ""
+    if training + generating <= run.gpus:
+        return ""
+    return f"give ray.workers.replicas 2 or more: training needs {training} GPUs, and a copy of vLLM {generating}"
 
 
 @TOPIC.rule(

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 _NAME: Final = "policy.model_name"
+_TOKENIZER: Final = "policy.tokenizer.name"
+# config.json rounds the vocabulary up, so that models of different sizes with one tokenizer differ by a few hundred.
+_ROUNDING: Final = 1024
 _OVERRIDES: Final = "policy.hf_config_overrides"
 _PLAN: Final = f"{DTENSOR}.custom_parallel_plan"
 _TP: Final = f"{DTENSOR}.tensor_parallel_size"
@@ -218,3 +221,23 @@ def _longer(run: Effective) -> str | None:
     length, model = run.integer(f"{VLLM}.max_model_len"), _generating(run)
     most = model.positions()
     return f"vllm_cfg.max_model_len is {length}, and {model.name} has {most} positions" if length > most else None
+
+
+@TOPIC.rule(
+    "tokenizer-of-another-model",
+    "S67",
+    f"{_TOKENIZER} {_NAME}",
+    title="the tokenizer is one of the model's family",
+    why="silent: the tokens mean other words to the model; or the first step fails with an index out of range",
+    fix="remove policy.tokenizer.name: its default is ${policy.model_name}",
+    source="nemo_rl/algorithms/utils.py:372 at v0.7.0",
+)
+def _tokenizer(run: Effective) -> str | None:
+    name = run.at(_TOKENIZER)
+    if name == run.at(_NAME):
+        return None
+    model, other = _trained(run), Model(name, None)
+    sizes = model.number("vocab_size"), other.number("vocab_size")
+    if abs(sizes[0] - sizes[1]) <= _ROUNDING:
+        return None
+    return f"the tokenizer of {other.name} has {sizes[1]} tokens, and {model.name} has {sizes[0]}"

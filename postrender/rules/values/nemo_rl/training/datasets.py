@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from postrender import spelling
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, data_sections
@@ -182,9 +183,16 @@ def _prompt_file(run: Effective) -> Iterator[Finding]:
                 if (key, file) in seen:
                     continue
                 seen.add((key, file))
-                known = ", ".join(os.path.basename(name) for name in run.catalogue.names["prompts"])
+                stems = {_stem(name): name for name in run.catalogue.names["prompts"]}
+                close = spelling.near(_stem(str(file)), stems)
+                fix = f"did you mean {stems[close[0]]}?" if close else ""
+                known = ", ".join(map(os.path.basename, stems.values()))
                 what = f"{key} is {file}, and examples/prompts of the image has {known}"
-                yield Finding(what, keys=[f"{path}.{key}", f"data.default.{key}", path])
+                yield Finding(what, keys=[f"{path}.{key}", f"data.default.{key}", path], fix=fix)
+
+
+def _stem(file: str) -> str:
+    return os.path.splitext(os.path.basename(file))[0]
 
 
 @TOPIC.rule(
