@@ -40,5 +40,6 @@ def _run(rule: Rule, given: Any, at: Location, silent: tuple[type[Exception], ..
     except Exception as error:
         found = [Finding(f"the rule crashed: {type(error).__name__}: {error}; please report it", at)]
     return [
-        each._replace(rule=rule.id, severity=rule.severity, why=rule.why, fix=each.fix or rule.fix) for each in found
+        each._replace(rule=rule.id, severity=rule.severity, why=each.why or rule.why, fix=each.fix or rule.fix)
+        for each in found
     ]
