@@ -75,6 +75,8 @@ def _taken(run: Effective) -> str | None:
 def _rdma(run: Effective) -> str | None:
     interfaces = mapping(run.value("accelerator.interfaces")).values()
     count = sum(mapping(each).get("deviceMode") == "RDMA" for each in interfaces)
-    if run.value("network.mode") != "none" or not _trains(run) or run.nodes < 2 or not count:
+    # Elsewhere the cluster itself may bring its network.
+    is_gke = str(run.value("platform.kind")).startswith("gke-")
+    if run.value("network.mode") != "none" or not is_gke or not _trains(run) or run.nodes < 2 or not count:
         return None
     return f"network.mode is none, and {run.nodes} nodes of {run.accelerator} have {count} RDMA interfaces each"
