@@ -22,7 +22,7 @@ def test_a_block_is_what_its_reader_can_use(block: str, render_text: Callable[..
     file = tmp_path / "site.yaml"
     file.write_text(block, encoding="utf-8")
     files = [*stack_files(), file]
-    assert [finding.message for finding in linter.lint([str(path) for path in files])] == []
+    assert [finding.what for finding in linter.lint([str(path) for path in files])] == []
     before = [render_text(layer) for layer in LAYERS]
     after = [render_text(layer, files=files) for layer in LAYERS]
     assert [(one.manifest, one.notes) for one in before] != [(one.manifest, one.notes) for one in after]
