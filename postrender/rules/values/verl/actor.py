@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 _OWN = f"{ACTOR}.fsdp_config.strategy"
 _LOSS = f"{ACTOR}.policy_loss.loss_mode"
+# Each KL coefficient with its switch.
+_KL_COEFFICIENTS = (
+    (f"{ACTOR}.kl_loss_coef", f"{ACTOR}.use_kl_loss"),
+    ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
+)
 _KL_TYPES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
 RULES = keys.rules(
     TOPIC,
@@ -203,12 +208,23 @@ def _control(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _coefficient(run: Effective) -> Iterator[Finding]:
-    for path, switch in (
-        (f"{ACTOR}.kl_loss_coef", f"{ACTOR}.use_kl_loss"),
-        ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
-    ):
+    for path, switch in _KL_COEFFICIENTS:
         if run.given_has(path) and run.at(path) and not run.on(switch):
-            yield Finding(f"{path} is {quoted(run.at(path))}, and {switch} is off", keys=[path, switch])
+            yield _unread(run, path, switch)
+
+
+def _unread(run: Effective, path: str, switch: str) -> Finding:
+    """Report a coefficient whose switch is off; name the one that is read if the other switch is on."""
+    what = f"{path} is {quoted(run.at(path))}, and {switch} is off"
+    read = _KL_COEFFICIENTS[not _KL_COEFFICIENTS.index((path, switch))]
+    if not run.on(read[1]):
+        return Finding(what, keys=[path, switch])
+    return Finding(
+        f"{what}; the KL term has {read[0]}, {quoted(run.at(read[0]))}",
+        keys=[path, switch],
+        why=f"silent: this coefficient is not read; {read[1]} is on, and its KL term has {read[0]}",
+        fix=f"write the coefficient as {read[0]}, and remove {path}",
+    )
 
 
 @TOPIC.rule(

@@ -1,0 +1,175 @@
+"""Inputs of a run: what it reads lies on a volume, is prepared, or is in the cache of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.define import Topic
+from postrender.rules.values.nemo_rl.run import data_sections
+from postrender.values.derived import mapping
+from postrender.values.merge import value_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.types import Json
+    from postrender.values.config import Effective
+
+TOPIC: Final = Topic("job", framework="", source="")
+_PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/([^/$]+)$")
+_SPLITS: Final = ("train", "validation", "test")
+# Keys outside of the section data that name a file.
+_FUNCTIONS: Final = ("custom_reward_function.path", "reward.custom_reward_function.path")
+# Folders that an image brings itself.
+_OF_IMAGE: Final = ("/opt", "/usr", "/etc", "/tmp", "/proc", "/dev")  # noqa: S108 - names, no files
+_IMAGES: Final = ("nvcr.io/nvidia/nemo-rl", "docker.io/verlai/verl")
+_HUB: Final = re.compile(r"[\w.-]+/[\w.-]+")
+# Where NeMo RL's data sets lie: nemo_rl/data/datasets/response_datasets/ at v0.4.0 to v0.7.0.
+_REPOSITORIES: Final = {
+    "AIME2024": "HuggingFaceH4/aime_2024",
+    "AIME2025": "opencompass/AIME2025",
+    "AIME2026": "MathArena/aime_2026",
+    "DAPOMath17K": "BytedTsinghua-SIA/DAPO-Math-17k",
+    "DAPOMathAIME2024": "BytedTsinghua-SIA/AIME-2024",
+    "DeepScaler": "agentica-org/DeepScaleR-Preview-Dataset",
+    "GSM8K": "openai/gsm8k",
+    "gsm8k": "openai/gsm8k",
+    "HelpSteer3": "nvidia/HelpSteer3",
+    "OpenMathInstruct-2": "nvidia/OpenMathInstruct-2",
+    "geometry3k": "hiyouga/geometry3k",
+    "squad": "rajpurkar/squad",
+    "tulu3_sft_mixture": "allenai/tulu-3-sft-mixture",
+}
+
+
+def _texts(value: Json, path: str) -> Iterator[tuple[str, str]]:
+    """Yield each text below a key with its path."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _texts(each, f"{path}.{key}")
+
+
+def _files(run: Effective) -> Iterator[tuple[str, str]]:
+    """Yield each text of the configuration that may name a file to read, with its path."""
+    if run.value("job.task") not in (None, "train"):
+        return
+    for path in ("data", *_FUNCTIONS):
+        if run.given_has(path):
+            yield from _texts(value_at(run.given, tuple(path.split("."))), path)
+
+
+def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
+    """Yield each absolute path to read that is below no mount of the stack and in no folder of every image."""
+    if run.value("stack.names.cluster"):
+        # A cluster that somebody else made may have other mounts.
+        return
+    folders = {*_OF_IMAGE, *_mounts(run)}
+    for path, file in _files(run):
+        if file.startswith("/") and not any(file.startswith(f"{folder.rstrip('/')}/") for folder in folders):
+            yield path, file
+
+
+def _mounts(run: Effective) -> Iterator[str]:
+    """Yield the folders at which the pods mount something."""
+    sections = ("storage", "accelerator.hostPaths", "ray.head", "ray.workers")
+    for section in sections:
+        for path, text in _texts(run.value(section), section):
+            if path.endswith(".mountPath"):
+                yield text
+
+
+def _mount_names(run: Effective) -> str:
+    storage = mapping(run.value("storage"))
+    return ", ".join(str(mapping(each).get("mountPath")) for each in storage.values() if each) or "nothing"
+
+
+def _is_official(run: Effective) -> bool:
+    return run.value("images.training.repository") in _IMAGES
+
+
+@TOPIC.rule(
+    "path-not-mounted",
+    "gke/R27 verl/D1",
+    "=storage",
+    title="a file that the run reads lies on a mounted volume",
+    why="the run ends when it reads the file: every pod has started, and the GPUs are paid for",
+    fix="write a path below the mountPath of a volume, or mount the volume there under storage",
+    source="charts/grpo-job/templates/_needed.tpl at 1.0.0",
+)
+def _paths(run: Effective) -> Iterator[Finding]:
+    for path, file in _unmounted(run) if _is_official(run) else ():
+        yield Finding(f"{path} is {file}, and storage mounts {_mount_names(run)}", keys=[path])
+
+
+@TOPIC.rule(
+    "path-only-in-image",
+    "gke/R27 verl/D1",
+    "=storage",
+    title="a file that is not on a mounted volume is in the image",
+    why="if the image does not have the file, the run ends when it reads it, and the GPUs are paid for",
+    fix="write a path below the mountPath of a volume; if your image has the file, ignore this",
+    source="charts/grpo-job/templates/_needed.tpl at 1.0.0",
+    severity=WARNING,
+)
+def _paths_of_image(run: Effective) -> Iterator[Finding]:
+    for path, file in () if _is_official(run) else _unmounted(run):
+        what = f"{path} is {file}, storage mounts {_mount_names(run)}, and the image may not have it"
+        yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "data-not-prepared",
+    "nemo-rl/W14 verl/D1",
+    "=job.prepareData",
+    title="a file below GRPO_DATASETS is one that task prepare-data writes",
+    why="the driver waits for no such file: the job ends when every pod has started",
+    fix="add the data set under job.prepareData and run task prepare-data, or name a file that it writes",
+    source="jobs/tasks/prepare_data.py at 1.0.0",
+)
+def _prepared(run: Effective) -> Iterator[Finding]:
+    names = [name for name, entry in mapping(run.value("job.prepareData")).items() if entry is not None]
+    ending = "parquet" if run.framework == "verl" else "jsonl"
+    written = [f"{split}.{ending}" for split in _SPLITS]
+    for path, text in _files(run):
+        found = _PREPARED.match(text)
+        if found and found[1] not in names:
+            what = f"{path} is in the data set {found[1]}, and job.prepareData has {', '.join(names) or 'none'}"
+            yield Finding(what, keys=[path])
+        elif found and found[2] not in written:
+            what = f"{path} is {found[2]} of {found[1]}, and prepare-data writes {', '.join(written)}"
+            yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "offline-without-data",
+    "nemo-rl/N1",
+    "=job.fetch.datasets =huggingface.offline.enabled",
+    title="without access to the hub, the data sets of the run are fetched",
+    why="the run ends when it loads its data set: every pod has started, and the GPUs are paid for",
+    fix="name the data set under job.fetch.datasets and run task fetch, or set huggingface.offline.enabled to false",
+    source="nemo_rl/data/datasets/response_datasets/__init__.py:57 at v0.7.0",
+)
+def _offline(run: Effective) -> Iterator[Finding]:
+    trains = run.framework == "nemo-rl" and run.value("job.task") in (None, "train")
+    if not trains or run.value("huggingface.offline.enabled") is not True:
+        return
+    fetched = [name for name, entry in mapping(run.value("job.fetch.datasets")).items() if entry is not None]
+    for path, section in data_sections(run):
+        repository = _repository(section)
+        if repository and repository not in fetched:
+            what = f"{path} needs {repository}, and job.fetch.datasets has {', '.join(fetched) or 'none'}"
+            yield Finding(what, keys=[f"{path}.dataset_name", f"{path}.data_path", path])
+
+
+def _repository(section: dict[str, object]) -> str | None:
+    """Return the repository of a data set on the hub, None if it is not known or a file."""
+    name = str(section.get("dataset_name"))
+    file = section.get("data_path")
+    if name == "ResponseDataset" and isinstance(file, str) and _HUB.fullmatch(file):
+        is_file = file.endswith((".json", ".jsonl", ".arrow", ".csv", ".parquet", ".txt"))
+        return None if is_file else file
+    return _REPOSITORIES.get(name)

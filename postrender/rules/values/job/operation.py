@@ -1,0 +1,82 @@
+"""How a run is operated: retries that resume, machines that go away, nodes without RDMA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import WARNING, Finding
+from postrender.rules.values.define import Topic
+from postrender.values.derived import mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.values.config import Effective
+
+TOPIC: Final = Topic("job", framework="", source="")
+_KIND: Final = "platform.capacity.kind"
+
+
+def _retries(run: Effective) -> int:
+    value = run.value("job.retries")
+    return value if isinstance(value, int) else 0
+
+
+def _trains(run: Effective) -> bool:
+    return run.value("job.task") in (None, "train")
+
+
+@TOPIC.rule(
+    "retry-from-scratch",
+    "gke/R27 verl/V7",
+    "=job.retries",
+    title="a retry resumes from a checkpoint",
+    why="silent: each retry starts again at step 0, and the steps before are paid for and lost",
+    fix="write checkpoints and let the run resume (verl: resume_mode auto), or set job.retries to 0",
+    source="verl/trainer/ppo/ray_trainer.py:924 at 0.7.1",
+    severity=WARNING,
+)
+def _scratch(run: Effective) -> Iterator[Finding]:
+    if not _trains(run) or _retries(run) < 1:
+        return
+    what = f"job.retries is {_retries(run)}, and"
+    if run.framework == "verl" and run.at("trainer.resume_mode") == "disable":
+        yield Finding(f'{what} trainer.resume_mode is "disable"', keys=["trainer.resume_mode", "=job.retries"])
+    if run.framework == "nemo-rl" and run.at("checkpointing.enabled") is False:
+        yield Finding(f"{what} checkpointing.enabled is false", keys=["checkpointing.enabled", "=job.retries"])
+
+
+@TOPIC.rule(
+    "machines-taken-away",
+    "gke/R27",
+    f"={_KIND} =job.retries",
+    title="a training on machines that can be taken away has retries",
+    why="the machines go away in the middle of the training, and nothing starts the run again",
+    fix="set job.retries, for instance to 10; each retry resumes from the last checkpoint",
+    source="schemas/values/platform.yaml at 1.0.0",
+    severity=WARNING,
+)
+def _taken(run: Effective) -> str | None:
+    kind = run.value(_KIND)
+    lost = kind in ("spot", "flex-start") and _trains(run) and _retries(run) == 0
+    return f"{_KIND} is {kind}, and job.retries is 0" if lost else None
+
+
+@TOPIC.rule(
+    "nodes-without-rdma",
+    "gke/R27",
+    "=network.mode",
+    title="several nodes use the RDMA interfaces of the machine",
+    why="silent: NCCL falls back to TCP over the pod network, which is many times slower",
+    fix="set network.mode as docs/options.md shows, or use one node",
+    source="charts/common/templates/_network.tpl at 1.0.0",
+    severity=WARNING,
+)
+def _rdma(run: Effective) -> str | None:
+    interfaces = mapping(run.value("accelerator.interfaces")).values()
+    count = sum(mapping(each).get("deviceMode") == "RDMA" for each in interfaces)
+    # Elsewhere the cluster itself may bring its network.
+    is_gke = str(run.value("platform.kind")).startswith("gke-")
+    if run.value("network.mode") != "none" or not is_gke or not _trains(run) or run.nodes < 2 or not count:
+        return None
+    return f"network.mode is none, and {run.nodes} nodes of {run.accelerator} have {count} RDMA interfaces each"
