@@ -27,7 +27,7 @@ def read_bytes(path: str) -> bytes:
                 # A pipe does not report its size.
                 data += file.read(MAX_BYTES + 1 - len(data))
     except FileNotFoundError as error:
-        fix = "grpo reads local files only: download it first" if "://" in path else "check the path"
+        fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
         raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
     except IsADirectoryError as error:
         raise UnreadableError(

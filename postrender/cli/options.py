@@ -135,8 +135,11 @@ def namespace(text: str) -> Decorator:
     return click.option("-n", "--namespace", metavar="NAME", callback=kubernetes_name, help=text)
 
 
-def kube_version(text: str = "Kubernetes version that the charts see.") -> Decorator:
-    """Add --kube-version; `text` is its help."""
+def kube_version(text: str = "") -> Decorator:
+    """Add --kube-version; `text` is its help. Without it any version is accepted, because only the charts see it."""
+    if text:
+        return click.option("--kube-version", metavar="VERSION", help=text)
+    text = "Kubernetes version that the charts see."
     return click.option("--kube-version", metavar="VERSION", callback=_version, help=text)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from postrender import textfile
-from postrender.errors import InputError, Location
+from postrender.errors import InputError, Location, UnreadableError
 from postrender.types import Json, Path
 from postrender.values.merge import Values, overlay_nodes
 from postrender.yaml.reader import Node
@@ -117,7 +117,10 @@ def _typed(text: str) -> Json:
 
 
 def _content(path: str) -> Json:
-    return textfile.read_bytes(path).decode("utf-8", "replace")
+    try:
+        return textfile.read_bytes(path).decode("utf-8", "replace")
+    except UnreadableError as error:
+        raise UnreadableError(error.message, at=error.at, fix=f"check the path after {FILE}") from error
 
 
 class _Parser:

@@ -186,7 +186,7 @@ def test_an_executable_that_is_none_is_named(tmp_path: Path, chart: str) -> None
     silent = tmp_path / "silent"
     silent.write_text("#!/bin/sh\nexit 4\n")
     silent.chmod(silent.stat().st_mode | stat.S_IXUSR)
-    with pytest.raises(RenderError, match="exit code 4 and no message"):
+    with pytest.raises(EngineError, match="exit code 4 and no message"):
         Binary(silent).render(chart)
 
 
