@@ -15,7 +15,7 @@ import pytest
 from postrender import __version__
 from postrender.cli import main as cli
 from postrender.helm.stack import Stack
-from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files
+from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files, thin
 from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
@@ -480,12 +480,15 @@ WANDB_KEY = "0123456789abcdef0123456789abcdef01234567"
 
 @pytest.mark.parametrize(
     "values",
-    [
-        f"job.config.policy.model_name={EXAMPLES['huggingface']}",
-        f"huggingface.secret.key={EXAMPLES['huggingface']}",
-        f"tracking.wandb.secret.key={WANDB_KEY}",
-        f"huggingface.secret.name=local-{WANDB_KEY}",
-    ],
+    thin(
+        [
+            f"job.config.policy.model_name={EXAMPLES['huggingface']}",
+            f"huggingface.secret.key={EXAMPLES['huggingface']}",
+            f"tracking.wandb.secret.key={WANDB_KEY}",
+            f"huggingface.secret.name=local-{WANDB_KEY}",
+        ],
+        2,
+    ),
 )
 def test_a_secret_in_the_place_of_a_name_is_found_and_printed_by_no_command(grpo: Run, values: str) -> None:
     secret = values.partition("=")[2]

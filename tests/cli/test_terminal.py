@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SITE, stack_files
+from tests.conftest import ROOT, SITE, stack_files, thin
 from tests.jobs import checkpoint_files
 from tests.postrender.test_secrets import EXAMPLES
 
@@ -84,12 +84,13 @@ def test_findings_have_colour_and_the_same_words(folder: Path) -> None:
         assert re.search(rf"\x1b\[[0-9;]+m{re.escape(part)}\x1b\[0m", drawn), part
 
 
-@pytest.mark.parametrize("more", [{"CI": "true"}, {"TERM": "dumb"}, {"NO_COLOR": "1"}])
+@pytest.mark.parametrize("more", thin([{"NO_COLOR": "1"}, {"CI": "true"}, {"TERM": "dumb"}], 3))
 def test_where_colour_is_not_wanted_there_is_none(folder: Path, more: dict[str, str]) -> None:
     assert watched(folder, *LINT, **more) == piped(folder, *LINT)
     assert "\x1b" not in watched(folder, "rules", "pods", **more)
 
 
+@pytest.mark.full
 def test_no_variable_brings_colour_into_a_pipe(folder: Path) -> None:
     for more in ({"FORCE_COLOR": "1"}, {"TTY_COMPATIBLE": "1"}, {"COLORTERM": "truecolor"}):
         assert "\x1b" not in piped(folder, *LINT, **more)
