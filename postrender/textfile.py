@@ -68,6 +68,11 @@ def keep(name: str, data: bytes) -> None:
     _streams[name] = data
 
 
+def forget() -> None:
+    """Forget every text that was stored, so that a command reads the files as they are now."""
+    _streams.clear()
+
+
 def is_stream(path: str) -> bool:
     """Return whether the file was a pipe, so that only this module still has its content."""
     return path in _streams

@@ -12,6 +12,7 @@ from typing import TextIO
 import click
 from click.shell_completion import shell_complete
 
+from postrender import textfile
 from postrender.cli import commands, output
 from postrender.cli.command import CommandGroup, from_click
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_INTERRUPTED, NO_MEMORY, GrpoError
@@ -124,6 +125,7 @@ def main(words: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # Manifests are UTF-8 whatever the locale is.
         getattr(stream, "reconfigure", lambda **_: None)(encoding="utf-8", errors="backslashreplace")
+    textfile.forget()
     try:
         code = _run(sys.argv[1:] if words is None else words)
         sys.stdout.flush()

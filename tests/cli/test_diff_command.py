@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from postrender import textfile
 from postrender.cli import main as cli
 from postrender.yaml import reader
 from tests.conftest import SITE, stack_files
@@ -112,6 +113,13 @@ def test_a_file_of_one_layer_is_compared_with_that_layer(grpo: Run) -> None:
     _, out, _ = grpo("diff", *STACK, "--left", "old.yaml", "--format", "json")
     (found,) = json.loads(out)["layers"]["raycluster"]
     assert [text.split()[1:3] for text in found["values"].values()] == [["lines,", "sha256"]] * 2
+
+
+def test_a_command_reads_the_file_of_now(grpo: Run) -> None:
+    textfile.keep("old.yaml", b"kind: ConfigMap\n")
+    _, text, _ = grpo("render", "raycluster", *STACK)
+    write(old=text)
+    assert differing(grpo("diff", *STACK, "--left", "old.yaml")[1]) == []
 
 
 def test_two_folders_need_no_values(grpo: Run) -> None:
