@@ -220,7 +220,7 @@ def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
 
 def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
     return Finding(
-        f"no site file: all values files are packaged ones, and none sets {', '.join(missing)}",
+        f"no site file: all values files are packaged ones, and none sets {', '.join(sorted(missing))}",
         Location(merged.files[-1]),
         rule="values/no-site",
         why="The names of stack, run and the cluster's own objects are yours; an update replaces packaged files.",

@@ -108,7 +108,7 @@ def test_a_missing_site_file_is_one_sentence_that_names_no_packaged_file_to_edit
     profile, recipe, _ = map(str, stack_files())
     (found,) = linter.lint([profile, recipe])
     assert (found.rule, found.at.line) == ("values/no-site", 0)
-    assert "none sets stack.name, job.name" in found.what
+    assert "none sets job.name, stack.name" in found.what
     assert "copy values/examples/site.yaml" in found.fix
 
 
