@@ -24,7 +24,6 @@ from postrender.values import catalogue, merge, mutations
 from postrender.values.config import Effective
 from postrender.values.merge import Values
 from postrender.values.mutations import dotted
-from postrender.yaml import reader
 from postrender.yaml.reader import Node
 from postrender.yaml.scalars import WORDS
 
@@ -76,12 +75,6 @@ def can_render(findings: Sequence[Finding]) -> bool:
     """Return whether a render tells more than these findings: values that cannot be read would only be refused."""
     read = all(finding.rule in _HARMLESS or not finding.rule.startswith("values/") for finding in findings)
     return read and not refined.has_section(findings)
-
-
-def defaults() -> dict[str, Any]:
-    """Return the chart's default values, which Helm merges with the files."""
-    tree: dict[str, Any] = reader.load_values(paths.defaults(_STRICTEST)).plain()
-    return tree
 
 
 def _has_catalogue(tree: Mapping[str, Any]) -> bool:
@@ -202,7 +195,7 @@ def _version(merged: Values) -> Iterator[Finding]:
 
 
 def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
-    tree = merge.overlay(defaults(), merged.as_helm_merges())
+    tree = merge.overlay(merge.defaults(), merged.as_helm_merges())
     if schema.is_valid(tree):
         return
     explainer = Explainer(schema, merged)
@@ -230,7 +223,7 @@ def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
 
 def described_run(merged: Values) -> Effective | None:
     """Return the run that values describe; None without an accelerator profile or a known version of the framework."""
-    tree = merge.without_nulls(merge.overlay(defaults(), merged.as_helm_merges()))
+    tree = merge.over_defaults(merged)
     return Effective(tree) if _has_accelerator(merged) and _has_catalogue(tree) else None
 
 

@@ -14,7 +14,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from postrender import paths, textfile
-from postrender.lint import linter
 from postrender.start import names
 from postrender.start.names import Shown
 from postrender.start.words import GuideError, Tree
@@ -30,7 +29,7 @@ _STEP = re.compile(r"^## \{\{(step_\w+)\}\}", re.MULTILINE)
 
 def of_files(files: Sequence[str], namespace: str) -> str:
     """Return the page of the stack of these values files; raise as `render` and merge.load do."""
-    tree = merge.without_nulls(merge.overlay(linter.defaults(), merge.load(files).as_helm_merges()))
+    tree = merge.over_defaults(merge.load(files))
     recipe, text = recipe_of(files)
     listed = tuple(paths.shown(file) for file in files)
     charts = paths.shown(paths.chart(paths.LAYERS[0])).rpartition("/")[0]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+from postrender import paths
 from postrender.errors import InputError, Location
 from postrender.types import Json, Path
 from postrender.yaml.reader import Node, load_values
@@ -118,6 +120,19 @@ class Values:
         """Return the merged tree without the entries that null deletes; below job.config null is a value."""
         tree: dict[str, Any] = without_nulls(self.as_helm_merges())
         return tree
+
+
+@cache
+def defaults() -> Mapping[str, Any]:
+    """Return the charts' default values, which Helm merges with the files; this chart has those of every section."""
+    tree: Mapping[str, Any] = load_values(paths.defaults("grpo-job")).plain()
+    return tree
+
+
+def over_defaults(values: Values) -> dict[str, Any]:
+    """Return values over the charts' defaults, without the entries that null deletes."""
+    tree: dict[str, Any] = without_nulls(overlay(defaults(), values.as_helm_merges()))
+    return tree
 
 
 def load(files: Sequence[str]) -> Values:

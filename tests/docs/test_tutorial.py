@@ -10,7 +10,6 @@ import pytest
 
 from postrender.generate import tutorial
 from postrender.helm.engines import Engine, Rendered
-from postrender.lint import linter
 from postrender.start import guide, names, training, words
 from postrender.start.names import Shown
 from postrender.start.words import GuideError
@@ -35,7 +34,7 @@ SPOT = "platform: {capacity: {kind: spot}}\nray: {workers: {replicas: 5}, test: 
 
 
 def page_of(files: list[str]) -> str:
-    return tutorial.page(ROOT, linter.defaults(), files)
+    return tutorial.page(ROOT, merge.defaults(), files)
 
 
 class Page:
@@ -293,7 +292,7 @@ def test_a_name_that_nothing_has_is_refused() -> None:
 def test_every_name_and_flag_of_the_page_is_used() -> None:
     template = (ROOT / guide.TEMPLATE).read_text(encoding="utf-8")
     values = merge.load([str(ROOT / name) for name in tutorial.FILES]).effective()
-    tree = merge.overlay(linter.defaults(), values)
+    tree = merge.overlay(merge.defaults(), values)
     shown = Shown(("f",), "charts", "r", "# a step is about 6 GiB\nimages:\n")
     found, flags = names.names(tree, shown), names.flags(tree, shown)
     assert [name for name in [*found, *flags] if f"{name}}}}}" not in template] == []

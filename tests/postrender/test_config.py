@@ -10,7 +10,6 @@ import yaml
 from omegaconf import OmegaConf
 
 from postrender.helm.engines import Engine
-from postrender.lint.linter import defaults
 from postrender.values import catalogue, merge
 from postrender.values.config import OVERRIDE, Effective, overlaid
 from postrender.values.reference_errors import DanglingError, UnknownError
@@ -25,7 +24,7 @@ VERL = ("qwen2.5-32b-gsm8k-verl", "qwen2.5-32b-gsm8k-verl-reference")
 def effective(files: list[Path], more: dict[str, Any] | None = None) -> Effective:
     """Return what the files come to, as `grpo lint` sees it."""
     merged = merge.load([*map(str, files), str(SITE)])
-    tree = merge.overlay(defaults(), merged.as_helm_merges())
+    tree = merge.overlay(merge.defaults(), merged.as_helm_merges())
     return Effective(merge.without_nulls(merge.overlay(tree, more or {})))
 
 

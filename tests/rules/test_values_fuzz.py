@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from postrender.errors import GrpoError
-from postrender.lint.linter import defaults, lint
+from postrender.lint.linter import lint
 from postrender.rules import registry
 from postrender.rules.values.define import whole
 from postrender.rules.values.judge import judge_run
@@ -86,7 +86,7 @@ def nested(path: str, value: Json) -> dict[str, Any]:
 
 def tree_of(recipe: str, version: str) -> dict[str, Any]:
     merged = merge.load([*map(str, stack(recipe, version)), str(SITE)])
-    return merge.overlay(defaults(), merged.as_helm_merges())
+    return merge.overlay(merge.defaults(), merged.as_helm_merges())
 
 
 TREES = {(recipe, version): tree_of(recipe, version) for recipe in STACKS for version in VERSIONS}
