@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from postrender import paths
 from postrender.types import Json
 from postrender.values import merge
 from postrender.values.merge import Values
@@ -125,15 +124,19 @@ def flat(facts: Mapping[str, Any]) -> dict[tuple[str, str], Json]:
     return {(key, name): value for key, part in parts.items() for name, value in part.items()}
 
 
-def wiring_of(values: Values) -> Wiring:
+class StackWiring(Wiring):
+    """The wiring of a stack, with the RayCluster that its job looks for, None if that is not known."""
+
+    cluster: Cluster | None = None
+
+
+def wiring_of(values: Values) -> StackWiring:
     """Return the wiring of a stack, with the cluster that its job looks for; raise InputError as inputs.sections does.
 
     A stack whose job creates a cluster of its own, or that has no name, has no such cluster.
     """
-    wiring = Wiring(inputs.sections(values))
-    defaults = merge.load([paths.defaults("grpo-job")]).as_helm_merges()
-    tree = merge.without_nulls(merge.overlay(defaults, values.as_helm_merges()))
-    cluster = Cluster(tree, wiring)
+    wiring = StackWiring(inputs.sections(values))
+    cluster = Cluster(merge.over_defaults(values), wiring)
     if cluster.name and cluster.value("job.cluster.mode") != "ephemeral":
         wiring.cluster = cluster
     return wiring

@@ -8,15 +8,12 @@ the charts' own wiring.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from postrender import secrets
 from postrender.errors import InputError
 from postrender.manifests.pods import ACCELERATOR, Pod, accelerators, excluded
 from postrender.yaml import writer
-
-if TYPE_CHECKING:
-    from postrender.wiring.cluster import Cluster
 
 # Increase this number when the same values result in different wiring.
 FORMAT: Final = 1
@@ -50,11 +47,8 @@ def from_secret(name: str, secret: Mapping[str, str]) -> dict[str, Any]:
 class Wiring:
     """The wiring of one stack; `values` come from `inputs.load`.
 
-    Lists have the same order as in the charts. `cluster` is the RayCluster that the job of the stack looks for, None
-    if that is not known (see cluster.py).
+    Lists have the same order as in the charts.
     """
-
-    cluster: Cluster | None = None
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import INFO, WARNING, Finding
-from postrender.rules.objects.cluster.target import clusters, name_of
+from postrender.rules.objects.cluster.target import clusters, expected_cluster, name_of
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
 
@@ -17,7 +17,7 @@ _SOURCE = "kuberay/ray-operator/controllers/ray/rayjob_controller.go at v1.6.2"
 
 def _missing(*, named: bool) -> Callable[[Manifests], Iterator[Finding]]:
     def check(manifests: Manifests) -> Iterator[Finding]:
-        expected = manifests.wiring.cluster if manifests.wiring else None
+        expected = expected_cluster(manifests)
         given = clusters(manifests)
         names = [name_of(item) for item in given]
         if expected is None or not given or expected.name in names or expected.named is not named:

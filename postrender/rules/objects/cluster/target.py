@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from postrender.manifests.pods import gpus, mapping, sequence
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.objects.ray.rayspec import Cluster, Group, items
-from postrender.wiring.cluster import VARIABLE
+from postrender.wiring.cluster import VARIABLE, StackWiring
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,9 +53,14 @@ def name_of(item: Item) -> str:
     return str(mapping(item.object.get("metadata")).get("name") or "")
 
 
+def expected_cluster(manifests: Manifests) -> cluster.Cluster | None:
+    """Return the RayCluster that the job of the values looks for, None without such values."""
+    return manifests.wiring.cluster if isinstance(manifests.wiring, StackWiring) else None
+
+
 def targets(manifests: Manifests) -> Iterator[Target]:
     """Yield the RayClusters with the name that the job looks for."""
-    expected = manifests.wiring.cluster if manifests.wiring else None
+    expected = expected_cluster(manifests)
     for item in clusters(manifests):
         spec = item.object.get("spec")
         if expected and name_of(item) == expected.name and isinstance(spec, dict):
