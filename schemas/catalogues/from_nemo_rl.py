@@ -154,6 +154,7 @@ def prompts(tree: Path) -> dict[str, list[str]]:
         "promptsWithQuestion": [name for name, text in texts.items() if "{}" in text.replace("{{}}", "")],
         "promptsForBox": [name for name, text in texts.items() if r"\boxed" in text],
         "promptsForAnswer": [name for name, text in texts.items() if "'Answer: " in text],
+        "promptsForTags": [name for name, text in texts.items() if "<answer>" in text],
     }
 
 

@@ -21,19 +21,8 @@ if TYPE_CHECKING:
 TOPIC: Final = Topic("job", framework="", source="")
 _OWN: Final = re.compile(r"\$\{oc\.env:GRPO_PROMPTS\}/(.+)\.txt")
 _PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/")
-_TAGS: Final = "<think> <answer>"
-# What the prompts of NeMo RL ask for: examples/prompts/ at v0.4.0 to v0.7.0.
-_SHIPPED: Final = {
-    "cot.txt": r"\boxed",
-    "math.txt": r"\boxed",
-    "gsm8k.txt": _TAGS,
-    "geo3k.txt": _TAGS,
-    "refcoco.txt": _TAGS,
-    "clevr_cogent_cot.txt": _TAGS,
-    "gpqa.txt": "Answer:",
-    "mmlu.txt": "Answer:",
-    "mmlu_pro.txt": "Answer:",
-}
+# What the prompts of the catalogue ask for, by the names of their lists.
+_ASKING: Final = {"promptsForBox": r"\boxed", "promptsForAnswer": "Answer:", "promptsForTags": "<think> <answer>"}
 # What the prompt of a prepared data set ends with, if its entry has no instruction: jobs/tasks/prepare_data.py.
 _INSTRUCTION: Final = "####"
 _MARKERS: Final = ("boxed", "answer", "####")
@@ -46,7 +35,7 @@ _MARKERS: Final = ("boxed", "answer", "####")
     title="the prompt asks for what a built-in reward looks for",
     why="silent: the model does not write it, so every response has the same score, 0, and the model learns nothing",
     fix="ask for it in job.prompts (verl: job.prepareData.NAME.instruction), or change the kwargs of the reward",
-    source="jobs/rewards/reward_builtins.py at 1.0.0",
+    source="jobs/rewards/reward_builtins.py at 0.1.0",
 )
 def _asked(run: Effective) -> Iterator[Finding]:
     trains = run.value("job.task") in (None, "train")
@@ -101,7 +90,9 @@ def _text(run: Effective, file: str) -> str | None:
     """Return the text of a prompt file, or for a prompt of the image what it asks for."""
     own = _OWN.fullmatch(file)
     if own is None:
-        return _SHIPPED.get(os.path.basename(file)) if "examples/prompts/" in file else None
+        names, name = run.catalogue.names, os.path.normpath(file)
+        asked = [words for topic, words in _ASKING.items() if name in names[topic]]
+        return " ".join(asked) if name in names["prompts"] else None
     text = mapping(run.value("job.prompts")).get(own[1])
     return text if isinstance(text, str) else None
 
