@@ -38,7 +38,7 @@ RULE = Rule(
     title="the RayCluster was rendered from other values than its job",
     why="the entrypoint of the job compares them at the start, and exits with 1",
     fix="give the raycluster and the grpo-job release the same values files, and upgrade the outdated one",
-    source="jobs/launcher/cluster_facts.py at 1.0.0",
+    source="jobs/launcher/cluster_facts.py at 0.1.0",
     fact="helm/values-and-manifest",
     check=each_target(_differ, ours=True),
 )

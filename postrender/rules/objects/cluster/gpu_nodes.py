@@ -49,7 +49,7 @@ RULE = Rule(
     title="the RayCluster has fewer GPU nodes than its job waits for",
     why="the job waits until job.workersTimeoutSeconds has passed, and fails; the GPU nodes cost money meanwhile",
     fix="set job.nodes or ray.workers.replicas to the nodes of the cluster, and give the profile of its machine",
-    source="jobs/launcher/workers.py at 1.0.0",
+    source="jobs/launcher/workers.py at 0.1.0",
     fact="helm/values-and-manifest",
     check=each_target(_too_few),
 )

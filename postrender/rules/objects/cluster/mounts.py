@@ -49,7 +49,7 @@ RULE = Rule(
     title="the RayCluster does not mount a volume where its job expects it",
     why="the job exits at the start (a folder does not exist), or writes where no other pod reads",
     fix="mount the claim in the head and in all worker groups, or write its name and path under storage",
-    source="jobs/launcher/launch.py at 1.0.0",
+    source="jobs/launcher/launch.py at 0.1.0",
     fact="helm/values-and-manifest",
     check=each_target(_differ),
 )

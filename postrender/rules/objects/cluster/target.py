@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from postrender.rules.objects.ray.rayspec import Check, Found
     from postrender.wiring import cluster
 
-SOURCE: Final = "charts/common/templates/_pod.tpl at 1.0.0"
+SOURCE: Final = "charts/common/templates/_pod.tpl at 0.1.0"
 
 
 class Target(NamedTuple):

@@ -104,7 +104,7 @@ def _head(run: Effective) -> Iterator[Finding]:
     title="a training runs on machines with GPUs",
     why=REFUSED,
     fix="choose another profile; this one is only for trying storage, secrets and Ray",
-    source="charts/grpo-job/templates/_run.tpl at 1.0.0",
+    source="charts/grpo-job/templates/_run.tpl at 0.1.0",
 )
 def _profile(run: Effective) -> str | None:
     none = run.value("job.task") in (None, "train", "evaluate") and run.value("accelerator.gpusPerNode") == 0
@@ -118,7 +118,7 @@ def _profile(run: Effective) -> str | None:
     title="the image exists for the machine's processors",
     why=REFUSED,
     fix="choose an image for arm64, and set images.training.arm64 to true",
-    source="charts/common/templates/_worker.tpl at 1.0.0",
+    source="charts/common/templates/_worker.tpl at 0.1.0",
 )
 def _arm64(run: Effective) -> str | None:
     arm = run.value("accelerator.architecture") == "arm64" and run.value("images.training.arm64") is not True
@@ -132,7 +132,7 @@ def _arm64(run: Effective) -> str | None:
     title="values name a Kubernetes Secret instead of containing the secret",
     why="values end up in Git, in the release's Secret and in logs",
     fix="put it into a Kubernetes Secret, and name that Secret and its key under ray.env",
-    source="charts/common/templates/_environment.tpl at 1.0.0",
+    source="charts/common/templates/_environment.tpl at 0.1.0",
 )
 def _secrets(run: Effective) -> Iterator[Finding]:
     for section in ("job.env", "ray.env", "ray.head.env", "ray.workers.env"):

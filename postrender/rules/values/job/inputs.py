@@ -98,7 +98,7 @@ def _is_official(run: Effective) -> bool:
     title="a file that the run reads lies on a mounted volume",
     why="the run ends when it reads the file: every pod has started, and the GPUs are paid for",
     fix="write a path below the mountPath of a volume, or mount the volume there under storage",
-    source="charts/grpo-job/templates/_needed.tpl at 1.0.0",
+    source="charts/grpo-job/templates/_needed.tpl at 0.1.0",
 )
 def _paths(run: Effective) -> Iterator[Finding]:
     for path, file in _unmounted(run) if _is_official(run) else ():
@@ -112,7 +112,7 @@ def _paths(run: Effective) -> Iterator[Finding]:
     title="a file that is not on a mounted volume is in the image",
     why="if the image does not have the file, the run ends when it reads it, and the GPUs are paid for",
     fix="write a path below the mountPath of a volume; if your image has the file, ignore this",
-    source="charts/grpo-job/templates/_needed.tpl at 1.0.0",
+    source="charts/grpo-job/templates/_needed.tpl at 0.1.0",
     severity=WARNING,
 )
 def _paths_of_image(run: Effective) -> Iterator[Finding]:
@@ -128,7 +128,7 @@ def _paths_of_image(run: Effective) -> Iterator[Finding]:
     title="a file below GRPO_DATASETS is one that task prepare-data writes",
     why="the driver waits for no such file: the job ends when every pod has started",
     fix="add the data set under job.prepareData and run task prepare-data, or name a file that it writes",
-    source="jobs/tasks/prepare_data.py at 1.0.0",
+    source="jobs/tasks/prepare_data.py at 0.1.0",
 )
 def _prepared(run: Effective) -> Iterator[Finding]:
     names = [name for name, entry in mapping(run.value("job.prepareData")).items() if entry is not None]

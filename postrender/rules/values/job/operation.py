@@ -69,7 +69,7 @@ def _taken(run: Effective) -> str | None:
     title="several nodes use the RDMA interfaces of the machine",
     why="silent: NCCL falls back to TCP over the pod network, which is many times slower",
     fix="set network.mode as docs/options.md shows, or use one node",
-    source="charts/common/templates/_network.tpl at 1.0.0",
+    source="charts/common/templates/_network.tpl at 0.1.0",
     severity=WARNING,
 )
 def _rdma(run: Effective) -> str | None:

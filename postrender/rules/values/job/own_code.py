@@ -58,7 +58,7 @@ def _parsed(text: str) -> ast.Module | None:
     title="a reward is built in or a file",
     why=REFUSED,
     fix="give exactly one of builtin (exact_answer, format or length) and file",
-    source="charts/grpo-job/templates/_rewards.tpl at 1.0.0",
+    source="charts/grpo-job/templates/_rewards.tpl at 0.1.0",
 )
 def _source(run: Effective) -> Iterator[Finding]:
     rewards = {name: entry for name, entry in mapping(run.value("job.rewards")).items() if entry is not None}
@@ -81,7 +81,7 @@ def _source(run: Effective) -> Iterator[Finding]:
     title="a prompt that the configuration names is in job.prompts",
     why=REFUSED,
     fix="write its text under job.prompts, or name another prompt",
-    source="charts/grpo-job/templates/_rewards.tpl at 1.0.0",
+    source="charts/grpo-job/templates/_rewards.tpl at 0.1.0",
 )
 def _absent(run: Effective) -> Iterator[Finding]:
     has = sorted(name for name, text in mapping(run.value("job.prompts")).items() if text is not None)
@@ -100,7 +100,7 @@ def _absent(run: Effective) -> Iterator[Finding]:
     title="the file of a reward is valid Python",
     why="the driver loads every reward before it trains: the run fails when every pod has started",
     fix="correct the line of the file",
-    source="jobs/rewards/rewards.py at 1.0.0",
+    source="jobs/rewards/rewards.py at 0.1.0",
 )
 def _compiles(run: Effective) -> Iterator[Finding]:
     for name, text, _ in _files(run):
@@ -123,7 +123,7 @@ def _compiles(run: Effective) -> Iterator[Finding]:
     title="the file of a reward has a function reward that takes what it is given",
     why="the driver loads every reward before it trains: the run fails when every pod has started",
     fix="write def reward(ground_truth, response, **kwargs) and return (score, correct)",
-    source="jobs/rewards/rewards.py at 1.0.0",
+    source="jobs/rewards/rewards.py at 0.1.0",
 )
 def _function(run: Effective) -> Iterator[Finding]:
     for name, text, entry in _files(run):
