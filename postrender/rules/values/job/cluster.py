@@ -27,7 +27,7 @@ _IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token
     title="the job uses no more nodes than the cluster has",
     why=REFUSED,
     fix="lower job.nodes, or raise ray.workers.replicas",
-    source="_run.tpl at 1.0.0",
+    source="_run.tpl at 0.1.0",
 )
 def _nodes(run: Effective) -> str | None:
     if not _trains(run) or run.wanted <= run.have:
@@ -42,7 +42,7 @@ def _nodes(run: Effective) -> str | None:
     title="the cluster has a GPU node",
     why=REFUSED,
     fix="set ray.workers.replicas to 1 or more, or ray.head.gpus.enabled to true",
-    source="_head.tpl at 1.0.0",
+    source="_head.tpl at 0.1.0",
 )
 def _gpus(run: Effective) -> str | None:
     # The schema reports what is not a number.
@@ -57,7 +57,7 @@ def _gpus(run: Effective) -> str | None:
     title="a cluster that is deleted with its job has no unused nodes",
     why=REFUSED,
     fix="lower ray.workers.replicas, or raise job.nodes",
-    source="_run.tpl at 1.0.0",
+    source="_run.tpl at 0.1.0",
 )
 def _unused(run: Effective) -> str | None:
     unused = _trains(run) and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
@@ -71,7 +71,7 @@ def _unused(run: Effective) -> str | None:
     title="the image has the version of job.version",
     why=REFUSED,
     fix="set both to one version, as values/frameworks does",
-    source="_nemo_rl.tpl at 1.0.0",
+    source="_nemo_rl.tpl at 0.1.0",
 )
 def _image(run: Effective) -> str | None:
     tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
@@ -88,7 +88,7 @@ def _image(run: Effective) -> str | None:
     title="before v0.7.0 NeMo RL reserves a CPU on every node, the head included",
     why="silent: the job waits forever for a CPU on the head",
     fix="set ray.head.numCpus to 1, as values/frameworks does",
-    source="_nemo_rl.tpl at 1.0.0",
+    source="_nemo_rl.tpl at 0.1.0",
 )
 def _head(run: Effective) -> Iterator[Finding]:
     older = run.framework == "nemo-rl" and not run.since("v0.7.0")
@@ -161,7 +161,7 @@ def _texts(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]
     title="a key that the chart derives has the derived value",
     why=REFUSED,
     fix="remove the key, and change the value from which it is derived",
-    source="_config.tpl at 1.0.0",
+    source="_config.tpl at 0.1.0",
 )
 def _derived(run: Effective) -> Iterator[Finding]:
     if not _trains(run):

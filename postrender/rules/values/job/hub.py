@@ -25,7 +25,7 @@ _MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.mode
     title="several nodes share a cache of the Hugging Face hub",
     why="every node downloads the model after every start; the hub answers 429 to an address that asks too often",
     fix="set huggingface.cache.volume to a shared volume, run task fetch once, then set huggingface.offline.enabled",
-    source="_environment.tpl at 1.0.0",
+    source="_environment.tpl at 0.1.0",
     severity=WARNING,
 )
 def _downloads(run: Effective) -> Iterator[Finding]:

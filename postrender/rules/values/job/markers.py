@@ -29,7 +29,7 @@ Keys = tuple[str, ...]
     title="a section with _override_: true replaces something",
     why="silent: the section is merged as without the marker, and keys that it was to remove stay",
     fix="remove the marker, or move it to the section whose keys are to go",
-    source="_config.tpl at 1.0.0",
+    source="_config.tpl at 0.1.0",
     severity=WARNING,
 )
 def _markers(run: Effective) -> Iterator[Finding]:

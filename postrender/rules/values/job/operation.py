@@ -53,7 +53,7 @@ def _scratch(run: Effective) -> Iterator[Finding]:
     title="a training on machines that can be taken away has retries",
     why="the machines go away in the middle of the training, and nothing starts the run again",
     fix="set job.retries, for instance to 10; each retry resumes from the last checkpoint",
-    source="schemas/values/platform.yaml at 1.0.0",
+    source="schemas/values/platform.yaml at 0.1.0",
     severity=WARNING,
 )
 def _taken(run: Effective) -> str | None:

@@ -27,7 +27,7 @@ TOPIC = Topic("job", framework="", source="charts/")
     title="the marker _override_ is true or false, in a section that it can replace",
     why=REFUSED,
     fix="move it to the section, with all that the section needs, or remove it",
-    source="grpo-job/templates/_config.tpl at 1.0.0",
+    source="grpo-job/templates/_config.tpl at 0.1.0",
 )
 def _markers(run: Effective) -> Iterator[Finding]:
     trees = {"job.config": run.value("job.config")}
@@ -93,7 +93,7 @@ def _listed(path: str, value: Json) -> Iterator[str]:
     title="an overlay is for a version, or for a machine that has a profile",
     why=REFUSED,
     fix="correct the name, or remove the overlay",
-    source="common/templates/_values.tpl at 1.0.0",
+    source="common/templates/_values.tpl at 0.1.0",
 )
 def _profiles(run: Effective) -> Iterator[Finding]:
     overlays, known = run.value("job.configFor"), sorted({*paths.accelerators(), run.accelerator})
@@ -111,7 +111,7 @@ def _profiles(run: Effective) -> Iterator[Finding]:
     title="the volumes that a job names exist, and the run's volume is persistent",
     why=REFUSED,
     fix="add it to storage, or name another volume",
-    source="common/templates/_storage.tpl at 1.0.0",
+    source="common/templates/_storage.tpl at 0.1.0",
 )
 def _volumes(run: Effective) -> Iterator[Finding]:
     storage = run.value("storage")
@@ -144,7 +144,7 @@ def _named_volumes(run: Effective) -> Iterator[str]:
     title="job.runtimeEnv does not set what the framework sets",
     why=REFUSED,
     fix="write variables under job.env, and leave the interpreter to the framework",
-    source="grpo-job/templates/_entrypoint.tpl at 1.0.0",
+    source="grpo-job/templates/_entrypoint.tpl at 0.1.0",
 )
 def _runtime(run: Effective) -> Iterator[Finding]:
     given = run.value("job.runtimeEnv")

@@ -43,7 +43,7 @@ _OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "
     title="custom variables have one value, and neither the charts nor KubeRay set them",
     why=REFUSED,
     fix="remove it, and change the value from which the charts derive it",
-    source="_environment.tpl at 1.0.0",
+    source="_environment.tpl at 0.1.0",
 )
 def _variables(run: Effective) -> Iterator[Finding]:
     own = set(_own(run))
