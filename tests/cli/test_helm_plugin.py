@@ -319,7 +319,9 @@ def test_install_replaces_an_older_one_and_refuses_a_foreign_one(
     assert not (tmp_path / "two").exists()
 
 
-def test_install_says_that_helm_3_needs_none(grpo: Run, tmp_path: Path) -> None:
+def test_install_says_that_helm_3_needs_none(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A program that is on the PATH is told by its name alone.
+    monkeypatch.setenv("PATH", os.defpath)
     code, out, err = grpo("install", "--helm", str(require_tool("helm3")))
     assert (code, err) == (0, "")
     assert out.startswith("nothing was written: helm v3.")
