@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from operator import getitem
 from typing import Any
 
@@ -33,6 +33,12 @@ class Problem:
 def compiled(schema: dict[str, Any]) -> Draft7Validator:
     """Return a validator for a draft-07 schema, with patterns as Go reads them; raise ValueError if it is none."""
     return Draft7Validator(schema, pattern_options=RegexOptions())
+
+
+@cache
+def read_schema(file: str) -> Schema:
+    """Return the schema of a file, compiled once; raise InstallationError if the file is missing or not a schema."""
+    return Schema(file)
 
 
 class Schema:

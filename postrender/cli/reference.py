@@ -11,7 +11,7 @@ import click
 
 from postrender import paths
 from postrender.errors import UsageError
-from postrender.schema import Schema
+from postrender.schema import read_schema
 
 _WIDTH = 100
 # Helm's own keys, which these charts do not read.
@@ -42,7 +42,7 @@ def reference(section: str | None = None) -> str:
 
 def _source() -> dict[str, Any]:
     """Return the schema of the chart that reads every section."""
-    return Schema(paths.schema("grpo-job")).source()
+    return read_schema(paths.schema("grpo-job")).source()
 
 
 def _listed(root: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -18,7 +18,7 @@ from postrender.rules import registry
 from postrender.rules.rule import VALUES, Rule
 from postrender.rules.values.define import whole
 from postrender.rules.values.judge import judge_run
-from postrender.schema import Problem, Schema
+from postrender.schema import Problem, read_schema
 from postrender.types import Path
 from postrender.values import catalogue, merge, mutations
 from postrender.values.config import Effective
@@ -61,7 +61,7 @@ def judge_values(merged: Values) -> list[Finding]:
         *overlay_conflicts.findings(merged),
         *file_order.findings(merged),
         *placeholders.findings(merged),
-        *_schema(merged, Schema(paths.schema(_STRICTEST))),
+        *_schema(merged),
     ]
     if can_render(found):
         # Other checks would only report consequences of values that cannot be read.
@@ -194,7 +194,8 @@ def _version(merged: Values) -> Iterator[Finding]:
         )
 
 
-def _schema(merged: Values, schema: Schema) -> Iterator[Finding]:
+def _schema(merged: Values) -> Iterator[Finding]:
+    schema = read_schema(paths.schema(_STRICTEST))
     tree = merge.overlay(merge.defaults(), merged.as_helm_merges())
     if schema.is_valid(tree):
         return

@@ -8,13 +8,12 @@ from typing import Any
 
 from postrender import paths, secrets
 from postrender.lint import placeholders
-from postrender.schema import Problem, Schema
+from postrender.schema import Problem, Schema, read_schema
 from postrender.types import Path
 
 
-@cache
 def _schema() -> Schema:
-    return Schema(paths.editors_schema())
+    return read_schema(paths.editors_schema())
 
 
 @cache

@@ -65,6 +65,10 @@ class Catalogue:
             inside[key] = deepcopy(value)
         return tree
 
+    def is_section(self, key: str) -> bool:
+        """Return whether a key of the default configuration is a map."""
+        return isinstance(self._base.get(key), dict) or any(path.startswith(f"{key}.") for path in self._base)
+
     @property
     def sections(self) -> frozenset[str]:
         """Return the paths above all known keys."""

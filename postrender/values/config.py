@@ -133,8 +133,7 @@ class Effective:
 
     def is_broken(self, key: str) -> bool:
         """Return whether the files replace a section, a map in the base file, by something else."""
-        is_section = isinstance(self.catalogue.base.get(key), dict)
-        return is_section and key in self.given and not isinstance(self.given[key], dict)
+        return key in self.given and not isinstance(self.given[key], dict) and self.catalogue.is_section(key)
 
     def derives(self, path: str) -> bool:
         """Return whether the chart derives a key."""
