@@ -125,6 +125,11 @@ def _loads_validation(run: Effective) -> bool:
     return validates(run) and run.at("grpo.val_batch_size") is not None
 
 
+def _within_gpu(run: Effective) -> str | None:
+    memory = run.value("accelerator.gpuMemoryGigabytes")
+    return within(_REFIT, below=memory)(run) if isinstance(memory, int | float) else None
+
+
 _REFIT: Final = "policy.refit_buffer_size_gb"
 _AGE: Final = "grpo.async_grpo.max_trajectory_age_steps"
 _COUNTS: Final = (
@@ -139,6 +144,7 @@ _COUNTS: Final = (
         lambda run: run.on("grpo.use_dynamic_sampling"),
     ),
     _Range(_REFIT, within(_REFIT, above=0), "no weight fits into the buffer that brings it to generation"),
+    _Range(_REFIT, _within_gpu, "the buffer is in the memory of one GPU"),
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import MEGATRON, TOPIC, WORKER, is_megatron
 from postrender.values.reference_errors import UnknownError
 
@@ -74,13 +75,17 @@ def _numbers(run: Effective, paths: Iterable[str]) -> Iterator[tuple[str, float]
     "betas",
     "S31",
     f"{_KWARGS}.betas {_OPTIMIZER}.adam_beta1 {_OPTIMIZER}.adam_beta2",
-    title="the betas of Adam are 0 or more, and below 1",
+    title="Adam has two betas of 0 or more, and below 1",
     why="PyTorch refuses it when the workers start; Megatron divides by 1 - beta, and every weight becomes NaN",
     fix="write [0.9, 0.999]",
     source="torch/optim/adam.py:63 at v2.11.0",
 )
 def _betas(run: Effective) -> Iterator[Finding]:
     megatron, betas = is_megatron(run), f"{_KWARGS}.betas"
+    given = run.at(betas)
+    if not megatron and isinstance(given, list) and len(given) != 2:
+        yield Finding(f"{betas} is {quoted(given)}, expected two numbers", keys=[betas])
+        return
     paths = [f"{_OPTIMIZER}.adam_beta1", f"{_OPTIMIZER}.adam_beta2"] if megatron else [f"{betas}.0", f"{betas}.1"]
     for path, beta in _numbers(run, paths):
         if not 0 <= beta < 1:

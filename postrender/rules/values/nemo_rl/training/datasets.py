@@ -178,6 +178,10 @@ def _prompt_file(run: Effective) -> Iterator[Finding]:
     for path, section in data_sections(run):
         for key in _PROMPTS:
             file = section.get(key)
+            if file == "" and (key, file) not in seen:
+                seen.add((key, file))
+                what = f"{key} is an empty text, which is not the name of a file"
+                yield Finding(what, keys=[f"{path}.{key}", f"data.default.{key}", path], fix="write null for no prompt")
             is_relative = isinstance(file, str) and file and file[0] not in "/~$"
             if is_relative and os.path.normpath(str(file)) not in run.catalogue.names["prompts"]:
                 if (key, file) in seen:

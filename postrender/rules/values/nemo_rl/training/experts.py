@@ -1,4 +1,4 @@
-"""What Megatron requires of a model with experts."""
+"""What Megatron and DTensor require of a model with experts."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.rules.values.geometry import Model
 from postrender.rules.values.nemo_rl.run import (
+    DTENSOR,
     MEGATRON,
     NODES,
     STEP,
     TOPIC,
     WORKER,
     is_megatron,
+    is_v2,
     pipeline_parallel,
     tensor_parallel,
     worlds,
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 _EXPERTS: Final = f"{MEGATRON}.expert_model_parallel_size"
 _EXPERT_TENSOR: Final = f"{MEGATRON}.expert_tensor_parallel_size"
+_DTENSOR_EXPERTS: Final = f"{DTENSOR}.expert_parallel_size"
 _SEQUENCE: Final = f"{MEGATRON}.sequence_parallel"
 
 
@@ -65,3 +68,22 @@ def _sequence_parallel(run: Effective) -> str | None:
         if not model.experts():
             return None
     return f"{words}, tensor_model_parallel_size is {tensor_parallel(run)}, and sequence_parallel is off"
+
+
+@TOPIC.rule(
+    "gpus-not-divisible-by-dtensor-experts",
+    "X19",
+    f"{_DTENSOR_EXPERTS} {NODES}",
+    title="the training GPUs are a multiple of DTensor's expert parallel size",
+    why=WORKER,
+    fix="choose an expert_parallel_size that divides the training GPUs, 1 for a model without experts",
+    source="nemo_automodel/components/distributed/device_mesh.py:181 of 24b47e85; NeMo RL at v0.7.0",
+    since="v0.7.0",
+)
+def _mesh(run: Effective) -> str | None:
+    if not is_v2(run) or run.at(_DTENSOR_EXPERTS) is None:
+        return None
+    world, experts = worlds(run)[0], run.integer(_DTENSOR_EXPERTS)
+    if experts < 1 or world % experts == 0:
+        return None
+    return f"{world} GPUs train, which is not a multiple of dtensor_cfg.expert_parallel_size {experts}"
