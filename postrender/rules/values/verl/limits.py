@@ -63,7 +63,9 @@ _MIXED: Final = ("param_dtype", "reduce_dtype", "buffer_dtype")
 def _sizes(run: Effective) -> Iterator[Finding]:
     paths = ["data.max_prompt_length", "data.max_response_length", f"{ROLLOUT}.prompt_length"]
     paths += [f"{ROLLOUT}.response_length", SAMPLES, *([f"{ROLLOUT}.val_kwargs.n"] if validates(run) else [])]
-    paths += ["data.gen_batch_size", *([] if has_new_trainer(run) else ["data.val_batch_size"])]
+    # The new trainer reads 0 as the default.
+    batches = ["data.val_batch_size", "data.gen_batch_size"]
+    paths += [] if has_new_trainer(run) else batches
     if run.since("0.7.1"):
         paths += ["reward.num_workers", f"{_TRANSFER}.update_weights_bucket_megabytes"]
     if run.on("data.filter_overlong_prompts"):
@@ -78,7 +80,7 @@ def _sizes(run: Effective) -> Iterator[Finding]:
     yield from failing(run, {path: within(path, least=1) for path in given})
     # From 0 on.
     counts = ["data.dataloader_num_workers", f"{ROLLOUT}.seed", f"{ROLLOUT}.trace.max_samples_per_step_per_worker"]
-    counts += ["data.val_batch_size"] if has_new_trainer(run) else []
+    counts += batches if has_new_trainer(run) else []
     yield from failing(run, {path: within(path, least=0) for path in counts})
 
 
