@@ -1,6 +1,7 @@
 """The exceptions of all commands: one class for each kind of failure, with its exit code and the place in a file.
 
-Exit codes of every `grpo` command: 0 clean, 1 findings, 2 usage or bad input, 3 could not run.
+Exit codes of every `grpo` command: 0 no errors, 1 errors (or warnings with --fail-on warning), 2 usage or bad
+input, 3 could not run.
 """
 
 from __future__ import annotations

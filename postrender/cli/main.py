@@ -24,7 +24,8 @@ _END_OF_HELP = """\
 See "grpo COMMAND --help" for the options of a command.
 
 \b
-Exit codes: 0 clean, 1 findings, 2 wrong command line or input, 3 could not run (no such file, no Helm).
+Exit codes: 0 no errors, 1 errors (or warnings with --fail-on warning), 2 wrong command line or input,
+3 could not run (no such file, no Helm).
 
 \b
 To complete commands, options and values with the Tab key, add one line to the start-up file of your shell:

@@ -45,7 +45,7 @@ class _Highlighter(RegexHighlighter):
         r"(?m)(?P<rule>\[[a-z0-9-]+/[a-z0-9-]+\])$",
         r"(?m)^  (?P<label>why|fix|see|also):",
         r"(?m)^ +\|\s+(?P<caret>\^)$",
-        r"(?m)^(?P<count>\d+ findings?( \(.*\))?)$",
+        r"(?m)^(?P<count>\d+ (error|warning|info)s?(, \d+ (warning|info)s?)*)(;|$)",
     )
 
 

@@ -13,7 +13,7 @@ FORMATS = ("text", "json", "github", "sarif", "junit")
 def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
     """Return the report in one of FORMATS, with a newline at its end; the text report is empty without findings.
 
-    `fail_on` is the lowest severity that JUnit counts as a failure.
+    `fail_on` is the lowest severity that makes the exit code 1; JUnit counts it as a failure.
     """
     if form == "json":
         return json.write(findings)
@@ -23,4 +23,4 @@ def write(findings: Sequence[Finding], form: str, fail_on: str = ERROR) -> str:
         return text.visible(junit.write(findings, fail_on))
     if form == "github":
         return github.write(findings)
-    return text.write(findings)
+    return text.write(findings, fail_on)

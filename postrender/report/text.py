@@ -7,29 +7,33 @@ from functools import cache
 
 from postrender import secrets, textfile
 from postrender.errors import GrpoError, Location
-from postrender.finding import ERROR, SEVERITIES, WARNING, Finding
+from postrender.finding import ERROR, SEVERITIES, Finding, is_at_least
 
 # Findings of these domains have no page; those of other domains point to the page of their rule.
 _WITHOUT_PAGE = ("values/", "checks/")
 _SHOWN_CHARACTERS = 200
 
 
-def write(findings: Sequence[Finding]) -> str:
-    """Return the report, with a newline at its end; empty without findings."""
+def write(findings: Sequence[Finding], fail_on: str) -> str:
+    """Return the report, with a newline at its end; empty without findings. `fail_on` is as in formats.write."""
     blocks = [_block(finding) for finding in findings]
     if not blocks:
         return ""
-    return visible(secrets.mask("\n".join(blocks) + f"\n{_count(findings)}\n"))
+    count = _count(findings)
+    if not is_at_least(findings, fail_on):
+        count += f"; the exit code is 0, and 1 with --fail-on {_worst(findings)}"
+    return visible(secrets.mask("\n".join(blocks) + f"\n{count}\n"))
 
 
 def _count(findings: Sequence[Finding]) -> str:
-    """Return the number of findings, and how many of them are warnings and infos."""
-    count = f"{len(findings)} finding" + ("s" if len(findings) > 1 else "")
-    lesser = [(name, sum(finding.severity == name for finding in findings)) for name in SEVERITIES[1:]]
-    named = ", ".join(
-        f"{number} {name}{'s' if number > 1 and name == WARNING else ''}" for name, number in lesser if number
-    )
-    return f"{count} ({named})" if named else count
+    """Return the number of findings of each severity."""
+    counts = [(name, sum(finding.severity == name for finding in findings)) for name in SEVERITIES]
+    return ", ".join(f"{number} {name}{'s' if number > 1 else ''}" for name, number in counts if number)
+
+
+def _worst(findings: Sequence[Finding]) -> str:
+    """Return the highest severity of findings."""
+    return next(name for name in SEVERITIES if is_at_least(findings, name))
 
 
 def _block(finding: Finding) -> str:

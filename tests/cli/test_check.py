@@ -85,7 +85,7 @@ def test_a_finding_has_four_parts_and_the_line(grpo: Run) -> None:
         "     |           ^\n"
         "  why: server-side apply, Helm 4's default, refuses it; a client-side apply silently keeps one of the two\n"
         "  fix: remove one of the two entries\n"
-        "  see: grpo rules pods/duplicate-merge-key\n\n1 finding\n"
+        "  see: grpo rules pods/duplicate-merge-key\n\n1 error\n"
     )
 
 
@@ -146,7 +146,7 @@ def test_an_object_stands_twice_in_one_file_or_folder_and_not_in_two(grpo: Run) 
     code, out, _ = grpo(".")
     assert code == 1
     assert out.startswith("./b200/b.yaml:5:9: ConfigMap a is already in ./b200/a.yaml:1  [stream/object-twice]\n")
-    assert out.endswith("\n1 finding\n")
+    assert out.endswith("\n1 error\n")
 
 
 def test_values_bring_the_rules_about_the_machine(grpo: Run) -> None:

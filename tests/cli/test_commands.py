@@ -149,7 +149,7 @@ def test_findings_go_to_stdout_with_exit_code_1(grpo: Run, tmp_path: Path) -> No
         "  3 |     replicsa: 3\n"
         "    |     ^\n"
         "  why: Helm would refuse it, or without the schema ignore it silently.\n"
-        "  fix: did you mean replicas?\n\n1 finding\n"
+        "  fix: did you mean replicas?\n\n1 error\n"
     )
     code, out, err = grpo("lint", "--accelerator", "b200", *REST, "-f", str(file), "--format", "json")
     assert (code, json.loads(out)["findings"][0]["line"]) == (1, 3)

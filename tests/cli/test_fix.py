@@ -85,7 +85,7 @@ def test_what_no_value_mends_is_left_and_told(grpo: Run) -> None:
     code, out, err = grpo(*words, "--yes")
     assert code == 1
     assert out.startswith("my.yaml:8:1: there is no section called zork")
-    assert out.endswith("\n1 finding\n")
+    assert out.endswith("\n1 error\n")
     assert "fixed: my.yaml\n" in err
     code, out, err = grpo(*words, "--yes")
     assert (code, err.splitlines()[0]) == (1, "nothing is fixed: no finding proposes a value that can be written")

@@ -43,7 +43,7 @@ def test_the_group_says_how_a_shell_completes_and_what_exit_codes_mean(help_of: 
     text = help_of("--help")
     for shell in ("bash", "zsh", "fish"):
         assert re.search(rf"^ +{shell} .*_GRPO_COMPLETE={shell}_source grpo", text, re.MULTILINE)
-    assert "Exit codes: 0 clean, 1 findings, 2 " in text
+    assert "Exit codes: 0 no errors, 1 errors (or warnings with --fail-on warning), 2 " in text
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, *NESTED])

@@ -80,7 +80,7 @@ def test_findings_have_colour_and_the_same_words(folder: Path) -> None:
     plain, drawn = piped(folder, *LINT), watched(folder, *LINT)
     assert "\x1b" not in plain
     assert STYLE.sub("", drawn) == plain
-    for part in ("my.yaml:3:5", "[values/unknown-key]", "why", "fix", "^", "1 finding"):
+    for part in ("my.yaml:3:5", "[values/unknown-key]", "why", "fix", "^", "1 error"):
         assert re.search(rf"\x1b\[[0-9;]+m{re.escape(part)}\x1b\[0m", drawn), part
 
 

@@ -26,9 +26,9 @@ def file(tmp_path: Path) -> str:
 def test_text_has_place_what_source_why_and_fix(file: str) -> None:
     one = Finding("a is 1", Location(file, 1, 4), rule="values/rule", why="It hurts.", fix="write 2")
     assert formats.write([one], "text") == (
-        f"{file}:1:4: a is 1  [values/rule]\n  1 | a: 1\n    |    ^\n  why: It hurts.\n  fix: write 2\n\n1 finding\n"
+        f"{file}:1:4: a is 1  [values/rule]\n  1 | a: 1\n    |    ^\n  why: It hurts.\n  fix: write 2\n\n1 error\n"
     )
-    assert formats.write([one, one], "text").endswith("\n2 findings\n")
+    assert formats.write([one, one], "text").endswith("\n2 errors\n")
     assert formats.write([], "text") == ""
 
 
@@ -37,7 +37,7 @@ def test_text_names_lesser_severities_other_places_and_the_page_of_a_rule(file: 
     one = Finding("a is 1", Location(file, 1, 4), rule="nemo-rl/rule", why="w", fix="f", severity="warning", also=also)
     assert formats.write([one], "text") == (
         f"{file}:1:4: warning: a is 1  [nemo-rl/rule]\n  1 | a: 1\n    |    ^\n  also: {file}:2:3 job.config.b\n"
-        "  why: w\n  fix: f\n  see: grpo rules nemo-rl/rule\n\n1 finding (1 warning)\n"
+        "  why: w\n  fix: f\n  see: grpo rules nemo-rl/rule\n\n1 warning; the exit code is 0, and 1 with --fail-on warning\n"
     )
 
 
