@@ -63,7 +63,7 @@ def try_reward(
     timeout: float,
     form: str,
 ) -> int:
-    """Score sample answers with the rewards of a run, before the run needs GPUs.
+    """Score sample answers with the rewards of a run.
 
     The command loads job.rewards and the prompt as the run does, and prints the rendered prompt of the first sample,
     the score of each reward, their weighted sum, and the possible range. Without --sample it scores a right, a wrong,
