@@ -237,7 +237,7 @@ def readers(path: shapes.Path_) -> list[str]:
     return sorted(LAYERS, key=lambda layer: path[0] not in READS.get(layer, {path[0]}))
 
 
-@pytest.mark.parametrize("path", thin([(each,) for each in leaf_paths()], 10), ids=".".join)
+@pytest.mark.parametrize("path", thin([(each,) for each in leaf_paths()], 20), ids=".".join)
 def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText) -> None:
     """Changing a leaf changes what at least one chart renders or says."""
     values = everything()
@@ -474,7 +474,7 @@ def test_two_renders_are_byte_identical(layer: str, render_text: RenderText) -> 
     assert render_text(layer).manifest == render_text(layer).manifest
 
 
-@pytest.mark.parametrize("recipe", thin(RECIPES, 6))
+@pytest.mark.parametrize("recipe", thin(RECIPES, 12))
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_profiles_and_recipes_commute(accelerator: str, recipe: str, render_text: RenderText) -> None:
     """No leaf is set by both kinds, so their order does not matter."""
@@ -535,7 +535,7 @@ def test_values_yaml_holds_every_default_of_the_schema(layer: str) -> None:
     assert {path for path, _, _ in shapes.leaves(schema, values)} == set(expected)
 
 
-@pytest.mark.parametrize("word", ["on", "null", "y", "no", "true", "e1"])
+@pytest.mark.parametrize("word", thin(["on", "null", "y", "no", "true", "e1"], 3))
 def test_a_name_that_yaml_reads_as_something_else_stays_a_name(word: str, render: Render) -> None:
     """Each object is valid, and what carries the name carries it as text."""
     values: dict[str, Any] = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ from typing import Any
 import pytest
 
 from postrender.check.trace import Origins
+from postrender.cli import main as cli
 from postrender.helm.engines import Engine
 from postrender.helm.stack import Stack
 from tests.conftest import ROOT, SITE
@@ -21,18 +20,11 @@ CLUSTER = ("RayCluster", "gemma-ray")
 WORKER = ("spec", "workerGroupSpecs", 0)
 
 
-def check(file: Path) -> list[dict[str, Any]]:
+def check(file: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     """Return the findings of `grpo lint` for the stack and one more file."""
     words = [word for each in [*STACK, file] for word in ("-f", str(each))]
-    program = "import sys; from postrender.cli.main import main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "lint", *words, "--format", "json"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    assert cli.main(["lint", *words, "--format", "json"]) in (0, 1)
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
     return found
 
 
@@ -48,10 +40,12 @@ def check(file: Path) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_a_finding_stands_at_the_values(more: str, rule: str, line: int, tmp_path: Path) -> None:
+def test_a_finding_stands_at_the_values(
+    more: str, rule: str, line: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "more.yaml"
     file.write_text(more)
-    (finding,) = [each for each in check(file) if each["rule"] == rule]
+    (finding,) = [each for each in check(file, capsys) if each["rule"] == rule]
     assert (finding["file"], finding["line"]) == (str(file), line)
 
 

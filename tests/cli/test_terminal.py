@@ -96,9 +96,9 @@ def test_no_variable_brings_colour_into_a_pipe(folder: Path) -> None:
         assert "\x1b" not in piped(folder, *LINT, **more)
 
 
-def test_formats_for_programs_have_none(folder: Path) -> None:
-    for form in ("json", "github", "sarif", "junit"):
-        assert watched(folder, *LINT, "--format", form) == piped(folder, *LINT, "--format", form)
+@pytest.mark.parametrize("form", thin(["json", "github", "sarif", "junit"], 4))
+def test_formats_for_programs_have_none(folder: Path, form: str) -> None:
+    assert watched(folder, *LINT, "--format", form) == piped(folder, *LINT, "--format", form)
 
 
 def test_errors_have_colour_and_no_secret(folder: Path) -> None:

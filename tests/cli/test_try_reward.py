@@ -15,7 +15,7 @@ from postrender.cli import main as cli
 from postrender.rewards import samples
 from postrender.rewards.files import RewardFiles
 from postrender.values import merge
-from tests.conftest import RECIPES, ROOT, stack_files
+from tests.conftest import RECIPES, ROOT, stack_files, thin
 from tests.docs import pages
 from tests.recipes.rendered import nemo_rl_recipes
 
@@ -90,7 +90,7 @@ def _values(tree: dict[str, Any]) -> Any:
     return Given()
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", thin(RECIPES, 4))
 def test_a_recipe_without_rewards_is_told_its_own_one(recipe: str, grpo: Run) -> None:
     words = [word for path in stack_files(recipe=recipe) for word in ("-f", str(path))]
     code, out, err = grpo(*words)

@@ -78,7 +78,7 @@ def test_every_layer_renders(recipe: str, accelerator: str, platform: str, rende
 
 
 @pytest.mark.parametrize("version", OLDER)
-@pytest.mark.parametrize("recipe", sorted(SETUPS))
+@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 3))
 def test_an_older_version_is_one_more_file(recipe: str, version: str, render: Render) -> None:
     """Cluster and job render from it, and the cluster runs the image of that version."""
     files = [*stack(recipe, version), SITE]
