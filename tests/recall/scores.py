@@ -49,13 +49,13 @@ class Score:
     key: str
 
 
-def errors(change: Mutation, framework: str, version: str, folder: Path) -> list[str]:
-    """Return the rules of the errors that lint finds in a changed stack."""
+def errors(change: Mutation, framework: str, version: str, folder: Path, *, lesser: bool = False) -> list[str]:
+    """Return the rules of the errors that lint finds in a changed stack; with `lesser` also of its warnings."""
     over = folder / "change.yaml"
     over.write_text(json.dumps(change.overlay), "utf-8")
     files = [*files_of(framework, version, change.base), SITE, over]
     found = lint([str(file) for file in files])
-    return sorted({one.rule for one in found if getattr(one, "severity", "error") == "error"})
+    return sorted({one.rule for one in found if lesser or one.severity == "error"})
 
 
 def score(change: Mutation, verdict: verdicts.Verdict, rules: Sequence[str], known: Mapping[str, set[str]]) -> Score:

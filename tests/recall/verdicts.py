@@ -19,6 +19,8 @@ HEAD = """\
 # line. `chart` is what our chart refuses before. Written by tests/recall/measure.py; not edited by hand.
 """
 Verdict = tuple[int, str]
+# What may become of a run: it ends with an error; it runs and is useless; it runs; nobody knows.
+FAILS, USELESS, RUNS, UNKNOWN = GPU = ("fails", "silent", "runs", "unknown")
 
 
 def path(framework: str, version: str) -> Path:
@@ -30,6 +32,12 @@ def read(framework: str, version: str) -> dict[str, Verdict]:
     """Return the verdicts of a version by mutation."""
     tree = yaml.safe_load(path(framework, version).read_text("utf-8"))
     return {name: (code, reason) for name, (code, reason) in tree.items()}
+
+
+def quoted(framework: str, version: str) -> dict[str, tuple[str, str]]:
+    """Return what becomes on GPUs of generated changes that set-up accepts: a word of GPU, and the line that says so."""
+    tree = yaml.safe_load(path(f"{framework}-quoted", version).read_text("utf-8"))
+    return {name: (word, line) for name, (word, line) in tree.items()}
 
 
 def write(framework: str, version: str, found: Mapping[str, Sequence[Any]]) -> None:
