@@ -35,7 +35,7 @@ def read(framework: str, version: str) -> dict[str, Verdict]:
 
 
 def quoted(framework: str, version: str) -> dict[str, tuple[str, str]]:
-    """Return what becomes on GPUs of generated changes that set-up accepts: a word of GPU, and the line that says so."""
+    """Return what becomes on GPUs of generated changes that set-up accepts: a word of GPU, and its line of source."""
     tree = yaml.safe_load(path(f"{framework}-quoted", version).read_text("utf-8"))
     return {name: (word, line) for name, (word, line) in tree.items()}
 
