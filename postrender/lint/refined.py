@@ -47,17 +47,17 @@ def _is_set_by(path: Path, meant: set[Path]) -> bool:
 
 
 def with_flags(merged: Values, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings; the fix of one about a text that reads as a number names --set-json."""
-    texts = dict(_texts(merged.root))
-    return [_explained(finding, texts[finding.at]) if finding.at in texts else finding for finding in findings]
+    """Return the findings; if a flag gives a value the wrong type, the fix names the flag that gives the right one."""
+    values = dict(_scalars(merged.root))
+    return [_explained(finding, values[finding.at]) if finding.at in values else finding for finding in findings]
 
 
-def _texts(node: Node) -> Iterator[tuple[Location, str]]:
-    """Yield the places of the texts that --set and --set-string made of numbers."""
-    if isinstance(node.value, str) and _flag(node.at) and _is_number(node.value):
+def _scalars(node: Node) -> Iterator[tuple[Location, object]]:
+    """Yield the places of the values of --set and --set-string that are texts, numbers or booleans."""
+    if isinstance(node.value, str | int | float) and _flag(node.at):
         yield node.at, node.value
     for child in node.children():
-        yield from _texts(child)
+        yield from _scalars(child)
 
 
 def _flag(at: Location) -> str:
@@ -71,11 +71,24 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _explained(finding: Finding, text: str) -> Finding:
-    if f'"{text}", expected' not in finding.what:
+def _explained(finding: Finding, value: object) -> Finding:
+    flag = _flag(finding.at)
+    if isinstance(value, str):
+        if f'"{value}", expected' not in finding.what or not _is_number(value):
+            return finding
+        fix = f"Helm's {flag} keeps {value} as text: use --set-json {_key(finding)}={value}"
+    elif "expected text in quotes" in finding.what:
+        fix = f"Helm's {flag} reads a number or a boolean: use --set-string {_argument(finding)}"
+    else:
         return finding
+    return finding._replace(fix=fix, edits={})
+
+
+def _argument(finding: Finding) -> str:
+    """Return the argument that a finding is about."""
     line = textfile.read_bytes(finding.at.file).decode("utf-8").splitlines()[finding.at.line - 1]
-    key = line[finding.at.col - 1 :].partition("=")[0]
-    return finding._replace(
-        fix=f"Helm's {_flag(finding.at)} keeps {text} as text: use --set-json {key}={text}", edits={}
-    )
+    return line[finding.at.col - 1 :].partition(",")[0]
+
+
+def _key(finding: Finding) -> str:
+    return _argument(finding).partition("=")[0]

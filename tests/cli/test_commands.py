@@ -302,6 +302,13 @@ def test_a_number_that_set_keeps_as_text_is_given_to_set_json(grpo: Run, argumen
     assert found[rule] == f"Helm's --set keeps {text} as text: use --set-json {argument}"
 
 
+def test_a_text_that_set_reads_as_a_number_is_given_to_set_string(grpo: Run) -> None:
+    words = ["--accelerator", "b200", *REST, "--no-render", "--format", "json"]
+    argument = "ray.workers.replicas=2,ray.head.cpu=8"
+    (found,) = json.loads(grpo("lint", *words, "--set", argument)[1])["findings"]
+    assert found["fix"] == "Helm's --set reads a number or a boolean: use --set-string ray.head.cpu=8"
+
+
 def test_an_executable_that_is_none(grpo: Run, tmp_path: Path) -> None:
     code, out, err = grpo("render", "--accelerator", "b200", *REST, "--helm", str(tmp_path / "none"))
     assert (code, out) == (3, "")
