@@ -83,9 +83,11 @@ def from_click(error: click.UsageError) -> UsageError:
         message = f"no option is called {error.option_name}"
         if not error.option_name.startswith("--"):
             message = f"{error.option_name} is not an option"
-        # The dashes alone make short names alike.
-        elif close := difflib.get_close_matches(error.option_name[2:], [each[2:] for each in error.possibilities or ()]):
-            fix = f"did you mean --{close[0]}?"
+        else:
+            # The dashes alone make short names alike.
+            names = [each.removeprefix("--") for each in error.possibilities or ()]
+            close = difflib.get_close_matches(error.option_name[2:], names)
+            fix = f"did you mean --{close[0]}?" if close else fix
     elif isinstance(error, click.BadOptionUsage):
         message = f"{error.option_name} {'needs a value' if 'requires' in error.message else 'takes no value'}"
     return UsageError(f"{path}: {message}", fix=fix)

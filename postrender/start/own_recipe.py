@@ -61,7 +61,7 @@ def _header(choice: Choice) -> list[str]:
         *writer.comments(f"Why this one: {choice.why}."),
         *writer.comments(
             f"What differs from it: the name of the model, {recipe.model} → {model}, under job.config and job.fetch; "
-            "in W&B the run has the name of the job. Everything else is as it was for the other model. Nobody has run it."
+            "in W&B the run has the job's name. Everything else is as it was for the other model. Nobody has run it."
         ),
         "#",
         "# Check, before you pay for GPUs:",
