@@ -150,10 +150,13 @@ class Effective:
         except KeyError:
             return None
 
-    def variable(self, name: str) -> str:
-        """Return an environment variable of the driver from job.env or ray.env; an empty text if neither sets it."""
-        for section in ("job", "ray"):
-            given = mapping(mapping(self.values.get(section)).get("env")).get(name)
+    def variable(self, name: str, sections: Sequence[str] = ("job.env", "ray.env")) -> str:
+        """Return an environment variable from the first section that sets it, or an empty text.
+
+        The default sections are those of the driver.
+        """
+        for section in sections:
+            given = mapping(self.value(section)).get(name)
             found = given.get("value") if isinstance(given, dict) else given
             if found is not None:
                 return str(found)

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from postrender.values.config import Effective
 
 Test = Callable[[Effective], str | None]
+
+_ALLOCATOR: Final = "PYTORCH_CUDA_ALLOC_CONF"
+# Where the variables of the processes on the GPUs are, by framework, with the section that wins first. NeMo RL passes
+# on all that the driver has on the head, verl only job.env.
+_ON_GPUS: Final = {
+    "nemo-rl": ("job.env", "ray.head.env", "ray.env", "ray.workers.env"),
+    "verl": ("job.env", "ray.workers.env", "ray.env"),
+}
+# The keys that expands_segments returns.
+ALLOCATOR_KEYS: Final = " ".join(f"={section}.{_ALLOCATOR}" for section in _ON_GPUS["nemo-rl"])
 
 
 def quoted(value: object) -> str:
@@ -76,3 +87,13 @@ def within(
         return None
 
     return check
+
+
+def expands_segments(run: Effective) -> str:
+    """Return the key that makes torch expand segments of GPU memory, an empty text if none does.
+
+    vLLM up to 0.20.0 refuses it together with its sleep mode.
+    """
+    given = ((section, run.variable(_ALLOCATOR, [section])) for section in _ON_GPUS[run.framework])
+    section, text = next((each for each in given if each[1]), ("", ""))
+    return f"={section}.{_ALLOCATOR}" if "expandable_segments:true" in text.replace(" ", "").lower() else ""

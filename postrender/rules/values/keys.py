@@ -26,7 +26,7 @@ from postrender.values.reference_errors import (
 from postrender.values.references import BUILT_IN, ReferenceResolver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from postrender.rules.rule import Rule
     from postrender.rules.values.define import Topic
@@ -43,12 +43,19 @@ _SILENT = "silent: the framework ignores it, and the run goes on with its defaul
 
 
 def rules(
-    topic: Topic, source: str, *, fact: str = "W4 W6 S2 gke/R28", why: str = _SILENT, words: str = ""
+    topic: Topic,
+    source: str,
+    *,
+    fact: str = "W4 W6 S2 gke/R28",
+    why: str = _SILENT,
+    why_of: Callable[[str], str] = lambda _: "",
+    words: str = "",
 ) -> tuple[Rule, ...]:
     """Return these rules for a framework; `source` is the file that reads its configuration.
 
-    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key. `words` are the
-    facts about keys that take one of a list of words, which the rule wrong-type checks.
+    `fact` and `why` belong to the rule unknown-key, because not every framework ignores an unknown key; `why_of` says
+    which part of `why` applies to a key. `words` are the facts about keys that take one of a list of words, which the
+    rule wrong-type checks.
     """
     return (
         topic.rule(
@@ -59,7 +66,7 @@ def rules(
             why=why,
             fix="correct the name or remove the key; checks.ignore keeps one that your own code reads",
             source=source,
-        )(_unknown),
+        )(lambda run: (each._replace(why=each.why or why_of(*each.keys[:1])) for each in _unknown(run))),
         topic.rule(
             "wrong-type",
             f"T1 S3 {words}",

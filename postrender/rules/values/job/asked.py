@@ -32,14 +32,17 @@ _MARKERS: Final = ("boxed", "answer", "####")
     "marker-not-asked-for",
     "nemo-rl/R2 nemo-rl/P6",
     "=job.rewards",
-    title="the prompt asks for what a built-in reward looks for",
+    title="the prompt asks for what the reward looks for",
     why="silent: the model does not write it, so every response has the same score, 0, and the model learns nothing",
     fix="ask for it in job.prompts (verl: job.prepareData.NAME.instruction), or change the kwargs of the reward",
     source="jobs/rewards/reward_builtins.py at 0.1.0",
 )
 def _asked(run: Effective) -> Iterator[Finding]:
-    trains = run.value("job.task") in (None, "train")
-    prompt = (_of_verl(run) if run.framework == "verl" else _of_nemo_rl(run)) if trains else None
+    if run.value("job.task") not in (None, "train"):
+        return
+    if run.framework == "verl" and _scores_itself(run):
+        yield from _for_verl(run)
+    prompt = _of_verl(run) if run.framework == "verl" else _of_nemo_rl(run)
     if prompt is None:
         return
     name, text = prompt
@@ -102,12 +105,41 @@ def _of_verl(run: Effective) -> tuple[str, str] | None:
     given = value_at(run.config, ("data", "train_files"))
     names, texts = [], []
     for file in given if isinstance(given, list) else [given]:
-        found = _PREPARED.match(str(file))
-        entry = mapping(run.value("job.prepareData")).get(found[1]) if found else None
-        if found is None or not isinstance(entry, dict):
+        prepared = _prepared(run, str(file))
+        if prepared is None:
             return None
-        instruction = entry.get("instruction")
-        named = f"job.prepareData.{found[1]}.instruction"
-        names.append(named if instruction else "the instruction of task prepare-data")
-        texts.append(str(instruction or _INSTRUCTION))
+        name, instruction = prepared
+        names.append(name if instruction else "the instruction of task prepare-data")
+        texts.append(instruction or _INSTRUCTION)
     return " and ".join(dict.fromkeys(names)), "\n".join(texts)
+
+
+def _prepared(run: Effective, file: str) -> tuple[str, str] | None:
+    """Return key and text of the instruction that the user gives for a file of task prepare-data, None for others."""
+    found = _PREPARED.match(file)
+    entry = mapping(run.value("job.prepareData")).get(found[1]) if found else None
+    if found is None or not isinstance(entry, dict):
+        return None
+    return f"job.prepareData.{found[1]}.instruction", str(entry.get("instruction") or "")
+
+
+def _scores_itself(run: Effective) -> bool:
+    """Return whether verl's own function scores the answers, and no reward of the user and no model."""
+    if any(entry is not None for entry in mapping(run.value("job.rewards")).values()):
+        return False
+    sections = ("reward.custom_reward_function.path", "custom_reward_function.path")
+    others = (*sections, "reward.reward_model.enable", "reward_model.enable", "data.custom_cls.path")
+    sources = ("reward.reward_manager.source", "reward_model.reward_loop_source")
+    own_manager = any(run.at(path) not in (None, "register") for path in sources)
+    return not own_manager and not any(map(run.on, others))
+
+
+def _for_verl(run: Effective) -> Iterator[Finding]:
+    """Report instructions that do not ask for the mark of GSM8K, by which verl scores all that prepare-data writes."""
+    given = value_at(run.config, ("data", "train_files"))
+    for file in given if isinstance(given, list) else [given]:
+        name, text = _prepared(run, str(file)) or ("", "")
+        if text and _INSTRUCTION not in text:
+            what = f"verl's own reward looks for {_INSTRUCTION}, and {name} does not ask for it"
+            fix = f"remove the instruction: the default asks for {_INSTRUCTION}; or set job.rewards"
+            yield Finding(what, keys=[f"={name}"], fix=fix)

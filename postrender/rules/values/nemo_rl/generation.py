@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import quoted, within
+from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, quoted, within
 from postrender.rules.values.nemo_rl.run import (
     COLOCATED,
     DTENSOR,
@@ -15,7 +15,6 @@ from postrender.rules.values.nemo_rl.run import (
     RESOURCES,
     SETUP,
     TOPIC,
-    TRAINING,
     VLLM,
     WORKER,
     is_vllm,
@@ -286,14 +285,15 @@ def _load_format(run: Effective) -> str | None:
 @TOPIC.rule(
     "expandable-segments",
     "P2",
-    "=job.env.PYTORCH_CUDA_ALLOC_CONF =ray.env.PYTORCH_CUDA_ALLOC_CONF",
-    title="colocated vLLM does not use expandable segments, which its sleep mode cannot free",
-    why=TRAINING,
+    ALLOCATOR_KEYS,
+    title="vLLM runs without expandable segments, which its sleep mode refuses",
+    why="vLLM refuses it when it loads the model, also on GPUs of its own: NeMo RL always turns its sleep mode on",
     fix="remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF",
-    source="infra/nrl_k8s/README.md:610 at v0.7.0",
+    source="nemo_rl/models/generation/vllm/vllm_worker.py:452 at v0.7.0",
 )
-def _segments(run: Effective) -> str | None:
-    text = run.variable("PYTORCH_CUDA_ALLOC_CONF").replace(" ", "").lower()
-    if is_vllm(run) and run.on(COLOCATED) and "expandable_segments:true" in text:
-        return "PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, and generation is colocated"
-    return None
+def _segments(run: Effective) -> Iterator[Finding]:
+    key = expands_segments(run)
+    if key and is_vllm(run):
+        vllm = f"vLLM {run.catalogue.vllm}"
+        what = f"PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, which the sleep mode of {vllm} refuses"
+        yield Finding(what, keys=[key])

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from postrender.finding import WARNING, Finding
 from postrender.rules.values import keys
 from postrender.rules.values.checks import one_of, quoted, within
-from postrender.rules.values.verl.run import ACTOR, CHECKED, MODEL, STEP, TOPIC, has_engine_workers, sequence_parallel
+from postrender.rules.values.verl.run import (
+    ACTOR,
+    CHECKED,
+    MODEL,
+    ROLLOUT,
+    STEP,
+    TOPIC,
+    has_engine_workers,
+    sequence_parallel,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,11 +31,20 @@ _KL_COEFFICIENTS = (
     ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
 )
 _KL_TYPES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
+_STRICT = "refused by the workers when they start, after the cluster is up and its GPUs are paid for"
+_LENIENT = "silent in most sections: verl ignores it, and the run goes on with the default of the key that was meant"
+
+
+def _why_unknown(key: str) -> str:
+    return _STRICT if key.startswith((f"{ACTOR}.", f"{ROLLOUT}.", f"{MODEL}.")) else _LENIENT
+
+
 RULES = keys.rules(
     TOPIC,
     "trainer/config/ppo_trainer.yaml:8 at 0.7.1",
     fact="A11 S2 gke/R28",
     why="silent in most sections; below actor, rollout and model the workers refuse it when they start",
+    why_of=_why_unknown,
     words="A1 A3 A6",
 )
 
@@ -161,6 +179,26 @@ def _kl_type(run: Effective) -> Iterator[Finding]:
         what = one_of(path, kinds)(run) if run.on(switch) else None
         if what:
             yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "kl-without-gradient",
+    "E50",
+    f"{ACTOR}.kl_loss_type",
+    title="the KL term of the loss has a gradient",
+    why="silent: the KL is logged as usual, and nothing pulls the actor back to the reference model",
+    fix="write low_var_kl, the default",
+    source="trainer/ppo/core_algos.py:2141 at 0.7.1",
+    severity=WARNING,
+)
+def _no_gradient(run: Effective) -> str | None:
+    path = f"{ACTOR}.kl_loss_type"
+    if not run.on(f"{ACTOR}.use_kl_loss") or run.at(path) not in ("kl", "k1"):
+        return None
+    what, coefficient = f"{path} is {quoted(run.at(path))}", run.number(f"{ACTOR}.kl_loss_coef")
+    if coefficient <= 0:
+        return None
+    return f"{what}, whose gradient is 0 on average: kl_loss_coef {coefficient:g} adds only noise"
 
 
 @TOPIC.rule(

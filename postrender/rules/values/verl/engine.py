@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import one_of, quoted, within
+from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, one_of, quoted, within
 from postrender.rules.values.verl.run import MODEL, ROLLOUT, TOPIC, WORKER, failing, has_new_trainer, validates
 from postrender.values.derived import mapping
 
@@ -187,6 +187,31 @@ def _repeats(run: Effective) -> str | None:
     count, cold = run.integer(f"{_VALIDATION}.n"), run.number(f"{_VALIDATION}.temperature") == 0
     same = count > 1 and cold and validates(run)
     return f"val_kwargs.n is {count}, and val_kwargs.temperature is 0" if same else None
+
+
+@TOPIC.rule(
+    "expandable-segments",
+    "E48",
+    ALLOCATOR_KEYS,
+    title="vLLM runs without expandable segments, which its sleep mode refuses",
+    why="vLLM refuses it when it loads the model: the cluster is up, and its GPUs are paid for",
+    fix="remove expandable_segments:True from PYTORCH_CUDA_ALLOC_CONF: the actor of verl sets it itself",
+    source="workers/rollout/vllm_rollout/vllm_async_server.py:314 at 0.7.1",
+    before="0.8.0",
+)
+def _segments(run: Effective) -> Iterator[Finding]:
+    key = expands_segments(run)
+    if key and run.at(_NAME) == "vllm" and _sleeps(run):
+        vllm = f"vLLM {'0.17.0' if run.since('0.7.1') else '0.11.0'}"
+        what = f"PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, which the sleep mode of {vllm} refuses"
+        yield Finding(what, keys=[key])
+
+
+def _sleeps(run: Effective) -> bool:
+    """Return whether the engine has its sleep mode."""
+    if run.since("0.7.1"):
+        return run.at(f"{ROLLOUT}.enable_sleep_mode", True) is not False
+    return run.at(f"{ROLLOUT}.mode") == "async" or run.on(f"{ROLLOUT}.free_cache_engine")
 
 
 @TOPIC.rule(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import one_of, quoted, within
 from postrender.rules.values.verl.run import ACTOR, ROLLOUT, STEP, TOPIC, failing, has_new_trainer
+from postrender.rules.values.verl.training.prepared import reward_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,7 +201,7 @@ def _warm_up(run: Effective) -> str | None:
     "algorithm.filter_groups.enable",
     title="groups are filtered only by a trainer that does it",
     why="silent: this trainer reads nothing of the section, so groups of equal rewards stay in the batch",
-    fix="remove algorithm.filter_groups; only the new trainer of 0.9 reads it, and the program of the DAPO recipe",
+    fix="remove algorithm.filter_groups, or run verl 0.9.1 with trainer.use_v1 true, its default",
     source="trainer/config/algorithm.py:583 at 0.7.1",
     severity=WARNING,
 )
@@ -215,18 +216,24 @@ def _filter(run: Effective) -> str | None:
     "filter-groups-metric",
     "E17",
     "algorithm.filter_groups.metric",
-    title="a filter of groups has a metric",
-    why="the trainer refuses it when it starts: the cluster is up, and its GPUs are paid for",
-    fix="write reward, or a field that your reward function returns, such as acc",
-    source="trainer/ppo/v1/trainer_base.py:196 at 0.9.1",
+    title="a filter of groups has a metric that the reward returns",
+    why="the run ends: without a metric at its start, with an unknown one when the first group of answers is finished",
+    fix="write reward, or a field that your reward function returns",
+    source="trainer/ppo/v1/replay_buffer.py:304 at 0.9.1",
     since="0.9.1",
 )
 def _metric(run: Effective) -> str | None:
     section = "algorithm.filter_groups"
     own = run.on("trainer.v1.sampler.custom_sampler.path") and run.on("trainer.v1.sampler.custom_sampler.name")
-    if own or not (has_new_trainer(run) and run.on(f"{section}.enable")) or run.at(f"{section}.metric"):
+    if own or not (has_new_trainer(run) and run.on(f"{section}.enable")):
         return None
-    return f"{section}.enable is on, and its metric is {quoted(run.at(f'{section}.metric'))}"
+    metric = run.at(f"{section}.metric")
+    if not metric:
+        return f"{section}.enable is on, and its metric is {quoted(metric)}"
+    known = reward_fields(run)
+    if not known or metric in known:
+        return None
+    return f"{section}.metric is {quoted(metric)}, and the reward returns {', '.join(known)}"
 
 
 @TOPIC.rule(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted, within
-from postrender.rules.values.verl.run import ACTOR, TOPIC, WORKER, failing, has_engine_workers
+from postrender.rules.values.verl.run import ACTOR, MODEL, TOPIC, WORKER, failing, has_engine_workers, has_new_trainer
+from postrender.rules.values.verl.training.prepared import steps_of_run
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
@@ -60,6 +61,11 @@ _SWITCHES: Final = (
     *("maximize", "nesterov"),
 )
 _PAIR: Final = 2
+_TYPE: Final = f"{ACTOR}.fsdp_config.model_dtype"
+# Two neighbours in bfloat16 are at least 1/256 of a number apart, and half of that is rounded away.
+_STILL: Final = 512
+# Above it, a step changes weights of the usual size, up to 0.01.
+_SMALL: Final = 1e-5
 
 
 @TOPIC.rule(
@@ -153,6 +159,27 @@ def _rate(run: Effective) -> str | None:
 
 
 @TOPIC.rule(
+    "weights-in-bfloat16",
+    "E51",
+    f"{_TYPE} {_RATE}",
+    title="the optimizer updates weights in float32",
+    why="silent: a bfloat16 number has 8 bits, so the optimizer's small steps are rounded away and most weights stay",
+    fix="remove model_dtype: its default is fp32, and FSDP computes in bfloat16 in any case",
+    source="workers/engine/fsdp/transformer_impl.py:234 at 0.8.0",
+    severity=WARNING,
+)
+def _half(run: Effective) -> str | None:
+    # Optimizers of other modules may round at random.
+    plain = run.at(f"{ACTOR}.strategy") in ("fsdp", "fsdp2") and run.at(_MODULE) == "torch.optim"
+    has_lora = run.number(f"{MODEL}.lora_rank") > 0 or run.on(f"{MODEL}.lora_adapter_path")
+    if not plain or has_lora or run.at(_TYPE) not in ("bf16", "bfloat16"):
+        return None
+    rate = run.number(_RATE)
+    what = f"{_TYPE} is {quoted(run.at(_TYPE))}, and a step of lr {rate:g} changes no weight above {_STILL * rate:g}"
+    return what if 0 < rate <= _SMALL else None
+
+
+@TOPIC.rule(
     "least-learning-rate",
     "E24",
     f"{_OPTIM}.min_lr_ratio",
@@ -184,12 +211,13 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
     # Older workers take 0 for no warm-up; newer ones look at the ratio then, too.
     is_set = isinstance(steps, int) and (steps > 0 or (steps == 0 and not has_engine_workers(run)))
     if not is_set:
-        if run.number(ratio) > 1:
-            yield Finding(f"{ratio} is {quoted(run.number(ratio))}, expected a share of 1 or less", keys=[ratio])
-        return
-    most = run.at("trainer.total_training_steps")
-    if isinstance(most, int) and most <= run.integer(count):
-        yield Finding(f"{count} is {quoted(steps)}, and the run has {most} steps", keys=[count])
+        if run.number(ratio) >= 1:
+            yield Finding(f"{ratio} is {quoted(run.number(ratio))}, expected a share of less than 1", keys=[ratio])
+    # In this mode a step has several updates, which count for the warm-up.
+    elif not (has_new_trainer(run) and run.at("trainer.v1.trainer_mode") == "separate_async"):
+        most = steps_of_run(run)
+        if 0 < most <= run.integer(count):
+            yield Finding(f"{count} is {quoted(steps)}, and the run has {most} steps", keys=[count])
 
 
 @TOPIC.rule(
@@ -200,7 +228,6 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
     why="silent: at 0 each gradient becomes 0 and nothing is learned; below 0 its direction is reversed",
     fix="write 1.0, the default; a large number such as 1.0e9 clips nothing",
     source="workers/actor/dp_actor.py:396 at 0.7.1",
-    severity=WARNING,
 )
 def _clip(run: Effective) -> str | None:
     path = f"{_OPTIM}.clip_grad" if has_engine_workers(run) else f"{ACTOR}.grad_clip"

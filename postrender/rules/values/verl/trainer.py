@@ -21,9 +21,6 @@ _RESUME = "trainer.resume_mode"
 _FROM = "trainer.resume_from_path"
 _OF_SCHEME = "abcdefghijklmnopqrstuvwxyz0123456789+"
 _REWARD = "custom_reward_function.path"
-_SAVED = "actor_rollout_ref.actor.checkpoint.save_contents"
-_LOADED = "actor_rollout_ref.actor.checkpoint.load_contents"
-_PARTS = ("model", "optimizer", "extra", "hf_model")
 _ABSOLUTE = (
     *("data.train_files", "data.val_files", _FROM, "trainer.rollout_data_dir", "trainer.validation_data_dir"),
     *(_REWARD, f"reward.{_REWARD}"),
@@ -313,25 +310,3 @@ def _validates(run: Effective) -> str | None:
 def _only(run: Effective) -> str | None:
     trains = run.on("trainer.val_only") and run.at("trainer.val_before_train", True) is False
     return "trainer.val_only is on, and val_before_train is off" if trains else None
-
-
-@TOPIC.rule(
-    "checkpoint-contents",
-    "E36",
-    f"{_SAVED} {_LOADED}",
-    title="a checkpoint has parts that verl knows, and what a resumed run loads",
-    why="silent until the run resumes: an unknown part is not saved, and a missing one fails then",
-    fix="write [model, optimizer, extra]; hf_model adds a copy for vLLM",
-    source="utils/checkpoint/checkpoint_manager.py:76 at 0.7.1",
-    severity=WARNING,
-)
-def _contents(run: Effective) -> Iterator[Finding]:
-    saved, loaded = run.at(_SAVED), run.at(_LOADED)
-    for path, given in ((_SAVED, saved), (_LOADED, loaded)):
-        unknown = [part for part in given if part not in _PARTS] if isinstance(given, list) else []
-        if unknown and run.given_has(path):
-            yield Finding(f"{path} has {quoted(unknown)}, expected of {', '.join(_PARTS)}", keys=[path])
-    if isinstance(saved, list) and isinstance(loaded, list) and run.at(_RESUME) != "disable":
-        missing = [part for part in loaded if part in _PARTS and part not in saved]
-        if missing:
-            yield Finding(f"load_contents has {quoted(missing)}, which save_contents lacks", keys=[_LOADED, _SAVED])

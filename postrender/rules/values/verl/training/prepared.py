@@ -1,4 +1,4 @@
-"""Data that task prepare-data writes: its columns, and the steps that it gives."""
+"""The data of a run: columns and steps of what task prepare-data writes, what its reward returns, the validation."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.verl.run import BATCH, TOPIC
+from postrender.rules.values.verl.run import BATCH, ROLLOUT, TOPIC, validates
 from postrender.values.derived import mapping
 from postrender.values.merge import value_at
+from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +27,8 @@ _EPOCHS: Final = "trainer.total_epochs"
 
 def _entries(run: Effective) -> list[dict[str, Any]]:
     """Return the entries of job.prepareData that the run trains on; none if it trains on other files too."""
-    given = value_at(run.config, ("data", "train_files"))
-    files = given if isinstance(given, list) else [given]
-    names = [found[1] for file in files if (found := _PREPARED.fullmatch(str(file)))]
+    files = _files(run, "train_files")
+    names = [found[1] for file in files if (found := _PREPARED.fullmatch(file))]
     entries = mapping(run.value("job.prepareData"))
     known = [mapping(entries.get(name)) for name in names]
     return known if len(known) == len(files) and all(known) else []
@@ -65,13 +65,74 @@ def _columns(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _steps(run: Effective) -> str | None:
-    rows = [_ROWS.get(str(entry.get("repository"))) for entry in _entries(run)]
-    if run.at(_STEPS) is None or not rows or None in rows:
+    steps = run.at(_STEPS)
+    if steps is None:
         return None
-    batch = run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
-    total, epochs = sum(each or 0 for each in rows), run.integer(_EPOCHS)
-    steps = epochs * (total // batch) if batch > 0 else 0
-    if not 0 < steps < run.integer(_STEPS):
+    rows, batch, epochs = _rows(run), _batch(run), run.integer(_EPOCHS)
+    found = _steps_of_data(run)
+    if not 0 < found < run.integer(_STEPS):
         return None
-    what = f"total_training_steps is {run.integer(_STEPS)}, and {total} rows give {steps} steps of {batch} prompts"
+    what = f"total_training_steps is {run.integer(_STEPS)}, and {rows} rows give {found} steps of {batch} prompts"
     return f"{what} in {epochs} epoch{'s' if epochs > 1 else ''}"
+
+
+def steps_of_run(run: Effective) -> int:
+    """Return the steps of the run; raise UnknownError if the data, which give them, are not known."""
+    return run.integer(_STEPS) if run.at(_STEPS) is not None else _steps_of_data(run)
+
+
+def _steps_of_data(run: Effective) -> int:
+    batch = _batch(run)
+    return run.integer(_EPOCHS) * (_rows(run) // batch) if batch > 0 else 0
+
+
+def _rows(run: Effective) -> int:
+    """Return the rows of the training data."""
+    rows = [_ROWS.get(str(entry.get("repository"))) for entry in _entries(run)]
+    if not rows or None in rows:
+        raise UnknownError("data.train_files")
+    return sum(each or 0 for each in rows)
+
+
+def _batch(run: Effective) -> int:
+    return run.integer("data.gen_batch_size") if run.at("data.gen_batch_size") else run.integer(BATCH)
+
+
+def reward_fields(run: Effective) -> list[str]:
+    """Return what the reward returns for an answer, for verl's trainer of 0.9; nothing if that is not known."""
+    manager = run.at("reward.reward_manager.name")
+    has_own = run.at("reward.reward_manager.source") != "register" or run.on("reward.reward_model.enable")
+    has_own |= run.on(f"{ROLLOUT}.agent.agent_loop_config_path")
+    if has_own or manager not in ("naive", "dapo", "gdpo"):
+        return []
+    more = ["overlong_reward", "overlong"] if manager == "dapo" else []
+    rewards = [name for name, entry in mapping(run.value("job.rewards")).items() if entry is not None]
+    if rewards:
+        return ["reward", "score", "acc", *(f"reward_{name}" for name in rewards), *more]
+    # The score of the prepared data is a number.
+    is_known = _entries(run) and not run.on("reward.custom_reward_function.path") and not run.on("data.custom_cls.path")
+    return ["reward", "acc", *more] if is_known else []
+
+
+@TOPIC.rule(
+    "validation-on-training-data",
+    "E53",
+    "data.val_files data.train_files",
+    title="the validation has data of its own",
+    why="silent: the validation scores what the run trains on, so it rises even if the model learns nothing new",
+    fix="write the test file of the same folder, such as ${oc.env:GRPO_DATASETS}/gsm8k/test.parquet",
+    source="trainer/main_ppo.py:333 at 0.7.1",
+    severity=WARNING,
+)
+def _same(run: Effective) -> Iterator[Finding]:
+    if not validates(run):
+        return
+    both = [file for file in _files(run, "val_files") if file in _files(run, "train_files")]
+    if both:
+        yield Finding(f"data.train_files and data.val_files both have {', '.join(both)}")
+
+
+def _files(run: Effective, key: str) -> list[str]:
+    """Return file names as they are written: only the running job knows the folder in front of them."""
+    given = value_at(run.config, ("data", key))
+    return [file for file in (given if isinstance(given, list) else [given]) if isinstance(file, str)]
