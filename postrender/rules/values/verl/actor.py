@@ -11,11 +11,13 @@ from postrender.rules.values.verl.run import (
     ACTOR,
     CHECKED,
     MODEL,
+    REF,
     ROLLOUT,
     STEP,
     TOPIC,
     has_engine_workers,
     sequence_parallel,
+    uses_reference,
 )
 
 if TYPE_CHECKING:
@@ -52,16 +54,19 @@ RULES = keys.rules(
 @TOPIC.rule(
     "strategy",
     "A2 B2",
-    f"{ACTOR}.strategy",
-    title="the actor's engine is one that a configuration file can select",
+    f"{ACTOR}.strategy {REF}.strategy",
+    title="the engine of actor and reference is one that a configuration file can select",
     why="verl refuses it when it validates its configuration, or when the workers start",
     fix="write fsdp2 or fsdp; other engines need another base configuration than the charts' ppo_trainer",
     source="trainer/main_ppo.py:153 at 0.7.1",
 )
-def _strategy(run: Effective) -> str | None:
+def _strategy(run: Effective) -> Iterator[Finding]:
     known = ("fsdp", "fsdp2", *(["fsdp_turbo"] if run.since("0.9.1") else []))
-    # The newer workers of 0.7.1 look at fsdp_config.strategy only.
-    return None if _is_by_second(run) else one_of(f"{ACTOR}.strategy", known)(run)
+    # The newer workers of 0.7.1 look at fsdp_config.strategy only; older ones give the reference the actor's.
+    own = [f"{REF}.strategy"] if run.since("0.8.0") and uses_reference(run) and run.given_has(f"{REF}.strategy") else []
+    for path in [] if _is_by_second(run) else [f"{ACTOR}.strategy", *own]:
+        if what := one_of(path, known)(run):
+            yield Finding(what, keys=[path])
 
 
 def _is_by_second(run: Effective) -> bool:

@@ -28,6 +28,12 @@ _OLD_REJECTIONS: Final = ("token", "sequence", "geometric")
 # From here on a bound of the ratio is meant as a factor: 0.8 and 1.2 for 0.2.
 _FACTOR: Final = 0.8
 
+# Each KL term: its switch, its coefficient.
+_KL: Final = (
+    (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"),
+    ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef"),
+)
+
 
 @TOPIC.rule(
     "temperature-zero",
@@ -169,12 +175,25 @@ def _rejection(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _coefficient(run: Effective) -> Iterator[Finding]:
-    for switch, path in (
-        (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"),
-        ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef"),
-    ):
+    for switch, path in _KL:
         if run.on(switch) and run.number(path) <= 0:
             yield Finding(f"{switch} is on, and {path} is {quoted(run.at(path))}", keys=[path, switch])
+
+
+@TOPIC.rule(
+    "kl-coefficient-large",
+    "E54",
+    f"{ACTOR}.kl_loss_coef algorithm.kl_ctrl.kl_coef",
+    title="a KL coefficient is 1 or less",
+    why="silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little",
+    fix="write 0.001, the default, or up to 0.1",
+    source="workers/utils/losses.py:140 at 0.9.1",
+    severity=WARNING,
+)
+def _large_coefficient(run: Effective) -> Iterator[Finding]:
+    for switch, path in _KL:
+        if run.on(switch) and run.number(path) > 1:
+            yield Finding(f"{path} is {quoted(run.at(path))}", keys=[path])
 
 
 @TOPIC.rule(

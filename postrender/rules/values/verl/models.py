@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
+from postrender.rules.values.checks import quoted
 from postrender.rules.values.geometry import Model, allows_longer, no_experts, uneven_heads
 from postrender.rules.values.verl.run import ACTOR, MODEL, ROLLOUT, SEQUENCE, TOPIC, WORKER, sequence_parallel
 
@@ -25,6 +26,21 @@ def model_of(run: Effective) -> Model:
     if isinstance(overrides, dict) and "model_config" in overrides:
         overrides = overrides["model_config"]
     return Model(run.at(f"{MODEL}.hf_config_path") or run.at(_PATH), overrides)
+
+
+@TOPIC.rule(
+    "chat-template-constant",
+    "E55",
+    f"{MODEL}.custom_chat_template",
+    title="a chat template of one's own takes the messages",
+    why="every prompt becomes the same text: the run fails at its first answers, or the model learns nothing",
+    fix="write the text of a Jinja template, with {% for message in messages %}, or null for the tokenizer's own",
+    source="workers/config/model.py:177 at 0.9.1",
+)
+def _template(run: Effective) -> str | None:
+    text = run.at(f"{MODEL}.custom_chat_template")
+    is_constant = isinstance(text, str) and "messages" not in text
+    return f"model.custom_chat_template is {quoted(text)}, without messages" if is_constant else None
 
 
 @TOPIC.rule(

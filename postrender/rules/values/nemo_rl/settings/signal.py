@@ -120,6 +120,21 @@ def _kl_in_reward(run: Effective) -> str | None:
 
 
 @TOPIC.rule(
+    "kl-coefficient-large",
+    "S72",
+    "loss_fn.reference_policy_kl_penalty",
+    title="the coefficient of the KL penalty is 1 or less",
+    why="silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little",
+    fix="write 0.01, the default, or up to 0.1",
+    source="nemo_rl/algorithms/loss/loss_functions.py:432 at v0.7.0",
+    severity=WARNING,
+)
+def _large(run: Effective) -> str | None:
+    penalty = run.number("loss_fn.reference_policy_kl_penalty")
+    return f"loss_fn.reference_policy_kl_penalty is {penalty:g}" if penalty > 1 else None
+
+
+@TOPIC.rule(
     "reference-for-nothing",
     "S58",
     "loss_fn.reference_policy_kl_penalty grpo.skip_reference_policy_logprobs_calculation",
