@@ -85,6 +85,7 @@ def _has_schedule(run: Effective) -> bool:
     why="silent: verl does not check that model is there, and never loads hf_model, the copy for vLLM",
     fix="write [model, optimizer, extra, hf_model], or trainer.resume_mode disable for a run that never resumes",
     source="utils/checkpoint/fsdp_checkpoint_manager.py:138 at 0.7.1",
+    severity=WARNING,
 )
 def _model(run: Effective) -> Iterator[Finding]:
     path = _without(run, "model")
