@@ -18,9 +18,9 @@ _NONE: Final = ("", "NoDevFiles")
 
 def _count(group: Group) -> int:
     """Return the GPUs with which the operator starts Ray, 0 where they are not known."""
-    given = group.params.get("num-gpus", group.limit(GPU))
+    given = str(group.params.get("num-gpus", group.limit(GPU)))
     own = "GPU" in mapping(group.spec.get("resources"))
-    return int(given) if str(given).isdecimal() and not own else 0
+    return int(given) if given.isdecimal() and not own else 0
 
 
 def _hidden(group: Group) -> Found:
