@@ -87,7 +87,8 @@ def backends() -> Iterator[Row]:
     yield Row("K4", "two-nodes", "", good=({**draft, **MEGATRON, **UNPACKED},), since=V6, exists=V6)
     lora = "policy.dtensor_cfg.lora_cfg"
     old = {V2: False, "checkpointing.model_save_format": None}
-    yield Row("K5", "two-nodes", f"{lora}.enabled", good=(True, False), exists=V5)
+    yield Row("O11", "two-nodes", f"{lora}.enabled", bad=(True,), since=V5, until=V5, exists=V5, seen=False)
+    yield Row("K5", "two-nodes", f"{lora}.enabled", good=(False,), exists=V5)
     yield Row("K5", "two-nodes", f"{lora}.enabled", good=(False,), bad=(True,), extra=old, since=V5, exists=V5)
     replicate = "policy.dtensor_cfg.dp_replicate_size"
     yield Row("K6", "two-nodes", replicate, good=(1,), bad=(2, 4), extra=old, since=V7, exists=V7)
@@ -117,7 +118,8 @@ def workers() -> Iterator[Row]:
     """Yield what NeMo RL says when its workers start: nothing of it is seen without GPUs."""
     lora = {"policy.dtensor_cfg.lora_cfg.enabled": True, TP: 2}
     triton = "policy.dtensor_cfg.lora_cfg.use_triton"
-    yield Row("K11", "two-nodes", triton, good=(False,), bad=(True,), extra=lora, since=V5, exists=V5, seen=False)
+    yield Row("O11", "two-nodes", triton, bad=(False,), extra=lora, since=V5, until=V5, exists=V5, seen=False)
+    yield Row("K11", "two-nodes", triton, bad=(True,), extra=lora, since=V5, exists=V5, seen=False)
     precision = "policy.precision"
     good = ("bfloat16", "float16", "float32")
     yield Row("K12", "two-nodes", precision, good=good, bad=("bf16", "fp8", "float64"), seen=False)

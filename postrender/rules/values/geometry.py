@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 # As overrides, these decide the length of a sequence; each engine computes it from several numbers in its own way.
 _LENGTHENING: Final = ("rope_scaling", "rope_parameters", "model_max_length")
 _EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts")
+# Models whose layers are attention and a gated MLP, and nothing else of a size.
+_DENSE: Final = (
+    *(f"{name}ForCausalLM" for name in ("Llama", "Mistral", "Qwen2", "Qwen3", "Gemma3")),
+    "Gemma3ForConditionalGeneration",
+)
+_HEADS: Final = ("num_attention_heads", "num_key_value_heads")
 _ALLOWS_LONGER: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 _OFF: Final = ("", "0", "false", "none", "null")
 
@@ -61,6 +67,19 @@ class Model:
         if any(self._overridden(key) is not None for key in _LENGTHENING):
             raise UnknownError("the length of a sequence")
         return self.number("max_position_embeddings")
+
+    def parameters(self) -> int:
+        """Return how many parameters a dense language model has at least: the matrices of its layers, and its words.
+
+        Raise UnknownError for a model with experts or of an unknown shape.
+        """
+        if self.architecture not in _DENSE or self.experts():
+            raise UnknownError("the parameters of the model")
+        width, heads, pairs = (self.number(key) for key in ("hidden_size", *_HEADS))
+        attention = 2 * width * self.number("head_dim") * (heads + pairs)
+        layer = attention + 3 * width * self.number("intermediate_size")
+        words = width * self.number("vocab_size") * (2 if self._value("tie_word_embeddings") is False else 1)
+        return words + layer * self.number("num_hidden_layers")
 
     def _value(self, key: str) -> Json:
         """Return a value; a multimodal model has most values of its language model one level deeper."""

@@ -39,6 +39,10 @@ _PLACEHOLDER = "???"
 _REGISTERING = ("hydra", "omegaconf")
 # Trainers of verl that other base configurations than ppo_trainer select, by the key of their sections.
 _OTHER_TRAINERS = {"megatron": "Megatron", "veomni": "VeOmni", "torchtitan": "TorchTitan", "automodel": "AutoModel"}
+# What to write instead of a null that has another meaning in other versions.
+_NULLS = {
+    "policy.tokenizer.chat_template": "remove the key, or write default; before v0.7.0 null meant no chat format at all"
+}
 _SILENT = "silent: the framework ignores it, and the run goes on with its default"
 
 
@@ -190,7 +194,7 @@ def _types(run: Effective) -> Iterator[Finding]:
         if value != _PLACEHOLDER and not run.catalogue.allows(path, value) and not _is_coerced(run, path, value):
             wanted = run.catalogue.type_of(path)
             words = str(wanted).replace("|", " or ")
-            fix, meant = "", ""
+            fix, meant = _NULLS.get(path, "") if value is None else "", ""
             if isinstance(wanted, list):
                 words = f"one of {', '.join(map(quoted, wanted))}"
                 known = [word for word in wanted if word]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import Finding
+from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.define import Topic
 from postrender.values.derived import mapping
@@ -32,6 +32,11 @@ _OF_KUBERAY: Final = (
     *("KUBERAY_GEN_RAY_START_CMD", "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_enable_autoscaler_v2", "REDIS_USERNAME"),
     *("REDIS_PASSWORD", "RAY_REDIS_ADDRESS"),
 )
+# Variables for finding errors, with what they do if they are 1.
+_SLOW: Final = {
+    "CUDA_LAUNCH_BLOCKING": "every kernel waits until the one before has ended",
+    "NCCL_P2P_DISABLE": "the GPUs of a node exchange data through the memory of the host, not over NVLink",
+}
 # The variables that verl's loggers read, each with its tracker.
 _OF_TRACKERS: Final = {"TENSORBOARD_DIR": "tensorboard", "WANDB_DIR": "wandb", "MLFLOW_TRACKING_URI": "mlflow"}
 
@@ -70,6 +75,27 @@ def _variables(run: Effective) -> Iterator[Finding]:
         elif run.framework == "verl" and _trains(run) and "${" in str(value):
             fix = "write it under ray.env, which sets the variables of the pods"
             yield Finding(f"{key} contains ${{, which verl reads as an interpolation", keys=[f"={key}"], fix=fix)
+
+
+@TOPIC.rule(
+    "slow-variable",
+    "gke/slow-variable",
+    "=ray.env",
+    title="no variable that is for finding errors slows the training down",
+    why="silent: the run is correct, takes much longer, and the GPUs are paid for all the time",
+    fix="remove it when the error is found",
+    source="_environment.tpl at 0.1.0",
+    severity=WARNING,
+)
+def _slow(run: Effective) -> Iterator[Finding]:
+    interfaces = mapping(run.value("accelerator.interfaces")).values()
+    # All machines with RDMA also have NVLink between the GPUs of a node.
+    linked = run.gpus > 1 and any(mapping(each).get("deviceMode") == "RDMA" for each in interfaces)
+    for section in ("ray.env", "ray.workers.env", "job.env") if _trains(run) else ():
+        for name, effect in _SLOW.items():
+            value = mapping(mapping(run.value(section)).get(name)).get("value")
+            if str(value) == "1" and (linked or name != "NCCL_P2P_DISABLE"):
+                yield Finding(f"{section}.{name} is 1: {effect}", keys=[f"={section}.{name}"])
 
 
 def _own(run: Effective) -> Iterator[str]:

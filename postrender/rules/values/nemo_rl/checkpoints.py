@@ -129,7 +129,7 @@ def _consolidated(run: Effective) -> str | None:
     _BY,
     title="checkpoint_must_save_by is days:hours:minutes:seconds, in quotes",
     why=SETUP,
-    fix='write "00:03:45:00" with quotes: YAML reads 12:30:00 as a number',
+    fix='write DD:HH:MM:SS in quotes: four hours are "00:04:00:00", and without quotes YAML reads a number',
     source="nemo_rl/utils/timer.py:251 at v0.7.0",
 )
 def _save_by(run: Effective) -> str | None:
@@ -139,3 +139,42 @@ def _save_by(run: Effective) -> str | None:
     parts = value.split(":") if isinstance(value, str) else []
     fits = len(parts) == _PARTS and all(part.strip().isdecimal() for part in parts)
     return None if fits else f"checkpoint_must_save_by is {quoted(value)}"
+
+
+def _retries(run: Effective) -> int:
+    value = run.value("job.retries")
+    return value if isinstance(value, int) and run.value("job.task") in (None, "train") else 0
+
+
+@TOPIC.rule(
+    "save-by-without-retry",
+    "S69",
+    f"{_BY} =job.retries",
+    title="a run that ends itself after a time is continued by a person, not by job.retries",
+    why="silent: NeMo RL saves and ends with exit code 0, so the job is complete, and no retry does the steps left",
+    fix="remove the key, or set job.retries to 0 and raise job.attempt to continue the run",
+    source="nemo_rl/algorithms/grpo.py:3123 at v0.7.0",
+    severity=WARNING,
+)
+def _ends(run: Effective) -> str | None:
+    value, retries = run.at(_BY), _retries(run)
+    if not isinstance(value, str) or retries < 1 or not run.on("checkpointing.enabled"):
+        return None
+    return f"checkpoint_must_save_by is {quoted(value)}, and job.retries is {retries}"
+
+
+@TOPIC.rule(
+    "retry-without-optimizer",
+    "S70",
+    "checkpointing.save_optimizer =job.retries",
+    title="checkpoints that a retry resumes from contain the optimizer",
+    why="silent: each retry begins with empty moments of Adam, so its first steps are of the wrong size",
+    fix="set checkpointing.save_optimizer to true, or job.retries to 0",
+    source="nemo_rl/utils/checkpoint.py:185 at v0.7.0",
+    severity=WARNING,
+    since="v0.6.0",
+)
+def _without_optimizer(run: Effective) -> Iterator[Finding]:
+    path, retries = "checkpointing.save_optimizer", _retries(run)
+    if retries > 0 and run.on("checkpointing.enabled") and run.at(path) is False:
+        yield Finding(f"save_optimizer is false, and job.retries is {retries}", proposed={path: True})

@@ -22,6 +22,8 @@ _DERIVED = (
 )
 # Rows of the training split, where the data set does not change. Source: the data set's page.
 _ROWS = {"gsm8k": 7473}
+# A question of GSM8K with its prompt and the tokens of a chat has about as many tokens.
+_SHORT = 128
 # Where the data set lies, by its old name too.
 _WITH_SOLUTIONS = ("openai/gsm8k", "gsm8k")
 _LISTS = {"data set": "datasets", "processor": "processors", "environment": "environments"}
@@ -204,6 +206,21 @@ def _rows(run: Effective) -> Iterator[Finding]:
                 f"max_num_steps is {run.integer('grpo.max_num_steps')}, and {rows} rows give {steps} steps of {prompts}"
             )
             yield Finding(f"{what} prompts in {epochs} epoch{'s' if epochs > 1 else ''}", keys=["grpo.max_num_steps"])
+
+
+@TOPIC.rule(
+    "prompts-masked",
+    "D13",
+    "data.max_input_seq_length",
+    title="most prompts are shorter than data.max_input_seq_length",
+    why="silent: a prompt of that length is cut to a few tokens, and its answers are left out of the loss",
+    fix="write 512 or more, or ${policy.max_total_sequence_length}",
+    source="nemo_rl/data/processors.py:427 at v0.7.0",
+    severity=WARNING,
+)
+def _masked(run: Effective) -> str | None:
+    longest = run.integer("data.max_input_seq_length")
+    return f"max_input_seq_length is {longest} tokens, chat format included" if 0 < longest < _SHORT else None
 
 
 @TOPIC.rule(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, sequence
-from postrender.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Group, each_group
+from postrender.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, Group, each_group, number
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
@@ -57,6 +57,13 @@ def _chart(group: Group) -> Found:
         if chart is not None:
             what = f"pods of {group.title} have the label {_CHART}: {chart}, and upgradeStrategy is {_RECREATE}"
             yield (*group.path, "template", "metadata", "labels", _CHART), what
+
+
+def _deadline(group: Group) -> Found:
+    seconds = number(group.pod.get("activeDeadlineSeconds"))
+    if seconds is not None:
+        what = f"pods of {group.title} end {seconds} seconds after their start, whatever runs in them"
+        yield (*group.path, "template", "spec", "activeDeadlineSeconds"), what
 
 
 def _is_key(key: str) -> bool:
@@ -120,5 +127,16 @@ RULES = (
         source="kuberay/ray-operator/controllers/ray/raycluster_controller.go at v1.6.2",
         fact="kuberay/pitfall-12",
         check=each_group(_chart),
+    ),
+    Rule(
+        "ray/pods-end",
+        target=OBJECTS,
+        severity=WARNING,
+        title="the pods of a cluster end after a fixed time",
+        why="Kubernetes kills all pods of a group at about the same time, in the middle of what then runs there",
+        fix="remove it; limit the steps of a training, or write activeDeadlineSeconds of a RayJob",
+        source="kubernetes/pkg/kubelet/active_deadline.go at v1.34.0",
+        fact="kuberay/pods-end",
+        check=each_group(_deadline),
     ),
 )

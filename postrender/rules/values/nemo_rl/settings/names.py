@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import Finding
+from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import one_of, quoted
 from postrender.rules.values.nemo_rl.run import MEGATRON, TOPIC, WORKER, is_megatron
+from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 _TEMPLATE: Final = "policy.tokenizer.chat_template"
+_CHATS: Final = re.compile(r"-(it|instruct|chat)(-|$)", re.IGNORECASE)
+_TURN: Final = re.compile(r"<\|\w+\|>|<start_of_turn>|\[INST\]")
 _DTYPE: Final = f"{MEGATRON}.pipeline_dtype"
 
 
@@ -31,6 +35,26 @@ def _template(run: Effective) -> str | None:
     if not isinstance(text, str) or text.lower() == "default" or text.endswith(".jinja") or "{{" in text:
         return None
     return f"{_TEMPLATE} is {quoted(text)}, a template without {{{{ }}}}"
+
+
+@TOPIC.rule(
+    "no-chat-template",
+    "S71",
+    f"{_TEMPLATE} policy.model_name",
+    title="a model that was trained on chats gets its prompts as a chat",
+    why="silent: null joins the texts without the tokens of a turn, so the model continues the question or never stops",
+    fix="write default, the template of the tokenizer",
+    source="nemo_rl/algorithms/utils.py:323 at v0.6.0",
+    severity=WARNING,
+    before="v0.7.0",
+)
+def _none(run: Effective) -> Iterator[Finding]:
+    name, prompts = str(run.at("policy.model_name")), mapping(run.value("job.prompts")).values()
+    if not run.has(_TEMPLATE) or run.at(_TEMPLATE) is not None or not _CHATS.search(name):
+        return
+    # A prompt may have the tokens itself.
+    if not any(_TURN.search(str(text)) for text in prompts):
+        yield Finding(f"{_TEMPLATE} is null, and the model is {name}", proposed={_TEMPLATE: "default"})
 
 
 _FP8: Final = f"{MEGATRON}.fp8_cfg"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Final
 
-from postrender.finding import Finding
+from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import one_of, within
 from postrender.rules.values.nemo_rl.run import TOPIC, environments
+from postrender.values.derived import mapping
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 _KEYS: Final = ("num_workers", "stop_strings", "verifier_type", "math_verify_impl")
+_SCALING: Final = "grpo.reward_scaling"
+# The lowest and the highest score of the built-in rewards, as in jobs/rewards/reward_builtins.py.
+_BOUNDS: Final = {"format": (0, 1), "exact_answer": (0, 1), "length": (-1, 0)}
+# Weights such as 0.7, 0.2 and 0.1 have a sum near 1.
+_ROUNDING: Final = 1e-6
 _REWARD: Final = "the run fails at the first reward, after the model is loaded and a whole batch is generated"
 # The environments that divide their answers among processes.
 _WITH_WORKERS: Final = ("code", "code_jaccard", "math", "math_default", "math_multi_reward", "vlm")
@@ -111,3 +117,40 @@ def _workers(run: Effective) -> Iterator[Finding]:
             continue
         if what:
             yield Finding(what, keys=[path])
+
+
+@TOPIC.rule(
+    "reward-scaling-clips",
+    "S67",
+    f"{_SCALING}.source_min {_SCALING}.source_max {_SCALING}.enabled =job.rewards",
+    title="the source range of reward scaling contains every possible score",
+    why="silent: a score outside of the range counts as the bound, so the rewards that lead there have no effect",
+    fix="write the lowest and the highest possible sum of job.rewards",
+    source="nemo_rl/algorithms/grpo.py:1418 at v0.7.0",
+    severity=WARNING,
+)
+def _clipped(run: Effective) -> Iterator[Finding]:
+    bounds = _possible(run) if run.on(f"{_SCALING}.enabled") else None
+    if bounds is None:
+        return
+    low, high = bounds
+    least, most = (run.number(f"{_SCALING}.source_{end}") for end in ("min", "max"))
+    wrong = {"min": low} if low < least - _ROUNDING else {}
+    wrong |= {"max": high} if high > most + _ROUNDING else {}
+    if wrong and least < most:
+        what = f"job.rewards sum up to {low:g} to {high:g}, and reward_scaling clips to {least:g} to {most:g}"
+        fix = f"write {' and '.join(f'source_{end}: {value:g}' for end, value in wrong.items())}"
+        keys = [f"{_SCALING}.{name}" for name in (*(f"source_{end}" for end in wrong), "enabled")]
+        yield Finding(what, keys=keys, fix=fix)
+
+
+def _possible(run: Effective) -> tuple[float, float] | None:
+    """Return the lowest and the highest sum of job.rewards; None if one of them has no known range."""
+    rewards = [mapping(entry) for entry in mapping(run.value("job.rewards")).values() if entry]
+    low, high = 0.0, 0.0
+    for entry in rewards:
+        weight, bounds = entry.get("weight"), _BOUNDS.get(str(entry.get("builtin")))
+        if bounds is None or not isinstance(weight, (int, float)):
+            return None
+        low, high = low + weight * bounds[0], high + weight * bounds[1]
+    return (low, high) if rewards else None

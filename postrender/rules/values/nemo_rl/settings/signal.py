@@ -21,6 +21,8 @@ _CLIPS: Final = ("loss_fn.ratio_clip_min", "loss_fn.ratio_clip_max")
 _FAR: Final = 0.5
 _METRIC: Final = "checkpointing.metric_name"
 _HIGHER: Final = "checkpointing.higher_is_better"
+_KL_PENALTY: Final = "loss_fn.reference_policy_kl_penalty"
+_KL_TYPE: Final = "loss_fn.reference_policy_kl_type"
 _TRUNCATED: Final = "loss_fn.truncated_importance_sampling"
 
 
@@ -113,7 +115,7 @@ def _ranking(run: Effective) -> Iterator[Finding]:
 )
 def _kl_in_reward(run: Effective) -> str | None:
     name = run.at(f"{_ESTIMATOR}.name", "grpo")
-    penalty = run.number("loss_fn.reference_policy_kl_penalty")
+    penalty = run.number(_KL_PENALTY)
     if not run.on("loss_fn.use_kl_in_reward") or name not in ("grpo", "gdpo") or penalty == 0:
         return None
     return f"use_kl_in_reward is on, and the advantage estimator is {name}"
@@ -122,7 +124,7 @@ def _kl_in_reward(run: Effective) -> str | None:
 @TOPIC.rule(
     "kl-coefficient-large",
     "S72",
-    "loss_fn.reference_policy_kl_penalty",
+    _KL_PENALTY,
     title="the coefficient of the KL penalty is 1 or less",
     why="silent: the KL term outweighs the reward, so the policy stays where the reference is and learns little",
     fix="write 0.01, the default, or up to 0.1",
@@ -130,14 +132,33 @@ def _kl_in_reward(run: Effective) -> str | None:
     severity=WARNING,
 )
 def _large(run: Effective) -> str | None:
-    penalty = run.number("loss_fn.reference_policy_kl_penalty")
-    return f"loss_fn.reference_policy_kl_penalty is {penalty:g}" if penalty > 1 else None
+    penalty = run.number(_KL_PENALTY)
+    return f"{_KL_PENALTY} is {penalty:g}" if penalty > 1 else None
+
+
+@TOPIC.rule(
+    "kl-without-gradient",
+    "S68",
+    f"{_KL_TYPE} {_KL_PENALTY}",
+    title="before v0.7.0 the KL penalty of the loss is not k1",
+    why="silent: the gradient of k1, log p - log p_ref, is 0 on average, so the penalty adds only noise",
+    fix="write k3, the default, or k2; from v0.7.0 on k1 works too",
+    source="nemo_rl/algorithms/loss/loss_functions.py:352 at v0.6.0",
+    severity=WARNING,
+    since="v0.5.0",
+    before="v0.7.0",
+)
+def _first_kl(run: Effective) -> str | None:
+    penalty = run.number(_KL_PENALTY) if run.at(_KL_TYPE) == "k1" else 0
+    # In the reward k1 is right.
+    in_reward = run.since("v0.6.0") and run.on("loss_fn.use_kl_in_reward")
+    return None if penalty <= 0 or in_reward else f"reference_policy_kl_type is k1, and the KL penalty is {penalty:g}"
 
 
 @TOPIC.rule(
     "reference-for-nothing",
     "S58",
-    "loss_fn.reference_policy_kl_penalty grpo.skip_reference_policy_logprobs_calculation",
+    f"{_KL_PENALTY} grpo.skip_reference_policy_logprobs_calculation",
     title="without a KL penalty the reference policy is skipped",
     why="silent: each step computes log probabilities of a second model that nothing reads; v0.7.0 skips them itself",
     fix="set grpo.skip_reference_policy_logprobs_calculation to true",
@@ -150,7 +171,7 @@ def _reference(run: Effective) -> Iterator[Finding]:
     skip = "grpo.skip_reference_policy_logprobs_calculation"
     # Asynchronous training does not read the switch.
     could = not run.on(skip) and not run.on("grpo.async_grpo.enabled")
-    if could and run.number("loss_fn.reference_policy_kl_penalty") == 0:
+    if could and run.number(_KL_PENALTY) == 0:
         yield Finding("the KL penalty is 0, and the reference policy is not skipped", proposed={skip: True})
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from postrender import spelling
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, data_sections
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, data_sections, validates
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ _PROMPTS: Final = ("prompt_file", "system_prompt_file")
 # Keys that are read for every data set, and the seed of a split, which does no harm without one.
 _OF_ALL: Final = ("dataset_name", "env_name", "processor", "seed", *_PROMPTS)
 _LOADERS: Final = ("num_prompts_per_dataloader", "custom_dataloader")
+# The arguments that decide which rows a data set has.
+_CHOOSING: Final = ("data_path", "data_files", "subset", "split", "max_samples")
 # Splits that a class checks, or that its data set on Hugging Face has.
 _SPLITS: Final = {
     "OpenMathInstruct-2": ("train", "train_1M", "train_2M", "train_5M"),
@@ -230,3 +232,43 @@ def _loaders_unread(run: Effective) -> Iterator[Finding]:
     for name in _LOADERS:
         if not run.on("data.use_multiple_dataloader") and run.at(f"data.{name}") is not None:
             yield Finding(f"data.{name} is given, and use_multiple_dataloader is off", keys=[f"data.{name}"])
+
+
+@TOPIC.rule(
+    "validation-on-training-data",
+    "D14",
+    "data.validation data.val_data_path data.train data.train_data_path",
+    title="validation uses other rows than the training",
+    why="silent: accuracy then rises with what the model has memorized, and the best checkpoint is chosen by it",
+    fix="write another split or another file, or split_validation_size where the data set reads it",
+    source="nemo_rl/algorithms/grpo.py:408 at v0.7.0",
+    severity=WARNING,
+)
+def _same_rows(run: Effective) -> Iterator[Finding]:
+    if not validates(run):
+        return
+    if not run.since("v0.6.0"):
+        paths = [run.at(f"data.{name}_data_path") for name in ("train", "val")]
+        if run.at("data.dataset_name") == "ResponseDataset" and paths[0] and paths[0] == paths[1]:
+            yield Finding(f"train_data_path and val_data_path are both {paths[0]}", keys=["data.val_data_path"])
+        return
+    sections = data_sections(run)
+    trained = [rows for path, section in sections if path == "data.train" and (rows := _rows(run, section))]
+    for path, section in sections:
+        if path == "data.validation" and (rows := _rows(run, section)) and rows in trained:
+            split = f", split {rows['split']}" if "split" in rows else ""
+            what = f"data.train and data.validation are both {rows.get('data_path') or section['dataset_name']}{split}"
+            keys = [f"{path}.{name}" for name in ("data_path", "split") if name in rows]
+            yield Finding(what, keys=[*keys, f"{path}.dataset_name", path])
+
+
+def _rows(run: Effective, section: Mapping[str, Any]) -> dict[str, object] | None:
+    """Return what decides which rows an entry loads; None if it leaves some out, or if its class is unknown."""
+    known = run.catalogue.datasets.get(str(section.get("dataset_name")))
+    if known is None or section.get(_SIZE, known.get("validation", 0)):
+        return None
+    names = [name for name in known["arguments"] if name in _CHOOSING]
+    rows = {name: section.get(name) for name in names}
+    if "split" in rows:
+        rows["split"] = rows["split"] or "train"
+    return {"dataset_name": section["dataset_name"], **rows}

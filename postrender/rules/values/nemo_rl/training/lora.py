@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.geometry import Model
-from postrender.rules.values.nemo_rl.run import DTENSOR, MEGATRON, TOPIC, WORKER, is_megatron, is_v2
+from postrender.rules.values.nemo_rl.run import DTENSOR, MEGATRON, TOPIC, WORKER, is_megatron, is_v2, is_vllm
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
@@ -162,3 +162,20 @@ def _not_read(run: Effective) -> Iterator[Finding]:
     if run.on(f"{other}.enabled") and not run.on(f"{used}.enabled"):
         backend = "Megatron" if is_megatron(run) else "DTensor"
         yield Finding(f"{backend} trains, and {other} is on, which it does not read", keys=[f"{other}.enabled"])
+
+
+@TOPIC.rule(
+    "lora-not-merged",
+    "O11",
+    f"{_LORA}.enabled =job.version",
+    title="the version can give the weights of a LoRA training to vLLM",
+    why="the run fails before its first step: vLLM gets names such as q_proj.lora_A.weight, which its model lacks",
+    fix="use v0.6.0 or later, which merge the adapters first, or set policy.dtensor_cfg.lora_cfg.enabled to false",
+    source="nemo_rl/models/policy/workers/dtensor_policy_worker_v2.py:1753 at v0.5.0",
+    since="v0.5.0",
+    before="v0.6.0",
+)
+def _not_merged(run: Effective) -> str | None:
+    if _section(run) != _LORA or not is_vllm(run):
+        return None
+    return f"lora_cfg is enabled, and {run.version} sends the adapters to vLLM as weights of their own"

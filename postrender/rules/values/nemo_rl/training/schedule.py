@@ -18,6 +18,8 @@ _STEPS: Final = "grpo.max_num_steps"
 _MEGATRON_WARM_UP: Final = f"{MEGATRON}.scheduler.lr_warmup_iters"
 # A run this short is a trial, whatever its learning rate.
 _TRIAL: Final = 30
+# A cosine that runs on for a tenth of its length is still near its lowest value.
+_FLAT: Final = 1.1
 # Arguments of schedules, with the values that torch takes.
 _FACTORS: Final = (
     ("LinearLR", "start_factor", "more than 0, and at most 1"),
@@ -99,3 +101,37 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
     if start < end and length > steps > _TRIAL:
         what = f"the warm-up takes {length} steps, and the run has {steps}"
         yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", SCHEDULER, _STEPS])
+
+
+@TOPIC.rule(
+    "cosine-rises-again",
+    "O12",
+    f"{SCHEDULER} {_STEPS}",
+    title="a cosine schedule falls until the end of the run",
+    why="silent: torch's cosine is periodic, so after T_max steps the learning rate rises to its peak again",
+    fix="write as T_max the steps from the schedule's start to grpo.max_num_steps",
+    source="torch/optim/lr_scheduler.py (CosineAnnealingLR) at 2.11.0",
+    severity=WARNING,
+)
+def _rises(run: Effective) -> Iterator[Finding]:
+    # A run without a number of steps of its own ends with its data.
+    steps = run.integer(_STEPS) if run.given_has(_STEPS) else 0
+    schedules = [entry for entry in entries(run) if entry.is_schedule]
+    ends = [*_milestones_of(run)[: len(schedules) - 1], steps]
+    for entry, start, end in zip(schedules, [0, *ends], ends, strict=False):
+        if entry.short != "CosineAnnealingLR" or not isinstance(entry.kwargs, dict):
+            continue
+        path, length = f"{entry.path}.kwargs.T_max", min(end, steps) - start
+        half = run.integer(path)
+        # Just after its end the curve is flat.
+        if 0 < half * _FLAT < length:
+            what = f"T_max is {half}, and the schedule runs for {length} steps"
+            yield Finding(what, keys=[path, *entry.keys, _STEPS], fix=f"write T_max: {length}")
+
+
+def _milestones_of(run: Effective) -> list[int]:
+    """Return the steps at which one schedule follows another."""
+    listed = run.at(SCHEDULER)
+    given = [entry.get("milestones") for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    found = next((each for each in given if isinstance(each, list)), [])
+    return [step for step in found if isinstance(step, int)]
