@@ -95,6 +95,11 @@ class Catalogue:
         others = (load(self.framework, version) for version in versions(self.framework) if version != self.version)
         return sorted({path for other in others for path in other.keys if not self.knows(path)})
 
+    def data_set_reads(self, name: str, key: str) -> bool:
+        """Return whether the class of a data set reads a key of its entry, or is not known."""
+        known, every = self.datasets.get(name), self.datasets.values()
+        return known is None or key in known["arguments"] or not any(key in each["arguments"] for each in every)
+
     def knows(self, path: str) -> bool:
         """Return whether the version reads a key, or allows any key at its place."""
         path = _plain(path)

@@ -57,9 +57,17 @@ def _files(run: Effective) -> Iterator[tuple[str, str]]:
     """Yield each text of the configuration that may name a file to read, with its path."""
     if run.value("job.task") not in (None, "train"):
         return
+    # Another rule tells of a key that the data set does not read.
+    unread = {
+        f"{path}.{key}"
+        for path, section in data_sections(run)
+        for key in section
+        if not run.catalogue.data_set_reads(str(section.get("dataset_name")), key)
+    }
     for path in ("data", *_FUNCTIONS):
         if run.given_has(path):
-            yield from _texts(value_at(run.given, tuple(path.split("."))), path)
+            texts = _texts(value_at(run.given, tuple(path.split("."))), path)
+            yield from ((each, text) for each, text in texts if each not in unread)
 
 
 def _unmounted(run: Effective) -> Iterator[tuple[str, str]]:
