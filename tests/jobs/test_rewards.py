@@ -17,6 +17,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postrender.rules.values.nemo_rl.settings.rewards import SCORES
 from tests.conftest import thin
 from tests.programs import PROGRAMS
 
@@ -238,6 +239,10 @@ def test_builtins_stay_within_their_bounds(response: str) -> None:
         score, flag = function("72", response, **kwargs[name])
         assert low <= score <= high
         assert (flag is not None) == judges
+
+
+def test_the_rule_about_reward_scaling_knows_the_bounds() -> None:
+    assert {name: each.bounds for name, each in builtins.BUILTINS.items()} == SCORES
 
 
 @given(st.text(st.characters(exclude_characters="<\\#{}")), st.integers())

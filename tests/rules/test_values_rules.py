@@ -69,6 +69,7 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
     [
         ("nemo-rl/prompt-file/bad-near.yaml", "did you mean examples/prompts/cot.txt?"),
         ("nemo-rl/generation-gpus-on-one-node/bad-sizes.yaml", "give ray.workers.replicas 2 or more"),
+        ("nemo-rl/nothing-to-learn/bad-clipping.yaml", "write 1.0, or null to switch clipping off"),
         ("nemo-rl/wrong-type/bad-chat-template.yaml", "remove the key, or write default"),
         ("nemo-rl/saved-without-validation/bad-2.yaml", "the save_period, or checkpointing.metric_name to null"),
         ("nemo-rl/prompt-longer-than-model/bad-answer.yaml", "silent: vLLM cuts an answer where its context is full"),

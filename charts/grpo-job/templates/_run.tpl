@@ -46,6 +46,10 @@ include "grpo.code" $ | fromJson                job.code with its folder; null w
 {{- $options := include "common.gcsfuseOptions" . | fromJson -}}
 {{- $fresh := get $options "metadata-cache:ttl-secs" | default (get $options "metadata-cache-ttl-secs") -}}
 {{- $renames := get $options "rename-dir-limit" | default (get $options "file-system:rename-dir-limit") -}}
+{{- if and (eq (.purpose | default "") "checkpoints") (ne $fresh "0") -}}
+{{- fail (printf (print "storage.%s.gcsfuse.mountOptions: metadata-cache:ttl-secs is %s instead of the 0 of purpose "
+  "checkpoints, so a pod sees the files of another pod too late. Remove this mount option") $name $fresh) -}}
+{{- end -}}
 {{- if or (ne $fresh "0") (not $renames) -}}
 {{- fail (printf (print "job.volume is %q, a bucket whose mount options show the files of another pod too late, or "
   "do not allow a finished step to be renamed: set storage.%s.gcsfuse.purpose to checkpoints") $name $name) -}}

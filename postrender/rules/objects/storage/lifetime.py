@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, WARNING, Finding
 from postrender.manifests.pods import accelerators, mapping, sequence
-from postrender.rules.objects.manifests import Manifests
-from postrender.rules.objects.pods.podspec import Judged, each_pod, name_of, objects
+from postrender.rules.objects.manifests import Item, Manifests
+from postrender.rules.objects.pods.podspec import Judged, judged, name_of, objects
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from postrender.manifests.pods import Path
-    from postrender.rules.objects.pods.podspec import Found
 
 _SHARED: Final = (
     "gcsfuse.csi.storage.gke.io",
@@ -59,32 +58,41 @@ def _is_disk(claim: dict[str, Any], types: dict[str, str]) -> str:
     return f"the class {named}" if named in _DISKS or types.get(str(named), "").startswith("pd-") else ""
 
 
-def _claims(pod: Judged) -> Iterator[tuple[Path, str, dict[str, Any]]]:
-    made = {name_of(item): spec for item, spec in objects(pod.manifests, "PersistentVolumeClaim")}
+def _claims(pod: Judged) -> Iterator[tuple[Item, Path, str, dict[str, Any]]]:
+    """Yield each claim of a pod: the object and the path to edit, the words for it, and its spec."""
+    made = {name_of(item): (item, spec) for item, spec in objects(pod.manifests, "PersistentVolumeClaim")}
     for path, name, volume in pod.volumes():
         claim = str(mapping(volume.get("persistentVolumeClaim")).get("claimName"))
         template = mapping(mapping(volume.get("ephemeral")).get("volumeClaimTemplate")).get("spec")
-        if claim in made or isinstance(template, dict):
-            yield path, name, template if isinstance(template, dict) else made[claim]
+        if isinstance(template, dict):
+            yield pod.item, path, f"volume {name}", template
+        elif claim in made:
+            item, spec = made[claim]
+            yield item, ("spec", "storageClassName") if "storageClassName" in spec else ("spec",), "it", spec
     spec = mapping(pod.item.object.get("spec"))
     for number, each in enumerate(map(mapping, sequence(spec.get("volumeClaimTemplates")))):
         name = str(mapping(each.get("metadata")).get("name"))
-        yield ("spec", "volumeClaimTemplates", number), name, mapping(each.get("spec"))
+        yield pod.item, ("spec", "volumeClaimTemplates", number), f"volume {name}", mapping(each.get("spec"))
 
 
-def _disks(pod: Judged) -> Found:
-    asked = accelerators(pod.spec)
-    if not asked or not asked.issubset(_HYPERDISK_ONLY):
-        return
+def _disks(manifests: Manifests) -> Iterator[Finding]:
     types = {
         name_of(item): str(mapping(item.object.get("parameters")).get("type", ""))
-        for item, _ in objects(pod.manifests, "StorageClass")
+        for item, _ in objects(manifests, "StorageClass")
         if item.object.get("provisioner") == _DRIVER
     }
-    for path, name, claim in _claims(pod):
-        reason = _is_disk(claim, types)
-        if reason:
-            yield path, f"volume {name} has {reason}, and nodes with {' or '.join(sorted(asked))} take Hyperdisk only"
+    said = set()
+    for pod in manifests.once(judged):
+        asked = accelerators(pod.spec)
+        for item, path, words, claim in _claims(pod) if asked and asked.issubset(_HYPERDISK_ONLY) else ():
+            reason = _is_disk(claim, types)
+            if reason:
+                nodes = " or ".join(sorted(asked))
+                finding = item.finding(path, f"{words} has {reason}, and nodes with {nodes} take Hyperdisk only")
+                # Several pods may mount one claim.
+                if finding.place not in said:
+                    said.add(finding.place)
+                    yield finding
 
 
 RULES = (
@@ -97,7 +105,7 @@ RULES = (
         fix="use a class of Hyperdisk, a bucket or Managed Lustre",
         source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
         fact="gke/R17",
-        check=each_pod(_disks),
+        check=_disks,
     ),
     Rule(
         "storage/deleted-with-claim",

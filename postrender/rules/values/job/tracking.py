@@ -34,10 +34,10 @@ def _trains(run: Effective) -> bool:
     severity=WARNING,
 )
 def _local(run: Effective) -> Iterator[Finding]:
-    uri, head = run.value(_URI), mapping(run.value("ray.head.podSpec"))
-    # A container beside Ray's may be the server.
-    beside = any(head.get(name) for name in ("containers", "initContainers"))
-    if run.value("tracking.mlflow.enabled") is True and _trains(run) and not beside and _LOCAL.match(str(uri)):
+    uri = run.value(_URI)
+    # In the head of somebody else's cluster a server may run.
+    own = not run.value("stack.names.cluster")
+    if run.value("tracking.mlflow.enabled") is True and _trains(run) and own and _LOCAL.match(str(uri)):
         yield Finding(f"{_URI} is {uri}, and the head has no server of MLflow")
 
 

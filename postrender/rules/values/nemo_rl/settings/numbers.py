@@ -46,6 +46,7 @@ class _Range:
     test: Test
     effect: str = ""
     reads: Callable[[Effective], bool] = _always
+    fix: str = ""
 
     def findings(self, run: Effective) -> Iterator[Finding]:
         try:
@@ -53,7 +54,7 @@ class _Range:
         except UnknownError:
             return
         if what:
-            yield Finding(f"{what}: {self.effect}" if self.effect else what, keys=[self.path])
+            yield Finding(f"{what}: {self.effect}" if self.effect else what, keys=[self.path], fix=self.fix)
 
 
 def _one_or_more(path: str, effect: str = "", reads: Callable[[Effective], bool] = _always) -> _Range:
@@ -171,8 +172,9 @@ _NOTHING_LEFT: Final = (
     _Range(
         "policy.max_grad_norm",
         within("policy.max_grad_norm", above=0),
-        "every gradient is multiplied by it; null turns clipping off",
+        "every gradient is multiplied by it",
         _is_dtensor,
+        "write 1.0, or null to switch clipping off",
     ),
     *(
         _Range(path, within(path, above=0), "the KL penalty is the same for every token", _penalizes)

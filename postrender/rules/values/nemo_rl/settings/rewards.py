@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _KEYS: Final = ("num_workers", "stop_strings", "verifier_type", "math_verify_impl")
 _SCALING: Final = "grpo.reward_scaling"
 # The lowest and the highest score of the built-in rewards, as in jobs/rewards/reward_builtins.py.
-_BOUNDS: Final = {"format": (0, 1), "exact_answer": (0, 1), "length": (-1, 0)}
+SCORES: Final = {"format": (0, 1), "exact_answer": (0, 1), "length": (-1, 0)}
 # Weights such as 0.7, 0.2 and 0.1 have a sum near 1.
 _ROUNDING: Final = 1e-6
 _REWARD: Final = "the run fails at the first reward, after the model is loaded and a whole batch is generated"
@@ -149,7 +149,7 @@ def _possible(run: Effective) -> tuple[float, float] | None:
     rewards = [mapping(entry) for entry in mapping(run.value("job.rewards")).values() if entry]
     low, high = 0.0, 0.0
     for entry in rewards:
-        weight, bounds = entry.get("weight"), _BOUNDS.get(str(entry.get("builtin")))
+        weight, bounds = entry.get("weight"), SCORES.get(str(entry.get("builtin")))
         if bounds is None or not isinstance(weight, (int, float)):
             return None
         low, high = low + weight * bounds[0], high + weight * bounds[1]

@@ -113,12 +113,13 @@ def _ranking(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
     since="v0.6.0",
 )
-def _kl_in_reward(run: Effective) -> str | None:
+def _kl_in_reward(run: Effective) -> Iterator[Finding]:
     name = run.at(f"{_ESTIMATOR}.name", "grpo")
     penalty = run.number(_KL_PENALTY)
-    if not run.on("loss_fn.use_kl_in_reward") or name not in ("grpo", "gdpo") or penalty == 0:
-        return None
-    return f"use_kl_in_reward is on, and the advantage estimator is {name}"
+    if run.on("loss_fn.use_kl_in_reward") and name in ("grpo", "gdpo") and penalty != 0:
+        left = "the loss leaves its penalty out too: this run has no KL" if run.since("v0.7.0") else "it has no effect"
+        why = f"silent: only reinforce_plus_plus reads it, and {left}"
+        yield Finding(f"use_kl_in_reward is on, and the advantage estimator is {name}", why=why)
 
 
 @TOPIC.rule(

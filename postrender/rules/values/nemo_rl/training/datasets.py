@@ -98,7 +98,8 @@ def _unread(run: Effective) -> Iterator[Finding]:
         for key in given:
             if key in all_keys and key not in read and _is_meant(run, key, given[key], own.get(key)):
                 what = f"{path}.{key} is {quoted(given[key])}, and the data set {name} does not read it"
-                yield Finding(what, keys=[f"{path}.{key}", path])
+                fix = f"remove {key}; if another file brings it, write {key}: null"
+                yield Finding(what, keys=[f"{path}.{key}", path], fix=fix)
 
 
 def _is_meant(run: Effective, key: str, value: object, base: object) -> bool:
