@@ -77,24 +77,10 @@ def data_sets(framework: str) -> list[str]:
 def size(model: str) -> float | None:
     """Return the number of parameters of a model: from its config.json, else from its name; None if neither says it."""
     config = models.load(model)
-    if config is not None and (computed := _parameters(config.get("text_config") or config)):
-        return computed
+    if config is not None and (computed := models.parameters(config.get("text_config") or config)):
+        return float(computed)
     found = _IN_NAME.search(model.rpartition("/")[2])
     return float(found[1]) * _BILLION if found else None
-
-
-def _parameters(config: Mapping[str, Any]) -> float | None:
-    """Return the parameters of the matrices of a decoder; None if config.json does not give their sizes."""
-    try:
-        hidden, heads = config["hidden_size"], config["num_attention_heads"]
-        width = config.get("head_dim") or hidden // heads
-        attention = hidden * width * 2 * (heads + (config.get("num_key_value_heads") or heads))
-        experts = config.get("num_experts") or config.get("num_local_experts") or 1
-        feed = 3 * hidden * experts * (config.get("moe_intermediate_size") or config["intermediate_size"])
-        tables = 1 if config.get("tie_word_embeddings") else 2
-        return float(config["num_hidden_layers"] * (attention + feed) + tables * config["vocab_size"] * hidden)
-    except KeyError:
-        return None
 
 
 def billions(parameters: float) -> str:

@@ -25,7 +25,6 @@ _DENSE: Final = (
     *(f"{name}ForCausalLM" for name in ("Llama", "Mistral", "Qwen2", "Qwen3", "Gemma3")),
     "Gemma3ForConditionalGeneration",
 )
-_HEADS: Final = ("num_attention_heads", "num_key_value_heads")
 _ALLOWS_LONGER: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 _OFF: Final = ("", "0", "false", "none", "null")
 
@@ -75,11 +74,10 @@ class Model:
         """
         if self.architecture not in _DENSE or self.experts():
             raise UnknownError("the parameters of the model")
-        width, heads, pairs = (self.number(key) for key in ("hidden_size", *_HEADS))
-        attention = 2 * width * self.number("head_dim") * (heads + pairs)
-        layer = attention + 3 * width * self.number("intermediate_size")
-        words = width * self.number("vocab_size") * (2 if self._value("tie_word_embeddings") is False else 1)
-        return words + layer * self.number("num_hidden_layers")
+        found = models.parameters({key: self._value(key) for key in models.SIZES if self._value(key) is not None})
+        if not found:
+            raise UnknownError("the parameters of the model")
+        return found
 
     def _value(self, key: str) -> Json:
         """Return a value; a multimodal model has most values of its language model one level deeper."""
