@@ -61,7 +61,7 @@ def parameters(config: Mapping[str, Any]) -> int | None:
         feed = 3 * hidden * experts * (config.get("moe_intermediate_size") or config["intermediate_size"])
         tables = 2 if config.get("tie_word_embeddings") is False else 1
         return int(config["num_hidden_layers"] * (attention + feed) + tables * config["vocab_size"] * hidden)
-    except KeyError:
+    except (KeyError, ZeroDivisionError):
         return None
 
 
