@@ -75,17 +75,39 @@ def _claims(pod: Judged) -> Iterator[tuple[Item, Path, str, dict[str, Any]]]:
         yield pod.item, ("spec", "volumeClaimTemplates", number), f"volume {name}", mapping(each.get("spec"))
 
 
-def _disks(manifests: Manifests) -> Iterator[Finding]:
-    types = {
+def _types(manifests: Manifests) -> dict[str, str]:
+    """Return the types of disk of the classes here that make disks."""
+    return {
         name_of(item): str(mapping(item.object.get("parameters")).get("type", ""))
         for item, _ in objects(manifests, "StorageClass")
         if item.object.get("provisioner") == _DRIVER
     }
+
+
+def _is_for_several(claim: dict[str, Any]) -> bool:
+    """Return whether a claim asks for a file system that several nodes write."""
+    return "ReadWriteMany" in sequence(claim.get("accessModes")) and claim.get("volumeMode") != "Block"
+
+
+def _shared_disks(manifests: Manifests) -> Iterator[Finding]:
+    types = _types(manifests)
+    for item, spec in objects(manifests, "PersistentVolumeClaim"):
+        name = str(spec.get("storageClassName"))
+        is_new = not spec.get("volumeName") and not spec.get("selector")
+        is_disk = name in (*_DISKS, *types) or name.startswith("hyperdisk-")
+        if is_new and is_disk and _is_for_several(spec):
+            what = f"it is ReadWriteMany, and the class {name} makes disks that one node mounts"
+            yield item.finding(("spec", "storageClassName"), what)
+
+
+def _disks(manifests: Manifests) -> Iterator[Finding]:
+    types = _types(manifests)
     said = set()
     for pod in manifests.once(judged):
         asked = accelerators(pod.spec)
         for item, path, words, claim in _claims(pod) if asked and asked.issubset(_HYPERDISK_ONLY) else ():
-            reason = _is_disk(claim, types)
+            # Another rule refuses a disk for several nodes, of whatever kind.
+            reason = "" if _is_for_several(claim) else _is_disk(claim, types)
             if reason:
                 nodes = " or ".join(sorted(asked))
                 finding = item.finding(path, f"{words} has {reason}, and nodes with {nodes} take Hyperdisk only")
@@ -97,12 +119,23 @@ def _disks(manifests: Manifests) -> Iterator[Finding]:
 
 RULES = (
     Rule(
+        "storage/disk-for-several-nodes",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a claim for several nodes has a class of disks",
+        why="the driver of the disks refuses a file system that several nodes write: the claim is Pending forever",
+        fix="use a bucket, Managed Lustre, or a class of Filestore",
+        source="https://github.com/kubernetes-sigs/gcp-compute-persistent-disk-csi-driver/issues/544",
+        fact="gke/R17",
+        check=_shared_disks,
+    ),
+    Rule(
         "storage/disk-that-never-attaches",
         target=OBJECTS,
         severity=ERROR,
         title="a pod has a Persistent Disk on a machine that does not support it",
         why="A3 Ultra, A4 and A4X machines support only Hyperdisk: the pod waits for its volume forever",
-        fix="use a class of Hyperdisk, a bucket or Managed Lustre",
+        fix="use a class of Hyperdisk",
         source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
         fact="gke/R17",
         check=_disks,

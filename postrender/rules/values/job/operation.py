@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.define import Topic
+from postrender.values import profiles
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("job", framework="", source="")
 _KIND: Final = "platform.capacity.kind"
+_REQUIRED: Final = "ray.kueue.topology.required"
+# Labels of a single node.
+_HOSTS: Final = ("kubernetes.io/hostname", "cloud.google.com/gce-topology-host")
 
 
 def _retries(run: Effective) -> int:
@@ -60,6 +64,25 @@ def _taken(run: Effective) -> str | None:
     kind = run.value(_KIND)
     lost = kind in ("spot", "flex-start") and _trains(run) and _retries(run) == 0
     return f"{_KIND} is {kind}, and job.retries is 0" if lost else None
+
+
+@TOPIC.rule(
+    "topology-of-one-host",
+    "gke/R16",
+    f"={_REQUIRED}",
+    title="workers that are required on one host fit there",
+    why="Kueue admits them only if one host has room for all: the workload waits forever",
+    fix="name a higher level, such as cloud.google.com/gce-topology-block, or use ray.kueue.topology.preferred",
+    source="kueue/site/content/en/docs/concepts/topology_aware_scheduling.md at v0.17.0",
+)
+def _one_host(run: Effective) -> str | None:
+    level, workers = run.value(_REQUIRED), run.value("ray.workers.replicas")
+    if level not in _HOSTS or not isinstance(workers, int):
+        return None
+    machine = profiles.by_label().get(str(run.value("accelerator.label")))
+    if machine is None or workers * run.gpus <= machine.gpus:
+        return None
+    return f"{_REQUIRED} is {level}, and {workers} workers of {run.gpus} GPUs do not fit on one {machine.name}"
 
 
 @TOPIC.rule(
