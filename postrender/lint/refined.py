@@ -74,7 +74,7 @@ def _is_number(text: str) -> bool:
 def _explained(finding: Finding, value: object) -> Finding:
     flag = _flag(finding.at)
     if isinstance(value, str):
-        if f'"{value}", expected' not in finding.what or not _is_number(value):
+        if not _is_number(value) or not _wants_number(finding, value):
             return finding
         fix = f"Helm's {flag} keeps {value} as text: use --set-json {_key(finding)}={value}"
     elif "expected text in quotes" in finding.what:
@@ -82,6 +82,12 @@ def _explained(finding: Finding, value: object) -> Finding:
     else:
         return finding
     return finding._replace(fix=fix, edits={})
+
+
+def _wants_number(finding: Finding, text: str) -> bool:
+    """Return whether the key of a finding takes the number that a text is, as its message says."""
+    wanted = finding.what.partition(f'"{text}", expected')[2]
+    return "number" in wanted or ("integer" in wanted and float(text).is_integer())
 
 
 def _argument(finding: Finding) -> str:

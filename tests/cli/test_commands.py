@@ -302,6 +302,14 @@ def test_a_number_that_set_keeps_as_text_is_given_to_set_json(grpo: Run, argumen
     assert found[rule] == f"Helm's --set keeps {text} as text: use --set-json {argument}"
 
 
+@pytest.mark.parametrize("argument", ["images.training.rayVersion=2.55", "job.version=0.7", "ray.head.memory=1.5"])
+def test_a_text_where_no_number_is_expected_keeps_its_fix(grpo: Run, argument: str) -> None:
+    words = ["--accelerator", "b200", *REST, "--no-render", "--format", "json"]
+    found = json.loads(grpo("lint", *words, "--set", argument)[1])["findings"]
+    assert found
+    assert not any("--set-json" in each["fix"] for each in found)
+
+
 def test_a_text_that_set_reads_as_a_number_is_given_to_set_string(grpo: Run) -> None:
     words = ["--accelerator", "b200", *REST, "--no-render", "--format", "json"]
     argument = "ray.workers.replicas=2,ray.head.cpu=8"

@@ -85,7 +85,8 @@ class Group:
         """Yield path, name and value of the variables of Ray's container that have one of these names."""
         for number, each in enumerate(map(mapping, sequence(self.ray.get("env")))):
             if each.get("name") in names:
-                yield (*self.ray_path, "env", number), str(each["name"]), str(each.get("value", ""))
+                value = each.get("value")
+                yield (*self.ray_path, "env", number), str(each["name"]), "" if value is None else str(value)
 
     def limit(self, name: str) -> Json:
         """Return a limit of Ray's container."""

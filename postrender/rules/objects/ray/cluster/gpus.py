@@ -25,7 +25,8 @@ def _count(group: Group) -> int:
 
 def _hidden(group: Group) -> Found:
     for path, _, value in list(group.env(_VISIBLE))[-1:]:
-        if "valueFrom" in mapping(group.ray["env"][path[-1]]):
+        # What Kubernetes takes from elsewhere is not known.
+        if "valueFrom" in mapping(group.ray["env"][path[-1]]) or "$(" in value:
             continue
         seen = 0 if value in _NONE else len(value.split(","))
         if seen < _count(group):

@@ -12,6 +12,7 @@ from postrender.values.reference_errors import UnknownError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from postrender.types import Json
     from postrender.values.config import Effective
 
 _KWARGS: Final = "policy.optimizer.kwargs"
@@ -71,6 +72,10 @@ def _numbers(run: Effective, paths: Iterable[str]) -> Iterator[tuple[str, float]
             continue
 
 
+def _are_two_numbers(given: list[Json]) -> bool:
+    return len(given) == 2 and all(isinstance(each, int | float) and not isinstance(each, bool) for each in given)
+
+
 @TOPIC.rule(
     "betas",
     "S31",
@@ -83,7 +88,7 @@ def _numbers(run: Effective, paths: Iterable[str]) -> Iterator[tuple[str, float]
 def _betas(run: Effective) -> Iterator[Finding]:
     megatron, betas = is_megatron(run), f"{_KWARGS}.betas"
     given = run.at(betas)
-    if not megatron and isinstance(given, list) and len(given) != 2:
+    if not megatron and isinstance(given, list) and not _are_two_numbers(given):
         yield Finding(f"{betas} is {quoted(given)}, expected two numbers", keys=[betas])
         return
     paths = [f"{_OPTIMIZER}.adam_beta1", f"{_OPTIMIZER}.adam_beta2"] if megatron else [f"{betas}.0", f"{betas}.1"]
