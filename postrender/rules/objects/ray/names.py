@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR
 from postrender.manifests.pods import mapping
-from postrender.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, each_of
+from postrender.rules.objects.ray.rayspec import EVENT_ONLY, VALIDATION, each_group, each_of
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
     from postrender.rules.objects.manifests import Item
-    from postrender.rules.objects.ray.rayspec import Found
+    from postrender.rules.objects.ray.rayspec import Found, Group
 
 # Each job of a RayCronJob has its name with six more characters.
 _LONGEST: Final = {"RayCluster": 53, "RayJob": 47, "RayService": 47, "RayCronJob": 41}
 _EACH: Final = each_of(*_LONGEST)
 _LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
 _IN_LABELS: Final = _LETTERS | frozenset("-0123456789")
+_IN_PODS: Final = _IN_LABELS | {"."}
 
 
 def _name(item: Item) -> str:
@@ -36,7 +37,24 @@ def _odd(item: Item) -> Found:
         yield ("metadata", "name"), "the name is no DNS label that starts with a letter"
 
 
+def _group(group: Group) -> Found:
+    name = group.spec.get("groupName")
+    if not group.head and isinstance(name, str) and not _IN_PODS.issuperset(name.lower()):
+        yield (*group.path, "groupName"), f"groupName is {name}, and its pods are named after it"
+
+
 RULES = (
+    Rule(
+        "ray/group-not-a-name",
+        target=OBJECTS,
+        severity=ERROR,
+        title="the name of a worker group cannot be part of a pod's name",
+        why="KubeRay accepts the cluster, and the API server refuses each worker pod: none ever appears",
+        fix="write letters, digits and dashes",
+        source="ray-operator/controllers/ray/utils/util.go:201 at v1.6.2",
+        fact="kuberay/W1",
+        check=each_group(_group),
+    ),
     Rule(
         "ray/name-too-long",
         target=OBJECTS,
