@@ -244,6 +244,9 @@ def _wrapped(path: Path, part: dict[str, Any], value: Json) -> str:
     if key not in keys or isinstance(value, (dict, list)) or value is None:
         return ""
     shown = "…" if secrets.names_secret(str(path[-1])) else format_value(value)
+    if key == "value" and not isinstance(value, str):
+        # The value of a variable is text.
+        shown = f'"{shown}"'
     return f"write {path[-1]}: {{{key}: {shown}}}"
 
 

@@ -129,7 +129,7 @@ def _consolidated(run: Effective) -> str | None:
     _BY,
     title="checkpoint_must_save_by is days:hours:minutes:seconds, in quotes",
     why=SETUP,
-    fix='write DD:HH:MM:SS in quotes: four hours are "00:04:00:00", and without quotes YAML reads a number',
+    fix='write DD:HH:MM:SS in quotes: four hours are "00:04:00:00"',
     source="nemo_rl/utils/timer.py:251 at v0.7.0",
 )
 def _save_by(run: Effective) -> str | None:
