@@ -10,6 +10,7 @@ from postrender.rules.values.checks import one_of, quoted, within
 from postrender.rules.values.verl.run import (
     ACTOR,
     CHECKED,
+    KL_COEFFICIENTS,
     MODEL,
     REF,
     ROLLOUT,
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 
 _OWN = f"{ACTOR}.fsdp_config.strategy"
 _LOSS = f"{ACTOR}.policy_loss.loss_mode"
-# Each KL coefficient with its switch.
-_KL_COEFFICIENTS = (
-    (f"{ACTOR}.kl_loss_coef", f"{ACTOR}.use_kl_loss"),
-    ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
-)
 _KL_TYPES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3")
 _STRICT = "refused by the workers when they start, after the cluster is up and its GPUs are paid for"
 _LENIENT = "silent in most sections: verl ignores it, and the run goes on with the default of the key that was meant"
@@ -251,7 +247,7 @@ def _control(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _coefficient(run: Effective) -> Iterator[Finding]:
-    for path, switch in _KL_COEFFICIENTS:
+    for path, switch in KL_COEFFICIENTS:
         if run.given_has(path) and run.at(path) and not run.on(switch):
             yield _unread(run, path, switch)
 
@@ -259,7 +255,7 @@ def _coefficient(run: Effective) -> Iterator[Finding]:
 def _unread(run: Effective, path: str, switch: str) -> Finding:
     """Report a coefficient whose switch is off; name the one that is read if the other switch is on."""
     what = f"{path} is {quoted(run.at(path))}, and {switch} is off"
-    read = _KL_COEFFICIENTS[not _KL_COEFFICIENTS.index((path, switch))]
+    read = KL_COEFFICIENTS[not KL_COEFFICIENTS.index((path, switch))]
     if not run.on(read[1]):
         return Finding(what, keys=[path, switch])
     return Finding(

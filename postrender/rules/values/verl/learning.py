@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import one_of, quoted, within
-from postrender.rules.values.verl.run import ACTOR, ROLLOUT, STEP, TOPIC, failing, has_new_trainer
+from postrender.rules.values.verl.run import ACTOR, KL_COEFFICIENTS, ROLLOUT, STEP, TOPIC, failing, has_new_trainer
 from postrender.rules.values.verl.training.prepared import reward_fields
 
 if TYPE_CHECKING:
@@ -27,12 +27,6 @@ _REJECTIONS: Final = (
 _OLD_REJECTIONS: Final = ("token", "sequence", "geometric")
 # From here on a bound of the ratio is meant as a factor: 0.8 and 1.2 for 0.2.
 _FACTOR: Final = 0.8
-
-# Each KL term: its switch, its coefficient.
-_KL: Final = (
-    (f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"),
-    ("algorithm.use_kl_in_reward", "algorithm.kl_ctrl.kl_coef"),
-)
 
 
 @TOPIC.rule(
@@ -175,7 +169,7 @@ def _rejection(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _coefficient(run: Effective) -> Iterator[Finding]:
-    for switch, path in _KL:
+    for path, switch in KL_COEFFICIENTS:
         if run.on(switch) and run.number(path) <= 0:
             yield Finding(f"{switch} is on, and {path} is {quoted(run.at(path))}", keys=[path, switch])
 
@@ -191,7 +185,7 @@ def _coefficient(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _large_coefficient(run: Effective) -> Iterator[Finding]:
-    for switch, path in _KL:
+    for path, switch in KL_COEFFICIENTS:
         if run.on(switch) and run.number(path) > 1:
             yield Finding(f"{path} is {quoted(run.at(path))}", keys=[path])
 

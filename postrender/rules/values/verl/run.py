@@ -36,6 +36,11 @@ MICRO: Final = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
 DYNAMIC: Final = f"{ACTOR}.use_dynamic_bsz"
 SAMPLES: Final = f"{ROLLOUT}.n"
 SEQUENCE: Final = f"{ACTOR}.ulysses_sequence_parallel_size"
+# Each KL coefficient with its switch.
+KL_COEFFICIENTS: Final = (
+    (f"{ACTOR}.kl_loss_coef", f"{ACTOR}.use_kl_loss"),
+    ("algorithm.kl_ctrl.kl_coef", "algorithm.use_kl_in_reward"),
+)
 
 
 def gpus(run: Effective) -> int:
