@@ -1,4 +1,4 @@
-"""Leave out what follows from a misspelt key, and say why a number of --set is a text."""
+"""Leave out what follows from a misspelt key, and name the flag that gives a value of the right type."""
 
 from __future__ import annotations
 

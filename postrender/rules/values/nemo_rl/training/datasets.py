@@ -88,15 +88,13 @@ def _missing(run: Effective) -> Iterator[Finding]:
     severity=WARNING,
 )
 def _unread(run: Effective) -> Iterator[Finding]:
-    all_keys = {key for known in run.catalogue.datasets.values() for key in known["arguments"]}.difference(_OF_ALL)
     base = mapping(run.catalogue.base.get("data"))
     for path, name, given in _given_entries(run):
-        known = run.catalogue.datasets.get(name)
         # A configuration that is written out whole has what the base file has.
         own = mapping(base.get(path.partition(".")[2]))
-        read = known["arguments"] if known else all_keys
         for key in given:
-            if key in all_keys and key not in read and _is_meant(run, key, given[key], own.get(key)):
+            is_read = key in _OF_ALL or run.catalogue.data_set_reads(name, key)
+            if not is_read and _is_meant(run, key, given[key], own.get(key)):
                 what = f"{path}.{key} is {quoted(given[key])}, and the data set {name} does not read it"
                 fix = f"remove {key}; if another file brings it, write {key}: null"
                 yield Finding(what, keys=[f"{path}.{key}", path], fix=fix)
