@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from postrender.errors import InputError
 from postrender.lint.linter import described_run
+from postrender.plan import planner
 from postrender.types import Json
 from postrender.values import models
 from postrender.values.merge import Values
@@ -28,7 +29,20 @@ def of(values: Values) -> Iterator[str]:
         yield f"cluster {cluster} (made by somebody else; grpo check compares its manifest)"
     if values.get("stack.wiring.enabled") is False:
         yield "the wiring (grpo-post-render adds it)"
-    yield "whether it fits into the GPUs' memory"
+    yield from _memory(values)
+
+
+def _memory(values: Values) -> Iterator[str]:
+    """Yield what is not known about the memory of the GPUs."""
+    run = described_run(values)
+    planned = planner.plan(run) if run else None
+    if planned is None or planned.reason.startswith("the model "):
+        # The model that is not known is named already.
+        yield "whether it fits into the GPUs' memory"
+    elif planned.setup is None:
+        yield f"whether it fits into the GPUs' memory ({planned.reason})"
+    else:
+        yield f"the memory of a real GPU (computed: {planned.verdict}; see grpo plan)"
 
 
 def model_name(values: Values) -> str:

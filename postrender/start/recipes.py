@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,10 @@ from typing import Any, NamedTuple
 
 from postrender import paths
 from postrender.errors import UsageError
-from postrender.values import merge, models
+from postrender.frameworks import parameters
+from postrender.frameworks.model import Model
+from postrender.values import merge
+from postrender.values.reference_errors import UnknownError
 
 # The number of parameters in a name on the hub: Qwen2.5-7B-Instruct, gemma-3-27b-it.
 _IN_NAME = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)[bB](?![a-zA-Z0-9])")
@@ -76,9 +80,8 @@ def data_sets(framework: str) -> list[str]:
 
 def size(model: str) -> float | None:
     """Return the number of parameters of a model: from its config.json, else from its name; None if neither says it."""
-    config = models.load(model)
-    if config is not None and (computed := models.parameters(config.get("text_config") or config)):
-        return float(computed)
+    with contextlib.suppress(UnknownError):
+        return float(parameters.count(Model(model, None)).total)
     found = _IN_NAME.search(model.rpartition("/")[2])
     return float(found[1]) * _BILLION if found else None
 

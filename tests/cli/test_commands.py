@@ -18,6 +18,7 @@ from postrender.helm.stack import Stack
 from tests.conftest import LAYERS, ROOT, SITE, require_tool, stack_files, thin
 from tests.postrender.test_secrets import EXAMPLES
 
+MEMORY = "the memory of a real GPU (computed: fits; see grpo plan)"
 Run = Callable[..., tuple[int, str, str]]
 PROFILE, RECIPE, _ = map(str, stack_files())
 REST = ["-f", RECIPE, "-f", str(SITE)]
@@ -88,8 +89,8 @@ USAGE = {
     "no such command": (
         "xyz",
         "grpo: no command is called 'xyz'\n"
-        "  fix: the commands are check, checkpoints, dead-values, diff, guide, helm-plugin, init, lint, render, rules, "
-        "samples, try-reward, values, version\n",
+        "  fix: the commands are check, checkpoints, dead-values, diff, guide, helm-plugin, init, lint, plan, render, "
+        "rules, samples, try-reward, values, version\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),
@@ -134,7 +135,7 @@ def test_a_wrong_command_line_says_what_to_write(grpo: Run, case: str) -> None:
 
 
 def test_a_clean_stack(grpo: Run) -> None:
-    clean = "clean: 3 files, 4 charts, 29 objects; not judged: whether it fits into the GPUs' memory\n"
+    clean = f"clean: 3 files, 4 charts, 29 objects; not judged: {MEMORY}\n"
     assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", clean)
     assert grpo("lint", "-f", PROFILE, *REST, "--format", "json") == (0, '{\n  "findings": []\n}\n', clean)
 

@@ -49,7 +49,8 @@ DIFF = """\
        save_period: 10
 """
 
-CLEAN = "clean: 4 files; not judged: what the charts render (--no-render), whether it fits into the GPUs' memory\n"
+MEMORY = "the memory of a real GPU (computed: fits; see grpo plan)"
+CLEAN = f"clean: 4 files; not judged: what the charts render (--no-render), {MEMORY}\n"
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.rules.values.geometry import Model
+from postrender.frameworks.model import Model
 from postrender.values import models
 from postrender.values.reference_errors import UnknownError
 from tests.conftest import RECIPES, ROOT
@@ -131,13 +131,3 @@ def test_the_class_of_a_model_is_that_of_its_config_json(overrides: dict[str, An
     else:
         with pytest.raises(UnknownError):
             _ = Model(GEMMA, overrides).architecture
-
-
-def test_parameters_are_those_of_the_name() -> None:
-    """Within the layers that the formula leaves out; a size that is no number makes them unknown."""
-    for name, billions in (("meta-llama/Llama-3.1-8B-Instruct", 8.03), ("Qwen/Qwen2.5-32B-Instruct", 32.76)):
-        config = models.load(name)
-        assert config
-        assert models.parameters(config) == pytest.approx(billions * 1e9, rel=0.005)
-        assert models.parameters({**config, "hidden_size": "${width}"}) is None
-        assert models.parameters({key: value for key, value in config.items() if key != "vocab_size"}) is None

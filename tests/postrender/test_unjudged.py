@@ -14,7 +14,8 @@ from postrender.values import merge, models
 from tests.conftest import stack_files
 
 UNKNOWN = "model ours/gemma (its sizes are not known; give its config.json with --model-config)"
-MEMORY = "whether it fits into the GPUs' memory"
+MEMORY = "the memory of a real GPU (computed: fits; see grpo plan)"
+NO_PLAN = "whether it fits into the GPUs' memory"
 CONFIG = {"architectures": ["Qwen2ForCausalLM"], "num_attention_heads": 6, "num_key_value_heads": 2}
 
 
@@ -38,7 +39,7 @@ def files(folder: Path, text: str, recipe: str = "gemma3-27b-gsm8k") -> list[str
 )
 def test_a_model_whose_sizes_are_not_known_is_named(recipe: str, text: str, tmp_path: Path) -> None:
     assert [*unjudged.of(merge.load(files(tmp_path, "", recipe)))] == [MEMORY]
-    assert [*unjudged.of(merge.load(files(tmp_path, text, recipe)))] == [UNKNOWN, MEMORY]
+    assert [*unjudged.of(merge.load(files(tmp_path, text, recipe)))] == [UNKNOWN, NO_PLAN]
 
 
 def test_a_cluster_of_somebody_else_is_named(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     models.add(unjudged.model_name(merge.load(given)), str(tmp_path / "config.json"))
     assert "nemo-rl/generation-heads-not-divisible" in {each.rule for each in linter.lint(given)}
-    assert [*unjudged.of(merge.load(given))] == [MEMORY]
+    assert [*unjudged.of(merge.load(given))] == [f"{NO_PLAN} (hidden_size is not known)"]
 
 
 def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
@@ -69,6 +70,6 @@ def test_a_file_that_is_no_config_is_refused(tmp_path: Path) -> None:
 def test_values_without_a_model_have_none_to_describe(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("stack: {name: a}\n")
     values = merge.load([str(tmp_path / "a.yaml")])
-    assert [*unjudged.of(values)] == ["the model (the values do not name it)", MEMORY]
+    assert [*unjudged.of(values)] == ["the model (the values do not name it)", NO_PLAN]
     with pytest.raises(InputError, match="name no model"):
         unjudged.model_name(values)

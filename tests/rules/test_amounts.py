@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender.rules.objects.quantity import quantity
 from postrender.rules.objects.ray.duration import nanoseconds, number
+from postrender.values.quantity import quantity
 
 UNITS = {
     **{"": 1, "m": Fraction(1, 1000), "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18},

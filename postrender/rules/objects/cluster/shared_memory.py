@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING
 from postrender.manifests.pods import mapping
 from postrender.rules.objects.cluster.target import Target, each_target, mounts
-from postrender.rules.objects.quantity import quantity
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from postrender.rules.objects.ray.rayspec import Found

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import ERROR
 from postrender.manifests.pods import accelerators, mapping
 from postrender.rules.objects.pods.podspec import Judged, each_pod
-from postrender.rules.objects.quantity import quantity
 from postrender.rules.rule import OBJECTS, Rule
 from postrender.values import profiles
+from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from postrender.rules.objects.pods.podspec import Found

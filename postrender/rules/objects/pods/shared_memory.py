@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
 from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
-from postrender.rules.objects.quantity import quantity
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from postrender.rules.objects.pods.podspec import Found

@@ -9,8 +9,8 @@ from postrender.finding import ERROR, Finding
 from postrender.manifests.pods import mapping
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.objects.pods.podspec import name_of, objects
-from postrender.rules.objects.quantity import quantity
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
+from postrender.frameworks.nemo_rl import data_sections
 from postrender.rules.values.define import Topic
-from postrender.rules.values.nemo_rl.run import data_sections
 from postrender.values.derived import mapping
 from postrender.values.merge import value_at
 

@@ -10,9 +10,9 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.frameworks.nemo_rl import data_sections
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.define import Topic
-from postrender.rules.values.nemo_rl.run import data_sections
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:

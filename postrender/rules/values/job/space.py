@@ -6,12 +6,11 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.objects.quantity import quantity
+from postrender.frameworks import nemo_rl, parameters, verl
+from postrender.frameworks.nemo_rl import DTENSOR, is_megatron
 from postrender.rules.values.define import Topic
-from postrender.rules.values.geometry import Model
-from postrender.rules.values.nemo_rl.run import DTENSOR, is_megatron
-from postrender.rules.values.verl.models import model_of
 from postrender.values.derived import mapping
+from postrender.values.quantity import quantity
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
@@ -56,12 +55,8 @@ def _checkpoint(run: Effective) -> float:
     if not known:
         raise UnknownError("a checkpoint")
     with_moments = with_moments and name in ("Adam", "AdamW", "torch.optim.Adam", "torch.optim.AdamW")
-    model = model_of(run) if run.framework == "verl" else Model(run.at("policy.model_name"), _overrides(run))
-    return float(model.parameters() * (_WEIGHT + _MOMENTS * with_moments))
-
-
-def _overrides(run: Effective) -> object:
-    return run.at("policy.hf_config_overrides")
+    model = verl.model_of(run) if run.framework == "verl" else nemo_rl.model_of(run)
+    return float(parameters.count(model).total * (_WEIGHT + _MOMENTS * with_moments))
 
 
 def _count(run: Effective) -> int:

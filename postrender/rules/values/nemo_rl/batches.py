@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import Finding
-from postrender.rules.values.checks import excludes, quoted
-from postrender.rules.values.nemo_rl.run import (
+from postrender.frameworks.nemo_rl import (
     DYNAMIC,
     GENERATION,
     GENERATIONS,
@@ -16,10 +15,6 @@ from postrender.rules.values.nemo_rl.run import (
     NODES,
     PACKING,
     PROMPTS,
-    SETUP,
-    STEP,
-    TOPIC,
-    TRAINING,
     VLLM,
     data_parallel,
     is_megatron,
@@ -29,6 +24,8 @@ from postrender.rules.values.nemo_rl.run import (
     split,
     tensor_parallel,
 )
+from postrender.rules.values.checks import excludes, quoted
+from postrender.rules.values.nemo_rl.run import SETUP, STEP, TOPIC, TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

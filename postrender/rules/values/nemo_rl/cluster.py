@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import (
+from postrender.frameworks.nemo_rl import (
     COLOCATED,
     NODES,
     RESOURCES,
-    SETUP,
-    TOPIC,
     VLLM,
     context_parallel,
     has_teachers,
@@ -21,6 +18,8 @@ from postrender.rules.values.nemo_rl.run import (
     trains,
     worlds,
 )
+from postrender.rules.values.checks import quoted
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

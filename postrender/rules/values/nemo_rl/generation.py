@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, quoted, within
-from postrender.rules.values.nemo_rl.run import (
+from postrender.frameworks.nemo_rl import (
     COLOCATED,
     DTENSOR,
     GENERATION,
     MEGATRON,
     NODES,
     RESOURCES,
-    SETUP,
-    TOPIC,
     VLLM,
-    WORKER,
     is_vllm,
     reward_model_nodes,
     worlds,
 )
+from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, quoted, within
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

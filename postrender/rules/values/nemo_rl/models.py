@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
-from postrender.rules.values.geometry import Model, allows_longer, no_experts, uneven_heads
-from postrender.rules.values.nemo_rl.run import (
+from postrender.frameworks.model import Model, allows_longer, no_experts, uneven_heads
+from postrender.frameworks.nemo_rl import (
     DTENSOR,
     GENERATION,
     MEGATRON,
-    TOPIC,
     VLLM,
-    WORKER,
     is_megatron,
     is_v2,
     is_vllm,
+    model_of,
     pipeline_parallel,
     tensor_parallel,
 )
+from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,10 +43,6 @@ _PLANNED: Final = (
 )
 
 
-def _trained(run: Effective) -> Model:
-    return Model(run.at(_NAME), run.at(_OVERRIDES))
-
-
 def _generating(run: Effective) -> Model:
     """Return the model as vLLM reads it: before v0.6.0 vLLM's overrides are merged with those of the policy."""
     overrides, own = run.at(_OVERRIDES), run.at(f"{GENERATION}.vllm_kwargs.hf_overrides")
@@ -67,7 +63,7 @@ def _generating(run: Effective) -> Model:
 def _heads(run: Effective) -> Iterator[Finding]:
     size, megatron = tensor_parallel(run), is_megatron(run)
     # Megatron replicates KV heads from v0.6.0 on; for v0.5.0 this is unknown.
-    uneven = uneven_heads(_trained(run), size, repeats=megatron and run.since("v0.5.0")) if size > 1 else None
+    uneven = uneven_heads(model_of(run), size, repeats=megatron and run.since("v0.5.0")) if size > 1 else None
     if uneven:
         path = _MEGATRON_TP if megatron else _TP
         yield Finding(f"{path.removeprefix('policy.')} is {size}, and {uneven}", keys=[path, _NAME])
@@ -86,7 +82,7 @@ def _layers(run: Effective) -> str | None:
     stages = pipeline_parallel(run)
     if stages == 1:
         return None
-    model = _trained(run)
+    model = model_of(run)
     layers = left = model.number("num_hidden_layers")
     parts = stages
     for end in ("first", "last"):
@@ -112,7 +108,7 @@ def _experts(run: Effective) -> str | None:
     size = run.integer(_EXPERTS) if is_megatron(run) else 1
     if size <= 1:
         return None
-    model = _trained(run)
+    model = model_of(run)
     experts = model.experts()
     uneven = f"{model.name} has {experts} experts" if experts % size else None
     what = uneven or no_experts(model)
@@ -149,7 +145,7 @@ def _is_unreadable(run: Effective, architecture: str) -> bool:
 def _plan(run: Effective) -> str | None:
     if not _reads_plan(run):
         return None
-    model = _trained(run)
+    model = model_of(run)
     size = f"dtensor_cfg.tensor_parallel_size is {tensor_parallel(run)}"
     unreadable = _is_unreadable(run, model.architecture)
     return f"{size}, and the plan for {model.name} ({model.architecture}) cannot be read" if unreadable else None
@@ -171,7 +167,7 @@ def _sequence_parallel(run: Effective) -> str | None:
         return "sequence_parallel and use_hf_tp_plan are both on"
     if not _reads_plan(run):
         return None
-    model = _trained(run)
+    model = model_of(run)
     foreign = model.architecture not in _PLANNED
     return f"sequence_parallel is on, and {model.name} is a {model.architecture}" if foreign else None
 
@@ -236,7 +232,7 @@ def _tokenizer(run: Effective) -> str | None:
     name = run.at(_TOKENIZER)
     if name == run.at(_NAME):
         return None
-    model, other = _trained(run), Model(name, None)
+    model, other = model_of(run), Model(name, None)
     sizes = model.number("vocab_size"), other.number("vocab_size")
     if abs(sizes[0] - sizes[1]) <= _ROUNDING:
         return None

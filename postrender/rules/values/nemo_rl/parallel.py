@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import excludes, one_of, quoted
-from postrender.rules.values.nemo_rl.run import (
+from postrender.frameworks.nemo_rl import (
     DTENSOR,
     MEGATRON,
     MICRO_BATCH,
     NODES,
     PACKING,
-    SETUP,
-    TOPIC,
-    TRAINING,
-    WORKER,
     context_parallel,
     data_parallel,
     is_megatron,
@@ -24,6 +19,8 @@ from postrender.rules.values.nemo_rl.run import (
     tensor_parallel,
     worlds,
 )
+from postrender.rules.values.checks import excludes, one_of, quoted
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, TRAINING, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values import keys
-from postrender.rules.values.checks import one_of, quoted, within
-from postrender.rules.values.verl.run import (
+from postrender.frameworks.verl import (
     ACTOR,
-    CHECKED,
     KL_COEFFICIENTS,
     MODEL,
     REF,
     ROLLOUT,
-    STEP,
-    TOPIC,
     has_engine_workers,
     sequence_parallel,
     uses_reference,
 )
+from postrender.rules.values import keys
+from postrender.rules.values.checks import one_of, quoted, within
+from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

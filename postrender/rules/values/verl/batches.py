@@ -5,20 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import quoted, within
-from postrender.rules.values.verl.run import (
+from postrender.frameworks.verl import (
     ACTOR,
     BATCH,
-    CHECKED,
     DYNAMIC,
     MINI,
     NODES,
     ROLLOUT,
     SAMPLES,
     SEQUENCE,
-    STEP,
-    TOPIC,
-    WORKER,
     data_parallel,
     gpus,
     has_engine_workers,
@@ -27,6 +22,8 @@ from postrender.rules.values.verl.run import (
     sequence_parallel,
     sequences,
 )
+from postrender.rules.values.checks import quoted, within
+from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

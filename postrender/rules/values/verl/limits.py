@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import one_of, quoted, within
-from postrender.rules.values.verl.run import (
+from postrender.frameworks.verl import (
     ACTOR,
     DYNAMIC,
     MODEL,
     REF,
     ROLLOUT,
     SAMPLES,
-    TOPIC,
-    WORKER,
-    failing,
     gpus,
     has_engine_workers,
     has_new_trainer,
     uses_reference,
     validates,
 )
+from postrender.rules.values.checks import one_of, quoted, within
+from postrender.rules.values.verl.run import TOPIC, WORKER, failing
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:

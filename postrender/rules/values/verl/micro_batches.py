@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import Finding
-from postrender.rules.values.verl.run import (
+from postrender.frameworks.verl import (
     ACTOR,
-    CHECKED,
     DYNAMIC,
     MICRO,
     MINI,
@@ -16,8 +15,6 @@ from postrender.rules.values.verl.run import (
     ROLLOUT,
     SAMPLES,
     SEQUENCE,
-    STEP,
-    TOPIC,
     data_parallel,
     gpus,
     has_engine_workers,
@@ -27,6 +24,7 @@ from postrender.rules.values.verl.run import (
     sequences,
     uses_reference,
 )
+from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
+from postrender.frameworks.model import allows_longer, no_experts, uneven_heads
+from postrender.frameworks.verl import ACTOR, MODEL, ROLLOUT, SEQUENCE, model_of, sequence_parallel
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.geometry import Model, allows_longer, no_experts, uneven_heads
-from postrender.rules.values.verl.run import ACTOR, MODEL, ROLLOUT, SEQUENCE, TOPIC, WORKER, sequence_parallel
+from postrender.rules.values.verl.run import TOPIC, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,14 +19,6 @@ _PATH: Final = f"{MODEL}.path"
 _TP: Final = f"{ROLLOUT}.tensor_model_parallel_size"
 _EXPERTS: Final = f"{ROLLOUT}.expert_parallel_size"
 _LENGTH: Final = f"{ROLLOUT}.max_model_len"
-
-
-def model_of(run: Effective) -> Model:
-    """Return the model as verl reads it: another folder may have its config, and overrides may be one level deeper."""
-    overrides = run.at(f"{MODEL}.override_config")
-    if isinstance(overrides, dict) and "model_config" in overrides:
-        overrides = overrides["model_config"]
-    return Model(run.at(f"{MODEL}.hf_config_path") or run.at(_PATH), overrides)
 
 
 @TOPIC.rule(

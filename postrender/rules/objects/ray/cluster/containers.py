@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import gpus, mapping, sequence
-from postrender.rules.objects.quantity import quantity
 from postrender.rules.objects.ray.rayspec import Cluster, Group, each_cluster, each_group
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
     from postrender.rules.objects.ray.rayspec import Found

@@ -8,7 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.nemo_rl.run import GENERATION, TOPIC, data_sections
+from postrender.frameworks.nemo_rl import GENERATION, data_sections
+from postrender.rules.values.nemo_rl.run import TOPIC
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:

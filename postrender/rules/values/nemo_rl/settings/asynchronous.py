@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING
-from postrender.rules.values.nemo_rl.run import PROMPTS, TOPIC
+from postrender.frameworks.nemo_rl import PROMPTS
+from postrender.rules.values.nemo_rl.run import TOPIC
 
 if TYPE_CHECKING:
     from postrender.values.config import Effective

@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.rules.values.checks import one_of, quoted
-from postrender.rules.values.nemo_rl.run import MEGATRON, TOPIC, WORKER, is_megatron
+from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:

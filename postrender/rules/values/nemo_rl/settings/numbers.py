@@ -6,21 +6,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.checks import Test, within
-from postrender.rules.values.nemo_rl.run import (
+from postrender.frameworks.nemo_rl import (
     DTENSOR,
     DYNAMIC,
     GENERATION,
     MEGATRON,
-    SETUP,
-    STEP,
-    TOPIC,
     VLLM,
     is_megatron,
     is_v2,
     is_vllm,
     validates,
 )
+from postrender.rules.values.checks import Test, within
+from postrender.rules.values.nemo_rl.run import SETUP, STEP, TOPIC
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from postrender import spelling
 from postrender.finding import WARNING, Finding
+from postrender.frameworks.nemo_rl import data_sections, validates
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, data_sections, validates
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.rules.values.geometry import Model
-from postrender.rules.values.nemo_rl.run import (
+from postrender.frameworks.nemo_rl import (
     DTENSOR,
     MEGATRON,
     NODES,
-    STEP,
-    TOPIC,
-    WORKER,
     is_megatron,
     is_v2,
+    model_of,
     pipeline_parallel,
     tensor_parallel,
     worlds,
 )
+from postrender.rules.values.nemo_rl.run import STEP, TOPIC, WORKER
 
 if TYPE_CHECKING:
     from postrender.values.config import Effective
@@ -63,7 +61,7 @@ def _sequence_parallel(run: Effective) -> str | None:
     if run.integer(_EXPERTS) > 1:
         words = f"expert_model_parallel_size is {run.integer(_EXPERTS)}"
     else:
-        model = Model(run.at("policy.model_name"), run.at("policy.hf_config_overrides"))
+        model = model_of(run)
         words = f"{model.name} has {model.experts()} experts"
         if not model.experts():
             return None

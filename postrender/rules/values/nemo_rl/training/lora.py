@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.rules.values.geometry import Model
-from postrender.rules.values.nemo_rl.run import DTENSOR, MEGATRON, TOPIC, WORKER, is_megatron, is_v2, is_vllm
+from postrender.frameworks.nemo_rl import DTENSOR, MEGATRON, is_megatron, is_v2, is_vllm, model_of
+from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _modules(run: Effective) -> Iterator[Finding]:
 def _names(run: Effective) -> list[str]:
     """Return the names of the model's linear modules; none if they are not known."""
     try:
-        model = Model(run.at("policy.model_name"), run.at("policy.hf_config_overrides"))
+        model = model_of(run)
         if model.architecture not in _DENSE:
             return []
         layers = range(model.number("num_hidden_layers"))

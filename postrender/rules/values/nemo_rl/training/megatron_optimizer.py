@@ -6,8 +6,9 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import MEGATRON, TOPIC, TRAINING, WORKER, is_megatron
+from postrender.rules.values.nemo_rl.run import TOPIC, TRAINING, WORKER
 from postrender.values import catalogue
 from postrender.values.derived import mapping
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.frameworks.verl import ACTOR
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.verl.run import ACTOR, TOPIC
+from postrender.rules.values.verl.run import TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

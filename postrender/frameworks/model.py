@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 # As overrides, these decide the length of a sequence; each engine computes it from several numbers in its own way.
 _LENGTHENING: Final = ("rope_scaling", "rope_parameters", "model_max_length")
 _EXPERTS: Final = ("num_experts", "num_local_experts", "n_routed_experts")
-# Models whose layers are attention and a gated MLP, and nothing else of a size.
-_DENSE: Final = (
-    *(f"{name}ForCausalLM" for name in ("Llama", "Mistral", "Qwen2", "Qwen3", "Gemma3")),
-    "Gemma3ForConditionalGeneration",
-)
 _ALLOWS_LONGER: Final = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 _OFF: Final = ("", "0", "false", "none", "null")
 
@@ -51,14 +46,14 @@ class Model:
 
     def number(self, key: str) -> int:
         """Return a number above zero; raise UnknownError if it is unknown."""
-        value = self._value(key)
+        value = self.value(key)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise UnknownError(key)
         return value
 
     def experts(self) -> int:
         """Return the number of experts, 0 for a model without experts."""
-        found = (self.number(key) for key in _EXPERTS if self._value(key) is not None)
+        found = (self.number(key) for key in _EXPERTS if self.value(key) is not None)
         return next(found, 0)
 
     def positions(self) -> int:
@@ -67,19 +62,34 @@ class Model:
             raise UnknownError("the length of a sequence")
         return self.number("max_position_embeddings")
 
-    def parameters(self) -> int:
-        """Return how many parameters a dense language model has at least: the matrices of its layers, and its words.
+    def kv_heads(self) -> int:
+        """Return the number of KV heads."""
+        key = "num_key_value_heads"
+        return self.number(key) if self.value(key) is not None else self.number("num_attention_heads")
 
-        Raise UnknownError for a model with experts or of an unknown shape.
-        """
-        if self.architecture not in _DENSE or self.experts():
-            raise UnknownError("the parameters of the model")
-        found = models.parameters({key: self._value(key) for key in models.SIZES if self._value(key) is not None})
-        if not found:
-            raise UnknownError("the parameters of the model")
-        return found
+    def head_dim(self) -> int:
+        """Return the width of an attention head."""
+        if self.value("head_dim") is not None:
+            return self.number("head_dim")
+        return self.number("hidden_size") // self.number("num_attention_heads")
 
-    def _value(self, key: str) -> Json:
+    def feed_forward(self) -> int:
+        """Return the inner width of the MLP, of one expert in a model with experts."""
+        has_own = self.experts() and self.value("moe_intermediate_size") is not None
+        return self.number("moe_intermediate_size" if has_own else "intermediate_size")
+
+    def is_tied(self, *, default: bool) -> bool:
+        """Return whether the output layer is the embedding; `default` is that of the model's class."""
+        value = self.value("tie_word_embeddings")
+        return default if value is None else bool(value)
+
+    def window(self) -> int:
+        """Return how many tokens the layers with sliding attention see, 0 if all layers see all tokens."""
+        if self.value("use_sliding_window") is False or self.value("sliding_window") is None:
+            return 0
+        return self.number("sliding_window")
+
+    def value(self, key: str) -> Json:
         """Return a value; a multimodal model has most values of its language model one level deeper."""
         given = self._overridden(key)
         return given if given is not None else self._known.get(key, _map(self._known.get("text_config")).get(key))

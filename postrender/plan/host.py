@@ -1,0 +1,77 @@
+"""The memory of a node: what waits there while another phase has the GPUs, and what loading and saving take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.plan import training
+from postrender.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT, Item
+from postrender.plan.units import Bytes, gib, total
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.plan.setup import Setup
+
+# A worker process without a model: Python, PyTorch and CUDA's host side.
+_PROCESS: Final = gib(8)
+# Ray's default share of the node's memory for objects (ray/_private/ray_constants.py).
+_STORE: Final = 0.3
+_SHARE: Final = 0.85
+
+
+def items(setup: Setup) -> Iterator[Item]:
+    """Yield what lies in the memory of the fullest node at the same time."""
+    trainer, machine, parameters = setup.trainer, setup.machine, setup.parameters
+    gpus = min(machine.gpus, trainer.layout.gpus)
+    weights, states = training.local(setup, trainer.weights), training.local(setup, trainer.states)
+    yield Item("processes", "8 GiB a GPU", "published logs of workers", _PROCESS * gpus)
+    if trainer.reference and not trainer.lora:
+        size = Bytes(gpus * weights * trainer.weight)
+        yield Item("reference policy", f"{trainer.weight:g} B a parameter", "NeMo RL setup.py:413, verl :524", size)
+        if trainer.engine.startswith("DTensor"):
+            formula = f"{trainer.weight:g} B a parameter"
+            yield Item("weights while the reference computes", formula, "NeMo RL use_reference_model", size)
+    moved = _moved(setup)
+    if moved:
+        size = Bytes(gpus * moved * (weights if moved == trainer.weight else states))
+        yield Item("policy while vLLM generates", f"{moved:g} B a parameter", "offload_before_refit, move_model", size)
+    if setup.generator.colocated and setup.generator.sleeps:
+        count = gpus * setup.generator.weight * parameters.total / (setup.generator.tensor * setup.generator.pipeline)
+        yield Item("vLLM's weights asleep", "weights of each engine", "vLLM sleep level 1", Bytes(count))
+    if trainer.engine == "DTensor v1":
+        yield Item("model while it is loaded", "4 B a parameter on one node", "worker:349", Bytes(4 * parameters.total))
+
+
+def _moved(setup: Setup) -> float:
+    """Return the bytes per parameter that wait in the node's memory while vLLM generates."""
+    trainer, generator = setup.trainer, setup.generator
+    if trainer.on_host:
+        return trainer.weight + trainer.gradient + trainer.moments if "weights" in trainer.on_host else trainer.moments
+    if not generator.colocated:
+        return 0
+    moments = 0 if trainer.lora else trainer.moments
+    return sum(
+        size for name, size in (("weights", trainer.weight), ("optimizer", moments)) if name not in generator.beside
+    )
+
+
+def peak(setup: Setup) -> Bytes:
+    """Return the memory of the fullest node, without Ray's objects."""
+    return total(item.fixed for item in items(setup))
+
+
+def store(setup: Setup) -> Bytes | None:
+    """Return what Ray reserves for objects: a share of the container's memory, and no more than /dev/shm has."""
+    host, shared = setup.machine.host, setup.machine.shared
+    if host is None:
+        return None
+    return min(host * _STORE, shared) if shared else host * _STORE
+
+
+def verdict(setup: Setup) -> str:
+    """Return whether the node's memory holds what waits there."""
+    if setup.machine.host is None:
+        return NOT_MODELLED
+    share = peak(setup).share(setup.machine.host)
+    return FITS if share <= _SHARE else TIGHT if share <= 1 else DOES_NOT_FIT

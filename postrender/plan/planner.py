@@ -1,0 +1,135 @@
+"""Plan a run: who does what, whether it fits, and how much it costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from postrender.frameworks import nemo_rl as nemo_rl_run
+from postrender.frameworks import parameters
+from postrender.frameworks import verl as verl_run
+from postrender.plan import generation, host, nemo_rl, training, verl
+from postrender.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT, VERDICTS, Phase
+from postrender.plan.setup import Machine, NotModelledError, Setup
+from postrender.plan.units import Bytes, gib
+from postrender.values.derived import mapping
+from postrender.values.quantity import quantity
+from postrender.values.reference_errors import UnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postrender.plan.generation import Cache
+    from postrender.types import Json
+    from postrender.values.config import Effective
+
+# What a program can use of a GPU's memory: 79.2 of 80, 139.8 of 141, 178.4 of 180, 184 of 186 (published logs).
+_USABLE: Final = 0.99
+
+
+class Judged(NamedTuple):
+    """A phase and its verdict."""
+
+    phase: Phase
+    verdict: str
+
+
+class Plan(NamedTuple):
+    """A plan; `reason` says why a run is not modelled."""
+
+    setup: Setup | None
+    phases: Sequence[Judged]
+    cache: Cache | None
+    reason: str
+
+    @property
+    def verdict(self) -> str:
+        """Return the worst verdict: of the phases, of the nodes, and of the volume."""
+        if self.setup is None:
+            return NOT_MODELLED
+        found = [each.verdict for each in self.phases] + [host.verdict(self.setup), volume(self.setup)]
+        return max((each for each in found if each != NOT_MODELLED), key=VERDICTS.index)
+
+
+def plan(run: Effective) -> Plan:
+    """Plan the training of a run."""
+    try:
+        return planned(read(run))
+    except NotModelledError as error:
+        return Plan(None, (), None, str(error))
+    except UnknownError as error:
+        return Plan(None, (), None, f"{error} is not known")
+
+
+def planned(setup: Setup) -> Plan:
+    """Plan a setup."""
+    found = [Judged(each, each.verdict) for each in training.phases(setup, generation.asleep(setup))]
+    refit, generating = generation.phases(setup)
+    found += [Judged(refit, refit.verdict), Judged(generating, generation.verdict(setup, generating))]
+    return Plan(setup, found, generation.cache(setup), "")
+
+
+def read(run: Effective) -> Setup:
+    """Read the setup of a run; raise NotModelledError or UnknownError."""
+    if run.value("job.task") not in (None, "train"):
+        raise NotModelledError(f"the task {run.value('job.task')}")
+    is_verl = run.framework == "verl"
+    model = verl_run.model_of(run) if is_verl else nemo_rl_run.model_of(run)
+    counted = parameters.count(model)
+    size, key = _volume(run)
+    reader = verl if is_verl else nemo_rl
+    return Setup(
+        model=model,
+        parameters=counted,
+        machine=machine(run),
+        trainer=verl.trainer(run) if is_verl else nemo_rl.trainer(run, counted),
+        generator=reader.generator(run),
+        batch=reader.batch(run),
+        checkpoint=reader.checkpoint(run, size, key),
+        assumptions=(),
+    )
+
+
+def machine(run: Effective) -> Machine:
+    """Return the machine of the values; raise UnknownError if its GPUs are not known."""
+    memory = run.value("accelerator.gpuMemoryGigabytes")
+    if not isinstance(memory, int | float) or run.gpus < 1 or run.nodes < 1:
+        raise UnknownError("the memory of a GPU")
+    return Machine(
+        name=run.accelerator,
+        nodes=run.nodes,
+        gpus=run.gpus,
+        gpu=gib(memory * _USABLE),
+        host=_amount(run.value("accelerator.worker.memory")),
+        shared=_amount(run.value("accelerator.sharedMemory")),
+    )
+
+
+def _volume(run: Effective) -> tuple[Bytes | None, str]:
+    """Return the size of the run's volume and its key; None if the values do not give it."""
+    name = str(run.value("job.volume"))
+    volume = mapping(mapping(run.value("storage")).get(name))
+    for kind in ("pvc", "lustre"):
+        if size := _amount(mapping(volume.get(kind)).get("size")):
+            return size, f"storage.{name}.{kind}.size"
+    return None, ""
+
+
+def _amount(value: Json) -> Bytes | None:
+    found = quantity(value) if value is not None else None
+    return Bytes(found) if found else None
+
+
+def checkpoint(setup: Setup) -> Bytes:
+    """Return the size of one checkpoint."""
+    of = training.adapters(setup) if setup.trainer.lora else setup.parameters.total
+    return Bytes(setup.checkpoint.per_parameter * of)
+
+
+def volume(setup: Setup) -> str:
+    """Return whether the volume holds all checkpoints that lie there at the same time."""
+    saved = setup.checkpoint
+    if saved.volume is None or not saved.kept:
+        return NOT_MODELLED
+    if checkpoint(setup) > saved.volume:
+        return DOES_NOT_FIT
+    return FITS if checkpoint(setup) * saved.kept <= saved.volume else TIGHT

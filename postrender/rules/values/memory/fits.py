@@ -1,0 +1,77 @@
+"""Memory: a run fits into its GPUs and its nodes. The numbers are those of `grpo plan`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from postrender.finding import Finding
+from postrender.plan import host, planner
+from postrender.plan.generation import GENERATION
+from postrender.plan.phase import DOES_NOT_FIT
+from postrender.rules.values.define import Topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from postrender.plan.phase import Phase
+    from postrender.values.config import Effective
+
+TOPIC: Final = Topic("memory", framework="", source="")
+_MODEL: Final = {"nemo-rl": "policy.model_name", "verl": "actor_rollout_ref.model.path"}
+_MICRO: Final = {
+    "nemo-rl": "policy.train_micro_batch_size",
+    "verl": "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+}
+_SHARE: Final = {
+    "nemo-rl": "policy.generation.vllm_cfg.gpu_memory_utilization",
+    "verl": "actor_rollout_ref.rollout.gpu_memory_utilization",
+}
+_KEYS: Final = " ".join(key for keys in (_MODEL, _MICRO, _SHARE) for key in keys.values())
+_FIXES: Final = {
+    "model": "take more GPUs or a smaller model; grpo plan lists what lies in the memory",
+    "micro": "lower the micro batch or the lengths, or keep fewer activations; grpo plan shows how many tokens fit",
+    "share": "give vLLM a larger share, or more GPUs an engine; grpo plan lists what lies in the memory",
+}
+
+
+@TOPIC.rule(
+    "does-not-fit",
+    "nemo-rl/V21 verl/S10",
+    f"{_KEYS} =job.nodes",
+    title="the run fits into the memory of its GPUs",
+    why="the run fails with CUDA out of memory, at the latest in its first step, when the GPUs are paid for",
+    fix="see grpo plan for what lies in the memory in each phase",
+    source="postrender/plan/training.py at 0.1.0",
+)
+def _does_not_fit(run: Effective) -> Iterator[Finding]:
+    for each in planner.plan(run).phases:
+        if each.verdict == DOES_NOT_FIT:
+            phase = each.phase
+            kind = _kind(phase)
+            key = {"model": _MODEL, "micro": _MICRO, "share": _SHARE}[kind][run.framework]
+            needs = f"{phase.name} needs {phase.peak} of a GPU"
+            yield Finding(f"{needs}, and {phase.usable} can be used", keys=[key], fix=_FIXES[kind])
+            return
+
+
+def _kind(phase: Phase) -> str:
+    """Return what to change first: the micro batch does not help a phase that does not fit without tokens."""
+    if phase.name == GENERATION:
+        return "share"
+    return "micro" if phase.at(0) < phase.usable * phase.share else "model"
+
+
+@TOPIC.rule(
+    "host",
+    "nemo-rl/V21 verl/S10",
+    "=accelerator.worker.memory",
+    title="what waits in the memory of a node fits into it",
+    why="the kernel kills a worker (exit code 137), or Ray does, when the first weights move out of the GPUs",
+    fix="give the worker more memory, or move less there: fewer offloads, more nodes",
+    source="postrender/plan/host.py at 0.1.0",
+)
+def _host(run: Effective) -> Iterator[Finding]:
+    setup = planner.plan(run).setup
+    if setup and host.verdict(setup) == DOES_NOT_FIT:
+        has = f"accelerator.worker.memory is {run.value('accelerator.worker.memory')}"
+        yield Finding(f"a node needs {host.peak(setup)} of memory, and {has}")
