@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # What a program can use of a GPU's memory: 79.2 of 80, 139.8 of 141, 178.4 of 180, 184 of 186 (published logs).
 _USABLE: Final = 0.99
+# Nothing is computed with larger numbers.
+_LARGEST: Final = 2**40
 
 
 class Judged(NamedTuple):
@@ -53,11 +55,25 @@ class Plan(NamedTuple):
 def plan(run: Effective) -> Plan:
     """Plan the training of a run."""
     try:
-        return planned(read(run))
+        setup = read(run)
+        _refuse_sizes(setup)
+        return planned(setup)
     except NotModelledError as error:
         return Plan(None, (), None, str(error))
     except UnknownError as error:
         return Plan(None, (), None, f"{error} is not known")
+
+
+def _refuse_sizes(setup: Setup) -> None:
+    """Raise NotModelledError for sizes that no run has; rules report them, and nothing can be computed with them."""
+    generator, trainer, machine = setup.generator, setup.trainer, setup.machine
+    positive = [generator.tensor, generator.pipeline, generator.gpus, generator.length, generator.sequences]
+    positive += [generator.batched_tokens, trainer.train.length, trainer.logprob.length, trainer.train.shares]
+    others = [trainer.lora, *(number for micro in (trainer.train, trainer.logprob) for number in micro[:4])]
+    others += [*setup.batch, setup.checkpoint.kept]
+    sizes = all(0 < each < _LARGEST for each in positive) and all(0 <= each < _LARGEST for each in others)
+    if not sizes or not 0 < generator.utilization <= 1 or not 0 < machine.gpu.gib < _LARGEST:
+        raise NotModelledError("a size that no run has: 0, below 0 or too large")
 
 
 def planned(setup: Setup) -> Plan:

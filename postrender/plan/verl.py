@@ -83,7 +83,7 @@ def trainer(run: Effective) -> Trainer:
 def _refuse(run: Effective) -> None:
     """Raise NotModelledError for what is not computed."""
     strategy = run.at(f"{ACTOR}.strategy")
-    if strategy not in _ENGINES:
+    if str(strategy) not in _ENGINES:
         raise NotModelledError(f"the strategy {strategy}")
     if run.at("algorithm.adv_estimator") == "gae" or run.on("critic.enable"):
         raise NotModelledError("a critic")

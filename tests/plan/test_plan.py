@@ -87,6 +87,9 @@ def test_a_large_model_on_a_small_topology_does_not_fit() -> None:
         ({"model_name": "ours/other"}, "the model ours/other is not known"),
         ({"generation": {"backend": "sglang"}}, "generation with sglang"),
         ({"optimizer": {"name": "torch.optim.SGD"}}, "the optimizer torch.optim.SGD"),
+        ({"max_total_sequence_length": 0}, "a size that no run has: 0, below 0 or too large"),
+        ({"max_total_sequence_length": 10**300}, "a size that no run has: 0, below 0 or too large"),
+        ({"train_micro_batch_size": -1}, "a size that no run has: 0, below 0 or too large"),
     ],
 )
 def test_what_is_not_modelled_is_named(policy: dict[str, Any], reason: str) -> None:

@@ -1,0 +1,54 @@
+"""Values that no run has are named, and never end a plan with an error of Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender.plan import planner
+from postrender.plan.phase import VERDICTS
+from postrender.report import plan as report
+from postrender.values import merge
+from postrender.values.config import Effective
+from tests.conftest import stack_files
+
+ODD = st.sampled_from([0, -1, 1.5, True, None, "x", "8", [], {}, 10**12, 1e308, float("inf"), float("nan")])
+SECTIONS = ("policy", "grpo", "checkpointing", "loss_fn", "actor_rollout_ref", "trainer", "data", "algorithm")
+MACHINE = [("accelerator", key) for key in ("gpuMemoryGigabytes", "gpusPerNode", "sharedMemory", "worker")]
+
+
+@cache
+def values(recipe: str) -> Mapping[str, Any]:
+    return merge.over_defaults(merge.load([*map(str, stack_files(recipe=recipe))]))
+
+
+@cache
+def paths(recipe: str) -> list[tuple[str, ...]]:
+    """Return the paths of all keys that the plan may read."""
+    config = Effective(values(recipe)).config
+    found = [("job", "config", *path) for name in SECTIONS if name in config for path in _below(config[name], (name,))]
+    return [*found, *MACHINE, ("ray", "workers", "replicas"), ("job", "volume")]
+
+
+def _below(tree: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield path
+    if isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _below(value, (*path, key))
+
+
+@pytest.mark.parametrize("recipe", ["llama3.1-8b-math-2n", "gemma3-27b-gsm8k", "qwen2.5-32b-gsm8k-verl"])
+@given(st.data(), ODD)
+def test_an_odd_value_ends_in_a_verdict(recipe: str, data: st.DataObject, value: Any) -> None:
+    path = data.draw(st.sampled_from(paths(recipe)))
+    for key in reversed(path):
+        value = {key: value}
+    planned = planner.plan(Effective(merge.overlay(values(recipe), value)))
+    assert planned.verdict in VERDICTS
+    assert report.write(planned, "json")
+    assert report.write(planned, "text", explain=True)
