@@ -86,7 +86,7 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 	$(BIN)/python bench/post_render.py
 
 recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
-	$(BIN)/python -m pytest -q -s -m recall tests/recall
+	$(BIN)/python -m pytest -q -s -m recall tests/recall tests/plan
 
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh

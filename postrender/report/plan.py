@@ -108,6 +108,8 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
         yield f"KV cache     {cache.size} a GPU, {longest} an engine; a step has {cache.wanted} for each"
     of = f" of {setup.machine.host}" if setup.machine.host else ""
     yield f"node memory  {host.verdict(setup)}: {host.peak(setup)}{of}"
+    if store := host.store(setup):
+        yield f"Ray objects  up to {store} of a node, in /dev/shm"
     if setup.checkpoint.kept:
         size, kept = planner.checkpoint(setup), setup.checkpoint.kept
         room = f"; {setup.checkpoint.key} is {setup.checkpoint.volume}" if setup.checkpoint.volume else ""
@@ -137,6 +139,7 @@ def _tree(plan: Plan, cost: Cost | None) -> dict[str, Any]:
         "host": {
             "verdict": host.verdict(setup),
             "peakGiB": _gib(host.peak(setup).gib),
+            "objectsGiB": _gib(store.gib) if (store := host.store(setup)) else None,
             "items": {item.name: _gib(item.fixed.gib) for item in host.items(setup)},
         },
         "checkpoint": {
