@@ -32,10 +32,10 @@ def items(setup: Setup) -> Iterator[Item]:
         if trainer.engine.startswith("DTensor"):
             formula = f"{trainer.weight:g} B a parameter"
             yield Item("weights while the reference computes", formula, "NeMo RL use_reference_model", size)
-    moved = _moved(setup)
-    if moved:
-        size = Bytes(gpus * moved * (weights if moved == trainer.weight else states))
-        yield Item("policy while vLLM generates", f"{moved:g} B a parameter", "offload_before_refit, move_model", size)
+    for name, each in _moved(setup).items():
+        size = Bytes(gpus * each * (weights if name == "weights" else states))
+        source = "NeMo RL offload_before_refit, move_model"
+        yield Item(f"{name} while vLLM generates", f"{each:g} B a parameter", source, size)
     if setup.generator.colocated and setup.generator.sleeps:
         count = gpus * setup.generator.weight * parameters.total / (setup.generator.tensor * setup.generator.pipeline)
         yield Item("vLLM's weights asleep", "weights of each engine", "vLLM sleep level 1", Bytes(count))
@@ -43,17 +43,16 @@ def items(setup: Setup) -> Iterator[Item]:
         yield Item("model while it is loaded", "4 B a parameter on one node", "worker:349", Bytes(4 * parameters.total))
 
 
-def _moved(setup: Setup) -> float:
-    """Return the bytes per parameter that wait in the node's memory while vLLM generates."""
+def _moved(setup: Setup) -> dict[str, float]:
+    """Return what of the policy waits in the node's memory, in bytes per parameter: always, or while vLLM generates."""
     trainer, generator = setup.trainer, setup.generator
-    if trainer.on_host:
-        return trainer.weight + trainer.gradient + trainer.moments if "weights" in trainer.on_host else trainer.moments
+    sizes = {"weights": trainer.weight, "optimizer": 0 if trainer.lora else trainer.moments}
+    if "weights" in trainer.on_host:
+        # The gradients are there too.
+        return {**sizes, "weights": trainer.weight + trainer.gradient}
     if not generator.colocated:
-        return 0
-    moments = 0 if trainer.lora else trainer.moments
-    return sum(
-        size for name, size in (("weights", trainer.weight), ("optimizer", moments)) if name not in generator.beside
-    )
+        return {name: size for name, size in sizes.items() if name in trainer.on_host}
+    return {name: size for name, size in sizes.items() if name not in generator.beside}
 
 
 def peak(setup: Setup) -> Bytes:

@@ -101,7 +101,6 @@ def read(run: Effective) -> Setup:
         generator=reader.generator(run),
         batch=reader.batch(run),
         checkpoint=reader.checkpoint(run, size, key),
-        assumptions=(),
     )
 
 

@@ -170,7 +170,6 @@ class Setup(NamedTuple):
     generator: Generator
     batch: Batch
     checkpoint: Checkpoint
-    assumptions: tuple[str, ...]
 
     @property
     def is_wide(self) -> bool:

@@ -50,6 +50,15 @@ def test_the_command_exits_with_1_for_a_run_that_does_not_fit(grpo: Run) -> None
     assert out.endswith("does not fit (computed, not measured)\n")
 
 
+def test_a_misspelt_key_is_named(grpo: Run) -> None:
+    files = [word for file in stack_files("h200") for word in ("-f", str(file))]
+    code, _, err = grpo("plan", *files, "--set", "job.config.policy.model_nam=x")
+    assert (code, err) == (
+        0,
+        "the values have errors, so the run may be another one: nemo-rl/unknown-key (see grpo lint)\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -63,7 +63,7 @@ def setup(row: dict[str, Any]) -> Setup:
     )
     machine = Machine("measured", 1, 8, gib(80), None, None)
     batch, checkpoint = Batch(1, 1, 1, 1, 1, 1), Checkpoint(0, 0, None, "")
-    return Setup(model, parameters.count(model), machine, trainer, GENERATOR, batch, checkpoint, ())
+    return Setup(model, parameters.count(model), machine, trainer, GENERATOR, batch, checkpoint)
 
 
 def predicted(row: dict[str, Any], names: tuple[str, ...]) -> float:

@@ -11,8 +11,9 @@ from postrender import secrets
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError
+from postrender.finding import ERROR
 from postrender.lint import unjudged
-from postrender.lint.linter import described_run
+from postrender.lint.linter import described_run, judge_values
 from postrender.plan import planner
 from postrender.plan.cost import Cost
 from postrender.plan.phase import DOES_NOT_FIT
@@ -70,6 +71,11 @@ def plan(
         fix = "give the profile of a machine, and a recipe; grpo lint says what is missing"
         raise InputError("the values describe no run on a machine", fix=fix)
     planned = planner.plan(run)
+    wrong_rules = {each.rule for each in judge_values(stack.values) if each.severity == ERROR}
+    if others := sorted(rule for rule in wrong_rules if not rule.startswith("memory/")):
+        sys.stderr.write(
+            f"the values have errors, so the run may be another one: {', '.join(others)} (see grpo lint)\n"
+        )
     cost = Cost(price, planned.setup.machine.nodes * planned.setup.machine.gpus) if price and planned.setup else None
     # The plan names the model, which may be a secret in the wrong place.
     sys.stdout.write(secrets.mask(report.write(planned, form, explain=explain, cost=cost)))

@@ -30,7 +30,7 @@ _KEYS: Final = " ".join(key for keys in (_MODEL, _MICRO, _SHARE) for key in keys
 _FIXES: Final = {
     "model": "take more GPUs or a smaller model; grpo plan lists what lies in the memory",
     "micro": "lower the micro batch or the lengths, or keep fewer activations; grpo plan shows how many tokens fit",
-    "share": "give vLLM a larger share, or more GPUs an engine; grpo plan lists what lies in the memory",
+    "share": "choose a share that holds a sequence and leaves room for what lies beside vLLM; grpo plan lists both",
 }
 
 
