@@ -16,7 +16,7 @@ from postrender.lint import refusals
 from postrender.lint.ignores import Ignores
 from postrender.manifests.loader import read
 from postrender.manifests.schemas import Kinds
-from postrender.progress import Progress
+from postrender.terminal.progress import Progress
 from postrender.wiring.cluster import wiring_of
 from postrender.wiring.plan import Wiring
 

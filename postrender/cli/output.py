@@ -12,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from postrender import secrets, terminal
+from postrender import secrets
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, GrpoError, InstallationError, Location, UsageError
 from postrender.finding import Finding, is_at_least
 from postrender.report import formats
 from postrender.report import text as report_text
+from postrender.terminal import console
 
 _NOTHING: Final = "Nothing that it concerns has been judged."
 _THEME: Final = Theme(
@@ -55,12 +56,12 @@ def write(text: str) -> None:
 
 
 def _write(text: str, stream: TextIO) -> None:
-    if not terminal.is_watched(stream):
+    if not console.is_watched(stream):
         stream.write(text)
         return
     coloured = Text(text)
     _Highlighter().highlight(coloured)
-    terminal.console(stream, _THEME).print(coloured, end="", soft_wrap=True)
+    console.create(stream, _THEME).print(coloured, end="", soft_wrap=True)
 
 
 def write_table(
@@ -70,13 +71,13 @@ def write_table(
 
     Secrets in the rows are masked.
     """
-    if not terminal.is_watched(sys.stdout):
+    if not console.is_watched(sys.stdout):
         sys.stdout.write(text())
         return
     table = Table(*headings, box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for row in rows:
         table.add_row(*(_cell(each) for each in row))
-    terminal.console(sys.stdout, _THEME).print(table)
+    console.create(sys.stdout, _THEME).print(table)
     write(below)
 
 

@@ -15,8 +15,8 @@ from postrender.plan.units import NOTHING, Bytes, gib
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from postrender.frameworks.model import Model
     from postrender.plan.setup import Setup
+    from postrender.values.frameworks.model import Model
 
 GENERATION: Final = "generation"
 _VLLM: Final = "vLLM vllm/v1/worker/gpu_worker.py at v0.20.0"

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.frameworks.nemo_rl import (
+from postrender.plan.setup import (
+    KEEP_ALL,
+    KEEP_LAYERS,
+    KEEP_PARTS,
+    Batch,
+    Checkpoint,
+    Generator,
+    Layout,
+    Micro,
+    NotModelledError,
+    Shards,
+    Trainer,
+)
+from postrender.values.frameworks.nemo_rl import (
     COLOCATED,
     DTENSOR,
     DYNAMIC,
@@ -26,24 +39,11 @@ from postrender.frameworks.nemo_rl import (
     tensor_parallel,
     worlds,
 )
-from postrender.plan.setup import (
-    KEEP_ALL,
-    KEEP_LAYERS,
-    KEEP_PARTS,
-    Batch,
-    Checkpoint,
-    Generator,
-    Layout,
-    Micro,
-    NotModelledError,
-    Shards,
-    Trainer,
-)
 
 if TYPE_CHECKING:
-    from postrender.frameworks.parameters import Parameters
     from postrender.plan.units import Bytes
     from postrender.values.config import Effective
+    from postrender.values.frameworks.parameters import Parameters
 
 _LENGTH: Final = "policy.max_total_sequence_length"
 _CHUNK: Final = "policy.logprob_chunk_size"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from postrender.frameworks import nemo_rl as nemo_rl_run
-from postrender.frameworks import parameters
-from postrender.frameworks import verl as verl_run
 from postrender.plan import generation, host, nemo_rl, training, verl
 from postrender.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT, VERDICTS, Phase
 from postrender.plan.setup import Machine, NotModelledError, Setup
 from postrender.plan.units import Bytes, gib
 from postrender.values.derived import mapping
+from postrender.values.frameworks import nemo_rl as nemo_rl_run
+from postrender.values.frameworks import parameters
+from postrender.values.frameworks import verl as verl_run
 from postrender.values.quantity import quantity
 from postrender.values.reference_errors import UnknownError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from postrender.frameworks.model import Model
-    from postrender.frameworks.parameters import Parameters
     from postrender.plan.units import Bytes
+    from postrender.values.frameworks.model import Model
+    from postrender.values.frameworks.parameters import Parameters
 
 # What a trainer keeps for the backward pass: everything, the inputs of attention and MLP, or the inputs of layers.
 KEEP_ALL: Final = "none"

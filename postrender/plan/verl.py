@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.frameworks.verl import (
+from postrender.plan.setup import (
+    KEEP_ALL,
+    KEEP_LAYERS,
+    Batch,
+    Checkpoint,
+    Generator,
+    Layout,
+    Micro,
+    NotModelledError,
+    Shards,
+    Trainer,
+)
+from postrender.values.frameworks.verl import (
     ACTOR,
     BATCH,
     DYNAMIC,
@@ -17,18 +29,6 @@ from postrender.frameworks.verl import (
     sequence_parallel,
     sequences,
     uses_reference,
-)
-from postrender.plan.setup import (
-    KEEP_ALL,
-    KEEP_LAYERS,
-    Batch,
-    Checkpoint,
-    Generator,
-    Layout,
-    Micro,
-    NotModelledError,
-    Shards,
-    Trainer,
 )
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from postrender import paths
 from postrender.errors import UsageError
-from postrender.frameworks import parameters
-from postrender.frameworks.model import Model
 from postrender.values import merge
+from postrender.values.frameworks import parameters
+from postrender.values.frameworks.model import Model
 from postrender.values.reference_errors import UnknownError
 
 # The number of parameters in a name on the hub: Qwen2.5-7B-Instruct, gemma-3-27b-it.

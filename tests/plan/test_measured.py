@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.frameworks import parameters
-from postrender.frameworks.model import Model
 from postrender.plan import training
 from postrender.plan.phase import Item, Phase
 from postrender.plan.setup import (
@@ -27,6 +25,8 @@ from postrender.plan.setup import (
     Trainer,
 )
 from postrender.plan.units import gib
+from postrender.values.frameworks import parameters
+from postrender.values.frameworks.model import Model
 
 ROWS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("measured.yaml").read_text("utf-8"))["rows"]
 KEPT = {"none": KEEP_ALL, "submodule": KEEP_PARTS, "layer": KEEP_LAYERS}

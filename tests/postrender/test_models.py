@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from postrender.frameworks.model import Model
 from postrender.values import models
+from postrender.values.frameworks.model import Model
 from postrender.values.reference_errors import UnknownError
 from tests.conftest import RECIPES, ROOT
 

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from postrender import progress
-from postrender.progress import Progress
+from postrender.terminal import progress
+from postrender.terminal.progress import Progress
 
 HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 

@@ -13,7 +13,7 @@ from postrender.cli import options, output
 from postrender.cli.command import Command, examples, wrong
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.helm import engines
-from postrender.progress import Progress
+from postrender.terminal.progress import Progress
 
 
 @click.command(

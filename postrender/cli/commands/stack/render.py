@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from postrender import paths, terminal
+from postrender import paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.judging import explaining
@@ -15,6 +15,7 @@ from postrender.errors import EXIT_CLEAN
 from postrender.helm import engines
 from postrender.helm.engines import Rendered
 from postrender.manifests import export, folds
+from postrender.terminal import console
 from postrender.values.set_arguments import Argument
 
 _ALL = "all"
@@ -115,7 +116,7 @@ def render(
             for each in layers
         }
         if output_dir is None:
-            _print(rendered, fold=terminal.is_watched(sys.stdout) if fold is None else fold)
+            _print(rendered, fold=console.is_watched(sys.stdout) if fold is None else fold)
         else:
             for folder in export.write(output_dir, rendered, left_out):
                 sys.stderr.write(f"{folder}\n")

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
-from postrender.frameworks.nemo_rl import data_sections
 from postrender.rules.values.define import Topic
 from postrender.values.derived import mapping
+from postrender.values.frameworks.nemo_rl import data_sections
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:

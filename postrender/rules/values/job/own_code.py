@@ -10,10 +10,10 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import data_sections
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.define import Topic
 from postrender.values.derived import mapping
+from postrender.values.frameworks.nemo_rl import data_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

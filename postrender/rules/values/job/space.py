@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks import nemo_rl, parameters, verl
-from postrender.frameworks.nemo_rl import DTENSOR, is_megatron
 from postrender.rules.values.define import Topic
 from postrender.values.derived import mapping
+from postrender.values.frameworks import nemo_rl, parameters, verl
+from postrender.values.frameworks.nemo_rl import DTENSOR, is_megatron
 from postrender.values.quantity import quantity
 from postrender.values.reference_errors import UnknownError
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import COLOCATED, GENERATION, VLLM, data_sections, validates
 from postrender.rules.values.checks import excludes, one_of, quoted, requires, within
 from postrender.rules.values.nemo_rl.run import SETUP, STEP, TOPIC, TRAINING
 from postrender.rules.values.nemo_rl.training.datasets import splits_off_validation
+from postrender.values.frameworks.nemo_rl import COLOCATED, GENERATION, VLLM, data_sections, validates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

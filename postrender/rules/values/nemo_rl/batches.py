@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import Finding
-from postrender.frameworks.nemo_rl import (
+from postrender.rules.values.checks import excludes, quoted
+from postrender.rules.values.nemo_rl.run import SETUP, STEP, TOPIC, TRAINING
+from postrender.values.frameworks.nemo_rl import (
     DYNAMIC,
     GENERATION,
     GENERATIONS,
@@ -24,8 +26,6 @@ from postrender.frameworks.nemo_rl import (
     split,
     tensor_parallel,
 )
-from postrender.rules.values.checks import excludes, quoted
-from postrender.rules.values.nemo_rl.run import SETUP, STEP, TOPIC, TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import DTENSOR, is_megatron, is_v2
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import CHECKPOINT, SETUP, TOPIC
+from postrender.values.frameworks.nemo_rl import DTENSOR, is_megatron, is_v2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import (
+from postrender.rules.values.checks import quoted
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC
+from postrender.values.frameworks.nemo_rl import (
     COLOCATED,
     NODES,
     RESOURCES,
@@ -18,8 +20,6 @@ from postrender.frameworks.nemo_rl import (
     trains,
     worlds,
 )
-from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import SETUP, TOPIC
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

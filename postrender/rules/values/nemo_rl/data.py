@@ -6,9 +6,9 @@ import difflib
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import data_sections, environments
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
+from postrender.values.frameworks.nemo_rl import data_sections, environments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

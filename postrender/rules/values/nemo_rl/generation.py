@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import (
+from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, quoted, within
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
+from postrender.values.frameworks.nemo_rl import (
     COLOCATED,
     DTENSOR,
     GENERATION,
@@ -17,8 +19,6 @@ from postrender.frameworks.nemo_rl import (
     reward_model_nodes,
     worlds,
 )
-from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, quoted, within
-from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from postrender.frameworks.nemo_rl import MEGATRON, PACKING, context_parallel, is_megatron, tensor_parallel
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import TOPIC, TRAINING, WORKER
+from postrender.values.frameworks.nemo_rl import MEGATRON, PACKING, context_parallel, is_megatron, tensor_parallel
 
 if TYPE_CHECKING:
     from postrender.values.config import Effective

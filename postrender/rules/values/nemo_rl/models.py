@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
-from postrender.frameworks.model import Model, allows_longer, no_experts, uneven_heads
-from postrender.frameworks.nemo_rl import (
+from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
+from postrender.values.frameworks.model import Model, allows_longer, no_experts, uneven_heads
+from postrender.values.frameworks.nemo_rl import (
     DTENSOR,
     GENERATION,
     MEGATRON,
@@ -18,7 +19,6 @@ from postrender.frameworks.nemo_rl import (
     pipeline_parallel,
     tensor_parallel,
 )
-from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

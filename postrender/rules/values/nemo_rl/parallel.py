@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import (
+from postrender.rules.values.checks import excludes, one_of, quoted
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, TRAINING, WORKER
+from postrender.values.frameworks.nemo_rl import (
     DTENSOR,
     MEGATRON,
     MICRO_BATCH,
@@ -19,8 +21,6 @@ from postrender.frameworks.nemo_rl import (
     tensor_parallel,
     worlds,
 )
-from postrender.rules.values.checks import excludes, one_of, quoted
-from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, TRAINING, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import (
+from postrender.rules.values import keys
+from postrender.rules.values.checks import one_of, quoted, within
+from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC
+from postrender.values.frameworks.verl import (
     ACTOR,
     KL_COEFFICIENTS,
     MODEL,
@@ -15,9 +18,6 @@ from postrender.frameworks.verl import (
     sequence_parallel,
     uses_reference,
 )
-from postrender.rules.values import keys
-from postrender.rules.values.checks import one_of, quoted, within
-from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

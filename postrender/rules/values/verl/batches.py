@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import (
+from postrender.rules.values.checks import quoted, within
+from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC, WORKER
+from postrender.values.frameworks.verl import (
     ACTOR,
     BATCH,
     DYNAMIC,
@@ -22,8 +24,6 @@ from postrender.frameworks.verl import (
     sequence_parallel,
     sequences,
 )
-from postrender.rules.values.checks import quoted, within
-from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

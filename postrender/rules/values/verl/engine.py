@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import MODEL, ROLLOUT, has_new_trainer, validates
 from postrender.rules.values.checks import ALLOCATOR_KEYS, expands_segments, one_of, quoted, within
 from postrender.rules.values.verl.run import TOPIC, WORKER, failing
 from postrender.values.derived import mapping
+from postrender.values.frameworks.verl import MODEL, ROLLOUT, has_new_trainer, validates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import ACTOR, KL_COEFFICIENTS, ROLLOUT, has_new_trainer
 from postrender.rules.values.checks import one_of, quoted, within
 from postrender.rules.values.verl.run import STEP, TOPIC, failing
 from postrender.rules.values.verl.training.prepared import reward_fields
+from postrender.values.frameworks.verl import ACTOR, KL_COEFFICIENTS, ROLLOUT, has_new_trainer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import (
+from postrender.rules.values.checks import one_of, quoted, within
+from postrender.rules.values.verl.run import TOPIC, WORKER, failing
+from postrender.values.frameworks.verl import (
     ACTOR,
     DYNAMIC,
     MODEL,
@@ -18,8 +20,6 @@ from postrender.frameworks.verl import (
     uses_reference,
     validates,
 )
-from postrender.rules.values.checks import one_of, quoted, within
-from postrender.rules.values.verl.run import TOPIC, WORKER, failing
 from postrender.values.merge import value_at
 
 if TYPE_CHECKING:

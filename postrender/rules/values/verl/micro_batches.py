@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import Finding
-from postrender.frameworks.verl import (
+from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC
+from postrender.values.frameworks.verl import (
     ACTOR,
     DYNAMIC,
     MICRO,
@@ -24,7 +25,6 @@ from postrender.frameworks.verl import (
     sequences,
     uses_reference,
 )
-from postrender.rules.values.verl.run import CHECKED, STEP, TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

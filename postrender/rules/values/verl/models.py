@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
-from postrender.frameworks.model import allows_longer, no_experts, uneven_heads
-from postrender.frameworks.verl import ACTOR, MODEL, ROLLOUT, SEQUENCE, model_of, sequence_parallel
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.verl.run import TOPIC, WORKER
+from postrender.values.frameworks.model import allows_longer, no_experts, uneven_heads
+from postrender.values.frameworks.verl import ACTOR, MODEL, ROLLOUT, SEQUENCE, model_of, sequence_parallel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

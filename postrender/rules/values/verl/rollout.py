@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING
-from postrender.frameworks.verl import MODEL, NODES, ROLLOUT, gpus, model_of
 from postrender.rules.values.checks import quoted, within
 from postrender.rules.values.verl.run import CHECKED, TOPIC, WORKER
+from postrender.values.frameworks.verl import MODEL, NODES, ROLLOUT, gpus, model_of
 
 if TYPE_CHECKING:
     from postrender.values.config import Effective

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import BATCH, MINI, ROLLOUT, has_new_trainer, validates
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import one_of, quoted
 from postrender.rules.values.verl.run import CHECKED, TOPIC
+from postrender.values.frameworks.verl import BATCH, MINI, ROLLOUT, has_new_trainer, validates
 from postrender.values.merge import value_at
 from postrender.values.reference_errors import UnknownError
 

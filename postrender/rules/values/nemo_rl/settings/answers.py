@@ -8,9 +8,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import GENERATION, data_sections
 from postrender.rules.values.nemo_rl.run import TOPIC
 from postrender.values.derived import mapping
+from postrender.values.frameworks.nemo_rl import GENERATION, data_sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

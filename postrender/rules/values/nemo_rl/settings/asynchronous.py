@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING
-from postrender.frameworks.nemo_rl import PROMPTS
 from postrender.rules.values.nemo_rl.run import TOPIC
+from postrender.values.frameworks.nemo_rl import PROMPTS
 
 if TYPE_CHECKING:
     from postrender.values.config import Effective

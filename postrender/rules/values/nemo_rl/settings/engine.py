@@ -6,11 +6,11 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import GENERATION, VLLM, is_vllm
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.generation import RESERVED
 from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 from postrender.values import catalogue
+from postrender.values.frameworks.nemo_rl import GENERATION, VLLM, is_vllm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.rules.values.checks import one_of, quoted
 from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 from postrender.values.derived import mapping
+from postrender.values.frameworks.nemo_rl import MEGATRON, is_megatron
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import (
+from postrender.rules.values.checks import Test, within
+from postrender.rules.values.nemo_rl.run import SETUP, STEP, TOPIC
+from postrender.values.frameworks.nemo_rl import (
     DTENSOR,
     DYNAMIC,
     GENERATION,
@@ -17,8 +19,6 @@ from postrender.frameworks.nemo_rl import (
     is_vllm,
     validates,
 )
-from postrender.rules.values.checks import Test, within
-from postrender.rules.values.nemo_rl.run import SETUP, STEP, TOPIC
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

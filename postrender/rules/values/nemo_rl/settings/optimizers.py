@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
+from postrender.values.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

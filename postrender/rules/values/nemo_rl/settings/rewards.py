@@ -6,10 +6,10 @@ import difflib
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import environments
 from postrender.rules.values.checks import one_of, within
 from postrender.rules.values.nemo_rl.run import TOPIC
 from postrender.values.derived import mapping
+from postrender.values.frameworks.nemo_rl import environments
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

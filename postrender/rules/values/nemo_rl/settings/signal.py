@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import GENERATION, GENERATIONS, is_vllm
 from postrender.rules.values.checks import quoted, within
 from postrender.rules.values.nemo_rl.run import STEP, TOPIC
+from postrender.values.frameworks.nemo_rl import GENERATION, GENERATIONS, is_vllm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from postrender import spelling
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import data_sections, validates
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import SETUP, TOPIC
 from postrender.values.derived import mapping
+from postrender.values.frameworks.nemo_rl import data_sections, validates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.frameworks.nemo_rl import (
+from postrender.rules.values.nemo_rl.run import STEP, TOPIC, WORKER
+from postrender.values.frameworks.nemo_rl import (
     DTENSOR,
     MEGATRON,
     NODES,
@@ -15,7 +16,6 @@ from postrender.frameworks.nemo_rl import (
     tensor_parallel,
     worlds,
 )
-from postrender.rules.values.nemo_rl.run import STEP, TOPIC, WORKER
 
 if TYPE_CHECKING:
     from postrender.values.config import Effective

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import DTENSOR, MEGATRON, is_megatron, is_v2, is_vllm, model_of
 from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
+from postrender.values.frameworks.nemo_rl import DTENSOR, MEGATRON, is_megatron, is_v2, is_vllm, model_of
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

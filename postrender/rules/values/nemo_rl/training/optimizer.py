@@ -6,10 +6,10 @@ import difflib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from postrender.finding import Finding
-from postrender.frameworks.nemo_rl import is_megatron, is_v2
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 from postrender.values import catalogue
+from postrender.values.frameworks.nemo_rl import is_megatron, is_v2
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.nemo_rl import MEGATRON, is_megatron
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
 from postrender.rules.values.nemo_rl.training.optimizer import SCHEDULER, entries
+from postrender.values.frameworks.nemo_rl import MEGATRON, is_megatron
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

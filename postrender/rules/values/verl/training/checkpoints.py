@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import ACTOR
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.verl.run import TOPIC
+from postrender.values.frameworks.verl import ACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import WARNING, Finding
-from postrender.frameworks.verl import BATCH, ROLLOUT, validates
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.verl.run import TOPIC
 from postrender.values.derived import mapping
+from postrender.values.frameworks.verl import BATCH, ROLLOUT, validates
 from postrender.values.merge import value_at
 from postrender.values.reference_errors import UnknownError
 

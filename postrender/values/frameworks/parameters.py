@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
-    from postrender.frameworks.model import Model
+    from postrender.values.frameworks.model import Model
 
 
 class Parameters(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from postrender.frameworks.model import Model
+from postrender.values.frameworks.model import Model
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Self
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from postrender import terminal
+from postrender.terminal import console
 
 # A shorter command needs no bar.
 _AFTER_SECONDS = 2.0
@@ -25,7 +25,7 @@ class Progress:
     def __init__(self, what: str) -> None:
         self._what = what
         self._bars: Bars | None = None
-        self._next = time.monotonic() + _AFTER_SECONDS if terminal.is_watched(sys.stderr) else float("inf")
+        self._next = time.monotonic() + _AFTER_SECONDS if console.is_watched(sys.stderr) else float("inf")
 
     def __enter__(self) -> Self:
         """Return the bar."""
@@ -58,7 +58,7 @@ def _bars(what: str) -> Bars:
     return Bars(
         BarColumn(),
         TextColumn("{task.percentage:3.0f} % of {task.total} " + what),
-        console=terminal.console(sys.stderr),
+        console=console.create(sys.stderr),
         transient=True,
         auto_refresh=False,
         redirect_stdout=False,

@@ -14,7 +14,7 @@ def is_watched(stream: IO[str] | None) -> bool:
     return stream is not None and stream.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
-def console(stream: IO[str], theme: Theme | None = None) -> Console:
+def create(stream: IO[str], theme: Theme | None = None) -> Console:
     """Return a rich console that writes to a terminal; with NO_COLOR it uses no colours."""
     return Console(
         file=stream,
