@@ -1,6 +1,6 @@
 """Compute the number of a model's parameters from its config.json, part by part.
 
-The counts are those of the classes in transformers 5.23; tests/frameworks/test_parameters.py holds them.
+The counts are those of the classes in transformers 5.23; tests/plan/test_parameters.py holds them.
 """
 
 from __future__ import annotations
