@@ -19,6 +19,8 @@ from postrender.values.reference_errors import DanglingError, UnknownError
 from postrender.values.references import resolve
 
 OVERRIDE: Final = "_override_"
+# What a key of the values begins with; other keys are those of the framework's configuration.
+OF_VALUES: Final = "="
 # From this version on, NeMo RL itself reads the marker in top-level sections.
 _READS_OVERRIDE = (0, 6, 0)
 
@@ -52,8 +54,10 @@ class Effective:
     cluster has `have` GPU nodes, the job asks for `wanted`, and rules calculate with `nodes`.
     """
 
-    def __init__(self, tree: Mapping[str, Any]) -> None:
+    def __init__(self, tree: Mapping[str, Any], default: Mapping[str, Any] | None = None) -> None:
+        """Compose the configuration of the values; `default` replaces the framework's own default configuration."""
         self.values = tree
+        self._default = default
         job, accelerator, ray = mapping(tree.get("job")), mapping(tree.get("accelerator")), mapping(tree.get("ray"))
         self.framework = str(job.get("framework"))
         self.version = str(job.get("version"))
@@ -82,7 +86,7 @@ class Effective:
 
     def _base(self, layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Return the base file without the sections that job.config replaces."""
-        base = self.catalogue.base
+        base = self.catalogue.base if self._default is None else dict(self._default)
         if self.framework != "nemo-rl" or self.release < _READS_OVERRIDE:
             return base
         marked = {
@@ -92,6 +96,16 @@ class Effective:
             if OVERRIDE in mapping(value)
         }
         return {key: value for key, value in base.items() if marked.get(key) is not True}
+
+    def changed(self, edits: Mapping[str, Json]) -> Effective:
+        """Return the run with other values, by their keys in the configuration, or in the values after a `=`."""
+        tree = self.values
+        for key, value in edits.items():
+            # The overlay of the accelerator is the last one that is merged.
+            of_values = key.startswith(OF_VALUES)
+            path = key[1:].split(".") if of_values else ["job", "configFor", self.accelerator, *key.split(".")]
+            tree = merge.overlay(tree, merge.nested(path, value))
+        return Effective(tree, self._default)
 
     def _with_sections(self, base: Mapping[str, Any]) -> dict[str, Any]:
         """Return `given`, with sections resolved that are a single reference: `policy: ${other}`."""

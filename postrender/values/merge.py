@@ -28,6 +28,13 @@ def overlay(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
+def nested(path: Sequence[str], value: Json) -> dict[str, Any]:
+    """Return a tree that has nothing but a value at a path."""
+    for key in reversed(path[1:]):
+        value = {key: value}
+    return {path[0]: value}
+
+
 def without_nulls(value: Json, path: tuple[str, ...] = ()) -> Json:
     """Return a plain tree without the entries that null deletes; below job.config null is a value."""
     if path in _NULL_IS_A_VALUE or not isinstance(value, dict):

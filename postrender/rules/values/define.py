@@ -8,18 +8,16 @@ from typing import Final
 
 from postrender.finding import ERROR
 from postrender.rules.rule import VALUES, Rule, Verdict
-from postrender.values.config import Effective
+from postrender.values.config import OF_VALUES, Effective
 
 Check = Callable[[Effective], Verdict]
 
 _CONFIG: Final = "job.config."
-# The prefix of a key that is not below job.config.
-_ROOT: Final = "="
 
 
 def whole(key: str) -> str:
     """Return the path of a rule's key from the root of the values."""
-    return key[1:] if key[:1] == _ROOT else f"{_CONFIG}{key}"
+    return key[1:] if key[:1] == OF_VALUES else f"{_CONFIG}{key}"
 
 
 @dataclass(frozen=True)
