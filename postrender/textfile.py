@@ -27,7 +27,7 @@ def read_bytes(path: str) -> bytes:
                 # A pipe does not report its size.
                 data += file.read(MAX_BYTES + 1 - len(data))
     except FileNotFoundError as error:
-        fix = "grpo reads local files only: download it first" if "://" in path else "check the path after -f"
+        fix = "grpo reads local files only: download it first" if "://" in path else "check the path"
         raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
     except IsADirectoryError as error:
         raise UnreadableError(
@@ -39,9 +39,7 @@ def read_bytes(path: str) -> bytes:
         raise UnreadableError(f"cannot be read: {error}", at=Location(path)) from error
     if len(data) > MAX_BYTES:
         limit = MAX_BYTES // (1024 * 1024)
-        raise InputError(
-            f"larger than {limit} MiB, expected a values file", at=Location(path), fix="check the path after -f"
-        )
+        raise InputError(f"larger than {limit} MiB, expected a values file", at=Location(path), fix="check the path")
     if not stat.S_ISREG(status.st_mode):
         _streams[path] = data
     return data

@@ -9,6 +9,7 @@ from postrender.lint.linter import described_run
 from postrender.plan import planner
 from postrender.types import Json
 from postrender.values import models
+from postrender.values.config import Effective
 from postrender.values.merge import Values
 from postrender.values.reference_errors import UnknownError
 
@@ -47,7 +48,11 @@ def _memory(values: Values) -> Iterator[str]:
 
 def model_name(values: Values) -> str:
     """Return the name of the run's model; raise InputError if the values do not give it."""
-    run = described_run(values)
+    return name_in(described_run(values))
+
+
+def name_in(run: Effective | None) -> str:
+    """Return the name of a run's model; raise InputError if its values do not give it."""
     try:
         name: Json = run.at(_MODEL[run.framework]) if run else None
     except UnknownError:

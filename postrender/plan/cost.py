@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from postrender.values.derived import mapping
+
+if TYPE_CHECKING:
+    from postrender.values.config import Effective
+
+_HOUR = 3600
+
+
+class StepTime(NamedTuple):
+    """How long a step took on the machines of the run, and who says so."""
+
+    seconds: float
+    source: str
 
 
 class Cost(NamedTuple):
-    """Dollars an hour for all GPUs of a run, at a price for one."""
+    """Dollars for all GPUs of a run, at a price for one GPU an hour; `steps` is 0 if their number is not known."""
 
     price: float
     gpus: int
+    step_time: StepTime | None = None
+    steps: int = 0
 
     @property
     def hour(self) -> float:
@@ -20,3 +36,28 @@ class Cost(NamedTuple):
     def day(self) -> float:
         """Return the dollars a day."""
         return 24 * self.hour
+
+    @property
+    def step(self) -> float | None:
+        """Return the dollars a step; None if nobody has said how long one takes."""
+        return self.hour * self.step_time.seconds / _HOUR if self.step_time else None
+
+    @property
+    def run(self) -> float | None:
+        """Return the dollars of all steps."""
+        return self.step * self.steps if self.step is not None and self.steps else None
+
+
+def price(run: Effective) -> float | None:
+    """Return the price of a GPU hour in the values; None if they have none."""
+    found = run.value("platform.pricePerGpuHour")
+    return found if isinstance(found, int | float) and found > 0 else None
+
+
+def step_time(run: Effective) -> StepTime | None:
+    """Return the step time in the values for this machine and this number of nodes; None if they have none."""
+    found = mapping(run.value(f"job.stepTimes.{run.accelerator}"))
+    seconds = found.get("seconds")
+    if found.get("nodes") != run.nodes or not isinstance(seconds, int | float) or seconds <= 0:
+        return None
+    return StepTime(seconds, str(found.get("source") or "your values"))

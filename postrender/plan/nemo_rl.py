@@ -198,6 +198,7 @@ def batch(run: Effective) -> Batch:
         micro_batch=0 if filled else micro,
         updates=max(rows(run) // max(size, 1), 1),
         micro_batches=0 if filled or micro < 1 else -(-size // (data * micro)),
+        steps=_given(run, "grpo.max_num_steps", 0),
     )
 
 

@@ -130,7 +130,10 @@ class Generator(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The arithmetic of a step: `updates` of the optimizer, each with `micro_batches` on a GPU (0: not fixed)."""
+    """The arithmetic of a step: `updates` of the optimizer, each with `micro_batches` on a GPU (0: not fixed).
+
+    `steps` is 0 if the configuration does not say how many the run has.
+    """
 
     prompts: int
     generations: int
@@ -138,6 +141,7 @@ class Batch(NamedTuple):
     micro_batch: int
     updates: int
     micro_batches: int
+    steps: int
 
 
 class Machine(NamedTuple):

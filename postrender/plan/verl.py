@@ -180,6 +180,7 @@ def batch(run: Effective) -> Batch:
     """Return the arithmetic of a step; verl counts a mini batch in prompts."""
     size, fills = run.integer(MINI) * run.integer(SAMPLES), run.on(DYNAMIC)
     micro = 0 if fills else _each(run, _MICRO)
+    steps = run.at("trainer.total_training_steps")
     return Batch(
         prompts=run.integer(BATCH),
         generations=run.integer(SAMPLES),
@@ -187,6 +188,7 @@ def batch(run: Effective) -> Batch:
         micro_batch=micro,
         updates=max(sequences(run) // max(size, 1), 1),
         micro_batches=0 if micro < 1 else -(-size // (data_parallel(run) * micro)),
+        steps=steps if isinstance(steps, int) else 0,
     )
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from postrender.plan import host, planner
 from postrender.plan.phase import NOT_MODELLED
+from postrender.report import topology
+from postrender.values.config import OF_VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from postrender.plan.advice.changes import Change
+    from postrender.plan.advice.limits import Limit
     from postrender.plan.cost import Cost
     from postrender.plan.phase import Phase
     from postrender.plan.planner import Plan
@@ -25,32 +29,77 @@ ASSUMPTIONS: Final = (
 )
 
 
-def write(plan: Plan, form: str, *, explain: bool = False, cost: Cost | None = None) -> str:
-    """Return a plan in a format; `explain` adds every item with its formula and source."""
+class Answer(NamedTuple):
+    """What `grpo plan` says about a run: the plan, its cost, the limits, what helps, and the rules that it breaks."""
+
+    plan: Plan
+    cost: Cost | None = None
+    limits: Sequence[Limit] = ()
+    changes: Sequence[Change] = ()
+    errors: Sequence[str] = ()
+
+
+def write(answer: Answer, form: str, *, explain: bool = False) -> str:
+    """Return an answer in a format; `explain` adds every item with its formula and source."""
     if form == "json":
-        return json.dumps(_tree(plan, cost), indent=2) + "\n"
-    lines = _lines(plan, markdown=form == "markdown", explain=explain, cost=cost)
-    return "\n".join(lines) + "\n"
+        return json.dumps(tree(answer), indent=2) + "\n"
+    return "\n".join(_lines(answer, markdown=form == "markdown", explain=explain)) + "\n"
 
 
-def _lines(plan: Plan, *, markdown: bool, explain: bool, cost: Cost | None) -> Iterator[str]:
+def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
+    plan = answer.plan
     if plan.setup is None:
         yield f"{NOT_MODELLED}: {plan.reason}"
         return
-    setup = plan.setup
-    yield from _topology(setup)
-    yield ""
+    fence = ["```"] if markdown else []
+    yield from [*fence, *_topology(plan.setup), "", *topology.picture(plan.setup), *fence, ""]
     rows = [_row(each.phase, each.verdict) for each in plan.phases]
-    yield from _markdown_table(rows) if markdown else _text_table(rows)
+    yield from markdown_table(_HEAD, rows) if markdown else text_table(_HEAD, rows)
     if explain:
         for each in plan.phases:
-            yield from ["", each.phase.name, *_items(each.phase)]
-    yield ""
-    yield from _below(plan, setup)
-    if cost:
-        yield f"cost         {cost.hour:,.2f} $ an hour, busy or idle; {cost.day:,.0f} $ a day ({cost.gpus} GPUs)"
-    yield ""
-    yield f"{plan.verdict} (computed, not measured)"
+            yield from ["", *fence, each.phase.name, *_items(each.phase), *fence]
+    yield from ["", *fence, *_below(plan, plan.setup), *_limits(answer.limits)]
+    if answer.cost:
+        yield from _cost(answer.cost)
+    yield from fence
+    if answer.changes:
+        yield from ["", "what helps, the best first:"]
+        for change in answer.changes:
+            yield from _change(change)
+    yield from ["", f"{plan.verdict} (computed, not measured)"]
+
+
+def _limits(limits: Sequence[Limit]) -> Iterator[str]:
+    """Yield the limits; each holds with everything else as it is."""
+    if limits:
+        shown = [f"{each.what}: {_limit(each)} (now {each.now})" for each in limits]
+        yield f"limits       {', '.join(shown)}"
+
+
+def _limit(limit: Limit) -> str:
+    if limit.fits is None:
+        return "none fits"
+    return f"{limit.fits}" if limit.is_whole else f"{limit.fits} or more"
+
+
+def _cost(cost: Cost) -> Iterator[str]:
+    yield f"cost         {cost.hour:,.2f} $ an hour, busy or idle; {cost.day:,.0f} $ a day ({cost.gpus} GPUs)"
+    if cost.step_time and cost.step is not None:
+        whole = f"; {cost.run:,.0f} $ for {cost.steps} steps" if cost.run is not None else ""
+        yield f"             {cost.step:,.2f} $ a step of {cost.step_time.seconds:g} s ({cost.step_time.source}){whole}"
+
+
+def _change(change: Change) -> Iterator[str]:
+    """Yield what to change and what it costs, and below it the loads before and after."""
+    edits = ", ".join(f"{key.removeprefix(OF_VALUES)}={_word(value)}" for key, value in change.edits.items())
+    training = "changes the training: " if change.changes_training else ""
+    yield f"- {edits}: {change.verdict} ({training}{', '.join(change.costs)})"
+    effects = [f"{name} {before.peak} → {after.peak}" for name, (before, after) in change.improved.items()]
+    yield f"  {', '.join(effects)}"
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _topology(setup: Setup) -> Iterator[str]:
@@ -85,14 +134,16 @@ def _row(phase: Phase, verdict: str) -> tuple[str, ...]:
     return phase.name, verdict, str(phase.peak), f"{phase.peak.share(phase.usable):.0%}", micro
 
 
-def _text_table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(row[column]) for row in (_HEAD, *rows)) for column in range(len(_HEAD))]
-    for row in (_HEAD, *rows):
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table with columns of equal width."""
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    for row in (head, *rows):
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _markdown_table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    for row in (_HEAD, ("---",) * len(_HEAD), *rows):
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield a table in Markdown."""
+    for row in (head, ("---",) * len(head), *rows):
         yield f"| {' | '.join(row)} |"
 
 
@@ -106,8 +157,10 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
     if cache := plan.cache:
         longest = f"{cache.concurrent} sequences of {setup.generator.length} tokens at a time"
         yield f"KV cache     {cache.size} a GPU, {longest} an engine; a step has {cache.wanted} for each"
-    of = f" of {setup.machine.host}" if setup.machine.host else ""
-    yield f"node memory  {host.verdict(setup)}: {host.peak(setup)}{of}"
+    if setup.machine.host:
+        yield f"node memory  {host.verdict(setup)}: {host.peak(setup)} of {setup.machine.host}"
+    else:
+        yield f"node memory  {host.peak(setup)}; the memory of a node is not known"
     if store := host.store(setup):
         yield f"Ray objects  up to {store} of a node, in /dev/shm"
     if setup.checkpoint.kept:
@@ -116,12 +169,19 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
         yield f"checkpoints  {kept} of {size} at the same time, {size * kept}{room}"
 
 
-def _tree(plan: Plan, cost: Cost | None) -> dict[str, Any]:
-    """Return the JSON of a plan; sizes are in GiB."""
+def tree(answer: Answer) -> dict[str, Any]:
+    """Return the JSON of an answer; sizes are in GiB."""
+    plan, cost = answer.plan, answer.cost
     if plan.setup is None:
-        return {"verdict": NOT_MODELLED, "reason": plan.reason, "phases": [], "assumptions": list(ASSUMPTIONS)}
+        return {
+            "verdict": NOT_MODELLED,
+            "reason": plan.reason,
+            "phases": [],
+            "errors": list(answer.errors),
+            "assumptions": list(ASSUMPTIONS),
+        }
     setup, cache = plan.setup, plan.cache
-    tree: dict[str, Any] = {
+    found: dict[str, Any] = {
         "verdict": plan.verdict,
         "model": {"name": setup.model.name, "parameters": setup.parameters.total},
         "usableGiB": _gib(setup.machine.gpu.gib),
@@ -147,17 +207,39 @@ def _tree(plan: Plan, cost: Cost | None) -> dict[str, Any]:
             "sizeGiB": _gib(planner.checkpoint(setup).gib),
             "kept": setup.checkpoint.kept,
         },
+        "limits": [{"what": each.what, "key": each.key, "now": each.now, "fits": each.fits} for each in answer.limits],
+        "changes": [
+            {
+                "edits": {key.removeprefix(OF_VALUES): value for key, value in each.edits.items()},
+                "verdict": each.verdict,
+                "changesTraining": each.changes_training,
+                "costs": list(each.costs),
+                "effects": {
+                    name: {"beforeGiB": _gib(before.peak.gib), "afterGiB": _gib(after.peak.gib)}
+                    for name, (before, after) in each.improved.items()
+                },
+            }
+            for each in answer.changes
+        ],
+        "errors": list(answer.errors),
         "assumptions": list(ASSUMPTIONS),
     }
     if cache:
-        tree["generation"] = {
+        found["generation"] = {
             "engines": cache.engines,
             "concurrent": cache.concurrent,
             "kvCacheGiB": _gib(cache.size.gib),
         }
     if cost:
-        tree["cost"] = {"gpus": cost.gpus, "pricePerGpuHour": cost.price, "hour": cost.hour, "day": cost.day}
-    return tree
+        found["cost"] = {
+            "gpus": cost.gpus,
+            "pricePerGpuHour": cost.price,
+            "hour": cost.hour,
+            "day": cost.day,
+            "step": cost.step,
+            "run": cost.run,
+        }
+    return found
 
 
 def _gib(size: float) -> float:

@@ -188,7 +188,7 @@ def test_a_file_that_cannot_be_read_is_exit_code_3(grpo: Run, tmp_path: Path) ->
     assert grpo("lint", "-f", "none.yaml") == (
         3,
         "",
-        "none.yaml: there is no such file\n  fix: check the path after -f\n",
+        "none.yaml: there is no such file\n  fix: check the path\n",
     )
 
 

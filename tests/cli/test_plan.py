@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -55,13 +56,70 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
     code, _, err = grpo("plan", *files, "--set", "job.config.policy.model_nam=x")
     assert (code, err) == (
         0,
-        "the values have errors, so the run may be another one: nemo-rl/unknown-key (see grpo lint)\n",
+        "the values have errors, so the run may be another one: nemo-rl/unknown-key (see grpo rules ID)\n",
     )
+
+
+def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 64\n")
+    files = [word for file in [*stack_files("h200"), mine] for word in ("-f", str(file))]
+    code, out, _ = grpo("plan", *files)
+    assert code == 1
+    first = out.split("what helps, the best first:\n- ")[1].splitlines()[0]
+    assert first == "policy.train_micro_batch_size=2: fits (more and smaller passes)"
+    code, out, err = grpo("plan", *files, "--fix", "--yes")
+    assert code == 0
+    assert "+      train_micro_batch_size: 2" in err
+    assert "train_micro_batch_size: 2\n" in mine.read_text()
+    assert out.endswith("fits (computed, not measured)\n")
+
+
+def test_machines_side_by_side(grpo: Run) -> None:
+    files = [word for file in stack_files("h200")[1:] for word in ("-f", str(file))]
+    code, out, err = grpo("plan", *files, "--compare", "b200,h200,gb200")
+    assert (code, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()[:4]] == ["machine", "b200", "h200", "gb200"]
+    _, out, _ = grpo("plan", *files, "--compare", "b200,h200", "--format", "json")
+    assert list(json.loads(out)) == ["b200", "h200"]
+
+
+def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
+    file = tmp_path / "grpo.yaml"
+    file.write_text("defaults: grpo_math_1B.yaml\npolicy: {model_name: Qwen/Qwen3-8B}\ncluster: {gpus_per_node: 8}\n")
+    words = ["plan", "--framework", "nemo-rl", "--version", "v0.7.0", "--config", str(file), "--accelerator", "h200"]
+    code, out, err = grpo(*words, "--nodes", "2", "policy.train_micro_batch_size=2")
+    assert (code, err) == (0, "")
+    assert "Qwen/Qwen3-8B" in out
+    assert "machines     2 × 8 GPUs h200" in out
+    code, _, err = grpo(*words, "policy.train_micro_batch_sise=2")
+    assert err.startswith("the values have errors, so the run may be another one: nemo-rl/unknown-key")
+
+
+def test_the_picture_is_a_file_that_loads_nothing(grpo: Run, tmp_path: Path) -> None:
+    files = [word for file in stack_files("h200") for word in ("-f", str(file))]
+    picture = tmp_path / "plan.svg"
+    assert grpo("plan", *files, "--svg", str(picture))[0] == 0
+    text = picture.read_text("utf-8")
+    assert text.startswith("<svg ")
+    assert "url(http" not in text
+    assert "optimizer" in text
+    assert "cannot be written" in grpo("plan", *files, "--svg", str(tmp_path / "no/plan.svg"))[2]
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        ("--framework verl", "a configuration needs a machine"),
+        ("--framework verl --accelerator h200 --gpu-memory 80", "a configuration needs a machine"),
+        ("--framework verl --gpu-memory -1", "--gpu-memory is -1"),
+        ("--framework verl --gpu-memory 80 --version 9", "verl 9 is not known, expected one of 0.6.1"),
+        ("--framework verl --gpu-memory 80 -f x.yaml", "a configuration without our charts"),
+        ("--framework verl --gpu-memory 80 --config missing.yaml", "missing.yaml: there is no such file"),
+        ("--nodes 2 -f x.yaml", "--nodes needs --framework"),
+        ("x=1", "'x=1' is no option"),
+        ("--yes -f x.yaml", "--yes needs --fix"),
+        ("--compare h200,h20 -f x.yaml", "no accelerator profile is called 'h20'"),
         ("", "grpo plan: no values file is given"),
         ("-f values/recipes/gemma3-27b-gsm8k.yaml", "the values describe no run on a machine"),
         ("-f values/recipes/gemma3-27b-gsm8k.yaml --price -1", "grpo plan: --price is -1"),

@@ -62,7 +62,7 @@ def setup(row: dict[str, Any]) -> Setup:
         in_flight=1,
     )
     machine = Machine("measured", 1, 8, gib(80), None, None)
-    batch, checkpoint = Batch(1, 1, 1, 1, 1, 1), Checkpoint(0, 0, None, "")
+    batch, checkpoint = Batch(1, 1, 1, 1, 1, 1, 0), Checkpoint(0, 0, None, "")
     return Setup(model, parameters.count(model), machine, trainer, GENERATOR, batch, checkpoint)
 
 

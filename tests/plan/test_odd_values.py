@@ -7,12 +7,14 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postrender.plan import planner
+from postrender.plan.advice import changes, limits, offers
 from postrender.plan.phase import VERDICTS
 from postrender.report import plan as report
+from postrender.report.plan import Answer
 from postrender.values import merge
 from postrender.values.config import Effective
 from tests.conftest import stack_files
@@ -50,5 +52,19 @@ def test_an_odd_value_ends_in_a_verdict(recipe: str, data: st.DataObject, value:
         value = {key: value}
     planned = planner.plan(Effective(merge.overlay(values(recipe), value)))
     assert planned.verdict in VERDICTS
-    assert report.write(planned, "json")
-    assert report.write(planned, "text", explain=True)
+    assert report.write(Answer(planned), "json")
+    assert report.write(Answer(planned), "text", explain=True)
+
+
+@pytest.mark.parametrize("recipe", ["llama3.1-8b-math-2n", "qwen2.5-32b-gsm8k-verl"])
+@settings(max_examples=10)
+@given(st.data(), ODD)
+def test_an_odd_value_leaves_advice_and_limits(recipe: str, data: st.DataObject, value: Any) -> None:
+    path = data.draw(st.sampled_from(paths(recipe)))
+    for key in reversed(path):
+        value = {key: value}
+    run = Effective(merge.overlay(values(recipe), value))
+    found = changes.useful(run, offers.offers(run), lambda _: True)
+    answer = Answer(planner.plan(run), limits=limits.limits(run, lambda _: True), changes=found)
+    assert report.write(answer, "json")
+    assert report.write(answer, "text")

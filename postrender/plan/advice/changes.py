@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log2
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from postrender.plan import host, planner
@@ -10,7 +11,7 @@ from postrender.plan.planner import Plan
 from postrender.plan.units import Bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from postrender.plan.advice.offers import Offer
     from postrender.types import Json
@@ -20,14 +21,15 @@ NODE: Final = "node memory"
 # A change that lowers a peak by less is no help.
 _USEFUL: Final = 0.95
 # How many changes are put together where none suffices alone.
-_TOGETHER: Final = 4
+_TOGETHER: Final = 8
 
 
 class Load(NamedTuple):
-    """What lies in a GPU's memory in a phase, or in a node's memory, and whether it fits."""
+    """What lies in a GPU's memory in a phase, or in a node's memory, whether it fits, and the room that there is."""
 
     verdict: str
     peak: Bytes
+    room: Bytes
 
 
 class Change(NamedTuple):
@@ -44,8 +46,9 @@ def loads(plan: Plan) -> dict[str, Load]:
     """Return the loads of a plan by name; empty for a plan of a run that is not modelled."""
     if plan.setup is None:
         return {}
-    found = {each.phase.name: Load(each.verdict, each.phase.peak) for each in plan.phases}
-    return {**found, NODE: Load(host.verdict(plan.setup), host.peak(plan.setup))}
+    found = {phase.name: Load(verdict, phase.peak, phase.usable * phase.share) for phase, verdict in plan.phases}
+    node = plan.setup.machine.host or host.peak(plan.setup)
+    return {**found, NODE: Load(host.verdict(plan.setup), host.peak(plan.setup), node)}
 
 
 def worst(plan: Plan) -> str:
@@ -57,16 +60,16 @@ def worst(plan: Plan) -> str:
 def useful(run: Effective, offers: Sequence[Offer], is_sound: Callable[[Effective], bool]) -> list[Change]:
     """Return the changes that help, the best first; empty if the run fits or is not modelled.
 
-    If no single one makes the run fit, the first one puts several together. `is_sound` says whether a changed run has
-    no error of its own.
+    These are the changes that make the run fit. If no single one does, the first one puts several together, and the
+    others only help. `is_sound` says whether a changed run has no error of its own.
     """
     before = planner.plan(run)
     if worst(before) in ("", FITS):
         return []
     single = [change for offer in offers if (change := _rung(run, before, offer, is_sound))]
     single.sort(key=_rank)
-    if not single or single[0].verdict == FITS:
-        return single
+    if fitting := [change for change in single if change.verdict == FITS]:
+        return fitting
     together = _together(run, before, offers, is_sound)
     return [together, *single] if together else single
 
@@ -109,28 +112,70 @@ def _change(
     return Change(edits, costs, changes_training, worst(after), improved) if improved else None
 
 
+class _Step(NamedTuple):
+    """A rung of an offer, the run with it and with all steps before it, and what is still too large there."""
+
+    offer: Offer
+    edits: Mapping[str, Json]
+    run: Effective
+    excess: float
+
+
 def _together(
     run: Effective, before: Plan, offers: Sequence[Offer], is_sound: Callable[[Effective], bool]
 ) -> Change | None:
-    """Return several changes that make the run fit together, those that train the same before the others."""
-    edits: dict[str, Json] = {}
-    costs: list[str] = []
-    trains_otherwise = False
-    changed, plan = run, before
-    for offer in _in_order(offers):
-        step = _rung(changed, plan, offer, is_sound)
-        if step is None or len(costs) == _TOGETHER:
-            continue
-        edits |= step.edits
-        costs.append(offer.costs)
-        trains_otherwise = trains_otherwise or offer.changes_training
-        changed = run.changed(edits)
-        plan = planner.plan(changed)
-        if worst(plan) == FITS:
-            return _change(before, plan, edits, costs, changes_training=trains_otherwise)
+    """Return several changes that make the run fit together; those that change the training are the last resort."""
+    for pool in ([offer for offer in offers if not offer.changes_training], offers):
+        steps = _steps(run, before, pool, is_sound)
+        if steps:
+            edits = {key: value for step in steps for key, value in step.edits.items()}
+            costs = list(dict.fromkeys(step.offer.costs for step in steps))
+            otherwise = any(step.offer.changes_training for step in steps)
+            return _change(before, planner.plan(run.changed(edits)), edits, costs, changes_training=otherwise)
     return None
 
 
-def _in_order(offers: Sequence[Offer]) -> Iterator[Offer]:
-    yield from (offer for offer in offers if not offer.changes_training)
-    yield from (offer for offer in offers if offer.changes_training)
+def _steps(
+    run: Effective, before: Plan, pool: Sequence[Offer], is_sound: Callable[[Effective], bool]
+) -> list[_Step] | None:
+    """Return the steps to a run that fits, each the one that helps most; None if they do not lead there."""
+    taken: list[_Step] = []
+    now, excess = run, _excess(before)
+    while excess and len(taken) < _TOGETHER:
+        rest = [offer for offer in pool if offer not in [step.offer for step in taken]]
+        steps = sorted((_best(now, offer) for offer in rest), key=lambda step: step.excess)
+        step = next((each for each in steps if each.excess < excess and is_sound(each.run)), None)
+        if step is None:
+            return None
+        taken.append(step)
+        now, excess = step.run, step.excess
+    if excess:
+        return None
+    for step in list(taken):
+        # A later step may have made an earlier one needless.
+        others = [each for each in taken if each is not step]
+        if _fits_with(run, others, is_sound):
+            taken = others
+    return taken
+
+
+def _best(run: Effective, offer: Offer) -> _Step:
+    """Return the smallest rung of those that leave least."""
+    runs = [(edits, run.changed(edits)) for edits in offer.rungs]
+    found = [_Step(offer, edits, changed, _excess(planner.plan(changed))) for edits, changed in runs]
+    return min(found, key=lambda step: step.excess)
+
+
+def _fits_with(run: Effective, steps: Sequence[_Step], is_sound: Callable[[Effective], bool]) -> bool:
+    """Return whether the run fits with some steps."""
+    changed = run.changed({key: value for each in steps for key, value in each.edits.items()})
+    return not _excess(planner.plan(changed)) and is_sound(changed)
+
+
+def _excess(plan: Plan) -> float:
+    """Return how far a plan is from fitting, 0 if it fits: how often each load must be halved, and 1 for each."""
+    found = loads(plan)
+    if not found:
+        return float("inf")
+    bad = [load for load in found.values() if load.verdict in (TIGHT, DOES_NOT_FIT)]
+    return sum(1 + max(log2(load.peak.share(load.room)), 0) for load in bad)

@@ -1,0 +1,1 @@
+"""What `grpo plan` plans, and how it shows it."""

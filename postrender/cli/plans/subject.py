@@ -1,0 +1,108 @@
+"""The run that `grpo plan` plans: of a stack's values, or of a configuration without our charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from postrender import paths
+from postrender.cli import options
+from postrender.cli.command import wrong
+from postrender.errors import InputError
+from postrender.finding import ERROR, Finding
+from postrender.helm.stack import Stack
+from postrender.lint import unjudged
+from postrender.lint.linter import described_run, judge_values
+from postrender.lint.locate import ValueLocator
+from postrender.plan.advice.changes import Change
+from postrender.rules import registry
+from postrender.rules.rule import VALUES
+from postrender.rules.values.define import whole
+from postrender.rules.values.judge import judge_run
+from postrender.types import Path
+from postrender.values import catalogue, models
+from postrender.values.config import Effective
+from postrender.values.frameworks import configuration
+from postrender.values.set_arguments import Argument
+from postrender.yaml import reader
+
+# The plan itself says what these rules say.
+_MEMORY = "memory/"
+
+
+class Subject(NamedTuple):
+    """A run, the rules that its values break, and its stack; None if it is not a stack's."""
+
+    run: Effective
+    errors: Sequence[str]
+    stack: Stack | None
+
+    def is_sound(self, changed: Effective) -> bool:
+        """Return whether a changed run breaks no rule that the run itself keeps."""
+        return _broken(changed) <= _broken(self.run)
+
+    def edits(self, change: Change) -> Mapping[Path, Any]:
+        """Return a change as values by their paths in the values files."""
+        if self.stack is None:
+            raise wrong(
+                "--fix writes values files", fix="give them with -f, or write the change into your configuration"
+            )
+        locator = ValueLocator.of(self.stack.values)
+        return {locator.target(whole(key)): value for key, value in change.edits.items()}
+
+
+def _broken(run: Effective) -> set[str]:
+    """Return the rules about the framework and the run that a run breaks."""
+    rules = [rule for rule in registry.rules(VALUES) if not rule.id.startswith(_MEMORY)]
+    return {rule.id for rule, finding in judge_run(run, rules) if rule.severity == ERROR}
+
+
+def of_stack(
+    files: Sequence[str], arguments: Sequence[Argument], accelerator: str | None, model_config: str | None
+) -> Subject:
+    """Return the run of a stack; raise InputError if its values describe none."""
+    stack = options.stack(files, accelerator, arguments)
+    if model_config:
+        models.add(unjudged.model_name(stack.values), model_config)
+    run = described_run(stack.values)
+    if run is None:
+        fix = "give the profile of a machine, and a recipe; grpo lint says what is missing"
+        raise InputError("the values describe no run on a machine", fix=fix)
+    return Subject(run, _errors(judge_values(stack.values)), stack)
+
+
+def _errors(findings: Sequence[Finding]) -> list[str]:
+    rules = {each.rule for each in findings if each.severity == ERROR}
+    return sorted(rule for rule in rules if not rule.startswith(_MEMORY))
+
+
+class Own(NamedTuple):
+    """A configuration of the framework's own: its file, its overrides, and how many nodes it gets."""
+
+    framework: str
+    version: str | None
+    file: str | None
+    overrides: Sequence[str]
+    nodes: int | None
+    gpu_memory: float | None
+
+
+def of_configuration(own: Own, accelerator: str | None, model_config: str | None) -> Subject:
+    """Return the run of a configuration on a machine; raise UsageError and InputError."""
+    known = catalogue.versions(own.framework)
+    version = own.version or known[-1]
+    if version not in known:
+        message = f"{own.framework} {version} is not known, expected one of {', '.join(known)}"
+        raise wrong(message, near=version, known=known)
+    if (accelerator is None) == (own.gpu_memory is None):
+        fix = "--accelerator h200, or --gpu-memory 80 for a GPU without a profile"
+        raise wrong("a configuration needs a machine: either --accelerator or --gpu-memory", fix=fix)
+    if accelerator:
+        machine = reader.load_values(paths.accelerator(accelerator)).plain()["accelerator"]
+    else:
+        machine = {"name": f"of {own.gpu_memory:g} GB", "gpuMemoryGigabytes": own.gpu_memory, "gpusPerNode": 8}
+    run = configuration.run_of(own.framework, version, own.file, own.overrides, machine, own.nodes)
+    if model_config:
+        models.add(unjudged.name_in(run), model_config)
+    # Other rules are about our charts.
+    return Subject(run, sorted(rule for rule in _broken(run) if rule.startswith(f"{own.framework}/")), None)

@@ -1,0 +1,130 @@
+"""What helps really helps: every change is planned again, and every limit is the last value that fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from postrender.plan import planner
+from postrender.plan.advice import changes, limits, offers
+from postrender.plan.advice.changes import worst
+from postrender.plan.phase import DOES_NOT_FIT, FITS
+from postrender.values.config import Effective
+from postrender.values.frameworks import configuration
+
+MACHINE = {"name": "h100", "gpusPerNode": 8, "gpuMemoryGigabytes": 80}
+MICRO = "policy.train_micro_batch_size"
+LENGTH = "policy.max_total_sequence_length"
+VERL_MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
+
+
+def nemo_rl(edits: dict[str, Any], nodes: int = 1) -> Effective:
+    """Return a run of Llama-3.1-8B with NeMo RL."""
+    words = ("policy.model_name=meta-llama/Llama-3.1-8B-Instruct", "policy.sequence_packing.enabled=false")
+    words += ("policy.dtensor_cfg.activation_checkpointing=false", "policy.max_total_sequence_length=2048")
+    return configuration.run_of("nemo-rl", "v0.7.0", None, words, MACHINE, nodes).changed(edits)
+
+
+def verl(edits: dict[str, Any]) -> Effective:
+    """Return a run of Qwen3-8B with verl."""
+    words = ("actor_rollout_ref.model.path=Qwen/Qwen3-8B", "actor_rollout_ref.rollout.name=vllm")
+    words += ("actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8", "algorithm.adv_estimator=grpo")
+    return configuration.run_of("verl", "0.9.1", None, [*words, f"{VERL_MICRO}=4"], MACHINE, 1).changed(edits)
+
+
+def anything(run: Effective) -> bool:
+    """Accept every change."""
+    return True
+
+
+def useful(run: Effective) -> list[changes.Change]:
+    return changes.useful(run, offers.offers(run), anything)
+
+
+def large() -> list[Effective]:
+    """Return runs that do not fit."""
+    return [
+        nemo_rl({MICRO: 64}),
+        nemo_rl({LENGTH: 131072}),
+        nemo_rl({"policy.model_name": "Qwen/Qwen3-32B", MICRO: 8}),
+        verl({VERL_MICRO: 512}),
+        verl({"actor_rollout_ref.model.enable_gradient_checkpointing": False, VERL_MICRO: 32}),
+    ]
+
+
+@pytest.mark.parametrize("run", large(), ids=range(len(large())))
+def test_a_change_does_what_it_says(run: Effective) -> None:
+    before = changes.loads(planner.plan(run))
+    assert worst(planner.plan(run)) == DOES_NOT_FIT
+    found = useful(run)
+    assert found
+    assert found[0].verdict == FITS
+    for change in found:
+        after = planner.plan(run.changed(change.edits))
+        assert worst(after) == change.verdict
+        for name, (old, new) in change.improved.items():
+            assert (before[name], changes.loads(after)[name]) == (old, new)
+
+
+@pytest.mark.parametrize("run", large(), ids=range(len(large())))
+def test_changes_that_train_the_same_come_first(run: Effective) -> None:
+    found = [change for change in useful(run) if change.verdict == FITS and len(change.costs) == 1]
+    assert [change.changes_training for change in found] == sorted(change.changes_training for change in found)
+
+
+def test_the_smallest_step_of_a_change_is_offered() -> None:
+    run = nemo_rl({MICRO: 64})
+    change = next(change for change in useful(run) if MICRO in change.edits)
+    size = change.edits[MICRO]
+    assert isinstance(size, int)
+    assert worst(planner.plan(run.changed({MICRO: size * 2}))) != FITS
+
+
+def test_an_unsound_change_is_not_offered() -> None:
+    run = nemo_rl({MICRO: 64})
+    found = changes.useful(run, offers.offers(run), lambda changed: changed.integer(MICRO) == 64)
+    assert found
+    assert not any(MICRO in change.edits for change in found)
+
+
+def test_changes_are_put_together_where_none_suffices() -> None:
+    run = nemo_rl({"policy.model_name": "meta-llama/Llama-3.1-70B-Instruct", MICRO: 16, LENGTH: 8192}, nodes=2)
+    first = useful(run)[0]
+    assert len(first.costs) > 1
+    assert worst(planner.plan(run.changed(first.edits))) == first.verdict == FITS
+
+
+def test_a_run_that_fits_needs_no_change() -> None:
+    assert useful(nemo_rl({MICRO: 1})) == []
+
+
+def found_limits(run: Effective) -> dict[str, Any]:
+    return {each.what: each for each in limits.limits(run, anything)}
+
+
+@pytest.mark.parametrize("run", [nemo_rl({}), nemo_rl({MICRO: 64}), nemo_rl({LENGTH: 131072})], ids=range(3))
+def test_a_limit_is_the_last_value_that_fits(run: Effective) -> None:
+    found = found_limits(run)
+    longest = found["longest sequence"]
+    if longest.fits is not None:
+        assert worst(planner.plan(run.changed({LENGTH: longest.fits}))) == FITS
+        most = longest.fits + 64
+        is_most = most > planner.read(run).model.positions()
+        assert is_most or worst(planner.plan(run.changed({LENGTH: most}))) != FITS
+    micro = found["largest micro batch"]
+    if micro.fits is not None and micro.is_whole:
+        assert worst(planner.plan(run.changed({MICRO: micro.fits}))) == FITS
+        assert worst(planner.plan(run.changed({MICRO: micro.fits * 2}))) != FITS
+    nodes = found["fewest nodes"]
+    if nodes.fits is not None:
+        for count in range(1, nodes.fits):
+            assert worst(planner.plan(run.changed(offers.nodes(run, count)))) != FITS
+
+
+def test_a_packed_run_has_no_largest_micro_batch() -> None:
+    assert "largest micro batch" not in found_limits(nemo_rl({"policy.sequence_packing.enabled": True}))
+
+
+def test_a_run_that_is_not_modelled_has_no_limits() -> None:
+    assert limits.limits(nemo_rl({"policy.model_name": "acme/unknown"}), anything) == []

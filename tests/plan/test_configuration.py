@@ -1,0 +1,94 @@
+"""A configuration without our charts is read as its framework reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postrender.errors import GrpoError, InputError, UsageError
+from postrender.values.config import Effective
+from postrender.values.frameworks import configuration
+
+H200 = {"name": "h200", "gpusPerNode": 8, "gpuMemoryGigabytes": 141}
+GB200 = {"name": "gb200", "gpusPerNode": 4, "gpuMemoryGigabytes": 186}
+
+
+def nemo_rl(file: Path | None, *overrides: str, nodes: int | None = None) -> Effective:
+    return configuration.run_of("nemo-rl", "v0.7.0", str(file) if file else None, overrides, H200, nodes)
+
+
+def test_defaults_are_relative_to_the_file_and_lie_below_it(tmp_path: Path) -> None:
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "base.yaml").write_text("defaults: grpo_math_1B.yaml\ngrpo: {num_prompts_per_step: 8}\n")
+    child = tmp_path / "recipes/child.yaml"
+    child.write_text("defaults: ../base.yaml\ncluster: {num_nodes: 2, gpus_per_node: 8}\n")
+    run = nemo_rl(child)
+    assert (run.at("grpo.num_prompts_per_step"), run.nodes, run.gpus) == (8, 2, 8)
+    # From NeMo RL's own file, which is not beside it.
+    assert run.at("policy.train_global_batch_size") == 512
+
+
+def test_a_whole_file_has_no_defaults_of_ours(tmp_path: Path) -> None:
+    file = tmp_path / "whole.yaml"
+    file.write_text("policy: {model_name: Qwen/Qwen3-8B}\n")
+    assert not nemo_rl(file).has("policy.train_global_batch_size")
+
+
+def test_overrides_are_those_of_hydra(tmp_path: Path) -> None:
+    words = ["policy.model_name=Qwen/Qwen3-8B", "++policy.x=1e-6", "+policy.y=[1,'a']", "~policy.optimizer", "grpo.z="]
+    run = nemo_rl(None, *words)
+    assert run.at("policy.model_name") == "Qwen/Qwen3-8B"
+    assert run.at("policy.x") == 1e-6
+    assert run.at("policy.y") == [1, "a"]
+    assert run.at("grpo.z") == ""
+
+
+def test_a_removed_key_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "whole.yaml"
+    file.write_text("policy: {a: 1, b: {c: 2, d: 3}}\n")
+    run = nemo_rl(file, "~policy.b.c", "~policy.a")
+    assert run.config["policy"] == {"b": {"d": 3}}
+
+
+def test_verl_lies_over_its_default_configuration() -> None:
+    run = configuration.run_of("verl", "0.9.1", None, ["trainer.nnodes=2", "trainer.n_gpus_per_node=8"], H200)
+    assert (run.nodes, run.gpus) == (2, 8)
+    assert run.at("actor_rollout_ref.actor.strategy") == "fsdp"
+
+
+@pytest.mark.parametrize(
+    ("machine", "overrides", "nodes", "found"),
+    [
+        (H200, ["cluster.num_nodes=2", "cluster.gpus_per_node=8"], None, (2, 8)),
+        (GB200, ["cluster.num_nodes=2", "cluster.gpus_per_node=8"], None, (4, 4)),
+        (H200, ["cluster.gpus_per_node=2"], None, (1, 2)),
+        (H200, [], 4, (4, 8)),
+        (GB200, ["cluster.gpus_per_node=8"], 3, (3, 4)),
+    ],
+)
+def test_the_run_has_the_gpus_of_the_configuration(
+    machine: dict[str, object], overrides: list[str], nodes: int | None, found: tuple[int, int]
+) -> None:
+    run = configuration.run_of("nemo-rl", "v0.7.0", None, overrides, machine, nodes)
+    assert (run.nodes, run.gpus) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "error", "message"),
+    [
+        ("defaults: missing.yaml\n", [], InputError, "its defaults name missing.yaml, and there is no"),
+        ("defaults: own.yaml\n", [], InputError, "its defaults lead back to"),
+        ("a: [\n", [], InputError, "this is not YAML"),
+        ("a: 1\n", ["policy"], UsageError, "'policy' is no override"),
+        ("a: 1\n", ["policy..x=1"], UsageError, "is no override"),
+        ("a: 1\n", ["policy={a:1}"], UsageError, "a map cannot be read here"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error(
+    tmp_path: Path, text: str, overrides: list[str], error: type[GrpoError], message: str
+) -> None:
+    file = tmp_path / "own.yaml"
+    file.write_text(text)
+    with pytest.raises(error, match=message):
+        nemo_rl(file, *overrides)
