@@ -80,7 +80,9 @@ EVERYTHING: dict[str, Any] = {
         "mlflow": {"enabled": True, "trackingUri": "http://mlflow:5000"},
         "tensorboard": {"server": {"enabled": True}},
     },
+    "platform": {"pricePerGpuHour": 5.5},
     "job": {
+        "stepTimes": {"b200": {"seconds": 92.2, "nodes": 2, "source": "ours"}},
         "configFor": {"b200": {"grpo": {"seed": 7}}},
         "env": {"SAME": {"value": "1"}},
         "fetch": {"models": {"a/b": {"revision": "main"}}, "datasets": {"a/b": {"revision": "main"}}},

@@ -13,6 +13,21 @@ include "grpo.datasets" $                       the folder of prepared data
 include "grpo.code" $ | fromJson                job.code with its folder; null where job.code is empty
 */}}
 
+{{/* grpo.notes.cost $: what the GPUs cost, and how long a step took on such machines, as far as the values say so. */}}
+{{- define "grpo.notes.cost" -}}
+{{- $nodes := include "grpo.nodes" . | int64 -}}
+{{- $hour := mulf .Values.platform.pricePerGpuHour $nodes (int64 .Values.accelerator.gpusPerNode) -}}
+{{- if $hour }}
+The GPUs cost {{ printf "%.2f" $hour }} $ an hour, busy or idle.
+{{- end }}
+{{- with get .Values.job.stepTimes .Values.accelerator.name }}
+{{- if eq (int64 .nodes) $nodes }}
+A step took {{ .seconds }} s on these machines ({{ .source }})
+{{- if $hour }}: {{ printf "%.2f" (divf (mulf $hour .seconds) 3600) }} $ a step{{ end }}.
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* grpo.nodes $: all of the cluster by default; fewer only on an existing cluster, never more. */}}
 {{- define "grpo.nodes" -}}
 {{- if not .Values.accelerator.gpusPerNode -}}
