@@ -18,6 +18,9 @@ _PROCESS: Final = gib(8)
 # Ray's default share of the node's memory for objects (ray/_private/ray_constants.py).
 _STORE: Final = 0.3
 _SHARE: Final = 0.85
+# Bytes of a token between driver and workers: id 8, mask 8, three kinds of log-probabilities and the advantage 4 each
+# (NeMo RL nemo_rl/algorithms/grpo.py:1486, 1688 at v0.7.0; verl's batch has the same parts).
+_OF_TOKEN: Final = 32
 
 
 def items(setup: Setup) -> Iterator[Item]:
@@ -60,12 +63,26 @@ def peak(setup: Setup) -> Bytes:
     return total(item.fixed for item in items(setup))
 
 
+def objects(setup: Setup) -> Bytes:
+    """Return the answers of a step as Ray's objects: for the log-probabilities, and with them for the training."""
+    batch = setup.batch
+    return Bytes(2 * _OF_TOKEN * batch.prompts * batch.generations * setup.generator.length)
+
+
 def store(setup: Setup) -> Bytes | None:
     """Return what Ray reserves for objects: a share of the container's memory, and no more than /dev/shm has."""
     host, shared = setup.machine.host, setup.machine.shared
     if host is None:
         return None
     return min(host * _STORE, shared) if shared else host * _STORE
+
+
+def objects_verdict(setup: Setup) -> str:
+    """Return whether Ray keeps the answers of a step in /dev/shm; what does not fit there it writes to the disk."""
+    room = store(setup)
+    if room is None:
+        return NOT_MODELLED
+    return FITS if objects(setup) <= room else TIGHT
 
 
 def verdict(setup: Setup) -> str:

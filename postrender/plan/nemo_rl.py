@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 _LENGTH: Final = "policy.max_total_sequence_length"
 _CHUNK: Final = "policy.logprob_chunk_size"
 _OPTIMIZER: Final = f"{MEGATRON}.optimizer"
-_ADAM: Final = ("torch.optim.AdamW", "torch.optim.Adam")
+# The last two are DTensor's.
+_ADAM: Final = ("adam", "torch.optim.AdamW", "torch.optim.Adam")
 _KEEP: Final = "checkpointing.keep_top_k"
 _KL: Final = "loss_fn.reference_policy_kl_penalty"
 # vLLM's defaults on a GPU of 70 GiB or more (vllm/engine/arg_utils.py at v0.20.0).
@@ -58,6 +59,13 @@ _SEQUENCES, _BATCHED_TOKENS = 1024, 16384
 def trainer(run: Effective, parameters: Parameters) -> Trainer:
     """Return the training side; raise NotModelledError, or UnknownError where a value is not known."""
     return _megatron(run, parameters) if is_megatron(run) else _dtensor(run)
+
+
+def _refuse_optimizer(run: Effective) -> None:
+    """Raise NotModelledError for another optimizer than Adam."""
+    name = run.at(f"{_OPTIMIZER}.optimizer", _ADAM[0]) if is_megatron(run) else run.at("policy.optimizer.name")
+    if name not in _ADAM:
+        raise NotModelledError(f"the optimizer {name}")
 
 
 def _layout(run: Effective, expert: int) -> Layout:
@@ -75,8 +83,7 @@ def _layout(run: Effective, expert: int) -> Layout:
 
 def _dtensor(run: Effective) -> Trainer:
     """Return the side of a DTensor worker: FSDP2 with weights in float32 (models/automodel/setup.py:330, 483)."""
-    if run.at("policy.optimizer.name") not in _ADAM:
-        raise NotModelledError(f"the optimizer {run.at('policy.optimizer.name')}")
+    _refuse_optimizer(run)
     layout = _layout(run, _size(run, f"{DTENSOR}.expert_parallel_size"))
     replicas = _size(run, f"{DTENSOR}.dp_replicate_size") if is_v2(run) else 1
     shards = Shards(*(max(layout.gpus // replicas, 1),) * 3)
@@ -95,7 +102,7 @@ def _dtensor(run: Effective) -> Trainer:
         activation=4 if run.at("policy.precision") == "float32" else 2,
         keep=KEEP_PARTS if checkpoints else KEEP_ALL,
         on_host=offloaded,
-        lora=run.integer(f"{DTENSOR}.lora_cfg.dim") if run.on(f"{DTENSOR}.lora_cfg.enabled") else 0,
+        lora=lora(run),
         train=_micro(run, MICRO_BATCH, "train_mb_tokens"),
         logprob=_micro(run, LOGPROB_BATCH, "logprob_mb_tokens"),
         train_logits=12,
@@ -113,8 +120,7 @@ def _logprob_logits(run: Effective, layout: Layout) -> float:
 
 def _megatron(run: Effective, parameters: Parameters) -> Trainer:
     """Return the side of Megatron: weights in bfloat16, and the optimizer's in float32 (Megatron-LM's DDP buffers)."""
-    if str(run.at(f"{_OPTIMIZER}.optimizer", "adam")) != "adam":
-        raise NotModelledError(f"the optimizer {run.at(f'{_OPTIMIZER}.optimizer')}")
+    _refuse_optimizer(run)
     layout = _layout(run, _size(run, f"{MEGATRON}.expert_model_parallel_size"))
     slices = _size(run, f"{MEGATRON}.expert_tensor_parallel_size") * layout.expert * layout.pipeline
     if layout.gpus % slices:
@@ -123,7 +129,6 @@ def _megatron(run: Effective, parameters: Parameters) -> Trainer:
     copies = layout.data * layout.context if run.on(f"{_OPTIMIZER}.use_distributed_optimizer") else 1
     states = Shards(weights.layers * copies, layout.gpus if copies > 1 else slices, weights.outside * copies)
     in_float32 = run.on(f"{MEGATRON}.distributed_data_parallel_config.grad_reduce_in_fp32")
-    lora = run.integer(f"{MEGATRON}.peft.dim") if run.on(f"{MEGATRON}.peft.enabled") else 0
     chunked = bool(run.at(_CHUNK)) and run.on(f"{MEGATRON}.defer_fp32_logits")
     micro = _micro(run, MICRO_BATCH, "train_mb_tokens")
     return Trainer(
@@ -139,7 +144,7 @@ def _megatron(run: Effective, parameters: Parameters) -> Trainer:
         activation=2,
         keep=KEEP_LAYERS if run.on(f"{MEGATRON}.activation_checkpointing") else KEEP_ALL,
         on_host=frozenset({"optimizer"}) if run.on(f"{_OPTIMIZER}.optimizer_cpu_offload") else frozenset(),
-        lora=lora,
+        lora=lora(run),
         train=micro,
         logprob=_micro(run, LOGPROB_BATCH, "logprob_mb_tokens"),
         train_logits=10 if chunked else 14,
@@ -202,10 +207,17 @@ def batch(run: Effective) -> Batch:
     )
 
 
+def lora(run: Effective) -> int:
+    """Return the rank of LoRA's adapters, 0 if all parameters are trained."""
+    section = f"{MEGATRON}.peft" if is_megatron(run) else f"{DTENSOR}.lora_cfg"
+    return run.integer(f"{section}.dim") if run.on(f"{section}.enabled") else 0
+
+
 def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
     """Return what a checkpoint holds: weights and the optimizer's moments (utils/checkpoint.py:140, 269)."""
     if not run.on("checkpointing.enabled"):
         return Checkpoint(0, 0, volume, key)
+    _refuse_optimizer(run)
     moments = not (run.since("v0.6.0") and run.at("checkpointing.save_optimizer") is False)
     weight, states = (2, 12) if is_megatron(run) else (4, 8)
     steps, period = run.integer("grpo.max_num_steps"), max(run.integer("checkpointing.save_period"), 1)

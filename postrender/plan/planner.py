@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from postrender.plan import generation, host, nemo_rl, training, verl
 from postrender.plan.phase import DOES_NOT_FIT, FITS, NOT_MODELLED, TIGHT, VERDICTS, Phase
-from postrender.plan.setup import Machine, NotModelledError, Setup
+from postrender.plan.setup import Checkpoint, Machine, NotModelledError, Setup
 from postrender.plan.units import Bytes, gib
 from postrender.values.derived import mapping
 from postrender.values.frameworks import nemo_rl as nemo_rl_run
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from postrender.plan.generation import Cache
     from postrender.types import Json
     from postrender.values.config import Effective
+    from postrender.values.frameworks.model import Model
 
 # What a program can use of a GPU's memory: 79.2 of 80, 139.8 of 141, 178.4 of 180, 184 of 186 (published logs).
 _USABLE: Final = 0.99
@@ -89,9 +90,8 @@ def read(run: Effective) -> Setup:
     if run.value("job.task") not in (None, "train"):
         raise NotModelledError(f"the task {run.value('job.task')}")
     is_verl = run.framework == "verl"
-    model = verl_run.model_of(run) if is_verl else nemo_rl_run.model_of(run)
+    model = _model(run)
     counted = parameters.count(model)
-    size, key = _volume(run)
     reader = verl if is_verl else nemo_rl
     return Setup(
         model=model,
@@ -100,8 +100,24 @@ def read(run: Effective) -> Setup:
         trainer=verl.trainer(run) if is_verl else nemo_rl.trainer(run, counted),
         generator=reader.generator(run),
         batch=reader.batch(run),
-        checkpoint=reader.checkpoint(run, size, key),
+        checkpoint=reader.checkpoint(run, *_volume(run)),
     )
+
+
+def _model(run: Effective) -> Model:
+    return verl_run.model_of(run) if run.framework == "verl" else nemo_rl_run.model_of(run)
+
+
+def checkpoints(run: Effective) -> tuple[Bytes, Checkpoint]:
+    """Return the size of a checkpoint that holds all parameters, and how many there are; nothing else is read.
+
+    Raises NotModelledError for checkpoints that hold adapters, and UnknownError.
+    """
+    reader = verl if run.framework == "verl" else nemo_rl
+    if run.value("job.task") not in (None, "train") or reader.lora(run):
+        raise NotModelledError("a checkpoint of adapters, or of another task")
+    saved = reader.checkpoint(run, *_volume(run))
+    return Bytes(saved.per_parameter * parameters.count(_model(run)).total), saved
 
 
 def machine(run: Effective) -> Machine:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from postrender.values.reference_errors import UnknownError
+
 if TYPE_CHECKING:
     from postrender.plan.units import Bytes
     from postrender.values.frameworks.model import Model
@@ -19,7 +21,7 @@ _SHORT: Final = 256
 _REALISTIC: Final = 4
 
 
-class NotModelledError(Exception):
+class NotModelledError(UnknownError):
     """Say why the memory of a run is not computed."""
 
 

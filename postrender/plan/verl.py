@@ -69,7 +69,7 @@ def trainer(run: Effective) -> Trainer:
         activation=2,
         keep=KEEP_LAYERS if run.on(f"{MODEL}.enable_gradient_checkpointing") else KEEP_ALL,
         on_host=frozenset(on_host),
-        lora=run.integer(f"{MODEL}.lora_rank"),
+        lora=lora(run),
         train=_train(run, shares),
         logprob=_logprob(run, shares),
         train_logits=of_train,
@@ -93,8 +93,13 @@ def _refuse(run: Effective) -> None:
         raise NotModelledError("generation on GPUs of its own")
     if run.on("reward.reward_model.enable") or run.on("reward_model.enable"):
         raise NotModelledError("a reward model")
-    if run.at(f"{ACTOR}.optim.optimizer") not in _ADAM:
-        raise NotModelledError(f"the optimizer {run.at(f'{ACTOR}.optim.optimizer')}")
+    _refuse_optimizer(run)
+
+
+def _refuse_optimizer(run: Effective) -> None:
+    name = run.at(f"{ACTOR}.optim.optimizer")
+    if name not in _ADAM:
+        raise NotModelledError(f"the optimizer {name}")
 
 
 def _logits(run: Effective) -> tuple[float, float]:
@@ -192,8 +197,14 @@ def batch(run: Effective) -> Batch:
     )
 
 
+def lora(run: Effective) -> int:
+    """Return the rank of LoRA's adapters, 0 if all parameters are trained."""
+    return run.integer(f"{MODEL}.lora_rank") if run.at(f"{MODEL}.lora_rank") is not None else 0
+
+
 def checkpoint(run: Effective, volume: Bytes | None, key: str) -> Checkpoint:
     """Return what a checkpoint holds, by save_contents (workers/config/actor.py); none without save_freq."""
+    _refuse_optimizer(run)
     contents = run.at(f"{ACTOR}.checkpoint.save_contents")
     names = contents if isinstance(contents, list) else []
     if run.number("trainer.save_freq") <= 0:

@@ -162,7 +162,7 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
     else:
         yield f"node memory  {host.peak(setup)}; the memory of a node is not known"
     if store := host.store(setup):
-        yield f"Ray objects  up to {store} of a node, in /dev/shm"
+        yield f"Ray objects  {host.objects_verdict(setup)}: {host.objects(setup)} a step, {store} of a node's /dev/shm"
     if setup.checkpoint.kept:
         size, kept = planner.checkpoint(setup), setup.checkpoint.kept
         room = f"; {setup.checkpoint.key} is {setup.checkpoint.volume}" if setup.checkpoint.volume else ""
@@ -199,8 +199,12 @@ def tree(answer: Answer) -> dict[str, Any]:
         "host": {
             "verdict": host.verdict(setup),
             "peakGiB": _gib(host.peak(setup).gib),
-            "objectsGiB": _gib(store.gib) if (store := host.store(setup)) else None,
             "items": {item.name: _gib(item.fixed.gib) for item in host.items(setup)},
+        },
+        "sharedMemory": {
+            "verdict": host.objects_verdict(setup),
+            "objectsGiB": _gib(host.objects(setup).gib),
+            "roomGiB": _gib(store.gib) if (store := host.store(setup)) else None,
         },
         "checkpoint": {
             "verdict": planner.volume(setup),

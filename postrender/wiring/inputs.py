@@ -11,7 +11,13 @@ from postrender.types import Json
 from postrender.values import merge
 from postrender.values.merge import Values
 
-_TYPES: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "object": (dict,),
+}
 
 
 def load(files: Sequence[str]) -> dict[str, Any]:
@@ -52,7 +58,8 @@ def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, .
     The schema uses only the keywords of schemas/generated/wiring.json: types, enums, required keys, strict objects.
     """
     kind = schema["type"]
-    if type(value) is not _TYPES[kind]:
+    # A boolean is no integer here.
+    if type(value) not in _TYPES[kind]:
         return (), f"expected {'a map' if kind == 'object' else f'a value of type {kind}'}"
     if not isinstance(value, dict):
         if "enum" not in schema or value in schema["enum"]:

@@ -32,7 +32,7 @@ def test_the_command(grpo: Run) -> None:
     assert (code, err) == (0, "")
     assert "training     8 GPUs, DTensor v1: data 1 × tensor 8" in out
     assert "88.00 $ an hour" in out
-    assert "Ray objects  up to 250.0 GiB of a node, in /dev/shm" in out
+    assert "Ray objects  fits: 0.2 GiB a step, 250.0 GiB of a node's /dev/shm" in out
     assert out.endswith("fits (computed, not measured)\n")
     code, out, _ = grpo("plan", *files, "--format", "json", "--price", "5.5")
     tree = json.loads(out)
