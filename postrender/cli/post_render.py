@@ -181,8 +181,8 @@ def _guarded(words: Sequence[str]) -> int:
     try:
         return _run(words)
     except GrpoError as error:
-        # The message was written for commands that take values files with -f.
-        lines = f"{NAME}: {error}".replace("after -f", "after --values, or in GRPO_VALUES").splitlines()
+        # The message was written for commands with other options.
+        lines = f"{NAME}: {error}".replace("check the path", "check the path after --values, or in GRPO_VALUES").splitlines()
         return _complain(lines, EXIT_USAGE if error.exit_code == EXIT_USAGE else EXIT_CANNOT_RUN)
     except OSError as error:
         return _complain([f"{NAME}: {error}"], EXIT_CANNOT_RUN)

@@ -4,6 +4,7 @@ The run: its name, its nodes, and its folders.
 call                                            returns
 include "grpo.runName" $                        the name of the RayJob
 include "grpo.nodes" $ | int64                  GPU nodes that the training uses
+include "grpo.notes.cost" $                     what the GPUs and a step cost, for the NOTES
 include "grpo.ephemeralReplicas" $ | int64      GPU workers of a cluster that the job brings itself
 include "grpo.bringsGpuNodes" $                 "true" where the job brings its own GPU nodes, else ""
 include "grpo.runDirectory" $                   the run's folder: checkpoints, logs, records
