@@ -182,7 +182,9 @@ def _guarded(words: Sequence[str]) -> int:
         return _run(words)
     except GrpoError as error:
         # The message was written for commands with other options.
-        lines = f"{NAME}: {error}".replace("check the path", "check the path after --values, or in GRPO_VALUES").splitlines()
+        lines = f"{NAME}: {error}".replace(
+            "check the path", "check the path after --values, or in GRPO_VALUES"
+        ).splitlines()
         return _complain(lines, EXIT_USAGE if error.exit_code == EXIT_USAGE else EXIT_CANNOT_RUN)
     except OSError as error:
         return _complain([f"{NAME}: {error}"], EXIT_CANNOT_RUN)
