@@ -17,8 +17,12 @@ from pathlib import Path
 from postrender.generate import reference, sources
 from postrender.generate.markdown import prose
 from postrender.generate.sources import ROOT
+from postrender.lint.linter import described_run
+from postrender.plan import host, planner
+from postrender.plan.generation import GENERATION
 from postrender.rules import index, reading
 from postrender.rules.rule import Rule
+from postrender.values import merge
 from postrender.yaml import reader
 
 # Pages in the repository, by pattern, and folders with files that they link to.
@@ -30,6 +34,12 @@ _MENU = {
     "Reference": ("docs/values", "docs/rules"),
     "Project": ("CONTRIBUTING", "CHANGELOG"),
 }
+# The machines of the table of verdicts.
+_MACHINES = ("b200", "h200")
+_VERDICTS = (
+    "What `grpo plan` computes for each recipe as it is: the verdict, and how much of a GPU's memory the worst case of"
+    " the training takes. Computed, not measured; [Does it fit?](howto/plan.md) says how."
+)
 _FIXTURES = "tests/rules"
 # The facts that no rule checks.
 _STATUS = Path(index.__file__).with_name("status.yaml")
@@ -52,7 +62,7 @@ def pages(root: Path) -> dict[str, str]:
     values = reference.pages(sources.load(root))
     written["docs/values.md"] += "\n" + _menu("", (path.removeprefix("docs/").removesuffix(".md") for path in values))
     written["docs/rules.md"] += "\n" + rule_tables()
-    written["docs/recipes.md"] += "\n" + file_tables(root)
+    written["docs/recipes.md"] += "\n" + file_tables(root) + "\n" + verdicts(root)
     charts = tuple(path.removesuffix(".md") for path in written if path.startswith("charts/"))
     menus = "\n".join(_menu(caption, entries) for caption, entries in [*_MENU.items(), ("Charts", charts)] if entries)
     readme = (root / "README.md").read_text("utf-8")
@@ -101,6 +111,32 @@ def file_tables(root: Path) -> str:
         ]
         lines.append("")
     return "\n".join(lines)
+
+
+def verdicts(root: Path) -> str:
+    """Return a table of what `grpo plan` says about every recipe on the machines that most have."""
+    lines = [
+        f"## Do they fit?\n\n{_VERDICTS}\n",
+        f"| recipe | {' | '.join(_MACHINES)} |",
+        f"|---|{'---|' * len(_MACHINES)}",
+    ]
+    for path in sorted((root / "values/recipes").glob("*.yaml")):
+        cells = [_verdict(root / f"values/accelerators/{machine}.yaml", path) for machine in _MACHINES]
+        lines.append(f"| {path.stem} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(profile: Path, recipe: Path) -> str:
+    """Return the verdict, and the share of a GPU that the fullest phase of training takes."""
+    run = described_run(merge.load([str(profile), str(recipe)]))
+    if run is None:
+        return "no run"
+    found = planner.plan(run)
+    if found.setup is None:
+        return f"{found.verdict}: {found.reason}"
+    phases = [each.phase for each in found.phases if each.phase.name != GENERATION]
+    share = max(phase.peak.share(phase.usable) for phase in phases)
+    return f"{found.verdict}, {share:.0%} of a GPU; node memory {host.verdict(found.setup)}"
 
 
 def _first_sentence(path: Path) -> str:

@@ -24,13 +24,15 @@ def write(answers: Mapping[str, Answer], form: str) -> str:
         return json.dumps({name: report.tree(answer) for name, answer in answers.items()}, indent=2) + "\n"
     rows = [_row(name, answer) for name, answer in answers.items()]
     table = report.markdown_table(_HEAD, rows) if form == "markdown" else report.text_table(_HEAD, rows)
-    return "\n".join([*table, "", "sequences: how many of the longest ones an engine generates at a time"]) + "\n"
+    notes = ["sequences: how many of the longest ones an engine generates at a time"]
+    notes += [f"{name}: {each.plan.verdict}, {each.plan.reason}" for name, each in answers.items() if each.plan.reason]
+    return "\n".join([*table, "", *notes]) + "\n"
 
 
 def _row(name: str, answer: Answer) -> Sequence[str]:
     plan = answer.plan
     if plan.setup is None:
-        return (name, "", f"{plan.verdict}: {plan.reason}", *[""] * 5)
+        return (name, "", plan.verdict, *[""] * 5)
     machine = plan.setup.machine
     # vLLM always takes its whole share, so its phase says something only where it does not fit.
     told = [each for each in plan.phases if each.phase.name != GENERATION or each.verdict != FITS]

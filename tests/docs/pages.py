@@ -33,8 +33,9 @@ def commands(page: str) -> Iterator[str]:
     """Give the commands of a page, each on one line, with the list of values files written out."""
     files = ""
     for block in blocks(page, "(?:bash|console)"):
+        prompt = "$ " if block.startswith("$ ") else ""
         for line in block.replace("\\\n", " ").splitlines():
-            command = line.removeprefix("$ ").strip()
+            command = line.removeprefix(prompt).strip() if line.startswith(prompt) else ""
             if found := re.fullmatch(r"F=\((.*)\)", command):
                 files = found[1]
             elif command:

@@ -56,3 +56,10 @@ def test_the_command_wants_one_folder(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr("sys.argv", ["site"])
     assert site.main() == 2
     assert "FOLDER" in capsys.readouterr().err
+
+
+def test_every_recipe_has_a_verdict_on_both_machines() -> None:
+    rows = [line for line in site.verdicts(ROOT).splitlines() if line.startswith("| ")][1:]
+    assert len(rows) == len(list((ROOT / "values/recipes").glob("*.yaml")))
+    for row in rows:
+        assert re.fullmatch(r"\| \S+ \|( (fits|tight), \d+% of a GPU; node memory fits \|){2}", row), row

@@ -146,15 +146,19 @@ def data_parallel(run: Effective) -> int:
     world = worlds(run)[0]
     parts = tensor_parallel(run) * context_parallel(run) * pipeline_parallel(run)
     if world % parts:
-        raise UnknownError("the data parallel size")
+        raise UnknownError(f"how to split {world} training GPUs by {_sizes(run)}")
     return world // parts
 
 
 def split(run: Effective) -> str:
     """Describe how the data parallel size is computed, for a message."""
     world = worlds(run)[0]
-    sizes = f"TP {tensor_parallel(run)} × CP {context_parallel(run)} × PP {pipeline_parallel(run)}"
-    return f"{world} training GPUs / ({sizes}) = data parallel size {data_parallel(run)}"
+    return f"{world} training GPUs / ({_sizes(run)}) = data parallel size {data_parallel(run)}"
+
+
+def _sizes(run: Effective) -> str:
+    """Name the sizes that divide the training GPUs, for a message."""
+    return f"TP {tensor_parallel(run)} × CP {context_parallel(run)} × PP {pipeline_parallel(run)}"
 
 
 def _positive(number: int) -> int:

@@ -48,7 +48,7 @@ def data_parallel(run: Effective) -> int:
     """Return the data parallel size of the actor; raise UnknownError where the GPUs cannot be divided."""
     parts = sequence_parallel(run)
     if parts < 1 or gpus(run) % parts:
-        raise UnknownError("the data parallel size")
+        raise UnknownError(f"how to split {gpus(run)} GPUs by sequence parallel {parts}")
     return gpus(run) // parts
 
 
