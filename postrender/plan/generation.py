@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from postrender.plan import training
 from postrender.plan.phase import DOES_NOT_FIT, FITS, TIGHT, Item, Phase
-from postrender.plan.units import NOTHING, Bytes, gib
+from postrender.plan.units import NOTHING, Bytes, gib, total
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from postrender.plan.setup import Setup
     from postrender.values.frameworks.model import Model
 
 GENERATION: Final = "generation"
 _VLLM: Final = "vLLM vllm/v1/worker/gpu_worker.py at v0.20.0"
+# update_weights wakes vLLM first; 0.7.1 and 0.9.1 empty PyTorch's cache before, and so does the offload of weights.
+_CACHE: Final = "verl workers/engine_workers.py:702 at 0.8.0"
 # What is not PyTorch's, and the CUDA graphs, in published start-up logs.
 _OUTSIDE, _GRAPHS = gib(1.3), gib(1.0)
 # What stays on the GPU while vLLM sleeps: published for one GPU, and for engines of several.
@@ -126,15 +128,10 @@ def _policy(setup: Setup) -> Iterator[Item]:
     yield Item("policy's rest", "2 GiB", "CUDA and NCCL of the training process, published logs", _POLICY)
 
 
-def phases(setup: Setup) -> Iterator[Phase]:
-    """Yield the moment of new weights, and the generation."""
+def phases(setup: Setup, trained: Sequence[Phase]) -> Iterator[Phase]:
+    """Yield the moment of new weights, and the generation, after the phases of the training."""
     generator, gpu = setup.generator, setup.machine.gpu
-    items = [training.weights(setup), _tensor(setup), training.overhead(setup)]
-    if generator.colocated:
-        items += [_weights(setup), asleep(setup)]
-    if not generator.colocated or "optimizer" in generator.beside:
-        items.append(training.optimizer(setup))
-    yield Phase(training.REFIT, tuple(item for item in items if item.fixed.count), 0, 0, gpu, _SHARE)
+    yield _refit(setup, max(trained, key=lambda phase: phase.peak))
     left = cache(setup).size
     formula = "what is left of gpu_memory_utilization"
     inside = [*_inside(setup), Item("KV cache", formula, _VLLM, left if left > NOTHING else NOTHING)]
@@ -142,6 +139,21 @@ def phases(setup: Setup) -> Iterator[Phase]:
     if generator.graphs:
         around.append(Item("CUDA graphs", "1 GiB", "published start-up logs", _GRAPHS))
     yield Phase(GENERATION, tuple(item for item in [*inside, *around] if item.fixed.count), 0, 0, gpu, _SHARE)
+
+
+def _refit(setup: Setup, largest: Phase) -> Phase:
+    """Return the moment of new weights; `largest` is the phase of the training with the highest peak."""
+    generator = setup.generator
+    if generator.colocated and setup.trainer.keeps_cache:
+        fixed, per_token = total(item.fixed for item in largest.items), total(item.per_token for item in largest.items)
+        cache = Item("trainer's memory", f"as in {largest.name}: PyTorch's cache is not emptied", _CACHE, fixed, per_token)
+        return largest._replace(name=training.REFIT, items=(cache, _weights(setup)))
+    items = [training.weights(setup), _tensor(setup), training.overhead(setup)]
+    if generator.colocated:
+        items += [_weights(setup), asleep(setup)]
+    if not generator.colocated or "optimizer" in generator.beside:
+        items.append(training.optimizer(setup))
+    return Phase(training.REFIT, tuple(item for item in items if item.fixed.count), 0, 0, setup.machine.gpu, _SHARE)
 
 
 def _tensor(setup: Setup) -> Item:

@@ -65,7 +65,7 @@ def _refuse_optimizer(run: Effective) -> None:
     """Raise NotModelledError for another optimizer than Adam."""
     name = run.at(f"{_OPTIMIZER}.optimizer", _ADAM[0]) if is_megatron(run) else run.at("policy.optimizer.name")
     if name not in _ADAM:
-        raise NotModelledError(f"the optimizer {name}")
+        raise NotModelledError(f"the optimizer {name}" if name else "a configuration without policy.optimizer.name")
 
 
 def _layout(run: Effective, expert: int) -> Layout:
@@ -110,6 +110,7 @@ def _dtensor(run: Effective) -> Trainer:
         vocabulary_shards=layout.tensor,
         reference=run.number(_KL) > 0,
         in_flight=1,
+        keeps_cache=False,
     )
 
 
@@ -152,6 +153,7 @@ def _megatron(run: Effective, parameters: Parameters) -> Trainer:
         vocabulary_shards=layout.tensor,
         reference=run.number(_KL) > 0,
         in_flight=layout.pipeline if parameters.layers >= layout.pipeline else 1,
+        keeps_cache=False,
     )
 
 

@@ -79,8 +79,9 @@ def _refuse_sizes(setup: Setup) -> None:
 
 def planned(setup: Setup) -> Plan:
     """Plan a setup."""
-    found = [Judged(each, each.verdict) for each in training.phases(setup, generation.asleep(setup))]
-    refit, generating = generation.phases(setup)
+    trained = list(training.phases(setup, generation.asleep(setup)))
+    found = [Judged(each, each.verdict) for each in trained]
+    refit, generating = generation.phases(setup, trained)
     found += [Judged(refit, refit.verdict), Judged(generating, generation.verdict(setup, generating))]
     return Plan(setup, found, generation.cache(setup), "")
 

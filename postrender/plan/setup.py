@@ -29,7 +29,8 @@ class Micro(NamedTuple):
     """A micro batch of one data parallel rank.
 
     Without a `budget` it has `sequences`, each of up to `length` tokens; with one, it is filled with sequences, `most`
-    of them, up to this number of tokens. `shares` GPUs share the tokens. A padded sequence always has `length` tokens.
+    of them, up to this number of tokens. `shares` GPUs share the tokens. A padded sequence takes the room of `length`
+    tokens, but counts against the budget with its own tokens (verl utils/seqlen_balancing.py, rearrange_micro_batches).
     """
 
     sequences: int
@@ -41,8 +42,11 @@ class Micro(NamedTuple):
 
     @property
     def worst(self) -> int:
-        """Return the tokens on a GPU if every sequence is as long as it may be."""
-        return self.at(self.length)
+        """Return the tokens on a GPU if every sequence is as long as it may be.
+
+        With a budget and padding, many short sequences take more room.
+        """
+        return self.at(min(self.length, _SHORT) if self.padded and self.budget else self.length)
 
     @property
     def realistic(self) -> int:
@@ -51,8 +55,9 @@ class Micro(NamedTuple):
 
     def at(self, length: int) -> int:
         """Return the tokens on a GPU for sequences of a length."""
-        length = self.length if self.padded else min(length, self.length)
-        tokens = min(self.budget, self.most * length) if self.budget else self.sequences * length
+        length = min(length, self.length)
+        room = self.length if self.padded else length
+        tokens = min(self.budget * room // length, self.most * room) if self.budget else self.sequences * room
         return -(-tokens // self.shares)
 
 
@@ -83,7 +88,8 @@ class Trainer(NamedTuple):
     first two are spread over `weights`, the others over `states`. `gathered` says whether whole layers are put together
     to compute, as FSDP does. `activation` is the size of a number, `train_logits` and `logprob_logits` are bytes
     per token and word. With a `lora` rank above 0 only adapters are trained. `on_host` names what stays in the memory
-    of the node: weights, optimizer. `in_flight` micro batches are computed at the same time.
+    of the node: weights, optimizer. `in_flight` micro batches are computed at the same time. With
+    `keeps_cache` PyTorch's allocator keeps what the largest phase needed while vLLM wakes on the same GPU.
     """
 
     engine: str
@@ -106,6 +112,7 @@ class Trainer(NamedTuple):
     vocabulary_shards: int
     reference: bool
     in_flight: int
+    keeps_cache: bool
 
 
 class Generator(NamedTuple):

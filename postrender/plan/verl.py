@@ -41,6 +41,8 @@ _PADDING: Final = f"{MODEL}.use_remove_padding"
 _MICRO: Final = f"{ACTOR}.ppo_micro_batch_size"
 _KEEP: Final = "trainer.max_actor_ckpt_to_keep"
 _SINGLE: Final = (None, "fp32", "float32")
+# The releases that do not empty PyTorch's cache before vLLM wakes.
+_KEEPS_CACHE: Final = (0, 8)
 _ADAM: Final = ("Adam", "AdamW", "torch.optim.Adam", "torch.optim.AdamW", None)
 
 
@@ -77,6 +79,7 @@ def trainer(run: Effective) -> Trainer:
         vocabulary_shards=1,
         reference=uses_reference(run),
         in_flight=1,
+        keeps_cache=run.release[:2] == _KEEPS_CACHE and not run.on(f"{_FSDP}.param_offload"),
     )
 
 
@@ -135,7 +138,7 @@ def _train(run: Effective, shares: int) -> Micro:
         budget=run.integer(f"{ACTOR}.ppo_max_token_len_per_gpu") * shares if fills else 0,
         most=max(run.integer(MINI) * run.integer(SAMPLES) // data_parallel(run), 1),
         shares=shares,
-        padded=not fills and not run.on(_PADDING),
+        padded=not run.on(_PADDING),
     )
 
 
@@ -148,7 +151,7 @@ def _logprob(run: Effective, shares: int) -> Micro:
         budget=run.integer(f"{ROLLOUT}.log_prob_max_token_len_per_gpu") * shares if fills else 0,
         most=max(sequences(run) // data_parallel(run), 1),
         shares=shares,
-        padded=not fills and not run.on(_PADDING),
+        padded=not run.on(_PADDING),
     )
 
 

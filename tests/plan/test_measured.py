@@ -60,6 +60,7 @@ def setup(row: dict[str, Any]) -> Setup:
         vocabulary_shards=1,
         reference=False,
         in_flight=1,
+        keeps_cache=False,
     )
     machine = Machine("measured", 1, 8, gib(80), None, None)
     batch, checkpoint = Batch(1, 1, 1, 1, 1, 1, 0), Checkpoint(0, 0, None, "")

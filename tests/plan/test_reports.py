@@ -52,11 +52,12 @@ def verdict(report: Mapping[str, Any]) -> str:
 
 def test_enough_reports_are_modelled() -> None:
     modelled = [each["outcome"] for each in COMPARABLE if verdict(each) != NOT_MODELLED]
-    assert modelled.count("oom") >= 7
-    assert modelled.count("runs") >= 25
+    assert modelled.count("oom") >= 20
+    assert modelled.count("runs") >= 30
 
 
 @pytest.mark.parametrize("report", COMPARABLE, ids=lambda report: str(report["name"]))
 def test_a_report_comes_out_on_its_side(report: Mapping[str, Any]) -> None:
+    """What is missed is named in the file, so that nobody counts it as right."""
     refuted = {"oom": FITS, "runs": DOES_NOT_FIT}[report["outcome"]]
-    assert verdict(report) != refuted
+    assert (verdict(report) == refuted) is ("missed" in report)
