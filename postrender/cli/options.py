@@ -114,14 +114,20 @@ def set_values(function: Function) -> Function:
     return command
 
 
-accelerator = click.option(
-    "--accelerator",
-    multiple=True,
-    callback=_only_one,
-    metavar="NAME",
-    shell_complete=completing(paths.accelerators),
-    help="Put the profile of this accelerator before the files.",
-)
+def _accelerator(*spellings: str) -> Callable[[Function], Function]:
+    return click.option(
+        *spellings,
+        "accelerator",
+        multiple=True,
+        callback=_only_one,
+        metavar="NAME",
+        shell_complete=completing(paths.accelerators),
+        help="Put the profile of this accelerator before the files.",
+    )
+
+
+accelerator = _accelerator("--accelerator")
+accelerator_or_gpu = _accelerator("--accelerator", "--gpu")
 helm = click.option(
     "--helm",
     type=FILE,

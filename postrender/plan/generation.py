@@ -146,7 +146,9 @@ def _refit(setup: Setup, largest: Phase) -> Phase:
     generator = setup.generator
     if generator.colocated and setup.trainer.keeps_cache:
         fixed, per_token = total(item.fixed for item in largest.items), total(item.per_token for item in largest.items)
-        cache = Item("trainer's memory", f"as in {largest.name}: PyTorch's cache is not emptied", _CACHE, fixed, per_token)
+        cache = Item(
+            "trainer's memory", f"as in {largest.name}: PyTorch's cache is not emptied", _CACHE, fixed, per_token
+        )
         return largest._replace(name=training.REFIT, items=(cache, _weights(setup)))
     items = [training.weights(setup), _tensor(setup), training.overhead(setup)]
     if generator.colocated:

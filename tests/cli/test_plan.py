@@ -87,7 +87,7 @@ def test_machines_side_by_side(grpo: Run) -> None:
 def test_a_configuration_without_charts(grpo: Run, tmp_path: Path) -> None:
     file = tmp_path / "grpo.yaml"
     file.write_text("defaults: grpo_math_1B.yaml\npolicy: {model_name: Qwen/Qwen3-8B}\ncluster: {gpus_per_node: 8}\n")
-    words = ["plan", "--framework", "nemo-rl", "--version", "v0.7.0", "--config", str(file), "--accelerator", "h200"]
+    words = ["plan", "--framework", "nemo-rl", "--version", "v0.7.0", "--config", str(file), "--gpu", "h200"]
     code, out, err = grpo(*words, "--nodes", "2", "policy.train_micro_batch_size=2")
     assert (code, err) == (0, "")
     assert "Qwen/Qwen3-8B" in out

@@ -41,7 +41,7 @@ from postrender.values.set_arguments import Argument
 )
 @options.values()
 @options.set_values
-@options.accelerator
+@options.accelerator_or_gpu
 @options.one_of(
     "--framework",
     choices=configuration.FRAMEWORKS,
