@@ -89,7 +89,7 @@ def _refuse(run: Effective) -> None:
     if str(strategy) not in _ENGINES:
         raise NotModelledError(f"the strategy {strategy}")
     if run.at("algorithm.adv_estimator") == "gae" or run.on("critic.enable"):
-        raise NotModelledError("a critic")
+        raise NotModelledError("a critic (GRPO is algorithm.adv_estimator=grpo)")
     if run.on(f"{MODEL}.enable_activation_offload"):
         raise NotModelledError("activations in the memory of the node (enable_activation_offload)")
     if not run.on("actor_rollout_ref.hybrid_engine") or run.at(f"{ROLLOUT}.nnodes"):

@@ -21,7 +21,6 @@ LOCAL: Final = "local disk"
 # The values that decide a fact, for messages. Those of mounts and variables depend on their names.
 _KEYS: Final = {
     "accelerator": "accelerator.name",
-    "gpuNodes": "ray.workers.replicas and ray.head.gpus.enabled",
     "gpusPerNode": "accelerator.gpusPerNode",
     "image": "images.training",
     "rayVersion": "images.training.rayVersion",
@@ -75,15 +74,17 @@ class Cluster:
     def _nodes(self) -> int:
         task = self.value("job.task")
         if task == "train":
-            return _whole(self.value("job.nodes")) or int(self.facts["gpuNodes"])
+            return _whole(self.value("job.nodes")) or self._gpu_nodes()
         return int(task == "evaluate")
+
+    def _gpu_nodes(self) -> int:
+        return _whole(self.value("ray.workers.replicas")) + (self.value("ray.head.gpus.enabled") is True)
 
     def _facts(self) -> dict[str, Any]:
         head = self.value("ray.head.gpus.enabled") is True
         cpus = self.value("accelerator.worker.cpu" if head else "ray.head.numCpus")
         return {
             "accelerator": self._wiring.profile,
-            "gpuNodes": _whole(self.value("ray.workers.replicas")) + head,
             "gpusPerNode": self._wiring.gpus,
             "image": self._wiring.image,
             "rayVersion": self.value("images.training.rayVersion"),

@@ -44,6 +44,14 @@ def test_a_label_recreates_no_pod_and_an_image_recreates_all(stack: Stack) -> No
     stack.until_ready()
 
 
+def test_more_workers_leave_the_others_alone(stack: Stack) -> None:
+    before = uids(stack)
+    stack.with_values(ray={"workers": {"replicas": 3}}).upgrade("raycluster")
+    until(lambda: len(uids(stack)) == 4, "one more pod", seconds=40)
+    assert uids(stack) > before
+    stack.until_ready()
+
+
 def test_manual_upgrades_leave_the_pods_alone(stack: Stack) -> None:
     """No rollback option: Helm 4 would wait for an observed generation that KubeRay 1.6 writes only with other news."""
     manual = stack.with_values(ray={"upgrade": "manual"})

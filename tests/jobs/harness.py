@@ -97,7 +97,6 @@ class Site:
         (self.tmp / "bin" / "python3").symlink_to(sys.executable)
         self.facts = {
             "accelerator": "h200",
-            "gpuNodes": 2,
             "gpusPerNode": 8,
             "image": "example/nemo-rl:v0.6.0",
             "rayVersion": "2.54.0",

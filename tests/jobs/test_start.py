@@ -49,18 +49,18 @@ def test_nothing_stays_in_the_folder_for_temporary_files(site: Site) -> None:
 
 
 def test_facts_that_differ_are_named_with_both_values(site: Site) -> None:
-    cluster = {**site.facts, "accelerator": "b200", "gpuNodes": 4, "mounts": {}}
+    cluster = {**site.facts, "accelerator": "b200", "gpusPerNode": 4, "mounts": {}}
     site.environment["GRPO_CLUSTER_FACTS"] = json.dumps(cluster)
     started = time.monotonic()
     launch = site.start()
     refused(
         launch,
         "accelerator: the cluster has b200, this job was rendered for h200",
-        "gpuNodes: the cluster has 4, this job was rendered for 2",
+        "gpusPerNode: the cluster has 4, this job was rendered for 8",
         f"mounts.{site.tmp / 'data'}: the cluster has nothing, this job was rendered for gemma-data",
         "same values files",
     )
-    assert "gpusPerNode" not in launch.output
+    assert "rayVersion" not in launch.output
     assert time.monotonic() - started < 5
     assert not site.directory.exists()
 

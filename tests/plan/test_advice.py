@@ -122,6 +122,12 @@ def test_a_limit_is_the_last_value_that_fits(run: Effective) -> None:
             assert worst(planner.plan(run.changed(offers.nodes(run, count)))) != FITS
 
 
+def test_the_longest_sequence_fits_into_a_micro_batch_of_a_number_of_tokens() -> None:
+    """Verl stops where a sequence is longer than ppo_max_token_len_per_gpu."""
+    run = verl({"actor_rollout_ref.actor.use_dynamic_bsz": True})
+    assert found_limits(run)["longest sequence"].fits == 16384
+
+
 def test_a_packed_run_has_no_largest_micro_batch() -> None:
     assert "largest micro batch" not in found_limits(nemo_rl({"policy.sequence_packing.enabled": True}))
 

@@ -20,7 +20,8 @@ include "common.bareSecurityContext" .              SecurityContext of a contain
 {{- end -}}
 {{- end }}
 
-{{/* common.facts $: raycluster writes the facts on the head, and the job's entrypoint compares its own copy. */}}
+{{/* common.facts $: raycluster writes the facts on the head, and the job's entrypoint compares its own copy. The number
+     of nodes is not among them: a changed fact replaces all pods, and the job counts the nodes itself. */}}
 {{- define "common.facts" -}}
 {{- $mounts := dict -}}
 {{- range $name, $volume := include "common.volumes" . | fromJson -}}
@@ -29,7 +30,6 @@ include "common.bareSecurityContext" .              SecurityContext of a contain
 {{- end -}}
 {{- dict
   "accelerator" .Values.accelerator.name
-  "gpuNodes" (include "common.gpuNodes" . | int64)
   "gpusPerNode" (int64 .Values.accelerator.gpusPerNode)
   "image" (include "common.image" .)
   "rayVersion" .Values.images.training.rayVersion

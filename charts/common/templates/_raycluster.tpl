@@ -48,8 +48,9 @@ template:
      in an event. */}}
 {{- define "common.checkCluster" -}}
 {{- include "common.checkAutopilot" . -}}
+{{- $_ := include "common.gpuNodes" . -}}
 {{- /* It fails for interfaces that clash, also where the charts do not wire. */ -}}
-{{- $_ := include "common.interfaces" . -}}
+{{- $_ = include "common.interfaces" . -}}
 {{- $version := .Values.images.training.rayVersion -}}
 {{- if and .Values.ray.tokenAuth.enabled (semverCompare "<2.52.0" $version) -}}
 {{- fail (printf (print "ray.tokenAuth.enabled needs Ray 2.52.0 or newer, but images.training has %s: switch it off, "

@@ -51,6 +51,12 @@ def _fits(run: Effective, edits: Mapping[str, Json]) -> bool:
     return worst(planner.plan(run.changed(edits))) == FITS
 
 
+def _has_room(plan: planner.Plan) -> bool:
+    """Return whether a micro batch that is filled up to a number of tokens takes the longest sequence."""
+    micros = (plan.setup.trainer.train, plan.setup.trainer.logprob) if plan.setup else ()
+    return all(micro.budget >= micro.length for micro in micros if micro.budget)
+
+
 def _length(run: Effective) -> Limit | None:
     """Return the longest sequence, of prompt and answer, not above what the model reads."""
     if run.framework == "verl":
@@ -65,7 +71,8 @@ def _length(run: Effective) -> Limit | None:
         most = _MOST_TOKENS
 
     def fits(steps: int) -> bool:
-        return _fits(run, offers.length(run, key, steps * _STEP))
+        plan = planner.plan(run.changed(offers.length(run, key, steps * _STEP)))
+        return worst(plan) == FITS and _has_room(plan)
 
     low, high = 0, max(most // _STEP, 1)
     while low < high:
