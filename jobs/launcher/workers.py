@@ -56,7 +56,8 @@ def reason(report: Record, nodes: int, gpus: int) -> str:
     """Return why the run cannot start on this cluster, or an empty text."""
     if sum(1 for count in report["gpus"] if count >= gpus) < nodes:
         return (
-            "pods of the GPU workers are missing: look at `kubectl get pods -l ray.io/node-type=worker` and its events"
+            "pods of the GPU workers are missing: look at `kubectl get pods -l ray.io/node-type=worker` and its events,"
+            " and compare job.nodes (else ray.workers.replicas) with the replicas of the RayCluster"
         )
     if report["free"] < nodes * gpus:
         return "something else uses the GPUs: look at `kubectl get rayjob` and stop what should not run"

@@ -176,12 +176,11 @@ def test_a_used_attempt_is_not_run_with_another_spec(run: Stack, image: Image) -
 def test_layers_that_disagree_fail_within_seconds(run: Stack, image: Image) -> None:
     image.behave()
     started = time.monotonic()
-    other = run.with_values(images={"training": {"tag": "v0.7.0-ours"}}, ray={"workers": {"replicas": 3}})
+    other = run.with_values(images={"training": {"tag": "v0.7.0-ours"}})
     other.install("grpo-job")
     status = other.until_job("FAILED")
     assert time.monotonic() - started < 20
     assert "image: the cluster has nvcr.io/nvidia/nemo-rl:v0.7.0" in status["message"]
-    assert "gpuNodes: the cluster has 2" in status["message"]
     assert image.calls() == []
 
 
