@@ -35,6 +35,11 @@ _RESOLVED = frozenset(f"{_TAG}{kind}" for kind in ("int", "float", "bool", "null
 _GO_REFUSES = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
 
+def too_deep(at: Location) -> InputError:
+    """Return the error for a text that is nested deeper than MAX_DEPTH."""
+    return InputError(f"nested deeper than {MAX_DEPTH} levels", at=at, fix="flatten the values")
+
+
 class Builder:
     """Build plain values from parser events.
 
@@ -108,7 +113,7 @@ class Builder:
         """Read one value; `event` is its first event."""
         self._count += 1
         if depth > MAX_DEPTH:
-            raise InputError(f"nested deeper than {MAX_DEPTH} levels", at=self._at(event), fix="flatten the values")
+            raise too_deep(self._at(event))
         if self._count > MAX_NODES:
             raise self._too_many(event)
         if event.__class__ is AliasEvent:

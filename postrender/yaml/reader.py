@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError, YAMLError
@@ -18,7 +18,7 @@ from postrender.errors import InputError, Location
 from postrender.textfile import check_text, place, read_bytes
 from postrender.types import Json, Untyped
 from postrender.yaml import scalars
-from postrender.yaml.builder import Builder
+from postrender.yaml.builder import Builder, too_deep
 from postrender.yaml.scalars import Scalar
 
 Value = dict[str, "Node"] | list["Node"] | Scalar
@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 # The parser's message on `[fd00::]`.
 _COLON = "found unexpected ':'"
+# In the message of PyYAML 6.0.4 and newer on a text of 1000 levels.
+_DEEP: Final = "maximum nesting depth"
 # Helm 4 splits a file at every line that starts with these, even inside a block scalar.
 _CUT = re.compile(rb"^---(?![ \t]*(?:#.*)?\r?$)", re.MULTILINE)
 
@@ -96,6 +98,8 @@ def _refusal(error: YAMLError, data: bytes, file: str) -> InputError:
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         at = Location(file, mark.line + 1, mark.column + 1) if mark else Location(file)
+        if _DEEP in str(error.problem):
+            return too_deep(at)
         context = f" {error.context}" if error.context else ""
         # Helm's reader treats the colon as a part of the word; other readers refuse it.
         fix = "put the word in quotes" if error.problem == _COLON else "check quotes and indentation"

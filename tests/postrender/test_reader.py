@@ -145,7 +145,7 @@ REFUSED = {
     "text behind the mark": (b"--- {a: 1}", "f.yaml:1:1: Helm 4 cuts the file at a line that starts with ---"),
     "mark in a text": (b'a: "x\n---y"', "f.yaml:2:1: Helm 4 cuts the file at a line that starts with ---"),
     "escaped slash": (rb'a: "b\\\/c"', "f.yaml:1:4: Helm does not know the escape \\/ in double quotes"),
-    "deep flow": (b"a: " + b"[" * 100_000, "f.yaml:1:104: nested deeper than 100 levels"),
+    "deep flow": (b"a: " + b"[" * 500, "f.yaml:1:104: nested deeper than 100 levels"),
     "deep block": (b"".join(b" " * i + b"a:\n" for i in range(300)), "f.yaml:101:101: nested deeper than 100 levels"),
 }
 
@@ -157,6 +157,12 @@ def test_what_is_no_values_file_is_refused_with_place_and_remedy(case: str) -> N
         read(data)
     assert str(caught.value).startswith(message)
     assert caught.value.fix
+
+
+def test_deeper_than_the_parser_itself_goes_is_refused_alike() -> None:
+    """PyYAML 6.0.4 stops at 1000 levels, with an error of its own."""
+    with pytest.raises(InputError, match="nested deeper than 100 levels"):
+        read(b"a: " + b"[" * 100_000)
 
 
 def test_an_alias_bomb_is_refused_at_once() -> None:
