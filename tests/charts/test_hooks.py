@@ -19,7 +19,9 @@ ELSEWHERE: dict[str, Any] = {
 
 def hooks(objects: list[Object]) -> dict[str, Object]:
     """Return the pods of the tests by the test's name."""
-    return {item["spec"]["containers"][0]["name"]: item for item in objects if item["kind"] == "Pod"}
+    pods = [item for item in objects if item["kind"] == "Pod"]
+    tests = [pod for pod in pods if pod["metadata"]["annotations"]["helm.sh/hook"] == "test"]
+    return {pod["spec"]["containers"][0]["name"]: pod for pod in tests}
 
 
 def plans(objects: list[Object]) -> dict[str, Any]:
@@ -78,7 +80,8 @@ def test_a_cluster_without_gpus_is_tested_for_the_rest(render: Render) -> None:
 def test_the_programs_are_the_files_of_jobs(render: Render) -> None:
     """They stand in a ConfigMap that is no hook, because helm test --filter would leave it out."""
     objects = render("raycluster")
-    programs = by_kind(objects, "ConfigMap")
+    maps = {item["metadata"]["name"]: item for item in objects if item["kind"] == "ConfigMap"}
+    programs = maps["gemma-ray-test"]
     assert "annotations" not in programs["metadata"]
     assert set(programs["data"]) == {"check_cluster.py", "probe.py"}
     for name, text in programs["data"].items():

@@ -136,7 +136,7 @@ def test_the_log_sidecar_reads_the_users_own_volume_at_rays_folder(render: Rende
 
 
 def test_helpers_go_where_the_head_may_go(render: Render) -> None:
-    """TensorBoard and the tests pull the same image from the same registry, also where every node has GPUs."""
+    """TensorBoard, the tests and the check before an upgrade pull the same image, also where every node has GPUs."""
     values: dict[str, Any] = {
         "tracking": {"tensorboard": {"server": {"enabled": True}}},
         "ray": {"head": {"podSpec": {"imagePullSecrets": [{"name": "registry"}], "nodeSelector": {"pool": "cpu"}}}},
@@ -146,7 +146,7 @@ def test_helpers_go_where_the_head_may_go(render: Render) -> None:
         objects = render("raycluster", values)
         specs = [item["spec"] for item in objects if item["kind"] == "Pod"]
         specs.append(by_kind(objects, "Deployment")["spec"]["template"]["spec"])
-        assert len(specs) == 5
+        assert len(specs) == 6
         for spec in specs:
             assert spec["imagePullSecrets"] == [{"name": "registry"}]
             assert spec["serviceAccountName"] == "gemma"

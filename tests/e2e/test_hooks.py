@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,11 +11,10 @@ from typing import Any
 import pytest
 
 from conftest import NewStack
-from harness import containers
+from harness import hookpods, jobs_api
 from harness.helm import Helm, HelmError
 from harness.kube import Kube, Manifest
 from harness.rayhead import RayHeads
-from harness.resolver import DOMAIN
 from harness.stack import Stack
 from harness.waiting import until
 
@@ -42,15 +39,6 @@ class Kubelet:
     def name(self, check: str) -> str:
         return f"{self.stack.cluster}-test-{check}"
 
-    def programs(self) -> Path:
-        """Write the ConfigMap's files into a folder, as a kubelet does."""
-        folder = self.work / "programs" / self.stack.namespace
-        folder.mkdir(parents=True, exist_ok=True)
-        found = self.kube.get("configmap", f"{self.stack.cluster}-test", self.stack.namespace)
-        for name, text in found["data"].items():
-            (folder / name).write_text(text)
-        return folder
-
     def pod(self, check: str) -> Manifest:
         """Wait until the pod has a node."""
 
@@ -64,20 +52,12 @@ class Kubelet:
         """Run the pod's program to its end and return its output; `nodes` is what there is of the cluster here."""
         pod = self.pod(check)
         assert pod["spec"]["nodeName"].startswith("cpu-")
-        container = pod["spec"]["containers"][0]
-        plan = json.loads(container["args"][0])
-        plan["probe"]["nodes"] = nodes
-        # A pod's resolver searches its own namespace; the hosts file here has whole names.
-        service, port = plan["address"].split(":")
-        plan["address"] = f"{service}.{self.stack.namespace}.{DOMAIN}:{port}"
-        container["args"] = [json.dumps(plan)]
-        done = containers.run(
-            containers.prepare(self.kube, pod, container, self.work, shown={"/programs": self.programs()}), 60
-        )
-        status = json.dumps({"status": {"phase": "Failed" if done.returncode else "Succeeded"}})
-        where = ["--namespace", self.stack.namespace, "--subresource=status", "--type=merge", "-p", status]
-        self.kube.run("patch", "pod", self.name(check), *where)
-        return done.stdout + done.stderr
+        programs = hookpods.files_of(self.kube, f"{self.stack.cluster}-test", self.stack.namespace, self.work)
+
+        def edit(plan: dict[str, Any]) -> dict[str, Any]:
+            return {**plan, "probe": {**plan["probe"], "nodes": nodes}}
+
+        return hookpods.run(self.kube, pod, self.work, {"/programs": programs}, edit)
 
     def test(self, helm: Helm, check: str, nodes: int) -> tuple[str, str]:
         """Let Helm run one test; return Helm's complaint, empty when it has none, and the program's output."""
@@ -122,22 +102,12 @@ def test_a_failing_check_says_what_is_missing(kubelet: Kubelet, helms: dict[str,
 @pytest.fixture
 def training(cluster: Stack) -> Iterator[str]:
     """The name of a job that runs, as a training does."""
-    ask("", {"submission_id": "training-1", "entrypoint": "sleep 60"})
-    until(lambda: ask("training-1")["status"] == "RUNNING", "a running job", seen=lambda: ask("training-1"))
-    yield "training-1"
-    ask("training-1/stop", {})
+    with jobs_api.running("training-1") as name:
+        yield name
 
 
 def test_a_check_refuses_to_run_beside_a_training(training: str, kubelet: Kubelet, helms: dict[str, Helm]) -> None:
     error, output = kubelet.test(helms["helm3"], "nccl", nodes=2)
     assert error
     assert output.startswith(f"grpo: nccl failed: another job is running: {training} (RUNNING). ")
-    assert ask(training)["status"] == "RUNNING"
-
-
-def ask(path: str, body: Manifest | None = None) -> Any:
-    """Call the Jobs API of the head; a body makes it a POST."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:8265/api/jobs/{path}", data)
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
+    assert jobs_api.ask(training)["status"] == "RUNNING"

@@ -12,10 +12,12 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.sandbox import mount
-from harness.stack import Stack
+
+if TYPE_CHECKING:
+    from harness.stack import Stack
 
 CODE = Path("/opt/nemo-rl")
 VENV = Path("/opt/nemo_rl_venv")

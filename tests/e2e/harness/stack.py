@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from harness import hookpods
 from harness.helm import Helm
 from harness.kube import Kube, Manifest
 from harness.waiting import until
@@ -80,9 +82,18 @@ class Stack:
         for layer in layers:
             self.helm.install(self.release(layer), self.chart(layer), self.namespace, self.options())
 
-    def upgrade(self, layer: str, safe: bool = True) -> None:
-        """Upgrade one layer to the values of this stack."""
-        self.helm.upgrade(self.release(layer), self.chart(layer), self.namespace, self.options(), safe)
+    def upgrade(self, layer: str, safe: bool = True) -> list[str]:
+        """Upgrade one layer to the values of this stack, and return what the pods of its hooks said."""
+        words = (self.release(layer), self.chart(layer), self.namespace, self.options(), safe)
+        return self._with_hooks(lambda: self.helm.upgrade(*words))
+
+    def roll_back(self, layer: str, revision: int) -> list[str]:
+        """Go back to a revision of a layer, and return what the pods of its hooks said."""
+        words = ("rollback", self.release(layer), str(revision), "--namespace", self.namespace)
+        return self._with_hooks(lambda: self.helm.run(*words))
+
+    def _with_hooks(self, helm: Callable[[], object]) -> list[str]:
+        return hookpods.while_helm(self.kube, self.cluster, self.namespace, self.work, helm)
 
     def uninstall(self, *layers: str) -> None:
         """Uninstall layers in the order given."""

@@ -1,0 +1,1 @@
+../../../jobs/checks/check_idle.py

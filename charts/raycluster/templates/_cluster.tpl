@@ -1,0 +1,62 @@
+{{/*
+The RayCluster's spec, which the object has and by which an upgrade is judged.
+
+call                                                    returns
+include "raycluster.spec" (list $ WIRED)                the spec without upgradeStrategy, as YAML
+include "raycluster.pods" $                             digests of what the pods are made from, by name, as JSON
+include "raycluster.idleCheck" $                        the name of the pod that asks whether a job runs
+include "raycluster.release" $                          the name of the ConfigMap that holds it
+*/}}
+
+{{/* raycluster.spec (list $ WIRED): the wiring is left out where WIRED is false. */}}
+{{- define "raycluster.spec" -}}
+{{- if ne (len .) 2 }}{{ fail "raycluster.spec takes (list $ WIRED)" }}{{ end -}}
+{{- $wired := index . 1 -}}
+{{- with index . 0 -}}
+rayVersion: {{ .Values.images.training.rayVersion | quote }}
+enableInTreeAutoscaling: false
+{{- if .Values.ray.tokenAuth.enabled }}
+authOptions:
+  mode: token
+{{- end }}
+headGroupSpec:
+  {{- include "common.headGroup" (list . $wired) | nindent 2 }}
+{{- if .Values.ray.workers.replicas }}
+workerGroupSpecs:
+  {{- include "common.workerGroup" (list . .Values.ray.workers.replicas $wired) | nindent 2 }}
+{{- else }}
+workerGroupSpecs: []
+{{- end }}
+{{- end -}}
+{{- end }}
+
+{{/* raycluster.pods $: with the wiring, whoever brings it. KubeRay replaces no pod for another number of workers. */}}
+{{- define "raycluster.pods" -}}
+{{- $spec := include "raycluster.spec" (list . true) | fromYaml -}}
+{{- $parts := dict "the version of Ray" $spec.rayVersion "the authentication" ($spec.authOptions | default "") -}}
+{{- range $name, $group := dict "head" $spec.headGroupSpec "workers" (first $spec.workerGroupSpecs | default dict) -}}
+{{- range $i, $container := dig "template" "spec" "containers" list $group -}}
+{{- if not $i -}}
+{{- $_ := set $parts (printf "image of the %s" $name) $container.image -}}
+{{- $_ := set $parts (printf "environment of the %s" $name) $container.env -}}
+{{- $_ := unset $container "image" -}}{{- $_ := unset $container "env" -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $parts (printf "pod of the %s" $name) (omit $group "replicas" "minReplicas" "maxReplicas") -}}
+{{- end -}}
+{{- $digests := dict -}}
+{{- range $name, $part := $parts -}}
+{{- $_ := set $digests $name (toJson $part | sha256sum | trunc 16) -}}
+{{- end -}}
+{{- toPrettyJson $digests -}}
+{{- end }}
+
+{{/* raycluster.release $: one for each cluster. */}}
+{{- define "raycluster.release" -}}
+{{- printf "%s-release" (include "common.name" (list . "cluster")) -}}
+{{- end }}
+
+{{/* raycluster.idleCheck $: its ConfigMap has the same name. */}}
+{{- define "raycluster.idleCheck" -}}
+{{- printf "%s-idle-check" (include "common.name" (list . "cluster")) -}}
+{{- end }}

@@ -1,0 +1,115 @@
+"""Refuse an upgrade that replaces pods of a Ray cluster while a job runs there; Helm runs this program before it.
+
+The only argument is the plan, as JSON: the address of the head and the name of the cluster. Two folders have pods.json,
+digests of what the pods are made from, and workers, their number: NOW of the release, NEXT of what the upgrade brings.
+Exit code 0: nothing runs, or the pods stay; 1: the upgrade would end a job, or the head does not say whether one runs.
+If the head requires a token, RAY_AUTH_TOKEN holds it. The token is never printed.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+NOW, NEXT = Path("/release"), Path("/upgrade")
+ALIVE = ("PENDING", "RUNNING")
+CALL, POLL = 10.0, 1.0
+# How long the head may not answer: after a start its dashboard answers some seconds later than its port opens.
+PATIENCE = 30.0
+
+
+class RefusedError(Exception):
+    """The upgrade must not go on; the message says why and what to do."""
+
+
+def get_jobs(address: str) -> list[dict[str, Any]] | None:
+    """Return the jobs of the head, None if no head listens: then nothing runs.
+
+    Raises OSError and http.client.HTTPException if the head does not answer, RefusedError if it wants another token.
+    """
+    token = os.environ.get("RAY_AUTH_TOKEN", "").strip()
+    if not re.fullmatch("[!-~]*", token):
+        raise RefusedError("RAY_AUTH_TOKEN has characters that HTTP headers cannot have")
+    # Not urllib: it would use the proxy that the image's environment names.
+    connection = http.client.HTTPConnection(address, timeout=CALL)
+    try:
+        connection.request("GET", "/api/jobs/", headers={"Authorization": f"Bearer {token}"} if token else {})
+        answer = connection.getresponse()
+        text = answer.read()
+    except (socket.gaierror, ConnectionRefusedError):
+        return None
+    finally:
+        connection.close()
+    if answer.status in (401, 403):
+        raise RefusedError(f"the Ray head at {address} requires a token: RAY_AUTH_TOKEN is missing or wrong")
+    if answer.status != 200:
+        raise http.client.HTTPException(f"it answered with {answer.status}")
+    found: list[dict[str, Any]] = json.loads(text)
+    return found
+
+
+def running(address: str) -> list[str]:
+    """Return the names of the jobs that have not ended; raise RefusedError if the head does not say."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            jobs = get_jobs(address)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            if time.monotonic() > deadline:
+                raise RefusedError(f"the Ray head at {address} does not say whether a job runs: {error}") from None
+            time.sleep(POLL)
+            continue
+        return [
+            f"{job.get('submission_id') or job.get('job_id')} ({job['status']})"
+            for job in jobs or []
+            if job.get("status") in ALIVE
+        ]
+
+
+def read(folder: Path) -> tuple[dict[str, str], int]:
+    """Return the digests of a release and the number of its workers; raise OSError and ValueError."""
+    return json.loads((folder / "pods.json").read_text("utf-8")), int((folder / "workers").read_text("utf-8"))
+
+
+def what_changes() -> str:
+    """Say which pods the upgrade replaces or removes; return an empty text if it leaves all of them alone."""
+    pods, workers = read(NEXT)
+    try:
+        old, had = read(NOW)
+    except (OSError, ValueError):
+        return "everything, because the release is older than this check"
+    changed = [name for name in sorted({*pods, *old}) if pods.get(name) != old.get(name)]
+    return ", ".join(changed) or (f"{had} workers become {workers}" if workers < had else "")
+
+
+def main(text: str) -> None:
+    """Check the upgrade of a plan; raise RefusedError."""
+    plan = json.loads(text)
+    changes = what_changes()
+    if not changes:
+        print("grpo: the pods of the cluster stay as they are")
+        return
+    jobs = running(plan["address"])
+    if not jobs:
+        print("grpo: no job runs on the cluster, so its pods may be replaced")
+        return
+    raise RefusedError(
+        f"{', '.join(jobs)} runs on RayCluster {plan['cluster']}, and this upgrade would end it. It changes: "
+        f"{changes}. Wait for its end, or uninstall its release, or replace the pods now with --set ray.upgrade=recreate. "
+        "After helm rollback, first roll back to the revision that was deployed: Helm leaves the release pending. "
+        "To go back all the same: helm rollback --no-hooks"
+    )
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except RefusedError as error:
+        sys.exit("grpo: " + str(error).encode("ascii", "backslashreplace").decode())

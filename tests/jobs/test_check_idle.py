@@ -1,0 +1,114 @@
+"""The program before an upgrade of a cluster: what it compares, what it asks the head, and when it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+PROGRAM = ROOT / "jobs/checks/check_idle.py"
+PODS = {"image of the head": "a1", "environment of the workers": "b2", "pod of the workers": "c3"}
+RUNS = [{"submission_id": "gemma-1-abc", "status": "RUNNING"}, {"submission_id": "old", "status": "SUCCEEDED"}]
+CHANGED = {**PODS, "pod of the workers": "d4", "image of the head": "e5"}
+
+
+class Head(ThreadingHTTPServer):
+    """A head that answers /api/jobs/ with a status and a text, and remembers the token."""
+
+    status, text, token = 200, "[]", ""
+
+
+@pytest.fixture
+def head() -> Iterator[Head]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            server.token = self.headers.get("Authorization", "")
+            self.send_response(server.status)
+            self.end_headers()
+            self.wfile.write(server.text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = Head(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def check(
+    folder: Path, port: int, pods: Any, workers: int = 2, now: Any = PODS, token: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the program with folders of its own."""
+    for name, tree, number in (("now", now, 2), ("next", pods, workers)):
+        (folder / name).mkdir()
+        if tree is not None:
+            (folder / name / "pods.json").write_text(json.dumps(tree))
+            (folder / name / "workers").write_text(str(number))
+    text = PROGRAM.read_text(encoding="utf-8")
+    text = text.replace('"/release"', repr(str(folder / "now"))).replace('"/upgrade"', repr(str(folder / "next")))
+    text = text.replace("PATIENCE = 30.0", "PATIENCE = 1.0")
+    plan = json.dumps({"address": f"127.0.0.1:{port}", "cluster": "demo-ray"})
+    command = [sys.executable, "-I", "-c", text, plan]
+    return subprocess.run(command, env={"RAY_AUTH_TOKEN": token}, capture_output=True, text=True, check=False)
+
+
+def test_unchanged_pods_need_no_answer(tmp_path: Path) -> None:
+    done = check(tmp_path, 1, PODS, workers=3)
+    assert (done.returncode, done.stdout) == (0, "grpo: the pods of the cluster stay as they are\n")
+
+
+@pytest.mark.parametrize(
+    ("pods", "workers", "now", "what"),
+    [
+        (
+            CHANGED,
+            2,
+            PODS,
+            "image of the head, pod of the workers",
+        ),
+        (PODS, 1, PODS, "2 workers become 1"),
+        ({**PODS, "a new part": "f6"}, 2, PODS, "a new part"),
+        (PODS, 2, None, "everything, because the release is older than this check"),
+    ],
+)
+def test_a_running_job_refuses(pods: Any, workers: int, now: Any, what: str, head: Head, tmp_path: Path) -> None:
+    head.text = json.dumps(RUNS)
+    done = check(tmp_path, head.server_port, pods, workers, now, token="let-me-in")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        f"grpo: gemma-1-abc (RUNNING) runs on RayCluster demo-ray, and this upgrade would end it. It changes: {what}. "
+    )
+    assert head.token == "Bearer let-me-in"
+
+
+def test_an_idle_cluster_may_change(head: Head, tmp_path: Path) -> None:
+    head.text = json.dumps(RUNS[1:])
+    done = check(tmp_path, head.server_port, CHANGED)
+    assert (done.returncode, done.stdout) == (0, "grpo: no job runs on the cluster, so its pods may be replaced\n")
+
+
+def test_a_cluster_without_a_head_may_change(tmp_path: Path) -> None:
+    assert check(tmp_path, 1, CHANGED).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "requires a token: RAY_AUTH_TOKEN is missing or wrong"), (500, "does not say whether a job runs")],
+)
+def test_a_head_that_does_not_say_refuses(status: int, said: str, head: Head, tmp_path: Path) -> None:
+    head.status = status
+    done = check(tmp_path, head.server_port, CHANGED, token="let-me-in")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "let-me-in" not in done.stderr
