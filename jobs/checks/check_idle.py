@@ -102,7 +102,7 @@ def main(text: str) -> None:
         return
     raise RefusedError(
         f"{', '.join(jobs)} runs on RayCluster {plan['cluster']}, and this upgrade would end it. It changes: "
-        f"{changes}. Wait for its end, or uninstall its release, or replace the pods now with --set ray.upgrade=recreate. "
+        f"{changes}. Wait for its end, or uninstall its release, or replace the pods now: --set ray.upgrade=recreate. "
         "After helm rollback, first roll back to the revision that was deployed: Helm leaves the release pending. "
         "To go back all the same: helm rollback --no-hooks"
     )

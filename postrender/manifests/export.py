@@ -55,11 +55,11 @@ def _documents(rendered: Rendered) -> Iterator[tuple[str, dict[str, Any]]]:
     yield from pairs
 
 
-def is_test(item: Mapping[str, Any]) -> bool:
-    """Return whether only `helm test` creates this object."""
+def is_hook(item: Mapping[str, Any]) -> bool:
+    """Return whether only a later command of Helm creates this object: a test, an upgrade, a rollback."""
     metadata = item.get("metadata") or {}
     hooks = str((metadata.get("annotations") or {}).get("helm.sh/hook", ""))
-    return bool(hooks) and all(hook.strip().startswith("test") for hook in hooks.split(","))
+    return bool(hooks) and not any(hook.strip().endswith("-install") for hook in hooks.split(","))
 
 
 def _identity(item: Mapping[str, Any]) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def files(rendered: Rendered) -> dict[str, str]:
     """
     texts: dict[tuple[str, ...], str] = {}
     for text, item in _documents(rendered):
-        if is_test(item):
+        if is_hook(item):
             continue
         identity = _identity(item)
         if identity in texts:

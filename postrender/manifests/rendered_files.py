@@ -57,7 +57,7 @@ def read(path: str) -> RenderedFiles:
     objects = [item for each in layers.values() for item in each]
     namespaces = {item.get("metadata", {}).get("namespace") for item in objects} - {None, "kube-system"}
     only = str(min(namespaces)) if len(namespaces) == 1 else None
-    return RenderedFiles(path, layers, only, any(map(export.is_test, objects)))
+    return RenderedFiles(path, layers, only, any(map(export.is_hook, objects)))
 
 
 def _layer(document: ManifestDocument) -> str:

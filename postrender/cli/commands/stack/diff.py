@@ -160,10 +160,10 @@ def _comparable(
             sys.stderr.write(f"{layer} is not compared: {each.path} has nothing of it\n")
     without_tests = bool(before) and not all(each.has_tests for each in before)
     if without_tests:
-        sys.stderr.write("objects of helm test are not compared: grpo render --output-dir leaves them out\n")
+        sys.stderr.write("hooks of Helm are not compared: grpo render --output-dir leaves them out\n")
     return {
         layer: {
-            side: [item for item in each.get(layer, ()) if not (without_tests and export.is_test(item))]
+            side: [item for item in each.get(layer, ()) if not (without_tests and export.is_hook(item))]
             for side, each in sides.items()
         }
         for layer in layers
