@@ -264,7 +264,13 @@ def test_times_are_part_of_the_plan(render: Render) -> None:
 def test_every_program_is_used_by_some_job() -> None:
     """A file of jobs/ that no chart and no command reads would be dead."""
     starts = {"launch", "ray_nodes", "check_cluster", "check_idle", "probe", "samples"}
-    starts |= {"nemo_rl_environment", "nemo_rl_rewards", "verl_reward", "try_rewards", *(task.replace("-", "_") for task in TASKS)}
+    starts |= {
+        "nemo_rl_environment",
+        "nemo_rl_rewards",
+        "verl_reward",
+        "try_rewards",
+        *(task.replace("-", "_") for task in TASKS),
+    }
     used = set().union(*(imported(name, framework) for name in starts for framework in ("nemo_rl", "verl")))
     assert set(PROGRAMS) == used
 

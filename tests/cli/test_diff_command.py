@@ -87,7 +87,7 @@ def test_what_was_rendered_is_compared_with_its_namespace(grpo: Run) -> None:
     code, out, err = grpo("diff", *STACK, "--left", "deploy")
     assert (code, differing(out)) == (0, [])
     assert "namespace rl\n" in err
-    assert "objects of helm test are not compared" in err
+    assert "hooks of Helm are not compared" in err
     _, out, _ = grpo("diff", *STACK, "--left", "deploy", "--set", "job.config.grpo.num_prompts_per_step=32")
     assert differing(out) == [
         "grpo-job: 4 fields differ",
