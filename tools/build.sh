@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Build the pinned command-line tools and the control plane into .tools/ (git-ignored).
-# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform kustomize actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart kuberay-validate jobset gke-crds (default: all)
+# usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform kustomize actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart kuberay-validate jobset kueue gke-crds (default: all)
 #
 # Each folder under tools/go is a Go module of its own that pins one program: `go install` refuses modules with
 # `replace` directives and modules whose version list the proxy does not serve. go.sum pins every dependency by digest.
@@ -61,6 +61,11 @@ tool_kuberay-1.5() { copy_folder kuberay-1.5 github.com/ray-project/kuberay/ray-
 tool_kuberay-validate() { build ../../tests/e2e/tools/kuberay-validate kuberay-validate .; }
 tool_kuberay-chart() { copy_folder kuberay-chart github.com/ray-project/kuberay helm-chart/ray-cluster kuberay-ray-cluster; }
 tool_jobset() { copy_folder jobset sigs.k8s.io/jobset config/components/crd/bases jobset-crds; }
+tool_kueue() {
+  build kueue kueue sigs.k8s.io/kueue/cmd/kueue
+  copy_folder kueue sigs.k8s.io/kueue config/components/crd/bases kueue-crds
+  copy_folder kueue sigs.k8s.io/kueue config/components/webhook kueue-webhooks
+}
 tool_gke-crds() { copy_folder gke-crds github.com/GoogleCloudPlatform/gke-networking-api config/crds gke-crds; }
 tool_kubernetes() {
   # Without the version flags /version says v0.0.0-master and charts with kubeVersion fail.
@@ -73,7 +78,7 @@ tool_kubernetes() {
   for c in kubectl kube-scheduler kube-controller-manager kube-apiserver; do build kubernetes "$c" "k8s.io/kubernetes/cmd/$c" "$flags"; done
 }
 
-for name in "${@:-helm4 helm3 kubeconform kustomize actionlint gke-crds kuberay kuberay-1.5 kuberay-chart kuberay-validate jobset etcd kwok kubernetes}"; do
+for name in "${@:-helm4 helm3 kubeconform kustomize actionlint gke-crds kuberay kuberay-1.5 kuberay-chart kuberay-validate jobset kueue etcd kwok kubernetes}"; do
   for one in $name; do
     declare -F "tool_$one" >/dev/null || { echo "tools/build.sh: no tool called $one" >&2; exit 2; }
     "tool_$one"
