@@ -167,6 +167,12 @@ def refused() -> Iterator[Refused]:
     yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
     yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
+    for level in ("required", "preferred"):
+        yield Refused(("kueue", level), ("upgrade", "manual"), "raycluster", "ray.upgrade is manual, but Kueue stops")
+    # Nodes by a ProvisioningRequest need a queue, and a queue another way to upgrade.
+    yield Refused(
+        ("capacity", "queued"), ("upgrade", "manual"), "raycluster", "set ray.kueue.queue|ray.upgrade is manual"
+    )
     yield Refused(("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL downloads it")
 
 

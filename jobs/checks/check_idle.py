@@ -1,7 +1,8 @@
 """Refuse an upgrade that replaces pods of a Ray cluster while a job runs there; Helm runs this program before it.
 
-The only argument is the plan, as JSON: the address of the head and the name of the cluster. Two folders have pods.json,
-digests of what the pods are made from, and workers, their number: NOW of the release, NEXT of what the upgrade brings.
+The only argument is the plan, as JSON: the address of the head, the name of the cluster, and its Kueue queue, which may
+be empty. Two folders have pods.json, digests of what the pods are made from, and workers, their number: NOW of the
+release, NEXT of what the upgrade brings.
 Exit code 0: nothing runs, or the pods stay; 1: the upgrade would end a job, or the head does not say whether one runs.
 If the head requires a token, RAY_AUTH_TOKEN holds it. The token is never printed.
 """
@@ -23,6 +24,10 @@ ALIVE = ("PENDING", "RUNNING")
 CALL, POLL = 10.0, 1.0
 # How long the head may not answer: after a start its dashboard answers some seconds later than its port opens.
 PATIENCE = 30.0
+QUEUED = (
+    "Kueue stops the cluster for it, and then the cluster waits in LocalQueue {queue} again: a stack that waits there "
+    "already may get its GPUs first. "
+)
 
 
 class RefusedError(Exception):
@@ -78,31 +83,39 @@ def read(folder: Path) -> tuple[dict[str, str], int]:
     return json.loads((folder / "pods.json").read_text("utf-8")), int((folder / "workers").read_text("utf-8"))
 
 
-def what_changes() -> str:
-    """Say which pods the upgrade replaces or removes; return an empty text if it leaves all of them alone."""
+def what_changes(queued: bool) -> str:
+    """Say which pods the upgrade replaces or removes; return an empty text if it leaves all of them alone.
+
+    Kueue takes a cluster out of its queue for each change, also for one more worker.
+    """
     pods, workers = read(NEXT)
     try:
         old, had = read(NOW)
     except (OSError, ValueError):
         return "everything, because the release is older than this check"
     changed = [name for name in sorted({*pods, *old}) if pods.get(name) != old.get(name)]
-    return ", ".join(changed) or (f"{had} workers become {workers}" if workers < had else "")
+    if workers < had or (queued and workers != had):
+        changed.append(f"{had} workers become {workers}")
+    return ", ".join(changed)
 
 
 def main(text: str) -> None:
     """Check the upgrade of a plan; raise RefusedError."""
     plan = json.loads(text)
-    changes = what_changes()
+    queue = plan["queue"]
+    changes = what_changes(bool(queue))
     if not changes:
         print("grpo: the pods of the cluster stay as they are")
         return
+    evicts = QUEUED.format(queue=queue) if queue else ""
     jobs = running(plan["address"])
     if not jobs:
-        print("grpo: no job runs on the cluster, so its pods may be replaced")
+        print(f"grpo: no job runs on the cluster, so its pods may be replaced. {evicts}".rstrip())
         return
     raise RefusedError(
         f"{', '.join(jobs)} runs on RayCluster {plan['cluster']}, and this upgrade would end it. It changes: "
-        f"{changes}. Wait for its end, or uninstall its release, or replace the pods now: --set ray.upgrade=recreate. "
+        f"{changes}. {evicts}"
+        "Wait for its end, or uninstall its release, or replace the pods now: --set ray.upgrade=recreate. "
         "After helm rollback, first roll back to the revision that was deployed: Helm leaves the release pending. "
         "To go back all the same: helm rollback --no-hooks"
     )

@@ -49,6 +49,7 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "nemo_rl": tree["job"]["framework"] != "verl",
         "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
         "sized": "disk" in training.header(shown.header, tree),
+        "queue": bool(tree["ray"]["kueue"]["queue"]),
         "gpu_head": bool(tree["ray"]["head"]["gpus"]["enabled"]),
     }
 

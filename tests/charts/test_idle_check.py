@@ -29,8 +29,18 @@ def test_the_pod_and_its_files_are_hooks(render: Render) -> None:
     assert files["data"]["check_idle.py"] == (ROOT / "jobs/checks/check_idle.py").read_text(encoding="utf-8")
     assert pod["metadata"]["annotations"]["helm.sh/hook-output-log-policy"] == "hook-failed"
     (container,) = pod["spec"]["containers"]
-    assert json.loads(container["args"][0]) == {"address": "gemma-ray-head-svc:8265", "cluster": "gemma-ray"}
+    assert json.loads(container["args"][0]) == {
+        "address": "gemma-ray-head-svc:8265",
+        "cluster": "gemma-ray",
+        "queue": "",
+    }
     assert pod["spec"]["automountServiceAccountToken"] is False
+
+
+def test_in_a_queue_helm_also_prints_what_kueue_is_going_to_do(render: Render) -> None:
+    pod = named(render("raycluster", {"ray": {"kueue": {"queue": "gpus"}}}))["Pod", NAME]
+    assert pod["metadata"]["annotations"]["helm.sh/hook-output-log-policy"] == "hook-succeeded,hook-failed"
+    assert json.loads(pod["spec"]["containers"][0]["args"][0])["queue"] == "gpus"
 
 
 @pytest.mark.parametrize(("upgrade", "asks"), [("whenIdle", True), ("recreate", False), ("manual", False)])
@@ -60,6 +70,7 @@ def release(render: Render, values: dict[str, Any]) -> tuple[dict[str, str], str
         ({"ray": {"head": {"env": {"A": {"value": "b"}}}}}, {"environment of the head"}),
         ({"ray": {"workers": {"labels": {"a": "b"}}}}, {"pod of the workers"}),
         ({"ray": {"tokenAuth": {"enabled": True}}}, {"the authentication"}),
+        ({"ray": {"kueue": {"queue": "gpus"}}}, {"the queue of Kueue"}),
         ({"ray": {"workers": {"replicas": 5}}}, set()),
         ({"stack": {"wiring": {"enabled": False}}}, set()),
         ({"stack": {"labels": {"cost-centre": "17"}}}, set()),

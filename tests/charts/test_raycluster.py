@@ -438,6 +438,38 @@ def test_kueue_admits_the_object_that_owns_the_pods(render: Render) -> None:
     assert not [name for name in existing["metadata"]["labels"] if "kueue" in name]
 
 
+def queued(render: Render, **ray: Any) -> Object:
+    """Return the spec of a cluster in a queue."""
+    return dict(by_kind(render("raycluster", {"ray": {"kueue": KUEUE, **ray}}), "RayCluster")["spec"])
+
+
+def mark(spec: Object) -> str:
+    """Return the digest that the head of a cluster in a queue carries for Kueue."""
+    (container,) = spec["headGroupSpec"]["template"]["spec"]["containers"]
+    return str(next(entry["value"] for entry in container["env"] if entry["name"] == "GRPO_PODS"))
+
+
+def test_in_a_queue_only_kueue_replaces_pods(render: Render) -> None:
+    """KubeRay would do it as well when another program takes Kueue's labels out of the pod templates."""
+    plain = by_kind(render("raycluster", {}), "RayCluster")["spec"]
+    assert plain.pop("upgradeStrategy") == {"type": "Recreate"}
+    spec = queued(render)
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        metadata = group["template"]["metadata"]
+        metadata["annotations"] = {key: text for key, text in metadata["annotations"].items() if "kueue" not in key}
+    environment = spec["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
+    assert environment.pop()["name"] == "GRPO_PODS"
+    assert spec == plain
+
+
+def test_kueue_sees_every_change_of_the_pods(render: Render) -> None:
+    """It compares containers and numbers only."""
+    before = queued(render)
+    assert mark(queued(render, workers={"labels": {"a": "b"}})) != mark(before)
+    assert mark(queued(render, head={"podSpec": {"priorityClassName": "system-cluster-critical"}})) != mark(before)
+    assert mark(queued(render, workers={"replicas": 3})) == mark(before)
+
+
 @pytest.mark.parametrize(
     ("kueue", "message"),
     [

@@ -25,6 +25,7 @@ PLACES = {
     "dranet": "network: {mode: dranet}\n",
     "installer": "network: {rdmaInstaller: {enabled: true}}\n",
     "tcp": "network: {mode: none}\n",
+    "queue": "ray: {kueue: {queue: gpus}}\n",
     "claim": CLAIM,
     "class": "storage: {data: {gcsfuse: null, pvc: {storageClassName: shared, size: 4000Gi}}}\n",
     "own": f"platform: {{kind: kubernetes}}\nnetwork: {{mode: none}}\n{CLAIM}",
@@ -53,6 +54,12 @@ def stack(machine: str, recipe: str, extra: str) -> list[str]:
     Path("last.yaml").write_text(extra or "{}\n", encoding="utf-8")
     files = (f"values/accelerators/{machine}.yaml", f"values/recipes/{recipe}.yaml", "my-site.yaml", "last.yaml")
     return [word for file in files for word in ("-f", file)]
+
+
+@pytest.mark.parametrize(("place", "told"), [("standard", False), ("queue", True)])
+def test_a_queue_asks_for_client_side_apply(place: str, told: bool, grpo: Run) -> None:
+    page = grpo("guide", *stack("b200", "smoke", PLACES[place]))[1]
+    assert ("`--server-side=false`" in page) == told
 
 
 @pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 7))

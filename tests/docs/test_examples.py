@@ -159,3 +159,35 @@ def test_helmfile_has_the_four_releases_in_order_and_renders_them(wanted: Mappin
         f"raycluster/{by_kind(wanted['raycluster'], 'RayCluster')['metadata']['name']}"
         in HELMFILE["grpo-job"]["hooks"][0]["args"]
     )
+
+
+def gibibytes(amount: object) -> float:
+    """Return a number of cores, GPUs or Gi."""
+    return float(str(amount).removesuffix("Gi"))
+
+
+def requests(group: dict[str, Any], count: int) -> dict[str, float]:
+    """Return what the pods of a group request together."""
+    (container,) = group["template"]["spec"]["containers"]
+    asked = container["resources"]["requests"]
+    return {"nvidia.com/gpu": 0, **{name: count * gibibytes(amount) for name, amount in asked.items()}}
+
+
+def test_the_queue_holds_one_stack_of_the_readme(helm: Engine) -> None:
+    """One flavor has the workers, the other the head."""
+    objects = {(one["kind"], one["metadata"]["name"]): one for one in documents("kueue/queue.yaml")}
+    queue, local = objects["ClusterQueue", "gpus"], objects["LocalQueue", "gpus"]
+    assert (local["spec"]["clusterQueue"], local["metadata"]["namespace"]) == ("gpus", NAMESPACE)
+    (group,) = queue["spec"]["resourceGroups"]
+    values = {"ray": {"kueue": {"queue": local["metadata"]["name"]}}}
+    rendered = helm.render(str(ROOT / "charts/raycluster"), stack_files(), values=values, release="r", namespace="rl")
+    (cluster,) = [one for one in rendered.documents if one["kind"] == "RayCluster"]
+    (workers,) = cluster["spec"]["workerGroupSpecs"]
+    asked = [requests(workers, workers["replicas"]), requests(cluster["spec"]["headGroupSpec"], 1)]
+    for flavor, wanted in zip(group["flavors"], asked, strict=True):
+        assert ("ResourceFlavor", flavor["name"]) in objects
+        assert {one["name"]: gibibytes(one["nominalQuota"]) for one in flavor["resources"]} == wanted
+        assert [one["name"] for one in flavor["resources"]] == group["coveredResources"]
+    flavor = objects["ResourceFlavor", "b200"]["spec"]
+    assert flavor["nodeLabels"].items() <= workers["template"]["spec"]["nodeSelector"].items()
+    assert ("Topology", flavor["topologyName"]) in objects

@@ -171,28 +171,6 @@ def test_a_page_keeps_to_its_form(name: str) -> None:
         assert len(TEXTS[name].splitlines()) <= 120
 
 
-def test_the_quota_of_the_kueue_page_holds_its_stack(helm: Engine) -> None:
-    text = TEXTS["docs/howto/kueue.md"]
-    (manifest,) = [block for block in pages.blocks(text, "yaml") if "apiVersion:" in block]
-    objects = {one["kind"]: one for one in yaml.safe_load_all(manifest)}
-    (group,) = objects["ClusterQueue"]["spec"]["resourceGroups"]
-    quota = {one["name"]: one["nominalQuota"] for one in group["flavors"][0]["resources"]}
-    assert [*quota] == group["coveredResources"]
-    assert group["flavors"][0]["name"] == objects["ResourceFlavor"]["metadata"]["name"]
-    assert objects["LocalQueue"]["spec"]["clusterQueue"] == objects["ClusterQueue"]["metadata"]["name"]
-    values = {"ray": {"kueue": {"queue": objects["LocalQueue"]["metadata"]["name"]}}}
-    rendered = helm.render(str(ROOT / "charts/raycluster"), stack_files(), values=values, release="r", namespace="rl")
-    (cluster,) = [one for one in rendered.documents if one["kind"] == "RayCluster"]
-    groups = [(1, cluster["spec"]["headGroupSpec"])]
-    groups += [(one["replicas"], one) for one in cluster["spec"]["workerGroupSpecs"]]
-    asked: dict[str, float] = {}
-    for count, one in groups:
-        for container in one["template"]["spec"]["containers"]:
-            for resource, amount in container["resources"]["requests"].items():
-                asked[resource] = asked.get(resource, 0) + count * float(str(amount).removesuffix("Gi"))
-    assert asked == {name: float(str(amount).removesuffix("Gi")) for name, amount in quota.items()}
-
-
 def test_the_second_stacks_role_is_the_one_that_its_tutorial_binds(tmp_path: Path) -> None:
     """The page shows the command, because who reuses a bucket does not read the step that makes it."""
     text = TEXTS["docs/howto/h200.md"]

@@ -30,10 +30,20 @@ PROGRAMS = (
     "kubectl",
     "kwok",
     "ray-operator",
+    "kueue",
     "helm3",
     "helm4",
 )
-MANIFESTS = ("gke-crds", "jobset-crds", "kuberay-crds", "kuberay-1.5-crds", "kuberay-ray-cluster", "kwok-stages")
+MANIFESTS = (
+    "gke-crds",
+    "jobset-crds",
+    "kuberay-crds",
+    "kuberay-1.5-crds",
+    "kuberay-ray-cluster",
+    "kueue-crds",
+    "kueue-webhooks",
+    "kwok-stages",
+)
 
 
 def missing() -> list[str]:

@@ -47,7 +47,7 @@ def head() -> Iterator[Head]:
 
 
 def check(
-    folder: Path, port: int, pods: Any, workers: int = 2, now: Any = PODS, token: str = ""
+    folder: Path, port: int, pods: Any, workers: int = 2, now: Any = PODS, token: str = "", queue: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """Run the program with folders of its own."""
     for name, tree, number in (("now", now, 2), ("next", pods, workers)):
@@ -58,7 +58,7 @@ def check(
     text = PROGRAM.read_text(encoding="utf-8")
     text = text.replace('"/release"', repr(str(folder / "now"))).replace('"/upgrade"', repr(str(folder / "next")))
     text = text.replace("PATIENCE = 30.0", "PATIENCE = 1.0")
-    plan = json.dumps({"address": f"127.0.0.1:{port}", "cluster": "demo-ray"})
+    plan = json.dumps({"address": f"127.0.0.1:{port}", "cluster": "demo-ray", "queue": queue})
     command = [sys.executable, "-I", "-c", text, plan]
     return subprocess.run(command, env={"RAY_AUTH_TOKEN": token}, capture_output=True, text=True, check=False)
 
@@ -66,6 +66,24 @@ def check(
 def test_unchanged_pods_need_no_answer(tmp_path: Path) -> None:
     done = check(tmp_path, 1, PODS, workers=3)
     assert (done.returncode, done.stdout) == (0, "grpo: the pods of the cluster stay as they are\n")
+
+
+def test_in_a_queue_one_more_worker_stops_the_cluster(head: Head, tmp_path: Path) -> None:
+    head.text = json.dumps(RUNS)
+    done = check(tmp_path, head.server_port, PODS, workers=3, queue="gpus")
+    assert done.returncode == 1
+    assert (
+        "It changes: 2 workers become 3. Kueue stops the cluster for it, and then the cluster waits in" in done.stderr
+    )
+
+
+def test_in_a_queue_an_idle_cluster_learns_what_kueue_does(head: Head, tmp_path: Path) -> None:
+    done = check(tmp_path, head.server_port, CHANGED, queue="gpus")
+    assert done.returncode == 0
+    assert done.stdout == (
+        "grpo: no job runs on the cluster, so its pods may be replaced. Kueue stops the cluster for it, and then the "
+        "cluster waits in LocalQueue gpus again: a stack that waits there already may get its GPUs first.\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +113,7 @@ def test_a_running_job_refuses(pods: Any, workers: int, now: Any, what: str, hea
 def test_an_idle_cluster_may_change(head: Head, tmp_path: Path) -> None:
     head.text = json.dumps(RUNS[1:])
     done = check(tmp_path, head.server_port, CHANGED)
-    assert (done.returncode, done.stdout) == (0, "grpo: no job runs on the cluster, so its pods may be replaced\n")
+    assert (done.returncode, done.stdout) == (0, "grpo: no job runs on the cluster, so its pods may be replaced.\n")
 
 
 def test_a_cluster_without_a_head_may_change(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ call                                            returns
 include "common.kueueLabels" $                  labels of the object that Kueue admits, as YAML
 include "common.capacityAnnotations" $          its annotations for a ProvisioningRequest, as YAML
 include "common.topology" $ | fromJson          annotations by which Kueue places the GPU pods near each other
+include "common.notes.queue" $                  lines of NOTES.txt about the queue, empty without one
 */}}
 
 {{/* common.kueueLabels $: never on a job that runs on an existing cluster. */}}
@@ -43,4 +44,16 @@ provreq.kueue.x-k8s.io/maxRunDurationSeconds: {{ int64 .Values.platform.capacity
 {{- end -}}
 {{- end -}}
 {{- toJson $annotations -}}
+{{- end }}
+
+{{/* common.notes.queue $: Helm 3 only knows client-side apply. Helm 4 keeps the way in which a release was applied
+     last. */}}
+{{- define "common.notes.queue" -}}
+{{- with .Values.ray.kueue.queue }}
+Kueue starts the pods when LocalQueue {{ . }} of this namespace has room for all of them.
+{{- if semverCompare ">=4.0.0-0" $.Capabilities.HelmVersion.Version }}
+Kueue writes into the pod templates, so server-side apply, the default of Helm 4, refuses every later upgrade
+(conflict with "kueue"). Add --server-side=false to the install, or to the next upgrade: Helm then stays with it.
+{{- end }}
+{{- end }}
 {{- end }}

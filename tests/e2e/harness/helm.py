@@ -24,6 +24,8 @@ class Helm:
     home: Path
     user: str = ""
     groups: tuple[str, ...] = field(default=())
+    # Helm 4 installs with server-side apply unless it is told otherwise; upgrades go on as the release was installed.
+    server_side: bool = True
 
     @property
     def major(self) -> int:
@@ -50,8 +52,8 @@ class Helm:
         return result.stdout
 
     def install(self, release: str, chart: Path, namespace: str, options: Sequence[str]) -> str:
-        """Install a chart; Helm 4 applies on the server, Helm 3 has no such way."""
-        server = ["--server-side=true"] if self.major == 4 else []
+        """Install a chart; Helm 3 has no server-side apply, and no option for it."""
+        server = [f"--server-side={str(self.server_side).lower()}"] if self.major == 4 else []
         return self.run("install", release, str(chart), "--namespace", namespace, *server, *options)
 
     def upgrade(self, release: str, chart: Path, namespace: str, options: Sequence[str], safe: bool = True) -> str:

@@ -54,6 +54,9 @@ def gpu_node(profile: Profile, number: int) -> Manifest:
         "cloud.google.com/gke-accelerator": profile.label,
         "cloud.google.com/gke-gpu-driver-version": "latest",
         "node.kubernetes.io/instance-type": profile.values["machineType"],
+        "cloud.google.com/gce-topology-block": f"{profile.name}-block",
+        "cloud.google.com/gce-topology-subblock": f"{profile.name}-subblock-{number // 2}",
+        "cloud.google.com/gce-topology-host": f"{profile.name}-host-{number}",
     }
     return node(f"{profile.name}-{number}", labels, resources, taints=[TAINT])
 

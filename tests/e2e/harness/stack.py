@@ -82,9 +82,9 @@ class Stack:
         for layer in layers:
             self.helm.install(self.release(layer), self.chart(layer), self.namespace, self.options())
 
-    def upgrade(self, layer: str, safe: bool = True) -> list[str]:
+    def upgrade(self, layer: str, *options: str, safe: bool = True) -> list[str]:
         """Upgrade one layer to the values of this stack, and return what the pods of its hooks said."""
-        words = (self.release(layer), self.chart(layer), self.namespace, self.options(), safe)
+        words = (self.release(layer), self.chart(layer), self.namespace, [*options, *self.options()], safe)
         return self._with_hooks(lambda: self.helm.upgrade(*words))
 
     def roll_back(self, layer: str, revision: int) -> list[str]:
