@@ -112,11 +112,13 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "huggingface": {"online": {}, "offline": {"huggingface": {"offline": {"enabled": True}}}},
     "logs": {"off": {}, "on": {"ray": {"logs": {"fluentBit": {"enabled": True}}}}},
-    "token": {"off": {}, "on": {"ray": {"tokenAuth": {"enabled": True}}}},
-    "protection": {
-        "off": {},
-        "on": {"ray": {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}},
+    "token": {"on": {}, "off": {"ray": {"tokenAuth": {"enabled": False}}}},
+    "policy": {
+        "open": {},
+        "operator": {"ray": {"networkPolicy": {"operatorNamespace": "ray-system"}}},
+        "off": {"ray": {"networkPolicy": {"enabled": False}}},
     },
+    "eviction": {"refused": {}, "allowed": {"ray": {"disruptionBudget": {"enabled": False}}}},
     "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}}},
     "wiring": {"on": {}, "off": {"stack": {"wiring": {"enabled": False}}}},
     "pods": {
@@ -167,6 +169,7 @@ def refused() -> Iterator[Refused]:
     yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
     yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
+    yield Refused(("token", "off"), ("policy", "open"), "raycluster", "only the KubeRay operator may reach the job API")
     yield Refused(("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL downloads it")
 
 
@@ -261,7 +264,8 @@ ALL: Row = {
     "huggingface": "online",
     "logs": "on",
     "token": "on",
-    "protection": "on",
+    "policy": "operator",
+    "eviction": "refused",
     "upgrade": "recreate",
     "wiring": "on",
     "pods": "extras",

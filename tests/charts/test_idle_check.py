@@ -59,7 +59,7 @@ def release(render: Render, values: dict[str, Any]) -> tuple[dict[str, str], str
         ),
         ({"ray": {"head": {"env": {"A": {"value": "b"}}}}}, {"environment of the head"}),
         ({"ray": {"workers": {"labels": {"a": "b"}}}}, {"pod of the workers"}),
-        ({"ray": {"tokenAuth": {"enabled": True}}}, {"the authentication"}),
+        ({"ray": {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}}, {"the authentication"}),
         ({"ray": {"workers": {"replicas": 5}}}, set()),
         ({"stack": {"wiring": {"enabled": False}}}, set()),
         ({"stack": {"labels": {"cost-centre": "17"}}}, set()),
