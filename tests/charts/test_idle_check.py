@@ -33,6 +33,15 @@ def test_the_pod_and_its_files_are_hooks(render: Render) -> None:
     assert pod["spec"]["automountServiceAccountToken"] is False
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_pod_takes_the_token_that_there_is(asked: bool, render: Render) -> None:
+    """The upgrade may be the one that brings the token: a Secret that must exist would keep the pod from starting."""
+    ray = {"tokenAuth": {"enabled": asked}, "networkPolicy": {"enabled": False}}
+    (container,) = named(render("raycluster", {"ray": ray}))["Pod", NAME]["spec"]["containers"]
+    secret = {"name": "gemma-ray", "key": "auth_token", "optional": True}
+    assert container["env"] == [{"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": secret}}]
+
+
 @pytest.mark.parametrize(("upgrade", "asks"), [("whenIdle", True), ("recreate", False), ("manual", False)])
 def test_only_when_idle_asks(upgrade: str, asks: bool, render: Render) -> None:
     objects = named(render("raycluster", {"ray": {"upgrade": upgrade}}))

@@ -464,6 +464,13 @@ EPHEMERAL: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
 STAYS = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
+def pods_of(objects: list[Object]) -> list[str]:
+    """Return a word for each pod of the cluster that a RayJob brings."""
+    cluster = by_kind(objects, "RayJob")["spec"]["rayClusterSpec"]
+    workers = [group["groupName"] for group in cluster["workerGroupSpecs"] for _ in range(group["replicas"])]
+    return ["head", *workers]
+
+
 def groups(objects: list[Object]) -> list[Any]:
     """Return the pod templates of head and workers, of a RayCluster or of the one in a RayJob."""
     spec = next(item for item in objects if item["kind"] in ("RayCluster", "RayJob"))["spec"]
@@ -513,6 +520,13 @@ def test_protection_is_the_clusters_and_can_be_switched_off(render: Render) -> N
     assert {item["kind"] for item in render("grpo-job", EPHEMERAL)} == {"ConfigMap", "RayJob"} | protection
     for template in groups(render("raycluster", UNPROTECTED)):
         assert STAYS not in template["metadata"]["annotations"]
+
+
+def test_the_budget_counts_the_pods_that_the_job_brings(render: Render) -> None:
+    """A task on the CPUs of the head has no workers; more than there are would alarm whoever watches budgets."""
+    for task, pods in (("train", 3), ("evaluate", 2), ("fetch", 1)):
+        objects = render("grpo-job", {"job": {"task": task, "cluster": {"mode": "ephemeral"}}})
+        assert by_kind(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == pods == len(pods_of(objects))
 
 
 def test_autopilot_has_its_own_meaning_of_the_annotation(render: Render) -> None:

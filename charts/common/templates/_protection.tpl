@@ -4,7 +4,7 @@ Who may reach or evict the pods of a Ray cluster. Both charts with pods have the
 call                                            returns
 include "common.networkPolicy.spec" $           spec of the NetworkPolicy of head and workers, as YAML
 include "common.jobApi" $                       the rule of that policy for the job API, as an entry of its ingress
-include "common.disruptionBudget.spec" $        spec of their PodDisruptionBudget, as YAML
+include "common.disruptionBudget.spec" (list $ 2)    spec of their PodDisruptionBudget, as YAML
 include "common.stayAnnotations" $ | fromJson   annotations by which an autoscaler leaves the nodes of the pods alone
 include "common.notes.access" $                 lines of the NOTES: who may run code on the cluster
 */}}
@@ -54,13 +54,14 @@ ingress:
   {{- end }}
 {{- end }}
 
-{{/* common.disruptionBudget.spec $: no pod may be evicted. minAvailable is a number, because Kubernetes computes no
-     percentage for pods of a custom controller. */}}
+{{/* common.disruptionBudget.spec (list $ WORKERS): no pod may be evicted. minAvailable is a number, because Kubernetes
+     computes no percentage for pods of a custom controller. */}}
 {{- define "common.disruptionBudget.spec" -}}
-minAvailable: {{ add1 (int64 .Values.ray.workers.replicas) }}
+{{- if ne (len .) 2 }}{{ fail "common.disruptionBudget.spec takes (list $ WORKERS)" }}{{ end -}}
+minAvailable: {{ add1 (int64 (index . 1)) }}
 selector:
   matchLabels:
-    grpo-charts/owner: {{ include "common.owner" . | quote }}
+    grpo-charts/owner: {{ include "common.owner" (index . 0) | quote }}
 {{- end }}
 
 {{/* common.stayAnnotations $: not on Autopilot, where the same annotation buys a longer run time and has its own
