@@ -531,7 +531,9 @@ def test_the_budget_counts_the_pods_that_the_job_brings(render: Render) -> None:
 
 def test_autopilot_has_its_own_meaning_of_the_annotation(render: Render) -> None:
     """There it asks for an extended run time, which has limits."""
-    objects = render("raycluster", {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "4Gi"}}})
+    objects = render(
+        "raycluster", {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "4Gi"}}}
+    )
     assert by_kind(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 3
     for template in groups(objects):
         assert STAYS not in template["metadata"]["annotations"]

@@ -57,9 +57,7 @@ def test_a_running_job_keeps_its_pods(cluster: Stack, ray_heads: RayHeads) -> No
         assert jobs_api.ask("training-1", ray_heads.token)["status"] == "RUNNING"
 
 
-def test_an_idle_cluster_takes_the_change_and_a_job_refuses_to_go_back(
-    cluster: Stack, ray_heads: RayHeads
-) -> None:
+def test_an_idle_cluster_takes_the_change_and_a_job_refuses_to_go_back(cluster: Stack, ray_heads: RayHeads) -> None:
     before = uids(cluster)
     changed = cluster.with_values(**OTHER)
     with jobs_api.running("training-2", ray_heads.token):

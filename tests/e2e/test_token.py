@@ -19,7 +19,6 @@ from harness.stack import Stack
 from harness.waiting import until
 
 OPEN: dict[str, Any] = {"ray": {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}}
-BOTH = pytest.mark.parametrize("helm_name", ["helm3", "helm4"])
 
 
 def refused(token: str) -> bool:
@@ -40,9 +39,7 @@ def cluster(request: pytest.FixtureRequest, new_stack: NewStack, ray_heads: RayH
         yield stack
 
 
-def test_a_job_runs_with_the_token_and_a_stranger_is_refused(
-    cluster: Stack, image: Image, ray_heads: RayHeads
-) -> None:
+def test_a_job_runs_with_the_token_and_a_stranger_is_refused(cluster: Stack, image: Image, ray_heads: RayHeads) -> None:
     """KubeRay submits the job over HTTP and shows the token that it has made."""
     image.behave(exit=0)
     assert refused("")
@@ -54,9 +51,7 @@ def test_a_job_runs_with_the_token_and_a_stranger_is_refused(
     cluster.uninstall("grpo-job")
 
 
-def test_a_run_with_its_own_cluster_has_its_own_token(
-    new_stack: NewStack, ray_heads: RayHeads, image: Image
-) -> None:
+def test_a_run_with_its_own_cluster_has_its_own_token(new_stack: NewStack, ray_heads: RayHeads, image: Image) -> None:
     stack = new_stack("h200", "helm4", job={"cluster": {"mode": "ephemeral"}})
     image.behave(hold=True)
     ray_heads.namespaces.add(stack.namespace)
@@ -72,7 +67,7 @@ def test_a_run_with_its_own_cluster_has_its_own_token(
         ray_heads.namespaces.discard(stack.namespace)
 
 
-@BOTH
+@pytest.mark.parametrize("helm_name", ["helm3", "helm4"])
 def test_the_token_comes_and_goes_only_with_an_idle_cluster(
     helm_name: str, new_stack: NewStack, ray_heads: RayHeads
 ) -> None:
@@ -104,7 +99,10 @@ def test_no_pod_of_a_living_cluster_is_evicted(new_stack: NewStack, kube: Kube) 
     stack = new_stack("b200")
     stack.install("storage", "raycluster")
     stack.until_ready()
-    budget = lambda: kube.get("poddisruptionbudget", stack.cluster, stack.namespace)["status"]  # noqa: E731
+
+    def budget() -> dict[str, Any]:
+        return dict(kube.get("poddisruptionbudget", stack.cluster, stack.namespace)["status"])
+
     until(lambda: budget().get("currentHealthy") == 3, "a budget that knows its pods", seen=budget)
     for pod in stack.pods():
         name = pod["metadata"]["name"]

@@ -111,7 +111,7 @@ def _rdma(run: Effective) -> str | None:
     "=ray.tokenAuth.enabled =ray.networkPolicy.enabled",
     title="a token or a NetworkPolicy guards the job API of Ray",
     why="silent: whoever reaches port 8265 of the head runs code on the GPUs, with the secrets of the pods",
-    fix="remove one of both lines; without a token, set ray.networkPolicy.operatorNamespace to the operator's namespace",
+    fix="remove one of both lines; without a token, name the operator's namespace under ray.networkPolicy",
     source="charts/common/templates/_protection.tpl at 0.1.0",
     severity=WARNING,
 )
