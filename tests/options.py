@@ -112,11 +112,13 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "huggingface": {"online": {}, "offline": {"huggingface": {"offline": {"enabled": True}}}},
     "logs": {"off": {}, "on": {"ray": {"logs": {"fluentBit": {"enabled": True}}}}},
-    "token": {"off": {}, "on": {"ray": {"tokenAuth": {"enabled": True}}}},
-    "protection": {
-        "off": {},
-        "on": {"ray": {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}},
+    "token": {"on": {}, "off": {"ray": {"tokenAuth": {"enabled": False}}}},
+    "policy": {
+        "open": {},
+        "operator": {"ray": {"networkPolicy": {"operatorNamespace": "ray-system"}}},
+        "off": {"ray": {"networkPolicy": {"enabled": False}}},
     },
+    "eviction": {"refused": {}, "allowed": {"ray": {"disruptionBudget": {"enabled": False}}}},
     "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}}},
     "wiring": {"on": {}, "off": {"stack": {"wiring": {"enabled": False}}}},
     "pods": {
@@ -173,6 +175,7 @@ def refused() -> Iterator[Refused]:
     yield Refused(
         ("capacity", "queued"), ("upgrade", "manual"), "raycluster", "set ray.kueue.queue|ray.upgrade is manual"
     )
+    yield Refused(("token", "off"), ("policy", "open"), "raycluster", "only the KubeRay operator may reach the job API")
     yield Refused(("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL downloads it")
 
 
@@ -267,7 +270,8 @@ ALL: Row = {
     "huggingface": "online",
     "logs": "on",
     "token": "on",
-    "protection": "on",
+    "policy": "operator",
+    "eviction": "refused",
     "upgrade": "recreate",
     "wiring": "on",
     "pods": "extras",

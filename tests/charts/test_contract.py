@@ -69,7 +69,7 @@ EVERYTHING: dict[str, Any] = {
     # Versions before v0.7.0 need a CPU on the head.
     "ray": {
         "env": VARIABLES["ALL"],
-        "networkPolicy": {"enabled": True},
+        "networkPolicy": {"operatorNamespace": "kuberay"},
         "logs": {"fluentBit": {"enabled": True}},
         "kueue": {"queue": "gpus", "priorityClass": "high", "topology": {"required": "a/b"}},
         "head": {"numCpus": 1, "env": VARIABLES["HEAD"], **POD},
@@ -545,7 +545,7 @@ def test_a_name_that_yaml_reads_as_something_else_stays_a_name(word: str, render
         "accelerator": {"name": word},
         "job": {"name": word, "cluster": {"mode": "ephemeral"}},
         "network": {"rdmaInstaller": {"enabled": True}},
-        "ray": {"kueue": {"queue": word, "priorityClass": word}, "networkPolicy": {"enabled": True}},
+        "ray": {"kueue": {"queue": word, "priorityClass": word}, "networkPolicy": {"operatorNamespace": "kuberay"}},
         "tracking": {"tensorboard": {"server": {"enabled": True}}},
         "storage": {word: {"mountPath": "/w", "pvc": {"storageClassName": word, "size": "1Ti"}}},
     }

@@ -50,7 +50,7 @@ def test_a_hook_has_no_gpu_and_no_power(render: Render) -> None:
         resources = container["resources"]
         assert resources["limits"] == resources["requests"]
         assert set(resources["limits"]) == {"cpu", "memory", "ephemeral-storage"}
-        assert "env" not in container
+        assert [entry["name"] for entry in container["env"]] == ["RAY_AUTH_TOKEN"]
         assert pod["spec"]["automountServiceAccountToken"] is False
         assert container["securityContext"] == {
             "allowPrivilegeEscalation": False,
@@ -64,9 +64,12 @@ def test_a_hook_has_no_gpu_and_no_power(render: Render) -> None:
 def test_a_hook_shows_the_token_of_its_cluster(render: Render) -> None:
     """By reference to the Secret that KubeRay makes."""
     secret = {"secretKeyRef": {"name": "gemma-ray", "key": "auth_token"}}
-    for pod in hooks(render("raycluster", {"ray": {"tokenAuth": {"enabled": True}}})).values():
+    for pod in hooks(render("raycluster")).values():
         (container,) = pod["spec"]["containers"]
         assert container["env"] == [{"name": "RAY_AUTH_TOKEN", "valueFrom": secret}]
+    without = {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}
+    for pod in hooks(render("raycluster", {"ray": without})).values():
+        assert "env" not in pod["spec"]["containers"][0]
 
 
 def test_a_cluster_without_gpus_is_tested_for_the_rest(render: Render) -> None:
@@ -128,9 +131,8 @@ def test_a_head_with_gpus_lends_no_tolerations(render: Render) -> None:
 
 def test_no_hook_counts_as_a_pod_of_the_cluster(render: Render) -> None:
     """The disruption budget selects by grpo-charts/owner; the policy lets the tests' own label through to 8265."""
-    protected = {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}
-    objects = render("raycluster", {"ray": protected})
-    (_, submitters) = by_kind(objects, "NetworkPolicy")["spec"]["ingress"]
+    objects = render("raycluster", {"ray": {"networkPolicy": {"operatorNamespace": "kuberay"}}})
+    (_, _, submitters) = by_kind(objects, "NetworkPolicy")["spec"]["ingress"]
     (label,) = [peer["podSelector"]["matchLabels"] for peer in submitters["from"] if "podSelector" in peer]
     assert submitters["ports"] == [{"port": 8265, "protocol": "TCP"}]
     for pod in hooks(objects).values():
@@ -143,7 +145,7 @@ def test_no_hook_sees_a_secret(render: Render) -> None:
     objects = render("raycluster")
     for name, pod in hooks(objects).items():
         assert ("hf-secret" in json.dumps(pod)) == (name == "huggingface")
-        assert "secretKeyRef" not in json.dumps(pod)
+        assert json.dumps(pod).count("secretKeyRef") == 1  # the cluster's own token
     assert plans(objects)["huggingface"]["secret"] == "key hf_api_token of Secret hf-secret"
 
 

@@ -43,6 +43,15 @@ def test_in_a_queue_helm_also_prints_what_kueue_is_going_to_do(render: Render) -
     assert json.loads(pod["spec"]["containers"][0]["args"][0])["queue"] == "gpus"
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_pod_takes_the_token_that_there_is(asked: bool, render: Render) -> None:
+    """The upgrade may be the one that brings the token: a Secret that must exist would keep the pod from starting."""
+    ray = {"tokenAuth": {"enabled": asked}, "networkPolicy": {"enabled": False}}
+    (container,) = named(render("raycluster", {"ray": ray}))["Pod", NAME]["spec"]["containers"]
+    secret = {"name": "gemma-ray", "key": "auth_token", "optional": True}
+    assert container["env"] == [{"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": secret}}]
+
+
 @pytest.mark.parametrize(("upgrade", "asks"), [("whenIdle", True), ("recreate", False), ("manual", False)])
 def test_only_when_idle_asks(upgrade: str, asks: bool, render: Render) -> None:
     objects = named(render("raycluster", {"ray": {"upgrade": upgrade}}))
@@ -69,8 +78,8 @@ def release(render: Render, values: dict[str, Any]) -> tuple[dict[str, str], str
         ),
         ({"ray": {"head": {"env": {"A": {"value": "b"}}}}}, {"environment of the head"}),
         ({"ray": {"workers": {"labels": {"a": "b"}}}}, {"pod of the workers"}),
-        ({"ray": {"tokenAuth": {"enabled": True}}}, {"the authentication"}),
         ({"ray": {"kueue": {"queue": "gpus"}}}, {"the queue of Kueue"}),
+        ({"ray": {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}}, {"the authentication"}),
         ({"ray": {"workers": {"replicas": 5}}}, set()),
         ({"stack": {"wiring": {"enabled": False}}}, set()),
         ({"stack": {"labels": {"cost-centre": "17"}}}, set()),

@@ -167,7 +167,7 @@ def test_a_head_with_gpus_is_near_its_workers(render: Render) -> None:
 
 def test_tensorboard_is_closed_with_the_cluster(render: Render) -> None:
     """It asks for no password."""
-    values = {"tracking": {"tensorboard": {"server": {"enabled": True}}}, "ray": {"networkPolicy": {"enabled": True}}}
+    values = {"tracking": {"tensorboard": {"server": {"enabled": True}}}}
     policies = {
         item["metadata"]["name"]: item for item in render("raycluster", values) if item["kind"] == "NetworkPolicy"
     }
@@ -278,7 +278,7 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         ),
         (
             "raycluster",
-            {"ray": {"tokenAuth": {"enabled": True}}, "images": {"training": {"rayVersion": "2.49.2"}}},
+            {"images": {"training": {"rayVersion": "2.49.2"}}},
             r"ray\.tokenAuth\.enabled needs Ray 2\.52\.0 or newer, but images\.training has 2\.49\.2",
         ),
         (
@@ -407,8 +407,8 @@ def test_combinations_that_cannot_work_are_refused(
 
 def test_a_token_is_asked_for_where_ray_knows_one(render: Render) -> None:
     """KubeRay makes the Secret and gives it to the pods."""
-    values = {"ray": {"tokenAuth": {"enabled": True}}, "job": {"cluster": {"mode": "ephemeral"}}}
-    assert by_kind(render("raycluster", values), "RayCluster")["spec"]["authOptions"] == {"mode": "token"}
+    values: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
+    assert by_kind(render("raycluster"), "RayCluster")["spec"]["authOptions"] == {"mode": "token"}
     job = by_kind(render("grpo-job", values), "RayJob")
     assert job["spec"]["rayClusterSpec"]["authOptions"] == {"mode": "token"}
 

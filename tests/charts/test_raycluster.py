@@ -488,34 +488,101 @@ def test_kueue_settings_that_mean_nothing_are_refused(
         render_text("raycluster", {"ray": {"kueue": kueue}})
 
 
-PROTECTED: dict[str, Any] = {"ray": {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}}
+OPERATOR: dict[str, Any] = {"ray": {"networkPolicy": {"operatorNamespace": "kuberay"}}}
+UNPROTECTED: dict[str, Any] = {
+    "ray": {part: {"enabled": False} for part in ("networkPolicy", "disruptionBudget", "tokenAuth")}
+}
+EPHEMERAL: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
+STAYS = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+
+def pods_of(objects: list[Object]) -> list[str]:
+    """Return a word for each pod of the cluster that a RayJob brings."""
+    cluster = by_kind(objects, "RayJob")["spec"]["rayClusterSpec"]
+    workers = [group["groupName"] for group in cluster["workerGroupSpecs"] for _ in range(group["replicas"])]
+    return ["head", *workers]
+
+
+def groups(objects: list[Object]) -> list[Any]:
+    """Return the pod templates of head and workers, of a RayCluster or of the one in a RayJob."""
+    spec = next(item for item in objects if item["kind"] in ("RayCluster", "RayJob"))["spec"]
+    cluster = spec.get("rayClusterSpec", spec)
+    return [group["template"] for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])]
 
 
 @pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
 def test_the_pods_are_protected_by_the_label_of_their_owner(chart: str, owner: str, render: Render) -> None:
-    """Two clusters of one stack have their own; the operator keeps its way to the head."""
-    objects = render(chart, {**PROTECTED, "job": {"cluster": {"mode": "ephemeral"}}})
+    """Two clusters of one stack have their own. Metrics stay readable, and the token guards the job API."""
+    objects = render(chart, EPHEMERAL)
     policy, budget = by_kind(objects, "NetworkPolicy")["spec"], by_kind(objects, "PodDisruptionBudget")["spec"]
     label = {"matchLabels": {"grpo-charts/owner": owner}}
     assert policy["podSelector"] == budget["selector"] == label
     assert policy["policyTypes"] == ["Ingress"]
-    inside, operator = policy["ingress"]
-    assert inside == {"from": [{"podSelector": label}]}
-    assert operator["ports"] == [{"port": 8265, "protocol": "TCP"}]
-    tests = [{"podSelector": {"matchLabels": {"grpo-charts/test": owner}}}] if chart == "raycluster" else []
-    namespace = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}}
-    assert operator["from"] == [namespace, *tests]
+    assert policy["ingress"] == [
+        {"from": [{"podSelector": label}]},
+        {"ports": [{"port": 8080, "protocol": "TCP"}]},
+        {"ports": [{"port": 8265, "protocol": "TCP"}]},
+    ]
     assert budget["minAvailable"] == 3
-    spec = by_kind(objects, "RayCluster" if chart == "raycluster" else "RayJob")["spec"]
-    cluster = spec.get("rayClusterSpec", spec)
-    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
-        assert group["template"]["metadata"]["labels"]["grpo-charts/owner"] == owner
+    for template in groups(objects):
+        assert template["metadata"]["labels"]["grpo-charts/owner"] == owner
+        assert template["metadata"]["annotations"][STAYS] == "false"
 
 
-def test_protection_is_the_clusters_and_off_by_default(render: Render) -> None:
+@pytest.mark.parametrize("token", [True, False])
+@pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
+def test_the_job_api_is_the_operators_where_its_namespace_is_known(
+    chart: str, owner: str, token: bool, render: Render
+) -> None:
+    """And of the chart's own hooks, which ask the head too."""
+    ray = {"ray": {**OPERATOR["ray"], "tokenAuth": {"enabled": token}}}
+    _, _, jobs = by_kind(render(chart, {**ray, **EPHEMERAL}), "NetworkPolicy")["spec"]["ingress"]
+    namespace = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kuberay"}}}
+    hooks = [{"podSelector": {"matchLabels": {"grpo-charts/test": owner}}}] if chart == "raycluster" else []
+    assert jobs == {"ports": [{"port": 8265, "protocol": "TCP"}], "from": [namespace, *hooks]}
+
+
+def test_protection_is_the_clusters_and_can_be_switched_off(render: Render) -> None:
     """A job on a cluster that exists brings none."""
-    assert {item["kind"] for item in render("raycluster")} == {"ConfigMap", "Pod", "RayCluster"}
-    assert {item["kind"] for item in render("grpo-job", PROTECTED)} == {"ConfigMap", "RayJob"}
+    protection = {"NetworkPolicy", "PodDisruptionBudget"}
+    bare = {"ConfigMap", "Pod", "RayCluster"}
+    assert {item["kind"] for item in render("raycluster")} == bare | protection
+    assert {item["kind"] for item in render("raycluster", UNPROTECTED)} == bare
+    assert {item["kind"] for item in render("grpo-job")} == {"ConfigMap", "RayJob"}
+    assert {item["kind"] for item in render("grpo-job", EPHEMERAL)} == {"ConfigMap", "RayJob"} | protection
+    for template in groups(render("raycluster", UNPROTECTED)):
+        assert STAYS not in template["metadata"]["annotations"]
+
+
+def test_the_budget_counts_the_pods_that_the_job_brings(render: Render) -> None:
+    """A task on the CPUs of the head has no workers; more than there are would alarm whoever watches budgets."""
+    for task, pods in (("train", 3), ("evaluate", 2), ("fetch", 1)):
+        objects = render("grpo-job", {"job": {"task": task, "cluster": {"mode": "ephemeral"}}})
+        assert by_kind(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == pods == len(pods_of(objects))
+
+
+def test_autopilot_has_its_own_meaning_of_the_annotation(render: Render) -> None:
+    """There it asks for an extended run time, which has limits."""
+    objects = render(
+        "raycluster", {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "4Gi"}}}
+    )
+    assert by_kind(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 3
+    for template in groups(objects):
+        assert STAYS not in template["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("chart", ["raycluster", "grpo-job"])
+def test_the_notes_say_who_runs_code_without_a_token(chart: str, render_text: Callable[..., Rendered]) -> None:
+    """Once, and only of the cluster that the release has."""
+    open_api = "whoever reaches port 8265 runs code on this cluster"
+    assert open_api not in (render_text(chart, EPHEMERAL).notes or "")
+    notes = render_text(chart, {**UNPROTECTED, **EPHEMERAL}).notes or ""
+    assert notes.count(open_api) == 1
+    assert "No NetworkPolicy limits who does" in notes
+    without = {"ray": {**OPERATOR["ray"], "tokenAuth": {"enabled": False}}}
+    assert "lets only namespace kuberay in. If the" in (render_text(chart, {**without, **EPHEMERAL}).notes or "")
+    if chart == "grpo-job":
+        assert open_api not in (render_text(chart, UNPROTECTED).notes or "")
 
 
 def test_the_notes_name_the_secrets_that_are_needed(render_text: Callable[..., Rendered]) -> None:

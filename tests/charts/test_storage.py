@@ -11,6 +11,8 @@ from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
 from tests.conftest import Object, Render, by_kind
 
+RenderText = Callable[..., Rendered]
+SHORT = {"PersistentVolume": "pv", "PersistentVolumeClaim": "pvc"}
 PVC: dict[str, Any] = {
     "storage": {"scratch": {"mountPath": "/scratch", "pvc": {"storageClassName": "fast", "size": "2048Gi"}}}
 }
@@ -37,7 +39,6 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
     ]
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert claim["spec"]["volumeName"] == "team-a-gemma-data"
-    assert "annotations" not in claim["metadata"]
 
 
 def test_mount_options_are_written_as_the_driver_reads_them(render: Render) -> None:
@@ -64,8 +65,29 @@ def test_a_purpose_is_a_set_of_mount_options(purpose: str, seconds: str, renames
     assert not [option for option in options if "negative" in option]
 
 
-def test_a_dynamic_claim_is_kept_on_uninstall(render: Render) -> None:
-    """Deleting it would delete the data. Sizes are written as Kubernetes writes them."""
+KEPT = {"helm.sh/resource-policy": "keep"}
+
+
+def test_what_a_running_cluster_uses_is_kept_on_uninstall(render: Render, render_text: RenderText) -> None:
+    """Its claim, the volume behind it, and the account that proves to the bucket who it is."""
+    objects = render("storage", PVC)
+    kept = [item for item in objects if item["metadata"].get("annotations", {}).items() >= KEPT.items()]
+    assert kept == objects
+    notes = render_text("storage", PVC).notes or ""
+    line = next(line for line in notes.splitlines() if "kubectl delete" in line)
+    words = {f"{SHORT.get(item['kind'], item['kind'].lower())}/{item['metadata']['name']}" for item in objects}
+    assert line.split()[:4] == ["kubectl", "delete", "--namespace", "team-a"]
+    assert set(line.split()[4:]) == words
+
+
+def test_a_release_without_objects_of_its_own_leaves_nothing(render_text: RenderText) -> None:
+    theirs = {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}
+    values = {"storage": {"data": theirs}, "stack": {"names": {"serviceAccount": "team"}}}
+    assert "kubectl delete" not in (render_text("storage", values).notes or "")
+
+
+def test_a_dynamic_claim_has_the_size_and_mode_that_were_asked_for(render: Render) -> None:
+    """Sizes are written as Kubernetes writes them."""
     claim = find(render("storage", PVC), "PersistentVolumeClaim", "gemma-scratch")
     assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert claim["spec"]["resources"] == {"requests": {"storage": "2Ti"}}

@@ -100,14 +100,16 @@ def test_a_failing_check_says_what_is_missing(kubelet: Kubelet, helms: dict[str,
 
 
 @pytest.fixture
-def training(cluster: Stack) -> Iterator[str]:
+def training(cluster: Stack, ray_heads: RayHeads) -> Iterator[str]:
     """The name of a job that runs, as a training does."""
-    with jobs_api.running("training-1") as name:
+    with jobs_api.running("training-1", ray_heads.token) as name:
         yield name
 
 
-def test_a_check_refuses_to_run_beside_a_training(training: str, kubelet: Kubelet, helms: dict[str, Helm]) -> None:
+def test_a_check_refuses_to_run_beside_a_training(
+    training: str, kubelet: Kubelet, helms: dict[str, Helm], ray_heads: RayHeads
+) -> None:
     error, output = kubelet.test(helms["helm3"], "nccl", nodes=2)
     assert error
     assert output.startswith(f"grpo: nccl failed: another job is running: {training} (RUNNING). ")
-    assert jobs_api.ask(training)["status"] == "RUNNING"
+    assert jobs_api.ask(training, ray_heads.token)["status"] == "RUNNING"

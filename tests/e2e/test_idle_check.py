@@ -36,10 +36,10 @@ def refusal(error: HelmError) -> str:
     return "\n".join(error.__notes__)
 
 
-def test_a_running_job_keeps_its_pods(cluster: Stack) -> None:
+def test_a_running_job_keeps_its_pods(cluster: Stack, ray_heads: RayHeads) -> None:
     changed = cluster.with_values(**OTHER)
     before = uids(cluster)
-    with jobs_api.running("training-1"):
+    with jobs_api.running("training-1", ray_heads.token):
         assert cluster.with_values(stack={"labels": {"cost-centre": "17"}}).upgrade("raycluster") == [
             "grpo: the pods of the cluster stay as they are\n"
         ]
@@ -54,13 +54,13 @@ def test_a_running_job_keeps_its_pods(cluster: Stack) -> None:
         assert "It changes: 2 workers become 1. " in refusal(caught.value)
         with pytest.raises(AssertionError, match="pods changed"):
             until(lambda: uids(cluster) != before, "pods changed", seconds=3)
-        assert jobs_api.ask("training-1")["status"] == "RUNNING"
+        assert jobs_api.ask("training-1", ray_heads.token)["status"] == "RUNNING"
 
 
-def test_an_idle_cluster_takes_the_change_and_a_job_refuses_to_go_back(cluster: Stack) -> None:
+def test_an_idle_cluster_takes_the_change_and_a_job_refuses_to_go_back(cluster: Stack, ray_heads: RayHeads) -> None:
     before = uids(cluster)
     changed = cluster.with_values(**OTHER)
-    with jobs_api.running("training-2"):
+    with jobs_api.running("training-2", ray_heads.token):
         # As a platform team may want it: the pods are replaced, whatever runs there.
         assert changed.with_values(ray={"upgrade": "manual", **OTHER["ray"]}).upgrade("raycluster", safe=False) == []
         with pytest.raises(HelmError) as caught:

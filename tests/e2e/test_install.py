@@ -174,9 +174,11 @@ def test_an_unchanged_upgrade_recreates_nothing(installed: Installed, kube: Kube
     assert kube.get("rayjob", stack.run, stack.namespace)["metadata"]["uid"] == job
 
 
-def test_uninstall_leaves_nothing_behind(installed: Installed, kube: Kube) -> None:
+def test_uninstall_leaves_the_storage_and_its_notes_delete_it(installed: Installed, kube: Kube) -> None:
     """Keep this test last: it ends the stack that the module shares."""
     stack = installed.stack
+    storage = stack.release("storage")
+    notes = stack.helm.run("get", "notes", storage, "--namespace", stack.namespace)
     stack.uninstall(*reversed(LAYERS))
     kinds = kube.run("api-resources", "--namespaced", "--verbs=list", "-o", "name").split()
     listed = ",".join(kind for kind in kinds if not kind.startswith("events"))
@@ -185,6 +187,10 @@ def test_uninstall_leaves_nothing_behind(installed: Installed, kube: Kube) -> No
         return set(kube.run("get", listed, "-n", stack.namespace, "--ignore-not-found", "-o", "name").split())
 
     allowed = {"configmap/kube-root-ca.crt", "secret/hf-secret", "serviceaccount/default"}
+    kept = {f"persistentvolumeclaim/{stack.name}-data", f"serviceaccount/{stack.name}"}
+    until(lambda: left() == allowed | kept, "a namespace with its storage", seen=lambda: left() - allowed)
+    (line,) = [line.split() for line in notes.splitlines() if line.startswith("  kubectl delete ")]
+    kube.run(*line[1:])
     until(lambda: left() == allowed, "an empty namespace", seen=lambda: left() - allowed)
     owned = "app.kubernetes.io/instance"
     for kind in ("networks.networking.gke.io", "gkenetworkparamsets.networking.gke.io", "persistentvolumes"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,12 +11,12 @@ import pytest
 import yaml
 
 from conftest import REPOSITORY, NewStack
+from harness import jobs_api
 from harness.image import Call, Image
 from harness.rayhead import RayHeads
 from harness.stack import Stack
 from harness.waiting import until
 
-JOBS = "http://127.0.0.1:8265/api/jobs/"
 RECIPES = sorted(path.stem for path in (REPOSITORY / "values/recipes").glob("*.yaml"))
 # The text in which a shell, YAML, JSON and Helm would each find something of theirs.
 HOSTILE = 'it\'s "quoted" $HOME `id` # no comment, {x} \\\nsecond line: 1e-5'
@@ -41,18 +40,15 @@ class Submitted:
     def plan(self) -> dict[str, Any]:
         return dict(json.loads(plan_text(self.entrypoint)))
 
-    def submit(self) -> str:
+    def submit(self, token: str) -> str:
         environment = {"GRPO_CLUSTER_FACTS": json.dumps(self.plan["facts"])}
         body = {"entrypoint": self.entrypoint, "runtime_env": {"env_vars": environment}}
-        request = urllib.request.Request(JOBS, json.dumps(body).encode(), {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return str(json.load(answer)["submission_id"])
+        return str(jobs_api.ask("", token, body)["submission_id"])
 
 
-def until_done(identity: str) -> dict[str, Any]:
+def until_done(identity: str, token: str) -> dict[str, Any]:
     def ended() -> dict[str, Any] | None:
-        with urllib.request.urlopen(JOBS + identity, timeout=10) as answer:
-            found: dict[str, Any] = json.load(answer)
+        found: dict[str, Any] = jobs_api.ask(identity, token)
         return found if found["status"] in ("SUCCEEDED", "FAILED", "STOPPED") else None
 
     # All recipes start their workers at once, on as few processors as the machine has.
@@ -67,7 +63,7 @@ def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def calls(cluster: Stack, image: Image) -> dict[str, tuple[Submitted, Call]]:
+def calls(cluster: Stack, image: Image, ray_heads: RayHeads) -> dict[str, tuple[Submitted, Call]]:
     """Run all recipes at once, and return for each what was asked and what its trainer saw."""
     image.behave()
     submitted = {}
@@ -79,9 +75,10 @@ def calls(cluster: Stack, image: Image) -> dict[str, tuple[Submitted, Call]]:
         stack = replace(cluster, recipe=recipe, site={"job": job})
         submitted[recipe] = Submitted(recipe, stack.entrypoint())
         image.prepare(stack, submitted[recipe].plan)
-    identities = {recipe: job.submit() for recipe, job in submitted.items()}
+    token = ray_heads.token
+    identities = {recipe: job.submit(token) for recipe, job in submitted.items()}
     for recipe, identity in identities.items():
-        done = until_done(identity)
+        done = until_done(identity, token)
         assert done["status"] == "SUCCEEDED", f"{recipe}: {done['message']}"
     assert len(image.calls()) == len(RECIPES)
     return {recipe: (job, find(image.calls(), job)) for recipe, job in submitted.items()}

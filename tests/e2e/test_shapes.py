@@ -21,8 +21,7 @@ def gpus(pod: Manifest) -> str:
 
 
 def test_a_head_with_gpus_takes_a_gpu_node(new_stack: NewStack) -> None:
-    protected = {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}
-    stack = new_stack("h200", ray={"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}, **protected})
+    stack = new_stack("h200", ray={"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 1}})
     stack.install("storage", "raycluster")
     stack.until_ready()
     budget = stack.kube.get("poddisruptionbudget", stack.cluster, stack.namespace)

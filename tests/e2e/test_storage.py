@@ -1,9 +1,11 @@
-"""What the storage layer leaves on the cluster when it goes: data outlives every release."""
+"""What the storage layer leaves on the cluster when it goes: whatever a running cluster uses, and all data."""
 
 from __future__ import annotations
 
+import pytest
+
 from conftest import NewStack
-from harness.helm import Helm
+from harness.helm import Helm, HelmError
 from harness.kube import Kube, Manifest
 from harness.stack import Stack
 from harness.waiting import until
@@ -22,17 +24,44 @@ def bound(kube: Kube, stack: Stack) -> Manifest:
     return until(volume, "a bound claim")
 
 
-def test_a_bucket_binds_again_after_a_new_installation(new_stack: NewStack, helm: Helm, kube: Kube) -> None:
+def in_use(kube: Kube, stack: Stack) -> list[Manifest]:
+    """Return what the pods of a cluster need of the storage layer."""
+    return [
+        kube.get("persistentvolumeclaim", f"{stack.name}-data", stack.namespace),
+        kube.get("persistentvolume", f"{stack.namespace}-{stack.name}-data"),
+        kube.get("serviceaccount", stack.name, stack.namespace),
+    ]
+
+
+def test_uninstalling_under_a_cluster_takes_nothing_away(new_stack: NewStack, helm: Helm, kube: Kube) -> None:
+    """A claim or volume that is being deleted cannot be saved, and without its account no pod reaches the bucket."""
     stack = new_stack("b200", helm.program.name)
     stack.install("storage")
-    first = bound(kube, stack)
-    assert first["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
+    bound(kube, stack)
+    stack.install("raycluster")
+    stack.until_ready()
+    before = in_use(kube, stack)
+    pods = [pod["metadata"]["uid"] for pod in stack.pods()]
     stack.uninstall("storage")
-    kube.until_gone("persistentvolume", first["metadata"]["name"])
+    assert stack.release("storage") not in stack.helm.run("list", "--namespace", stack.namespace)
+    after = in_use(kube, stack)
+    assert [each["metadata"]["uid"] for each in after] == [each["metadata"]["uid"] for each in before]
+    assert not [each for each in after if "deletionTimestamp" in each["metadata"]]
     stack.install("storage")
-    second = bound(kube, stack)
-    assert second["spec"]["csi"]["volumeHandle"] == first["spec"]["csi"]["volumeHandle"]
+    stack.upgrade("storage")
+    assert [each["metadata"]["uid"] for each in in_use(kube, stack)] == [each["metadata"]["uid"] for each in before]
+    assert [pod["metadata"]["uid"] for pod in stack.pods()] == pods
+    assert bound(kube, stack)["metadata"]["uid"] == before[1]["metadata"]["uid"]
+    stack.uninstall("raycluster", "storage")
+
+
+def test_another_release_name_does_not_take_over_what_was_kept(new_stack: NewStack, helm: Helm) -> None:
+    """Helm says whose the objects are."""
+    stack = new_stack("b200", helm.program.name)
+    stack.install("storage")
     stack.uninstall("storage")
+    with pytest.raises(HelmError, match=f'must equal "other": current value is "{stack.release("storage")}"'):
+        helm.install("other", stack.chart("storage"), stack.namespace, stack.options())
 
 
 def test_a_dynamic_claim_outlives_its_release(new_stack: NewStack, helm: Helm, kube: Kube) -> None:

@@ -60,7 +60,7 @@ metadata:
     grpo-charts/stack: {{ $root.Values.stack.name | quote }}
     grpo-charts/owner: {{ include "common.owner" $root | quote }}
     grpo-charts/part: {{ $part | quote }}
-  annotations: {{ toJson $storage.annotations }}
+  annotations: {{ merge (include "common.stayAnnotations" $root | fromJson) $storage.annotations | toJson }}
 spec:
   serviceAccountName: {{ include "common.name" (list $root "serviceAccount") | quote }}
   {{- if not $accelerator.gpusPerNode }}

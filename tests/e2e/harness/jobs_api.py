@@ -1,4 +1,4 @@
-"""The Jobs API of the Ray head that runs here."""
+"""The Jobs API of the Ray head that runs here; a head asks for its token by default."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from harness.kube import Manifest
 from harness.waiting import until
 
 
-def ask(path: str, body: Manifest | None = None) -> Any:
+def ask(path: str, token: str = "", body: Manifest | None = None) -> Any:
     """Call the Jobs API; a body makes it a POST."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://127.0.0.1:8265/api/jobs/{path}", data)
-    with urllib.request.urlopen(request) as answer:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    request = urllib.request.Request(f"http://127.0.0.1:8265/api/jobs/{path}", data, headers)
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)
 
 
 @contextmanager
-def running(name: str) -> Iterator[str]:
+def running(name: str, token: str = "") -> Iterator[str]:
     """Keep a job of this name running, as a training does."""
-    ask("", {"submission_id": name, "entrypoint": "exec sleep 120"})
-    until(lambda: ask(name)["status"] == "RUNNING", "a running job", seen=lambda: ask(name))
+    ask("", token, {"submission_id": name, "entrypoint": "exec sleep 120"})
+    until(lambda: ask(name, token)["status"] == "RUNNING", "a running job", seen=lambda: ask(name, token))
     try:
         yield name
     finally:
-        ask(f"{name}/stop", {})
-    until(lambda: ask(name)["status"] == "STOPPED", "the end of the job", seen=lambda: ask(name))
+        ask(f"{name}/stop", token, {})
+    until(lambda: ask(name, token)["status"] == "STOPPED", "the end of the job", seen=lambda: ask(name, token))

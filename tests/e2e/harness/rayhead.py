@@ -58,6 +58,11 @@ class RayHeads:
         self.thread.join()
         self._stop_current()
 
+    @property
+    def token(self) -> str:
+        """What the head that runs asks for; empty if it asks for nothing."""
+        return self.current.environment.get("RAY_AUTH_TOKEN", "") if self.current else ""
+
     def until_up(self, namespace: str, seconds: float = 60) -> None:
         """Wait until the head of a namespace answers."""
         until(

@@ -1,4 +1,4 @@
-"""How a run is operated: retries that resume, machines that go away, nodes without RDMA."""
+"""How a run is operated: retries that resume, machines that go away, nodes without RDMA, an open job API."""
 
 from __future__ import annotations
 
@@ -103,3 +103,19 @@ def _rdma(run: Effective) -> str | None:
     if run.value("network.mode") != "none" or not is_gke or not _trains(run) or run.nodes < 2 or not count:
         return None
     return f"network.mode is none, and {run.nodes} nodes of {run.accelerator} have {count} RDMA interfaces each"
+
+
+@TOPIC.rule(
+    "open-job-api",
+    "kuberay/C22",
+    "=ray.tokenAuth.enabled =ray.networkPolicy.enabled",
+    title="a token or a NetworkPolicy guards the job API of Ray",
+    why="silent: whoever reaches port 8265 of the head runs code on the GPUs, with the secrets of the pods",
+    fix="remove one of both lines; without a token, name the operator's namespace under ray.networkPolicy",
+    source="charts/common/templates/_protection.tpl at 0.1.0",
+    severity=WARNING,
+)
+def _open(run: Effective) -> str | None:
+    switches = ("ray.tokenAuth.enabled", "ray.networkPolicy.enabled")
+    is_open = all(run.value(switch) is False for switch in switches)
+    return "ray.tokenAuth.enabled and ray.networkPolicy.enabled are both false" if is_open else None
