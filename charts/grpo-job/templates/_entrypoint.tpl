@@ -18,8 +18,8 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{- if ne (len .) 3 }}{{ fail "grpo.entrypoint takes (list $ BEGINNING DIGEST)" }}{{ end -}}
 {{- $root := index . 0 -}}
 {{- include "grpo.checkRuntimeEnv" $root -}}
-{{- $archive := $root.Files.Get (printf "files/programs/%s.tar.gz.b64" $root.Values.job.task) -}}
-{{- $archive = $archive | required (printf "the chart lacks the programs of task %s" $root.Values.job.task) -}}
+{{- $file := printf "files/programs/%s.tar.gz.b64" $root.Values.job.task -}}
+{{- $archive := $root.Files.Get $file | required (printf "%s is missing from the chart" $file) -}}
 {{- $version := printf "%s %s, sha256 %s" $root.Chart.Name $root.Chart.Version (sha256sum $archive) -}}
 {{- $beginning := index . 1 | replace (include "grpo.digestPlace" $root) (index . 2) -}}
 {{- $command := print $beginning (include "grpo.unpack" (list $archive $version)) -}}
