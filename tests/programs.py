@@ -1,4 +1,4 @@
-"""The programs of jobs/: the file of each, and one folder that holds them all, as where they run."""
+"""The programs of jobs/: the file of each, one folder that holds them all, and those that an entrypoint carries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from postrender.manifests import folds
 from tests.conftest import ROOT
 
 JOBS = ROOT / "jobs"
@@ -22,3 +23,9 @@ def flat_folder() -> Path:
     for path in PROGRAMS.values():
         shutil.copy(path, folder)
     return folder
+
+
+def carried(entrypoint: str) -> dict[str, str]:
+    """Return the programs in an entrypoint, text by name."""
+    packed = entrypoint.split("base64 -d <<'GRPO_PROGRAMS'")[1].partition("\n")[2]
+    return folds.unpacked(packed.split("\nGRPO_PROGRAMS\n")[0])

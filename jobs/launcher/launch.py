@@ -1,7 +1,8 @@
 """Start one attempt of a run: compare facts, own the run directory, write the configuration, run the trainer.
 
-The plan is JSON on file descriptor 3. "Trainer" means the program that the plan names: the framework's script, or the
-program of another task. The exit code is the trainer's (128 + n for signal n), or 1 when a check fails.
+The plan is JSON on file descriptor 3, and the argument is the version of the programs. "Trainer" means the program that
+the plan names: the framework's script, or the program of another task. The exit code is the trainer's (128 + n for
+signal n), or 1 when a check fails.
 """
 
 from __future__ import annotations
@@ -27,7 +28,17 @@ from workers import wait_for_workers
 
 AGREE = "set images.training and job.version to matching versions"
 HERE = Path(__file__).parent
+VERSION = sys.argv[1] if len(sys.argv) > 1 else "unknown"
 CHECK_SECONDS = 300.0
+# Of jobs/rewards: workers on other nodes import them together with the user's rewards.
+REWARD_PROGRAMS = (
+    "rewards.py",
+    "reward_answers.py",
+    "reward_builtins.py",
+    "nemo_rl_environment.py",
+    "nemo_rl_rewards.py",
+    "verl_reward.py",
+)
 
 
 def prepare_command(plan: Record) -> list[str]:
@@ -124,7 +135,8 @@ def write_files(plan: Record, folder: Path) -> None:
         write_atomically(folder / "config.yaml", to_yaml(plan["config"]), "draft")
     if "task" in plan:
         write_atomically(folder / "task.json", json.dumps(plan["task"], indent=2) + "\n", "draft")
-    for name in plan.get("shared") or []:
+    shared = plan.get("shared") or []
+    for name in (*shared, *(REWARD_PROGRAMS if "rewards.json" in shared else ())):
         (folder / "code" / name).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / "code" / name, (HERE / name).read_text(encoding="utf-8"), "draft")
 
@@ -195,7 +207,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     if not 0 < 4 * BEAT <= LAPSE < wait:
         lapse = "GRPO_OWNER_LAPSE_SECONDS must be at least four times GRPO_OWNER_BEAT_SECONDS"
         raise JobError(f"{lapse} and less than job.takeoverSeconds")
-    say(f"run {plan['run']}, attempt {plan['attempt']}")
+    say(f"run {plan['run']}, attempt {plan['attempt']}, programs {VERSION}")
     compare_facts(plan["facts"])
     words = prepare_command(plan)
     if "of" in plan:
@@ -206,6 +218,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         check_identity(plan, directory)
     check_attempt(plan, directory)
     owner = Owner(plan, directory, wait)
+    owner.about["programs"] = VERSION
     try:
         owner.acquire()
         # A newer attempt may have started while this one waited.

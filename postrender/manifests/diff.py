@@ -40,8 +40,8 @@ class Difference:
 def compare(sides: Mapping[str, Objects], *, full: bool = False) -> list[Difference]:
     """Return the differences between the objects of one layer; `sides` maps a name to its rendered documents.
 
-    Programs and the lock of a run are folded, and the plan in an entrypoint is compared field by field. With `full`
-    both are texts like others.
+    The entrypoint of a run is compared by its parts, the plan field by field. Programs and the lock of a run are
+    folded, but not with `full`.
     """
     flat = {side: dict(_fields(objects, full=full)) for side, objects in _paired(sides).items()}
     keys = dict.fromkeys(key for fields in flat.values() for key in fields)
@@ -130,8 +130,8 @@ def _parts(value: Json, *, full: bool) -> Iterator[tuple[str, Json]]:
             return
         if tree and isinstance(tree, dict):
             yield "JSON", tree
-    elif not full:
-        yield from folds.parts(value)
+    else:
+        yield from folds.parts(value, full=full)
 
 
 def _entries(items: list[Any]) -> Iterator[tuple[str, Any]]:

@@ -6,9 +6,14 @@ are never folded.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import hashlib
+import io
 import json
 import re
+import tarfile
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,8 +23,11 @@ _LOCK = "spec.yaml"
 _SHOWN = 16
 # As charts/grpo-job/templates/_entrypoint.tpl writes them.
 _FILE = re.compile(
-    r"""^(?P<indent>\ *)cat\ >"\$programs/(?P<name>[^"]+)"\ <<'GRPO_FILE'\n(?P<text>.*?)^(?P=indent)GRPO_FILE$""",
-    re.MULTILINE | re.DOTALL | re.VERBOSE,
+    r"""^cat >"\$programs/(?P<name>[^"]+)" <<'GRPO_FILE'\n(?P<text>.*?)^GRPO_FILE$""", re.MULTILINE | re.DOTALL
+)
+_PROGRAMS = re.compile(
+    r"^(?P<indent> *)base64 -d <<'GRPO_PROGRAMS' [^\n]*\n(?P<text>.*?)^(?P=indent)GRPO_PROGRAMS$",
+    re.MULTILINE | re.DOTALL,
 )
 _PLAN = re.compile(r"^exec 3<<'GRPO_PLAN'\n(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
 _DOCUMENT = re.compile(r"^(?=---)", re.MULTILINE)
@@ -58,15 +66,13 @@ def fold_manifest(manifest: str) -> tuple[str, int]:
 
 def _fold_document(text: str) -> str:
     if not re.search(r"^kind: ConfigMap$", text, re.MULTILINE):
-        return _FILE.sub(_fold_file, text)
+        return _PROGRAMS.sub(_fold_programs, text)
     locks = re.search(r"^immutable: true$", text, re.MULTILINE) is not None
     return _BLOCK.sub(lambda block: _fold_block(block, locks=locks), text)
 
 
-def _fold_file(found: re.Match[str]) -> str:
-    if _is_of_user(found["name"]):
-        return found[0]
-    return _replaced(found, _without_indent(found["text"], len(found["indent"])), found["name"])
+def _fold_programs(found: re.Match[str]) -> str:
+    return _replaced(found, _without_indent(found["text"], len(found["indent"])), "programs")
 
 
 def _fold_block(found: re.Match[str], *, locks: bool) -> str:
@@ -83,11 +89,6 @@ def _replaced(found: re.Match[str], text: str, name: str) -> str:
 
 def _without_indent(text: str, width: int) -> str:
     return "\n".join(line[width:] for line in text.split("\n"))
-
-
-def _is_of_user(name: str) -> bool:
-    """Return whether a file comes from the values: rewards/NAME.py, prompts/NAME, and what the values say of them."""
-    return "/" in name or not name.endswith(".py")
 
 
 def _is_folded_key(name: str, *, locks: bool) -> bool:
@@ -110,10 +111,22 @@ def fold_object(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**item, "data": {**data, **texts}}
 
 
-def parts(text: str) -> Iterator[tuple[str, Json]]:
-    """Yield the parts of a run's entrypoint: the plan as a tree, folded programs, the user's files, the shell command.
+def unpacked(archive: str) -> dict[str, str]:
+    """Return the programs in the archive of an entrypoint, text by name; none if it is no such archive."""
+    found = {}
+    with contextlib.suppress(ValueError, OSError, EOFError, tarfile.TarError, zlib.error):
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(archive)), mode="r:gz") as tar:
+            for entry in tar:
+                file = tar.extractfile(entry) if entry.isfile() else None
+                found[entry.name] = file.read().decode() if file else ""
+        return found
+    return {}
 
-    A text of another kind has no parts.
+
+def parts(text: str, *, full: bool = False) -> Iterator[tuple[str, Json]]:
+    """Yield the parts of a run's entrypoint: the plan as a tree, the user's files, the shell command, the programs.
+
+    The programs are folded, but not with `full`. A text of another kind has no parts.
     """
     plan = _PLAN.search(text)
     if plan is None:
@@ -122,10 +135,14 @@ def parts(text: str) -> Iterator[tuple[str, Json]]:
         tree = json.loads(plan["text"])
     except ValueError:
         return
-    if isinstance(tree, dict) and "digest" in tree:
+    if isinstance(tree, dict) and "digest" in tree and not full:
         tree["digest"] = Folded(f"sha256 {tree['digest']}")
     yield "plan", tree
     rest = text[: plan.start("text")] + text[plan.end("text") :]
     for file in _FILE.finditer(rest):
-        yield file["name"], file["text"] if _is_of_user(file["name"]) else Folded.of(file["text"])
-    yield "shell", _FILE.sub(lambda file: file[0].partition("\n")[0], rest)
+        yield file["name"], file["text"]
+    rest = _FILE.sub(lambda file: file[0].partition("\n")[0], rest)
+    for archive in _PROGRAMS.finditer(rest):
+        for name, program in unpacked(archive["text"]).items():
+            yield name, program if full else Folded.of(program)
+    yield "shell", _PROGRAMS.sub(lambda archive: archive[0].partition("\n")[0], rest)

@@ -18,7 +18,7 @@ MEND = "run `make goldens` and review the difference"
 
 REFERENCE = "gemma3-27b-gsm8k"
 # The programs are reviewed where they are written, in jobs/.
-PROGRAM = re.compile(r"(cat >\"\$programs/\S+\" <<'GRPO_FILE'\n)(.*?)(\n *GRPO_FILE\n)", re.DOTALL)
+PROGRAMS = re.compile(r"(<<'GRPO_PROGRAMS' [^\n]*\n)[^(]*?(\n *GRPO_PROGRAMS\n[^\n]* sha256 )[0-9a-f]{64}")
 
 
 def cases() -> Iterator[tuple[str, str, str, str]]:
@@ -36,7 +36,7 @@ def test_golden(
     """Every object is what was reviewed."""
     rendered = render_text(layer, options.FACTORS["platform"][platform], accelerator=accelerator, recipe=recipe)
     checked(rendered)
-    text = PROGRAM.sub(r"\1...\3", rendered.manifest)
+    text = PROGRAMS.sub(r"\1...\2...", rendered.manifest)
     name = f"{recipe}-{accelerator}" + ("-autopilot" if platform == "gke-autopilot" else "")
     golden = GOLDENS / name / f"{layer}.yaml"
     if write_goldens:

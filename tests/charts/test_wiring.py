@@ -189,10 +189,13 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     on, off = both(render, "grpo-job", {"job": {"task": task, "cluster": {"mode": mode}}})
     assert by_kind(off, "ConfigMap") == by_kind(on, "ConfigMap")
     lock = by_kind(off, "ConfigMap")["data"]
-    assert yaml.safe_load(lock["spec.yaml"]) == by_kind(on, "RayJob")["spec"]
+    locked = yaml.safe_load(lock["spec.yaml"])
+    beginning = locked.pop("entrypoint").partition("GRPO_PROGRAMS")[0].replace("(sha256 of the spec in the lock)", "")
+    assert locked == {key: value for key, value in by_kind(on, "RayJob")["spec"].items() if key != "entrypoint"}
     job = by_kind(off, "RayJob")["spec"]
     assert job["entrypoint"] == by_kind(on, "RayJob")["spec"]["entrypoint"]
     assert f'"digest": "{lock["digest"]}"' in job["entrypoint"]
+    assert job["entrypoint"].partition("GRPO_PROGRAMS")[0].replace(lock["digest"], "") == beginning
     assert (job == by_kind(on, "RayJob")["spec"]) is (mode == "existing")
 
 

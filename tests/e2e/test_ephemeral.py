@@ -82,3 +82,19 @@ def test_a_retry_does_not_run_a_refused_spec(run: Stack, image: Image, kube: Kub
     status = run.until_job("FAILED", seconds=120)
     assert "raise job.attempt" in status["message"]
     assert [yaml.safe_load(call.config)["grpo"]["max_num_steps"] for call in image.calls()] == [10]
+
+
+@pytest.mark.parametrize("helm", ["helm4"], indirect=True)
+def test_a_retry_after_an_upgrade_runs_the_newer_programs_and_says_so(run: Stack, image: Image) -> None:
+    """The operator takes the entrypoint from the RayJob at each start. The run means the same, so it goes on."""
+    image.behave(hold=True, exit=[9, 0])
+    run.install("grpo-job")
+    run.until_job("RUNNING", seconds=90)
+    until(image.calls, "the first trainer")
+    run.with_newer_programs("0.1.1").upgrade("grpo-job")
+    assert len(image.calls()) == 1
+    image.finish()
+    run.until_job("SUCCEEDED", seconds=120)
+    assert len(image.calls()) == 2
+    starts = [(start["attempt"], start["programs"].split(",")[0]) for start in run.starts()]
+    assert starts == [(1, "grpo-job 0.1.0"), (1, "grpo-job 0.1.1")]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from conftest import NewStack
+from harness import jobs_api
 from harness.helm import Helm, HelmError
 from harness.image import Image
 from harness.kube import Kube
@@ -42,6 +43,11 @@ def steps(stack: Stack, number: int) -> Stack:
     return stack.with_values(job={"config": {"grpo": {"max_num_steps": number}}})
 
 
+def plan_text(stack: Stack) -> str:
+    """Return the plan in the entrypoint of a run."""
+    return stack.entrypoint().split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0]
+
+
 @ONE_HELM
 def test_a_failing_trainer_fails_the_job(run: Stack, image: Image) -> None:
     image.behave(exit=3)
@@ -57,7 +63,7 @@ def test_verl_gets_its_configuration_and_its_code(run: Stack, image: Image) -> N
     """On the other recipe's cluster, whose image is asked for: what differs is the driver alone."""
     nemo = yaml.safe_load((run.repository / f"values/recipes/{run.recipe}.yaml").read_text())
     verl = run.with_recipe("qwen2.5-32b-gsm8k-verl").with_values(images=nemo["images"])
-    plan = json.loads(verl.entrypoint().split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0])
+    plan = json.loads(plan_text(verl))
     image.behave()
     image.prepare(verl, plan)
     verl.install("grpo-job")
@@ -140,6 +146,48 @@ def test_unchanged_and_label_only_upgrades_pass(run: Stack, image: Image, kube: 
     image.finish()
     run.until_job("SUCCEEDED")
     assert len(image.calls()) == 1
+
+
+def test_a_newer_chart_passes_over_a_running_attempt(run: Stack, image: Image, kube: Kube) -> None:
+    """As a GitOps fleet takes it: nothing of the values changed. The trainer does not notice, also not a rollback."""
+    image.behave(hold=True)
+    run.install("grpo-job")
+    run.until_job("RUNNING")
+    until(image.calls, "the trainer")
+    before = kube.get("rayjob", run.run, run.namespace)
+    newer = run.with_newer_programs("0.1.1")
+    newer.upgrade("grpo-job")
+    after = kube.get("rayjob", run.run, run.namespace)
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    assert after["metadata"]["labels"]["helm.sh/chart"] == "grpo-job-0.1.1"
+    assert "'grpo-job 0.1.1, sha256 " in after["spec"]["entrypoint"]
+    with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
+        steps(newer, 11).upgrade("grpo-job")
+    newer.roll_back("grpo-job", 1)
+    assert kube.get("rayjob", run.run, run.namespace)["spec"] == before["spec"]
+    image.finish()
+    run.until_job("SUCCEEDED")
+    assert len(image.calls()) == 1
+    (start,) = run.starts()
+    assert start["attempt"] == 1
+    assert f"'{start['programs']}'" in before["spec"]["entrypoint"]
+    assert start["programs"].startswith("grpo-job 0.1.0, sha256 ")
+
+
+@ONE_HELM
+def test_the_drivers_log_begins_with_the_run(run: Stack, image: Image) -> None:
+    """Ray writes the entrypoint into it."""
+    image.behave()
+    run.install("grpo-job")
+    status = run.until_job("SUCCEEDED")
+    lines = jobs_api.ask(f"{status['jobId']}/logs")["logs"].splitlines()
+    said = next(number for number, line in enumerate(lines) if line.startswith("grpo: run "))
+    plan, entrypoint = (len(text.splitlines()) for text in (plan_text(run), run.entrypoint()))
+    start = next(number for number, line in enumerate(lines) if line.startswith("Running entrypoint for job "))
+    assert lines[start].endswith(f": # Attempt 1 of run {run.job}: the plan, and the programs of the chart, packed.")
+    assert said - start == entrypoint <= plan + 25
+    assert not [line for line in lines[:said] if "import " in line]
+    assert max(map(len, lines)) <= 4096
 
 
 def test_a_higher_attempt_replaces_the_run(run: Stack, image: Image) -> None:

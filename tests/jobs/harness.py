@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import itertools
 import json
@@ -15,25 +16,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from postrender.generate import programs as packed
 from tests.programs import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
 MODULES = ("runtime", "files", "configuration", "cluster_facts", "owner", "trainer", "workers", "ray_nodes")
+VERSION = "grpo-job 0.0.0, sha256 00"
 TRAINER = Path(__file__).with_name("trainer.py")
 BEAT, LAPSE, WAIT = 0.1, 1.2, 20.0
 
 
-def entrypoint(plan: dict[str, Any]) -> str:
-    """Return the entrypoint that the grpo-job chart renders for this plan."""
-    files = {"__main__.py": PROGRAMS["launch"], **{f"{name}.py": PROGRAMS[name] for name in MODULES}}
-    writes = "".join(
-        f"cat >\"$programs/{name}\" <<'GRPO_FILE'\n{path.read_text(encoding='utf-8')}GRPO_FILE\n"
-        for name, path in files.items()
-    )
+def entrypoint(plan: dict[str, Any], version: str = VERSION, body: str = "") -> str:
+    """Return the entrypoint that the grpo-job chart renders for this plan; the body writes the user's files."""
     text = json.dumps(plan, indent=2, ensure_ascii=False)
     return (
-        f"set -eu\nexec 3<<'GRPO_PLAN'\n{text}\nGRPO_PLAN\nprograms=$(mktemp -d)\n{writes}exec python3 -I \"$programs\""
+        f"set -eu\nexec 3<<'GRPO_PLAN'\n{text}\nGRPO_PLAN\nprograms=$(mktemp -d)\n{body}"
+        f"base64 -d <<'GRPO_PROGRAMS' | tar -xzoC \"$programs\"\n{archive()}GRPO_PROGRAMS\n"
+        f"exec python3 -I \"$programs\" '{version}'"
     )
+
+
+@functools.cache
+def archive() -> str:
+    """Pack the programs of a training as they are now."""
+    return packed.pack(packed.files(ROOT, "train"))
 
 
 def load_program(name: str) -> Any:
@@ -140,11 +146,11 @@ class Site:
         command = self.trainer("--name", attempt, *options)
         return self.start_plan(self.plan(attempt, **{"command": command, **changes}))
 
-    def start_plan(self, plan: dict[str, Any], **environment: str) -> Launch:
+    def start_plan(self, plan: dict[str, Any], version: str = VERSION, body: str = "", **environment: str) -> Launch:
         log = self.tmp / f"output-{len(self.launches)}"
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [self.shell, "-c", entrypoint(plan)],
+                [self.shell, "-c", entrypoint(plan, version, body)],
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 env={**self.environment, **environment},

@@ -146,19 +146,6 @@ def test_a_missing_plan_is_one_line(redirection: str) -> None:
     assert done.stderr == ""
 
 
-def test_the_launcher_leaves_room_in_an_entrypoint() -> None:
-    assert sum(len(text.encode()) for text in SOURCES.values()) <= 36 * 1024
-
-
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_program_travels_as_it_is(name: str) -> None:
-    text = SOURCES[name]
-    assert text.isascii()
-    assert text.endswith("\n")
-    assert "\t" not in text
-    assert not {"GRPO_PLAN", "GRPO_FILE"} & set(text.splitlines())
-
-
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_program_needs_only_python_3_10(name: str) -> None:
     tree = ast.parse(SOURCES[name], feature_version=(3, 10))

@@ -15,7 +15,7 @@ import pytest
 
 from tests.programs import PROGRAMS
 
-from .harness import Launch, Site, load_program
+from .harness import VERSION, Launch, Site, load_program
 
 Change = Callable[[Site], dict[str, Any]]
 
@@ -39,6 +39,18 @@ def test_a_launch_trains_and_releases(site: Site) -> None:
     config = site.directory / "attempts/1/config.yaml"
     assert json.loads(config.read_text()) == {"grpo": {"num_prompts_per_step": 8}}
     assert not list(site.directory.rglob(".*"))
+
+
+def test_each_start_records_the_version_of_its_programs(site: Site) -> None:
+    """An attempt that is started again may have newer programs; the records say which start had which."""
+    launch = site.start()
+    assert launch.wait() == 0, launch.output
+    assert launch.output.startswith(f"grpo: run gemma3-gsm8k, attempt 1, programs {VERSION}\n")
+    again = site.start_plan(site.plan(), version="grpo-job 0.0.1, sha256 11")
+    assert again.wait() == 0, again.output
+    terms = [json.loads((site.directory / f"owners/{term}.json").read_text()) for term in (1, 2)]
+    assert [term["programs"] for term in terms] == [VERSION, "grpo-job 0.0.1, sha256 11"]
+    assert site.record()["programs"] == "grpo-job 0.0.1, sha256 11"
 
 
 def test_nothing_stays_in_the_folder_for_temporary_files(site: Site) -> None:
@@ -304,3 +316,15 @@ def test_a_task_gets_its_file_and_its_program(site: Site) -> None:
 def test_code_for_the_workers_lies_on_the_volume(site: Site) -> None:
     assert site.start(shared=["files.py"]).wait() == 0
     assert (site.directory / "attempts/1/code/files.py").read_text() == PROGRAMS["files"].read_text()
+
+
+def test_workers_get_the_programs_of_the_rewards(site: Site) -> None:
+    """All of jobs/rewards, beside what the values say of them; without rewards, none of it."""
+    programs = {path.name: path.read_text() for path in PROGRAMS["rewards"].parent.glob("*.py")}
+    (site.tmp / "table").write_text("{}")
+    body = f"cat >\"$programs/rewards.json\" <'{site.tmp / 'table'}'\n"
+    assert site.start_plan(site.plan(shared=["rewards.json"]), body=body).wait() == 0
+    code = site.directory / "attempts/1/code"
+    assert {path.name: path.read_text() for path in code.iterdir()} == {**programs, "rewards.json": "{}"}
+    assert site.start(attempt=2).wait() == 0
+    assert not (site.directory / "attempts/2/code").exists()

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postrender.generate.programs import pack
 from postrender.manifests import diff
 
 
@@ -89,9 +90,12 @@ def test_two_objects_of_one_name_do_not_hide_each_other() -> None:
 def entrypoint(program: str, attempt: int = 1, reward: str = "x = 1\n") -> str:
     """Return an entrypoint as the chart writes it."""
     plan = json.dumps({"attempt": attempt, "digest": str(attempt) * 64}, indent=2)
-    files = {"__main__.py": program, "rewards/mine.py": reward}
-    commands = [f"cat >\"$programs/{name}\" <<'GRPO_FILE'\n{text}GRPO_FILE\n" for name, text in files.items()]
-    return f"set -eu\nexec 3<<'GRPO_PLAN'\n{plan}\nGRPO_PLAN\n{''.join(commands)}exec python3 -I \"$programs\""
+    return (
+        f"set -eu\nexec 3<<'GRPO_PLAN'\n{plan}\nGRPO_PLAN\n"
+        f"cat >\"$programs/rewards/mine.py\" <<'GRPO_FILE'\n{reward}GRPO_FILE\n"
+        f"base64 -d <<'GRPO_PROGRAMS' | tar -xzoC \"$programs\"\n{pack({'__main__.py': program})}GRPO_PROGRAMS\n"
+        "exec python3 -I \"$programs\" 'grpo-job 0.1.0'"
+    )
 
 
 def test_an_entrypoint_is_compared_by_its_parts() -> None:
@@ -110,12 +114,13 @@ def test_an_entrypoint_is_compared_by_its_parts() -> None:
     assert "; right 1 line, sha256 a7eefbcf2a250038\n" in text
     assert "    spec.entrypoint(rewards/mine.py)\n      left   x = 1\n      right  x = 2\n" in text
     whole = diff.compare({"left": [one], "right": [two]}, full=True)
-    assert [each.path for each in whole] == ["spec.entrypoint"]
+    assert sorted(each.path for each in whole) == sorted(found)
     text = diff.as_text({"grpo-job": whole}, ["left", "right"], full=True)
     assert "      left   import a\n" in text
+    assert f"      right  {'2' * 64}\n" in text
 
 
-@given(at=st.integers(0, 300), put=st.text(max_size=2))
+@given(at=st.integers(0, 500), put=st.text(max_size=2))
 def test_no_fold_hides_a_change(at: int, put: str) -> None:
     """One edit, anywhere in the programs, the plan, the user's files and the shell command."""
     one = entrypoint("import a\n")

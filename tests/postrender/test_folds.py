@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from postrender.errors import InputError
+from postrender.generate import programs
 from postrender.helm.engines import Rendered
 from postrender.manifests import folds
 from postrender.yaml import reader
+from tests.programs import PROGRAMS, carried
 
 REWARDS = {"job": {"rewards": {"mine": {"file": "def mine(*a, **k):\n    return 0.5\n"}}}}
 FOLD = re.compile(r"^… (\S+), (?:the lock of the run, )?(\d+ lines, sha256 [0-9a-f]{16})$", re.MULTILINE)
@@ -34,9 +36,8 @@ def objects(text: str) -> dict[str, dict[str, Any]]:
 def test_programs_and_the_lock_are_folded(job: str, cluster: str) -> None:
     text, hidden = folds.fold_manifest(job)
     names = [name for name, _ in FOLD.findall(text)]
-    assert names[:3] == ["spec.yaml", "__main__.py", "runtime.py"]
-    assert "import" not in text
-    assert hidden == job.count("\n") - text.count("\n") > 1500
+    assert names == ["spec.yaml", "programs"]
+    assert hidden == job.count("\n") - text.count("\n") > 200
     programs = [name for name, _ in FOLD.findall(folds.fold_manifest(cluster)[0])]
     assert sorted(programs) == ["check_cluster.py", "check_idle.py", "probe.py"]
 
@@ -60,24 +61,30 @@ def test_a_folded_manifest_cannot_be_applied(job: str, cluster: str) -> None:
 
 def test_text_and_object_have_the_same_digest(job: str, cluster: str) -> None:
     shown = {name: size for text in (job, cluster) for name, size in FOLD.findall(folds.fold_manifest(text)[0])}
+    entrypoint = objects(job)["RayJob"]["spec"]["entrypoint"]
+    assert shown.pop("programs").rpartition(" ")[2] == entrypoint.rpartition("sha256 ")[2][:16]
     found = {}
     for each in reader.load_objects(cluster, "<cluster>"):
         found |= folds.fold_object(each)["data"] if each["kind"] == "ConfigMap" else {}
     found |= folds.fold_object(objects(job)["ConfigMap"])["data"]
-    found |= dict(folds.parts(objects(job)["RayJob"]["spec"]["entrypoint"]))
     assert {name: found[name].short for name in shown} == shown
 
 
 def test_a_changed_program_has_another_digest(job: str) -> None:
-    changed = job.replace("import shutil", "import shutil  # changed")
-    before, after = (dict(FOLD.findall(folds.fold_manifest(text)[0])) for text in (job, changed))
-    assert {name for name, size in after.items() if before[name] != size} == {"spec.yaml", "__main__.py"}
+    before = objects(job)["RayJob"]["spec"]["entrypoint"]
+    files = carried(before)
+    after = before.replace(
+        before.partition('$programs"\nH4sI')[2].partition("GRPO_PROGRAMS")[0],
+        programs.pack({**files, "runtime.py": "changed"}).removeprefix("H4sI"),
+    )
+    one, two = (dict(folds.parts(text)) for text in (before, after))
+    assert {name for name, part in two.items() if one[name] != part} == {"runtime.py"}
 
 
 def test_files_of_the_user_stay(render_text: Callable[..., Rendered]) -> None:
     text, _ = folds.fold_manifest(render_text("grpo-job", REWARDS).manifest)
     assert "return 0.5" in text
-    assert "… rewards" not in text.replace("… rewards.py", "")
+    assert "… rewards" not in text
 
 
 def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
@@ -89,8 +96,11 @@ def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
     assert isinstance(parts["trainer.py"], folds.Folded)
     assert isinstance(parts["rewards.py"], folds.Folded)
     assert '"mine"' in parts["rewards.json"]
-    assert parts["shell"].startswith("set -eu\nexec 3<<'GRPO_PLAN'\nGRPO_PLAN\n")
-    assert "import" not in parts["shell"]
+    assert "\nset -eu\nexec 3<<'GRPO_PLAN'\nGRPO_PLAN\n" in parts["shell"]
+    assert "H4sI" not in parts["shell"]
+    clear = dict(folds.parts(entrypoint, full=True))
+    assert clear["__main__.py"] == PROGRAMS["launch"].read_text("utf-8")
+    assert len(clear["plan"]["digest"]) == 64
     assert dict(folds.parts("python3 train.py")) == {}
 
 

@@ -12,7 +12,6 @@ environment                 variables that the framework reads, as JSON map
 check                       nothing; fails where this version cannot run
 derived                     configuration that follows from the other values, as JSON
 rewardKeys                  configuration keys that job.rewards decides, as JSON list of paths
-rewardPrograms              files of jobs/ that job.rewards needs, as JSON list
 
 call                                                returns
 include "grpo.nemo-rl.script" $                     the script, relative to the source tree
@@ -110,9 +109,6 @@ include "grpo.nemo-rl.logger" (list $ "/logs")      section logger, as JSON
   (list "data" "validation" "env_name")
   (list "env" "rewards") | toJson -}}
 {{- end }}
-
-{{/* grpo.nemo-rl.rewardPrograms $: the wrapper and the environment. */}}
-{{- define "grpo.nemo-rl.rewardPrograms" }}{{ list "nemo_rl_rewards.py" "nemo_rl_environment.py" | toJson }}{{ end }}
 
 {{/* grpo.nemo-rl.logger (list $ DIRECTORY): where and how the run logs. */}}
 {{- define "grpo.nemo-rl.logger" -}}

@@ -47,10 +47,6 @@ include "grpo.checkText" (list "job.prompts.cot" $text)         nothing; fails w
 {{- $table := toPrettyJson $rewards | include "grpo.printable" -}}
 {{- include "grpo.checkText" (list "job.rewards" $table) -}}
 {{- $_ := set $files "rewards.json" $table -}}
-{{- $programs := include "grpo.framework" (list . "rewardPrograms") | fromJsonArray -}}
-{{- range $name := concat (list "rewards.py" "reward_answers.py" "reward_builtins.py") $programs -}}
-{{- $_ := set $files $name ($.Files.Get (printf "files/jobs/rewards/%s" $name)) -}}
-{{- end -}}
 {{- end -}}
 {{- range $name, $reward := $rewards -}}
 {{- if hasKey $reward "file" -}}

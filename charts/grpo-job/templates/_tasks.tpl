@@ -1,5 +1,5 @@
 {{/*
-The tasks of a run other than training. Each is a program of files/jobs that reads one JSON file, task.json.
+The tasks of a run other than training. Each is a program of jobs/ that reads one JSON file, task.json.
 
 call                                            returns
 include "grpo.trains" $                         "true" where the job trains, else ""

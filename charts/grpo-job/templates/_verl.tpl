@@ -13,7 +13,6 @@ environment                 variables that the framework reads, as JSON map
 check                       nothing; fails where this version cannot run (_verl_check.tpl)
 derived                     configuration that follows from the other values, as JSON
 rewardKeys                  configuration keys that job.rewards decides, as JSON list of paths
-rewardPrograms              files of jobs/ that job.rewards needs, as JSON list
 
 call                                            returns
 include "grpo.verl.rewards" $ | fromJson        configuration that puts job.rewards in place
@@ -95,9 +94,6 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- define "grpo.verl.rewardKeys" -}}
 {{- list (list "custom_reward_function") (list "reward" "custom_reward_function") | toJson -}}
 {{- end }}
-
-{{/* grpo.verl.rewardPrograms $: the reward function. */}}
-{{- define "grpo.verl.rewardPrograms" }}{{ list "verl_reward.py" | toJson }}{{ end }}
 
 {{/* grpo.verl.tracking $: verl has one project and one name for all loggers. */}}
 {{- define "grpo.verl.tracking" -}}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from postrender.generate import programs
 
 from harness import hookpods
 from harness.helm import Helm
@@ -58,6 +62,24 @@ class Stack:
     def with_helm(self, helm: Helm) -> Stack:
         """Return the same stack, installed by another Helm or another user."""
         return replace(self, helm=helm)
+
+    def with_newer_programs(self, version: str) -> Stack:
+        """Return the same stack with a chart grpo-job of another version, in whose programs one line differs."""
+        copy_of = Path(tempfile.mkdtemp(prefix="newer-", dir=self.work))
+        for folder in ("charts", "jobs", "values"):
+            shutil.copytree(self.repository / folder, copy_of / folder, symlinks=True)
+        with (copy_of / "jobs/launcher/launch.py").open("a") as program:
+            program.write(f"# {version}\n")
+        for path, text in programs.render(copy_of).items():
+            (copy_of / path).write_text(text)
+        chart = copy_of / "charts/grpo-job/Chart.yaml"
+        chart.write_text(chart.read_text().replace("\nversion: 0.1.0\n", f"\nversion: {version}\n"))
+        return replace(self, repository=copy_of)
+
+    def starts(self) -> list[Values]:
+        """Return the record of each start of the run's attempts, first start first."""
+        folder = self.on_volume(f"/data/runs/{self.job}/owners")
+        return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
     def options(self) -> list[str]:
         """Give Helm the values files: accelerator, recipe, site, and what this stack says differently."""

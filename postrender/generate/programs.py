@@ -1,0 +1,61 @@
+"""Pack the programs of each task into one archive, which the entrypoint of its job carries as text.
+
+An archive is a gzipped tar in base64: `base64 -d FILE | tar -tz` lists it. All programs lie side by side in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from postrender.manifests import folds
+
+FOLDER = "charts/grpo-job/files/programs"
+# A log agent stops reading a file at a line that is longer than its buffer (Fluent Bit: 32 KiB), and Ray writes the
+# entrypoint into the log of the driver.
+WIDTH = 4000
+_EVERY = ("common/*.py", "launcher/*.py")
+TASKS = {
+    "train": ("rewards/*.py", "tasks/code_digest.py"),
+    "fetch": ("tasks/fetch*.py", "tasks/code_digest.py", "tasks/hub_cache.py"),
+    "prepare-data": ("tasks/prepare_data.py", "tasks/hub_cache.py"),
+    "convert": ("tasks/convert.py", "tasks/tensors.py", "inspection/checkpoints.py"),
+    "evaluate": ("evaluation/*.py", "inspection/checkpoints.py"),
+    "clean": ("tasks/clean.py",),
+}
+
+
+def render(root: Path) -> dict[str, str]:
+    """Return the archive of each task by its path below a repository root.
+
+    An archive that holds the same programs stays as it is, because another zlib would write other bytes.
+    """
+    found = {}
+    for task in TASKS:
+        path, programs = f"{FOLDER}/{task}.tar.gz.b64", files(root, task)
+        there = (root / path).read_text("utf-8") if (root / path).is_file() else ""
+        found[path] = there if folds.unpacked(there) == programs else pack(programs)
+    return found
+
+
+def files(root: Path, task: str) -> dict[str, str]:
+    """Return the text of each program of a task by the name that it has where the job runs."""
+    paths = sorted(path for pattern in (*_EVERY, *TASKS[task]) for path in (root / "jobs").glob(pattern))
+    return {"__main__.py" if path.stem == "launch" else path.name: path.read_text("utf-8") for path in paths}
+
+
+def pack(programs: Mapping[str, str]) -> str:
+    """Return an archive of programs as lines of base64; the same programs make the same text."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, text in programs.items():
+            data = text.encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            tar.addfile(entry, io.BytesIO(data))
+    packed = base64.b64encode(gzip.compress(buffer.getvalue(), mtime=0)).decode()
+    return "".join(f"{packed[at : at + WIDTH]}\n" for at in range(0, len(packed), WIDTH))

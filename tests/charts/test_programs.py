@@ -1,0 +1,99 @@
+"""The programs of jobs/ in the entrypoint: packed, not locked, and named by their version."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from postrender.generate import programs
+from postrender.helm.engines import Rendered
+from postrender.manifests import folds
+from tests.charts.test_grpo_job import lock, plan, rayjob
+from tests.conftest import ROOT, Object, Render
+from tests.programs import carried
+
+ARCHIVE = ROOT / programs.FOLDER / "train.tar.gz.b64"
+REWARDS = {"job": {"rewards": {"mine": {"file": "def mine(*a, **k):\n    return 0.5\n"}}}}
+
+
+@pytest.fixture
+def newer(tmp_path: Path, render_text: Callable[..., Rendered]) -> list[Object]:
+    """Render a chart of a newer version, in whose programs one line differs."""
+    for folder in ("charts", "values", "jobs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)
+    program = tmp_path / "jobs/launcher/launch.py"
+    program.write_text(program.read_text("utf-8") + "# newer\n", "utf-8")
+    for path, text in programs.render(tmp_path).items():
+        (tmp_path / path).write_text(text, "utf-8")
+    chart = tmp_path / "charts/grpo-job"
+    meta = yaml.safe_load((chart / "Chart.yaml").read_text("utf-8"))
+    (chart / "Chart.yaml").write_text(yaml.safe_dump({**meta, "version": "0.1.1"}), "utf-8")
+    return list(render_text("grpo-job", chart=chart).documents)
+
+
+def version(objects: list[Object]) -> str:
+    """Return the version of the programs, which the entrypoint gives to the launcher."""
+    return str(rayjob(objects)["spec"]["entrypoint"].splitlines()[-1].split("'")[1])
+
+
+def test_other_programs_are_no_other_run(newer: list[Object], render: Render) -> None:
+    """The upgrade of a fleet to a newer chart is not refused by the lock of each run."""
+    older = render("grpo-job")
+    assert lock(newer)["data"] == lock(older)["data"]
+    assert plan(newer) == plan(older)
+    assert carried(rayjob(newer)["spec"]["entrypoint"])["__main__.py"].endswith("# newer\n")
+
+
+def test_the_version_names_the_chart_and_the_archive(newer: list[Object], render: Render) -> None:
+    digest = hashlib.sha256(ARCHIVE.read_bytes()).hexdigest()
+    assert version(render("grpo-job")) == f"grpo-job 0.1.0, sha256 {digest}"
+    assert version(newer).startswith("grpo-job 0.1.1, sha256 ")
+    assert digest not in version(newer)
+
+
+def test_the_digest_is_the_one_of_the_locked_spec(render: Render) -> None:
+    """So anybody can see what an attempt was refused for."""
+    data = lock(render("grpo-job"))["data"]
+    assert hashlib.sha256(data["spec.yaml"].removesuffix("\n").encode()).hexdigest() == data["digest"]
+
+
+def test_the_entrypoint_is_readable_but_for_the_programs(render: Render) -> None:
+    """Ray writes all of it into the driver's log: first which run this is, then the plan, then the user's files."""
+    text = rayjob(render("grpo-job", REWARDS))["spec"]["entrypoint"]
+    beginning, _, packed = text.partition("base64 -d <<'GRPO_PROGRAMS'")
+    assert beginning.startswith("# Attempt 1 of run gemma3-gsm8k: ")
+    assert "\n    return 0.5\n" in beginning
+    assert "import " not in beginning
+    shell = dict(folds.parts(text))["shell"]
+    assert len(shell.splitlines()) <= 20
+    assert packed.splitlines()[-1].startswith('exec python3 -I "$programs" ')
+
+
+def test_the_same_programs_make_the_same_archive() -> None:
+    files = programs.files(ROOT, "train")
+    assert programs.pack(files) == programs.pack(files)
+    assert folds.unpacked(programs.pack(files)) == files
+
+
+def test_an_archive_of_another_zlib_stays_and_an_old_one_does_not(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "jobs", tmp_path / "jobs")
+    path = f"{programs.FOLDER}/clean.tar.gz.b64"
+    archive = tmp_path / path
+    archive.parent.mkdir(parents=True)
+    # Other bytes with the same content.
+    archive.write_text(programs.render(tmp_path)[path].replace("\n", "\n\n"))
+    assert programs.render(tmp_path)[path] == archive.read_text()
+    with (tmp_path / "jobs/tasks/clean.py").open("a") as file:
+        file.write("# changed\n")
+    now = programs.render(tmp_path)[path]
+    assert folds.unpacked(now)["clean.py"].endswith("# changed\n")
+
+
+@pytest.mark.parametrize("text", ["", "no base64!", "AAAA", ARCHIVE.read_text("utf-8")[:400]])
+def test_what_is_no_archive_has_no_programs(text: str) -> None:
+    assert folds.unpacked(text) == {}
