@@ -22,7 +22,7 @@ from configuration import to_yaml
 from files import create_exclusively, write_atomically
 from owner import BEAT, LAPSE, Owner, highest
 from runtime import JobError, Record, StopRequestError, now, pause, say
-from trainer import WATCHED, copied, supervise
+from trainer import WATCHED, copied, limit_time, supervise
 from workers import wait_for_workers
 
 AGREE = "set images.training and job.version to matching versions"
@@ -196,6 +196,8 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         lapse = "GRPO_OWNER_LAPSE_SECONDS must be at least four times GRPO_OWNER_BEAT_SECONDS"
         raise JobError(f"{lapse} and less than job.takeoverSeconds")
     say(f"run {plan['run']}, attempt {plan['attempt']}")
+    if limit := plan.get("deadline"):
+        limit_time(limit["seconds"], limit["graceSeconds"])
     compare_facts(plan["facts"])
     words = prepare_command(plan)
     if "of" in plan:

@@ -106,6 +106,21 @@ class Trainer:
             pass
 
 
+def limit_time(seconds: float, grace: float) -> None:
+    """Stop this program as a person would after a number of seconds, and kill it if it needs more than `grace`."""
+
+    def act() -> None:
+        time.sleep(seconds)
+        say(f"job.deadlineSeconds is over after {seconds:.0f} s: the trainer has {grace:.0f} s to save")
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(grace)
+        say(f"killed: the trainer did not end within {grace:.0f} s")
+        # The trainer's group ends with this program.
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=act, daemon=True).start()
+
+
 def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool, bool]:
     """Run the trainer to its end; return its exit code, whether it was asked to stop, and whether the run was lost."""
     trainer, received, kill_at = Trainer(words, mask), set[int](), NEVER
