@@ -117,7 +117,9 @@ FACTORS: dict[str, dict[str, Values]] = {
         "off": {},
         "on": {"ray": {"networkPolicy": {"enabled": True}, "disruptionBudget": {"enabled": True}}},
     },
-    "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}}},
+    "deadline": {"off": {}, "on": {"job": {"deadlineSeconds": 3600}}},
+    # What KubeRay 1.5 needs.
+    "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}, "job": {"cluster": {"timeoutSeconds": 0}}}},
     "wiring": {"on": {}, "off": {"stack": {"wiring": {"enabled": False}}}},
     "pods": {
         "plain": {},
@@ -262,6 +264,7 @@ ALL: Row = {
     "logs": "on",
     "token": "on",
     "protection": "on",
+    "deadline": "on",
     "upgrade": "recreate",
     "wiring": "on",
     "pods": "extras",

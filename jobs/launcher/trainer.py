@@ -111,10 +111,9 @@ def limit_time(seconds: float, grace: float) -> None:
 
     def act() -> None:
         time.sleep(seconds)
-        say(f"job.deadlineSeconds is over after {seconds:.0f} s: the trainer has {grace:.0f} s to save")
+        say(f"job.deadlineSeconds is over after {seconds:.0f} s: the trainer is killed in {grace:.0f} s unless it ends")
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(grace)
-        say(f"killed: the trainer did not end within {grace:.0f} s")
         # The trainer's group ends with this program.
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -21,6 +21,12 @@ _FILE = re.compile(
     r"""^(?P<indent>\ *)cat\ >"\$programs/(?P<name>[^"]+)"\ <<'GRPO_FILE'\n(?P<text>.*?)^(?P=indent)GRPO_FILE$""",
     re.MULTILINE | re.DOTALL | re.VERBOSE,
 )
+# As common.lifecycle (charts/common/templates/_pod.tpl) puts it into a pod template.
+_BEFORE_THE_END = re.compile(
+    r"""^(?P<indent>\ *)-\ python3\n(?P=indent)-\ -I\n(?P=indent)-\ -c\n(?P=indent)-\ \|\n"""
+    r"""(?P<text>(?:(?P=indent)\ \ .*\n|\ *\n)+)(?=(?P=indent)-\ (?:head|worker)$)""",
+    re.MULTILINE | re.VERBOSE,
+)
 _PLAN = re.compile(r"^exec 3<<'GRPO_PLAN'\n(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
 _DOCUMENT = re.compile(r"^(?=---)", re.MULTILINE)
 # A block in the data of a ConfigMap.
@@ -58,7 +64,7 @@ def fold_manifest(manifest: str) -> tuple[str, int]:
 
 def _fold_document(text: str) -> str:
     if not re.search(r"^kind: ConfigMap$", text, re.MULTILINE):
-        return _FILE.sub(_fold_file, text)
+        return _BEFORE_THE_END.sub(_fold_before_the_end, _FILE.sub(_fold_file, text))
     locks = re.search(r"^immutable: true$", text, re.MULTILINE) is not None
     return _BLOCK.sub(lambda block: _fold_block(block, locks=locks), text)
 
@@ -67,6 +73,10 @@ def _fold_file(found: re.Match[str]) -> str:
     if _is_of_user(found["name"]):
         return found[0]
     return _replaced(found, _without_indent(found["text"], len(found["indent"])), found["name"])
+
+
+def _fold_before_the_end(found: re.Match[str]) -> str:
+    return _replaced(found, _without_indent(found["text"], len(found["indent"]) + 2), "pre_stop.py")
 
 
 def _fold_block(found: re.Match[str], *, locks: bool) -> str:

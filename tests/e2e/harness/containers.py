@@ -44,6 +44,11 @@ def prepare(
     return Start(["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", "\n".join(script), "sh", *words], environment)
 
 
+def pre_stop(container: Manifest) -> Manifest:
+    """Return a container that runs what this one runs before SIGTERM."""
+    return {**container, "command": container["lifecycle"]["preStop"]["exec"]["command"], "args": []}
+
+
 def run(start: Start, seconds: float = 30) -> subprocess.CompletedProcess[str]:
     """Run a container to its end in the image's working directory."""
     return subprocess.run(

@@ -2,8 +2,8 @@
 
 A kubelet for one kind of pod: in the namespaces that a test names it takes a head pod that kwok calls ready, and runs
 the command of its first container with the environment that the API server holds, on the loopback interface. When the
-pod goes, its preStop program runs before SIGTERM, though kwok takes the pod away a second after its deletion. The worker
-pods are Ray nodes with as many GPUs as their group says and without the pods' commands: a job waits for them.
+pod goes, its preStop program runs before SIGTERM, though kwok takes the pod away a second after its deletion. The
+worker pods are Ray nodes with as many GPUs as their group says and without the pods' commands: a job waits for them.
 """
 
 from __future__ import annotations
@@ -119,8 +119,7 @@ class RunningHead:
         container = pod["spec"]["containers"][0]
         extra = {**EXTRA, "RAY_TMPDIR": str(place)}
         start = containers.prepare(kube, pod, container, work, extra)
-        before = {**container, "command": container["lifecycle"]["preStop"]["exec"]["command"], "args": []}
-        self.pre_stop = containers.prepare(kube, pod, before, work, extra)
+        self.pre_stop = containers.prepare(kube, pod, containers.pre_stop(container), work, extra)
         self.grace = float(pod["spec"]["terminationGracePeriodSeconds"])
         self.log = work / "logs" / f"ray-head-{self.namespace}-{self.uid[:6]}.log"
         self.program = Program("ray head", start.command, self.log, start.environment, CODE)
