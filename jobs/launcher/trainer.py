@@ -106,20 +106,6 @@ class Trainer:
             pass
 
 
-def limit_time(seconds: float, grace: float) -> None:
-    """Stop this program as a person would after a number of seconds, and kill it if it needs more than `grace`."""
-
-    def act() -> None:
-        time.sleep(seconds)
-        say(f"job.deadlineSeconds is over after {seconds:.0f} s: the trainer is killed in {grace:.0f} s unless it ends")
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(grace)
-        # The trainer's group ends with this program.
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    threading.Thread(target=act, daemon=True).start()
-
-
 def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool, bool]:
     """Run the trainer to its end; return its exit code, whether it was asked to stop, and whether the run was lost."""
     trainer, received, kill_at = Trainer(words, mask), set[int](), NEVER

@@ -272,7 +272,7 @@ def test_an_attempt_may_have_a_deadline_and_its_cluster_has_one(render: Render) 
         objects = render("grpo-job", job("train", deadlineSeconds=7200, cluster=cluster))
         spec = next(item for item in objects if item["kind"] == "RayJob")["spec"]
         assert (spec["activeDeadlineSeconds"], spec["preRunningDeadlineSeconds"]) == (7200, 600)
-        assert plan(objects)["deadline"] == {"seconds": 7200, "graceSeconds": 120}
+        assert plan(objects)["deadline"] == {"SIGTERM": 7200, "SIGKILL": 7320}
 
 
 def test_zero_is_no_deadline(render: Render) -> None:

@@ -65,7 +65,7 @@ include "grpo.check" $                          nothing; fails where the job can
   "workingDirectory" (include "grpo.framework" (list . "workingDirectory"))
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing")) -}}
 {{- with int64 $job.deadlineSeconds -}}
-{{- $_ := set $plan "deadline" (dict "seconds" . "graceSeconds" (int64 $.Values.ray.head.jobStopSeconds)) -}}
+{{- $_ := set $plan "deadline" (dict "SIGTERM" . "SIGKILL" (add . (int64 $.Values.ray.head.jobStopSeconds))) -}}
 {{- end -}}
 {{- if include "grpo.usesGpus" . -}}
 {{- $nodes := 1 -}}

@@ -45,8 +45,9 @@ def prepare(
 
 
 def pre_stop(container: Manifest) -> Manifest:
-    """Return a container that runs what this one runs before SIGTERM."""
-    return {**container, "command": container["lifecycle"]["preStop"]["exec"]["command"], "args": []}
+    """Return a container that runs what this one runs before SIGTERM, which needs none of its volumes."""
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    return {**container, "command": command, "args": [], "volumeMounts": []}
 
 
 def run(start: Start, seconds: float = 30) -> subprocess.CompletedProcess[str]:
