@@ -119,7 +119,9 @@ FACTORS: dict[str, dict[str, Values]] = {
         "off": {"ray": {"networkPolicy": {"enabled": False}}},
     },
     "eviction": {"refused": {}, "allowed": {"ray": {"disruptionBudget": {"enabled": False}}}},
-    "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}}},
+    "deadline": {"off": {}, "on": {"job": {"deadlineSeconds": 3600}}},
+    # What KubeRay 1.5 needs.
+    "upgrade": {"recreate": {}, "manual": {"ray": {"upgrade": "manual"}, "job": {"cluster": {"timeoutSeconds": 0}}}},
     "wiring": {"on": {}, "off": {"stack": {"wiring": {"enabled": False}}}},
     "pods": {
         "plain": {},
@@ -272,6 +274,7 @@ ALL: Row = {
     "token": "on",
     "policy": "operator",
     "eviction": "refused",
+    "deadline": "on",
     "upgrade": "recreate",
     "wiring": "on",
     "pods": "extras",

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from cluster_facts import compare_facts
@@ -201,6 +202,15 @@ def read_plan() -> Record:
     return plan
 
 
+def limit_time(signals: Record) -> None:
+    """Send each signal to this program after so many seconds; a trainer ends with it."""
+    for name, delay in signals.items():
+        say(f"job.deadlineSeconds: {name} in {delay} s")
+        timer = threading.Timer(delay, os.kill, [os.getpid(), signal.Signals[name]])
+        timer.daemon = True
+        timer.start()
+
+
 def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     directory, wait = Path(plan["runDirectory"]), plan["takeoverSeconds"]
     folder = directory / "attempts" / str(plan["attempt"])
@@ -208,6 +218,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         lapse = "GRPO_OWNER_LAPSE_SECONDS must be at least four times GRPO_OWNER_BEAT_SECONDS"
         raise JobError(f"{lapse} and less than job.takeoverSeconds")
     say(f"run {plan['run']}, attempt {plan['attempt']}, programs {VERSION}")
+    limit_time(plan.get("deadline") or {})
     compare_facts(plan["facts"])
     words = prepare_command(plan)
     if "of" in plan:

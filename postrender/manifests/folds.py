@@ -29,6 +29,12 @@ _PROGRAMS = re.compile(
     r"^(?P<indent> *)base64 -d <<'GRPO_PROGRAMS' [^\n]*\n(?P<text>.*?)^(?P=indent)GRPO_PROGRAMS$",
     re.MULTILINE | re.DOTALL,
 )
+# As common.lifecycle (charts/common/templates/_pod.tpl) puts it into a pod template.
+_BEFORE_THE_END = re.compile(
+    r"""^(?P<indent>\ *)-\ python3\n(?P=indent)-\ -I\n(?P=indent)-\ -c\n(?P=indent)-\ \|\n"""
+    r"""(?P<text>(?:(?P=indent)\ \ .*\n|\ *\n)+)(?=(?P=indent)-\ (?:head|worker)$)""",
+    re.MULTILINE | re.VERBOSE,
+)
 _PLAN = re.compile(r"^exec 3<<'GRPO_PLAN'\n(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
 _DOCUMENT = re.compile(r"^(?=---)", re.MULTILINE)
 # A block in the data of a ConfigMap.
@@ -66,13 +72,17 @@ def fold_manifest(manifest: str) -> tuple[str, int]:
 
 def _fold_document(text: str) -> str:
     if not re.search(r"^kind: ConfigMap$", text, re.MULTILINE):
-        return _PROGRAMS.sub(_fold_programs, text)
+        return _BEFORE_THE_END.sub(_fold_before_the_end, _PROGRAMS.sub(_fold_programs, text))
     locks = re.search(r"^immutable: true$", text, re.MULTILINE) is not None
     return _BLOCK.sub(lambda block: _fold_block(block, locks=locks), text)
 
 
 def _fold_programs(found: re.Match[str]) -> str:
     return _replaced(found, _without_indent(found["text"], len(found["indent"])), "programs")
+
+
+def _fold_before_the_end(found: re.Match[str]) -> str:
+    return _replaced(found, _without_indent(found["text"], len(found["indent"]) + 2), "pre_stop.py")
 
 
 def _fold_block(found: re.Match[str], *, locks: bool) -> str:

@@ -253,8 +253,13 @@ def test_rewards_need_a_registry(render: Render) -> None:
 def test_a_stopping_driver_has_time_to_save(accelerator: str, render: Render) -> None:
     objects = render("raycluster", {"ray": {"head": {"jobStopSeconds": 45}}}, files=stack_files(accelerator))
     cluster = next(item for item in objects if item["kind"] == "RayCluster")
-    environment = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
-    assert {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": "45"} in environment
+    head = cluster["spec"]["headGroupSpec"]["template"]["spec"]
+    workers = cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]
+    assert {"name": "RAY_JOB_STOP_WAIT_TIME_S", "value": "45"} in head["containers"][0]["env"]
+    assert (head["terminationGracePeriodSeconds"], workers["terminationGracePeriodSeconds"]) == (75, 75)
+    for pod, part in ((head, "head"), (workers, "worker")):
+        command = pod["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
+        assert command == ["python3", "-I", "-c", PROGRAMS["pre_stop"].read_text(encoding="utf-8"), part]
 
 
 def test_times_are_part_of_the_plan(render: Render) -> None:
@@ -263,9 +268,25 @@ def test_times_are_part_of_the_plan(render: Render) -> None:
     assert found["workers"] == {"nodes": 2, "gpus": 8, "timeoutSeconds": 7200}
 
 
+def test_an_attempt_may_have_a_deadline_and_its_cluster_has_one(render: Render) -> None:
+    for mode in ("existing", "ephemeral"):
+        cluster = {"mode": mode, "timeoutSeconds": 600}
+        objects = render("grpo-job", job("train", deadlineSeconds=7200, cluster=cluster))
+        spec = next(item for item in objects if item["kind"] == "RayJob")["spec"]
+        assert (spec["activeDeadlineSeconds"], spec["preRunningDeadlineSeconds"]) == (7200, 600)
+        assert plan(objects)["deadline"] == {"SIGTERM": 7200, "SIGKILL": 7320}
+
+
+def test_zero_is_no_deadline(render: Render) -> None:
+    objects = render("grpo-job", job("train", cluster={"timeoutSeconds": 0}))
+    spec = next(item for item in objects if item["kind"] == "RayJob")["spec"]
+    assert not {"activeDeadlineSeconds", "preRunningDeadlineSeconds"} & spec.keys()
+    assert "deadline" not in plan(objects)
+
+
 def test_every_program_is_used_by_some_job() -> None:
     """A file of jobs/ that no chart and no command reads would be dead."""
-    starts = {"launch", "ray_nodes", "check_cluster", "check_idle", "probe", "samples"}
+    starts = {"launch", "ray_nodes", "check_cluster", "check_idle", "probe", "samples", "pre_stop"}
     starts |= {
         "nemo_rl_environment",
         "nemo_rl_rewards",

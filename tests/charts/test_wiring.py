@@ -191,7 +191,12 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     lock = by_kind(off, "ConfigMap")["data"]
     locked = yaml.safe_load(lock["spec.yaml"])
     beginning = locked.pop("entrypoint").partition("GRPO_PROGRAMS")[0].replace("(sha256 of the spec in the lock)", "")
-    assert locked == {key: value for key, value in by_kind(on, "RayJob")["spec"].items() if key != "entrypoint"}
+    wired = {key: value for key, value in copy.deepcopy(by_kind(on, "RayJob")["spec"]).items() if key != "entrypoint"}
+    cluster = wired.get("rayClusterSpec") or {}
+    for group in (cluster.get("headGroupSpec"), *(cluster.get("workerGroupSpecs") or [])):
+        # A program, as those of the entrypoint are.
+        assert not group or group["template"]["spec"]["containers"][0].pop("lifecycle")
+    assert locked == wired
     job = by_kind(off, "RayJob")["spec"]
     assert job["entrypoint"] == by_kind(on, "RayJob")["spec"]["entrypoint"]
     assert f'"digest": "{lock["digest"]}"' in job["entrypoint"]

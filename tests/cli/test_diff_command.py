@@ -176,7 +176,7 @@ def test_render_folds_where_it_is_asked_to(grpo: Run) -> None:
     assert grpo("render", *STACK, "--full")[1] == whole
     code, folded, err = grpo("render", *STACK, "--fold")
     assert code == 0
-    assert folded.count("\n… ") == 5
+    assert folded.count("\n… ") == 7
     hidden = whole.count("\n") - folded.count("\n")
     assert f"{hidden} lines of programs and of the lock are folded: --full prints them\n" in err
     code, out, err = grpo("render", *STACK, "--fold", "--output-dir", "deploy")

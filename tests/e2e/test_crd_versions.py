@@ -24,12 +24,13 @@ from harness.stack import merge
 from test_pods import render
 
 MANUAL: dict[str, Any] = {"ray": {"upgrade": "manual"}}
-EPHEMERAL: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral"}}}
+EPHEMERAL: dict[str, Any] = {"job": {"cluster": {"mode": "ephemeral", "timeoutSeconds": 0}}}
 RAY = ("RayCluster", "RayJob")
 
 # 1.5 was built with Kubernetes 1.34, whose pods have not these two; `podSpec` of head and workers is a way to them.
 NEW_IN_PODS = {"workloadRef", "volumes[].projected.sources[].podCertificate.userAnnotations"}
-# The charts write one of these themselves, upgradeStrategy. numOfHosts, scaleStrategy and backoffLimit are older.
+# The charts write one of these themselves, upgradeStrategy, and of a job preRunningDeadlineSeconds. numOfHosts,
+# scaleStrategy and backoffLimit are older.
 NEW_IN_CLUSTERS = {
     "upgradeStrategy",
     "authOptions.secretName",
@@ -109,6 +110,7 @@ def test_1_5_accepts_every_pair_of_options_that_is_upgraded_by_hand(
     ("layer", "values", "field"),
     [
         ("raycluster", {"ray": {"upgrade": "recreate"}}, "spec.upgradeStrategy"),
+        ("grpo-job", {}, "spec.preRunningDeadlineSeconds"),
         (
             "grpo-job",
             merge(EPHEMERAL, {"ray": {"workers": {"podSpec": {"workloadRef": {"name": "a", "podGroup": "b"}}}}}),
@@ -127,7 +129,7 @@ def test_1_5_refuses_what_it_does_not_know(
     assert f'unknown field "{field}"' in str(refusal.value)
 
 
-def test_a_job_with_its_own_cluster_needs_no_setting_for_1_5(
+def test_a_job_with_its_own_cluster_needs_one_setting_for_1_5(
     old: ApiServer, new_stack: NewStack, namespace: str
 ) -> None:
     old.kube.create(new_stack(namespace=namespace, **EPHEMERAL).render("grpo-job"), namespace, dry_run=True)

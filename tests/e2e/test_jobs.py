@@ -175,12 +175,12 @@ def test_a_newer_chart_passes_over_a_running_attempt(run: Stack, image: Image, k
 
 
 @ONE_HELM
-def test_the_drivers_log_begins_with_the_run(run: Stack, image: Image) -> None:
+def test_the_drivers_log_begins_with_the_run(run: Stack, image: Image, ray_heads: RayHeads) -> None:
     """Ray writes the entrypoint into it."""
     image.behave()
     run.install("grpo-job")
     status = run.until_job("SUCCEEDED")
-    lines = jobs_api.ask(f"{status['jobId']}/logs")["logs"].splitlines()
+    lines = jobs_api.ask(f"{status['jobId']}/logs", ray_heads.token)["logs"].splitlines()
     said = next(number for number, line in enumerate(lines) if line.startswith("grpo: run "))
     plan, entrypoint = (len(text.splitlines()) for text in (plan_text(run), run.entrypoint()))
     start = next(number for number, line in enumerate(lines) if line.startswith("Running entrypoint for job "))

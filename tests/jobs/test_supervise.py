@@ -68,6 +68,35 @@ def test_a_trainer_that_was_told_to_stop_is_not_started_again(site: Site) -> Non
     assert len(site.intervals()) == 1
 
 
+def test_a_deadline_stops_the_trainer_and_is_not_retried(site: Site) -> None:
+    limit = {"SIGTERM": 2.5, "SIGKILL": 12.5}
+    launch = site.start("--run", 30, "--save", 0.5, "--code", 0, retries=2, deadline=limit)
+    assert launch.wait() == 128 + signal.SIGTERM
+    assert "job.deadlineSeconds: SIGTERM in 2.5 s" in launch.output
+    assert site.count("SIGTERM") == 1
+    assert len(site.intervals()) == 1
+    assert site.record()["state"] == "released"
+
+
+def test_a_trainer_that_does_not_save_in_time_is_killed(site: Site) -> None:
+    launch = site.start("--run", 30, "--save", 30, deadline={"SIGTERM": 2.5, "SIGKILL": 3})
+    site.trains(1)
+    pid = site.trainer_pid(1)
+    assert launch.wait() == -signal.SIGKILL
+    until(lambda: not Path(f"/proc/{pid}").exists(), "the trainer's end")
+
+
+def test_a_deadline_also_ends_the_wait_for_another_owner(site: Site) -> None:
+    first = site.start("--run", 30)
+    site.trains(1)
+    second = site.start(attempt=2, deadline={"SIGTERM": 0.5, "SIGKILL": 10})
+    assert second.wait() == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM" in second.output
+    assert not first.ended()
+    first.signal(signal.SIGTERM)
+    first.wait()
+
+
 def test_a_retry_needs_the_run(site: Site) -> None:
     launch = site.start("--code", 5, "--run", 0.5, retries=5)
     site.trains(1)

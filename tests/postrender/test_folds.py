@@ -39,7 +39,7 @@ def test_programs_and_the_lock_are_folded(job: str, cluster: str) -> None:
     assert names == ["spec.yaml", "programs"]
     assert hidden == job.count("\n") - text.count("\n") > 200
     programs = [name for name, _ in FOLD.findall(folds.fold_manifest(cluster)[0])]
-    assert sorted(programs) == ["check_cluster.py", "check_idle.py", "probe.py"]
+    assert sorted(programs) == ["check_cluster.py", "check_idle.py", "pre_stop.py", "pre_stop.py", "probe.py"]
 
 
 def test_all_else_stays_byte_by_byte(job: str, cluster: str) -> None:
@@ -64,9 +64,10 @@ def test_text_and_object_have_the_same_digest(job: str, cluster: str) -> None:
     entrypoint = objects(job)["RayJob"]["spec"]["entrypoint"]
     assert shown.pop("programs").rpartition(" ")[2] == entrypoint.rpartition("sha256 ")[2][:16]
     found = {}
-    for each in reader.load_objects(cluster, "<cluster>"):
+    for each in reader.load_objects(cluster + job, "<both>"):
         found |= folds.fold_object(each)["data"] if each["kind"] == "ConfigMap" else {}
-    found |= folds.fold_object(objects(job)["ConfigMap"])["data"]
+    head = objects(cluster)["RayCluster"]["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
+    found["pre_stop.py"] = folds.Folded.of(head["lifecycle"]["preStop"]["exec"]["command"][3])
     assert {name: found[name].short for name in shown} == shown
 
 

@@ -52,6 +52,7 @@ metadata:
   annotations: {{ merge (include "common.stayAnnotations" $root | fromJson) $storage.annotations | toJson }}
 spec:
   serviceAccountName: {{ include "common.name" (list $root "serviceAccount") | quote }}
+  terminationGracePeriodSeconds: {{ include "common.graceSeconds" $root }}
   {{- with include "common.headSelector" $root | fromJson }}
   nodeSelector: {{ toJson . }}
   {{- end }}
@@ -66,6 +67,7 @@ spec:
       resources:
         {{- include "common.resources" (pick $root.Values.ray.head "cpu" "memory" "ephemeralStorage") | nindent 8 }}
       securityContext: {{ include "common.securityContext" (list $root "plain") }}
+      lifecycle: {{ include "common.lifecycle" (list $root "head") }}
       volumeMounts: {{ toJson $storage.mounts }}
   volumes: {{ toJson $storage.volumes }}
 {{- end }}

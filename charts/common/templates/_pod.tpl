@@ -8,6 +8,8 @@ include "common.environmentFacts" $ | fromJson      the variables of the head, b
 include "common.resources" (dict "cpu" "16" "memory" "64Gi" "ephemeralStorage" "50Gi" "gpus" 8)    requests and limits
 include "common.securityContext" (list $ "gpu")     SecurityContext of a Ray container, as JSON
 include "common.bareSecurityContext" .              SecurityContext of a container that needs no rights, as JSON
+include "common.lifecycle" (list $ "head")          what a Ray container does before SIGTERM, as JSON
+include "common.graceSeconds" $                     how long a pod may take for it
 */}}
 
 {{/* common.image $: REPOSITORY@DIGEST, or REPOSITORY:TAG. */}}
@@ -88,4 +90,19 @@ include "common.bareSecurityContext" .              SecurityContext of a contain
   "allowPrivilegeEscalation" false
   "capabilities" (dict "drop" (list "ALL"))
   "seccompProfile" (dict "type" "RuntimeDefault") | toJson -}}
+{{- end }}
+
+{{/* common.lifecycle (list $ PART): Ray kills drivers and actors at SIGTERM, so the jobs are stopped before. PART is
+     head, which stops them, or worker, which only waits. */}}
+{{- define "common.lifecycle" -}}
+{{- if ne (len .) 2 }}{{ fail "common.lifecycle takes (list $ PART)" }}{{ end -}}
+{{- $program := (index . 0).Files.Get "files/pre_stop.py" -}}
+{{- $program = $program | required "files/pre_stop.py is missing from the chart" -}}
+{{- $command := list "python3" "-I" "-c" $program (index . 1) -}}
+{{- dict "preStop" (dict "exec" (dict "command" $command)) | toJson -}}
+{{- end }}
+
+{{/* common.graceSeconds $: a stopped job may take jobStopSeconds. The rest is for the program itself and for Ray. */}}
+{{- define "common.graceSeconds" -}}
+{{- add (int64 .Values.ray.head.jobStopSeconds) 30 -}}
 {{- end }}

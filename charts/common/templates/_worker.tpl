@@ -63,6 +63,7 @@ metadata:
   annotations: {{ merge (include "common.stayAnnotations" $root | fromJson) $storage.annotations | toJson }}
 spec:
   serviceAccountName: {{ include "common.name" (list $root "serviceAccount") | quote }}
+  terminationGracePeriodSeconds: {{ include "common.graceSeconds" $root }}
   {{- if not $accelerator.gpusPerNode }}
   {{- with include "common.offGpuNodes" $root | fromJson }}
   affinity: {{ toJson . }}
@@ -76,6 +77,7 @@ spec:
       resources:
         {{- include "common.resources" $amounts | nindent 8 }}
       securityContext: {{ include "common.securityContext" (list $root "gpu") }}
+      lifecycle: {{ include "common.lifecycle" (list $root $part) }}
       volumeMounts: {{ toJson $storage.mounts }}
   volumes: {{ toJson $storage.volumes }}
 {{- end }}

@@ -59,11 +59,18 @@ exec python3 -I "$programs" '{{ index . 1 }}'
 {{- end }}
 
 {{/* grpo.lockedSpec (list $ BEGINNING): what the run means. It has the wiring, whoever brings it: a run is the same
-     run by the charts and by the post-renderer. Other programs are no other run. */}}
+     run by the charts and by the post-renderer. Other programs are no other run, and the preStop of the pods of an
+     ephemeral cluster is one of them. */}}
 {{- define "grpo.lockedSpec" -}}
 {{- if ne (len .) 2 }}{{ fail "grpo.lockedSpec takes (list $ BEGINNING)" }}{{ end -}}
 {{- $command := print (index . 1) (include "grpo.unpack" (list "(the programs)" "(their version)")) -}}
-{{- include "grpo.rayjob.spec" (list (index . 0) $command true) -}}
+{{- $spec := include "grpo.rayjob.spec" (list (index . 0) $command true) | fromYaml -}}
+{{- with $spec.rayClusterSpec -}}
+{{- range concat (list .headGroupSpec) .workerGroupSpecs -}}
+{{- $_ := unset (first .template.spec.containers) "lifecycle" -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $spec -}}
 {{- end }}
 
 {{/* grpo.digestPlace $: the lock has it too, so its digest is the one of the text that it shows. */}}

@@ -64,6 +64,9 @@ include "grpo.check" $                          nothing; fails where the job can
   "environment" (include "grpo.environment" . | fromJson)
   "workingDirectory" (include "grpo.framework" (list . "workingDirectory"))
   "retries" (ternary (int64 $job.retries) 0 (eq $job.cluster.mode "existing")) -}}
+{{- with int64 $job.deadlineSeconds -}}
+{{- $_ := set $plan "deadline" (dict "SIGTERM" . "SIGKILL" (add . (int64 $.Values.ray.head.jobStopSeconds))) -}}
+{{- end -}}
 {{- if include "grpo.usesGpus" . -}}
 {{- $nodes := 1 -}}
 {{- if include "grpo.trains" . -}}

@@ -1,8 +1,7 @@
 {{/*
-The run: its name, its nodes, and its folders.
+The run: its nodes and its folders.
 
 call                                            returns
-include "grpo.runName" $                        the name of the RayJob
 include "grpo.nodes" $ | int64                  GPU nodes that the training uses
 include "grpo.notes.cost" $                     what the GPUs and a step cost, for the NOTES
 include "grpo.ephemeralReplicas" $ | int64      GPU workers of a cluster that the job brings itself
@@ -129,16 +128,4 @@ null
 {{- define "grpo.bringsGpuNodes" -}}
 {{- $nodes := or .Values.ray.head.gpus.enabled (include "grpo.ephemeralReplicas" . | int64) -}}
 {{- if and (eq .Values.job.cluster.mode "ephemeral") $nodes }}true{{ end -}}
-{{- end }}
-
-{{/* grpo.runName $: it carries the task unless it is the training. The longest task must fit too. */}}
-{{- define "grpo.runName" -}}
-{{- $job := .Values.job -}}
-{{- $task := ternary "" (printf "-%s" $job.task) (eq $job.task "train") -}}
-{{- $longest := printf "%s-prepare-data-%d" $job.name (int64 $job.attempt) -}}
-{{- if gt (len $longest) 47 -}}
-{{- fail (printf (print "the RayJob of a task would be called %s, which has %d characters, but KubeRay allows 47: "
-  "shorten job.name") $longest (len $longest)) -}}
-{{- end -}}
-{{- printf "%s%s-%d" $job.name $task (int64 $job.attempt) -}}
 {{- end }}

@@ -44,6 +44,12 @@ def prepare(
     return Start(["/usr/bin/unshare", "--mount", "/bin/sh", "-ec", "\n".join(script), "sh", *words], environment)
 
 
+def pre_stop(container: Manifest) -> Manifest:
+    """Return a container that runs what this one runs before SIGTERM, which needs none of its volumes."""
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    return {**container, "command": command, "args": [], "volumeMounts": []}
+
+
 def run(start: Start, seconds: float = 30) -> subprocess.CompletedProcess[str]:
     """Run a container to its end in the image's working directory."""
     return subprocess.run(

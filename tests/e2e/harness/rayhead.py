@@ -1,13 +1,15 @@
 """Running the head pods of Ray clusters for real, one at a time.
 
 A kubelet for one kind of pod: in the namespaces that a test names it takes a head pod that kwok calls ready, and runs
-the command of its first container with the environment that the API server holds, on the loopback interface. The
+the command of its first container with the environment that the API server holds, on the loopback interface. When the
+pod goes, its preStop program runs before SIGTERM, though kwok takes the pod away a second after its deletion. The
 worker pods are Ray nodes with as many GPUs as their group says and without the pods' commands: a job waits for them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -119,7 +121,11 @@ class RunningHead:
         self.namespace = str(pod["metadata"]["namespace"])
         place = work / f"ray-{self.uid[:6]}"
         place.mkdir()
-        start = containers.prepare(kube, pod, pod["spec"]["containers"][0], work, {**EXTRA, "RAY_TMPDIR": str(place)})
+        container = pod["spec"]["containers"][0]
+        extra = {**EXTRA, "RAY_TMPDIR": str(place)}
+        start = containers.prepare(kube, pod, container, work, extra)
+        self.pre_stop = containers.prepare(kube, pod, containers.pre_stop(container), work, extra)
+        self.grace = float(pod["spec"]["terminationGracePeriodSeconds"])
         self.log = work / "logs" / f"ray-head-{self.namespace}-{self.uid[:6]}.log"
         self.program = Program("ray head", start.command, self.log, start.environment, CODE)
         self.environment = start.environment
@@ -137,6 +143,8 @@ class RunningHead:
         self.workers.append(Program("ray worker", [RAY, "start", *options], log, self.environment, CODE))
 
     def stop(self) -> None:
-        """End Ray and all that it has started."""
+        """End Ray and all that it has started, as a kubelet does."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            containers.run(self.pre_stop, self.grace)
         for program in [*self.workers, self.program]:
             program.stop(grace=0 if program in self.workers else 3)

@@ -1,0 +1,1 @@
+../../../jobs/pods/pre_stop.py

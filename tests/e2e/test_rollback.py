@@ -1,0 +1,77 @@
+"""A rollback of a run: to an earlier attempt it is refused and nothing has changed, else it passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import NewStack
+from harness.helm import Helm, HelmError
+from harness.kube import Kube
+from harness.stack import Stack
+
+LABELS = {"stack": {"labels": {"cost-centre": "17"}}}
+
+
+@pytest.fixture
+def run(new_stack: NewStack, helm: Helm) -> Iterator[Stack]:
+    """A run at its second attempt, revision 3 of its release. There is no cluster: only Helm and the API server act."""
+    stack = new_stack("b200", helm.program.name)
+    stack.install("grpo-job")
+    stack.with_values(job={"attempt": 2}).upgrade("grpo-job")
+    second = stack.with_values(job={"attempt": 2}, **LABELS)
+    second.upgrade("grpo-job")
+    yield second
+    second.uninstall("grpo-job")
+
+
+def identities(stack: Stack, kube: Kube) -> dict[str, str]:
+    """Return the identities of the RayJobs and ConfigMaps of the run."""
+    items = [*kube.list("rayjobs", stack.namespace), *kube.list("configmaps", stack.namespace)]
+    names = {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
+    return {name: uid for name, uid in names.items() if name.startswith(stack.job)}
+
+
+def test_a_rollback_to_an_earlier_attempt_is_refused(run: Stack, kube: Kube) -> None:
+    before = identities(run, kube)
+    assert f"{run.job}-1-is-over-raise-job.attempt" in before
+    with pytest.raises(HelmError, match=r"-1-is-over-raise-job\.attempt"):
+        run.roll_back("grpo-job", 1)
+    assert identities(run, kube) == before
+    mend(run, kube)
+    run.upgrade("grpo-job")
+    assert identities(run, kube) == before
+
+
+def mend(run: Stack, kube: Kube) -> None:
+    """Take the revision of a refused rollback away, as the notes say: Helm leaves it pending, and refuses upgrades."""
+    release = run.release("grpo-job")
+    assert run.helm.status(release, run.namespace) == "pending-rollback"
+    which = f"owner=helm,name={release},status=pending-rollback"
+    kube.run("delete", "secret", "--namespace", run.namespace, "--selector", which)
+    assert run.helm.status(release, run.namespace) == "deployed"
+
+
+def test_a_rollback_within_an_attempt_passes(run: Stack, kube: Kube) -> None:
+    before = identities(run, kube)
+    run.roll_back("grpo-job", 2)
+    assert identities(run, kube) == before
+    job = kube.get("rayjob", run.run, run.namespace)
+    assert "cost-centre" not in job["metadata"]["labels"]
+
+
+def test_an_attempt_that_is_raised_again_keeps_the_others_closed(run: Stack, kube: Kube) -> None:
+    third = run.with_values(job={"attempt": 3})
+    third.upgrade("grpo-job")
+    for revision, attempt in ((1, 1), (3, 2)):
+        with pytest.raises(HelmError, match=rf"-{attempt}-is-over-raise-job\.attempt"):
+            third.roll_back("grpo-job", revision)
+        mend(third, kube)
+    assert kube.find("rayjob", third.run, third.namespace) is not None
+
+
+def test_an_upgrade_says_that_it_starts_nothing(run: Stack) -> None:
+    said = run.helm.upgrade(run.release("grpo-job"), run.chart("grpo-job"), run.namespace, run.options())
+    assert "If attempt 2 has started before, this upgrade starts nothing, even if the attempt has failed" in said
+    assert "raise job.attempt" in said
