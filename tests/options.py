@@ -80,12 +80,9 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "data": {
         "checkpoints": bucket(purpose="checkpoints"),
-        "cached": {
-            **bucket(mountOptions={"file-cache:max-size-mb": "1000000"}),
-            "ray": {"gcsfuse": {"cacheSize": "1Ti"}},
-        },
+        "cached": bucket(fileCache="1Ti", volumeAttributes={"gcsfuseLoggingSeverity": "info"}),
         "claim": instead(existingClaim={"name": "nfs"}),
-        "theirs": instead(existingClaim={"name": "bucket", "gcsfuse": {"enabled": True}}),
+        "theirs": instead(existingClaim={"name": "bucket", "gcsfuse": {"enabled": True, "fileCache": "1Gi"}}),
         "lustre": instead(lustre=INSTANCE),
         "pvc": instead(pvc={"storageClassName": "shared", "size": "1Ti"}),
         "made": instead(pvc={"storageClassName": "lustre", "size": "9000Gi", "lustre": MADE}),

@@ -28,12 +28,19 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
         find(objects, "PersistentVolumeClaim", "gemma-data"),
     )
     assert volume["spec"]["claimRef"] == {"namespace": "team-a", "name": "gemma-data"}
-    assert volume["spec"]["csi"] == {"driver": "gcsfuse.csi.storage.gke.io", "volumeHandle": "acme-rl-runs"}
+    assert volume["spec"]["csi"] == {
+        "driver": "gcsfuse.csi.storage.gke.io",
+        "volumeHandle": "acme-rl-runs",
+        "volumeAttributes": {"skipCSIBucketAccessCheck": "true"},
+    }
     assert volume["spec"]["mountOptions"] == [
         "implicit-dirs",
         "metadata-cache:negative-ttl-secs:0",
         "metadata-cache:ttl-secs:0",
+        "read_ahead_kb=1024",
         "rename-dir-limit=200000",
+        "write:enable-streaming-writes:true",
+        "write:global-max-blocks:128",
     ]
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert claim["spec"]["volumeName"] == "team-a-gemma-data"
@@ -42,17 +49,38 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
 
 def test_mount_options_are_written_as_the_driver_reads_them(render: Render) -> None:
     """A bare option, a flag with its value, and a key of the driver's configuration file."""
-    options = {"implicit-dirs": "", "uid": "1000", "file-cache:max-size-mb": "-1", "metadata-cache:ttl-secs": None}
-    objects = render("storage", {"storage": {"data": {"gcsfuse": {"purpose": None, "mountOptions": options}}}})
-    assert find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]["mountOptions"] == [
-        "file-cache:max-size-mb:-1",
-        "implicit-dirs",
-        "uid=1000",
+    options = {
+        "implicit-dirs": "",
+        "uid": 1000,
+        "read_ahead_kb": 1000000,
+        "write:block-size-mb": 0.25,
+        "write:enable-streaming-writes": False,
+        "logging:severity": "info",
+        "metadata-cache:ttl-secs": None,
+    }
+    attributes = {"gcsfuseMetadataPrefetchOnMount": True, "hostNetworkPodKSA": "true", "multiNICIndex": 1}
+    bucket = {"purpose": None, "mountOptions": options, "volumeAttributes": attributes}
+    spec = find(render("storage", {"storage": {"data": {"gcsfuse": bucket}}}), "PersistentVolume", "team-a-gemma-data")[
+        "spec"
     ]
+    assert spec["mountOptions"] == [
+        "implicit-dirs",
+        "logging:severity:info",
+        "read_ahead_kb=1000000",
+        "uid=1000",
+        "write:block-size-mb:0.25",
+        "write:enable-streaming-writes:false",
+    ]
+    assert spec["csi"]["volumeAttributes"] == {
+        "gcsfuseMetadataPrefetchOnMount": "true",
+        "hostNetworkPodKSA": "true",
+        "multiNICIndex": "1",
+    }
 
 
 @pytest.mark.parametrize(
-    ("purpose", "seconds", "renames"), [("checkpoints", "0", True), ("data", "-1", False), ("cache", "60", True)]
+    ("purpose", "seconds", "renames"),
+    [("checkpoints", "0", True), ("data", "-1", False), ("cache", "60", True), ("weights", "60", True)],
 )
 def test_a_purpose_is_a_set_of_mount_options(purpose: str, seconds: str, renames: bool, render: Render) -> None:
     """A finished step is a renamed folder, which the driver refuses without a limit; the user's options win."""
@@ -62,6 +90,37 @@ def test_a_purpose_is_a_set_of_mount_options(purpose: str, seconds: str, renames
     assert {"implicit-dirs", f"metadata-cache:ttl-secs:{seconds}", "uid=7"} <= set(options)
     assert ("rename-dir-limit=200000" in options) is renames
     assert not [option for option in options if "negative" in option]
+
+
+def bucket_spec(render: Render, **bucket: Any) -> Any:
+    objects = render("storage", {"storage": {"data": {"gcsfuse": bucket}}})
+    return find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
+
+
+def test_weights_are_read_ahead_or_from_a_cache(render: Render) -> None:
+    """The driver does not buffer reads of a cached file, so the two never stand together."""
+    ahead = {"read:enable-buffered-read:true", "read:global-max-blocks:80", "read_ahead_kb=131072"}
+    cache = {
+        "file-cache:max-size-mb:194560",
+        "file-cache:cache-file-for-range-read:true",
+        "file-cache:enable-parallel-downloads:true",
+        "read_ahead_kb=1024",
+    }
+    plain = set(bucket_spec(render, purpose="weights")["mountOptions"])
+    cached = set(bucket_spec(render, purpose="weights", fileCache="200Gi")["mountOptions"])
+    assert (plain - cached, cached - plain) == (ahead, cache)
+
+
+def test_only_data_is_listed_at_the_mount(render: Render) -> None:
+    """Elsewhere metadata expires before it is used; the user's attributes win, and null removes one."""
+    prefetch = {"gcsfuseMetadataPrefetchOnMount": "true"}
+    unchecked = {"skipCSIBucketAccessCheck": "true"}
+    for purpose, attributes in {"data": prefetch | unchecked, "weights": unchecked, "cache": unchecked}.items():
+        assert bucket_spec(render, purpose=purpose)["csi"]["volumeAttributes"] == attributes
+    changed = bucket_spec(render, purpose="data", volumeAttributes={"gcsfuseMetadataPrefetchOnMount": False})
+    assert changed["csi"]["volumeAttributes"] == {"gcsfuseMetadataPrefetchOnMount": "false"} | unchecked
+    none = bucket_spec(render, purpose="checkpoints", volumeAttributes={"skipCSIBucketAccessCheck": None})
+    assert "volumeAttributes" not in none["csi"]
 
 
 def test_a_dynamic_claim_is_kept_on_uninstall(render: Render) -> None:
