@@ -70,6 +70,7 @@ EVERYTHING: dict[str, Any] = {
         "data": {
             "gcsfuse": {
                 "fileCache": "10Gi",
+                "storageClassName": "gcsfusecsi-training",
                 "mountOptions": {"uid": "1000"},
                 "volumeAttributes": {"multiNICIndex": "1"},
             }

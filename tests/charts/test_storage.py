@@ -123,6 +123,23 @@ def test_only_data_is_listed_at_the_mount(render: Render) -> None:
     assert "volumeAttributes" not in none["csi"]
 
 
+def test_a_profile_of_gke_is_the_class_of_volume_and_claim(
+    render: Render, render_text: Callable[..., Rendered]
+) -> None:
+    """The options of the volume win over those of the profile; the notes have the role that it needs."""
+    values = {"storage": {"data": {"gcsfuse": {"storageClassName": "gcsfusecsi-checkpointing"}}}}
+    objects = render("storage", values)
+    volume = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
+    assert volume["storageClassName"] == "gcsfusecsi-checkpointing"
+    assert "metadata-cache:ttl-secs:0" in volume["mountOptions"]
+    claim = find(objects, "PersistentVolumeClaim", "gemma-data")["spec"]
+    assert (claim["storageClassName"], claim["volumeName"]) == ("gcsfusecsi-checkpointing", "team-a-gemma-data")
+    notes = render_text("storage", values).notes or ""
+    assert "--role=projects/acme-rl/roles/gke.gcsfuse.profileUser" in notes
+    assert "--member=serviceAccount:service-482915073164@container-engine-robot.iam.gserviceaccount.com" in notes
+    assert "profileUser" not in (render_text("storage").notes or "")
+
+
 def test_a_dynamic_claim_is_kept_on_uninstall(render: Render) -> None:
     """Deleting it would delete the data. Sizes are written as Kubernetes writes them."""
     claim = find(render("storage", PVC), "PersistentVolumeClaim", "gemma-scratch")
