@@ -66,7 +66,7 @@ FACTORS: dict[str, dict[str, Values]] = {
     "accelerator": {name: needs(machine) for name, machine in machines().items()},
     "platform": {
         "gke-standard": {},
-        "gke-autopilot": {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "4Gi"}}},
+        "gke-autopilot": {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "3Gi"}}},
         "kubernetes": {"platform": {"kind": "kubernetes"}},
     },
     "network": {mode: {"network": {"mode": mode}} for mode in ("multiNetwork", "dranet", "none")},
@@ -80,12 +80,10 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "data": {
         "checkpoints": bucket(purpose="checkpoints"),
-        "cached": {
-            **bucket(mountOptions={"file-cache:max-size-mb": "1000000"}),
-            "ray": {"gcsfuse": {"cacheSize": "1Ti"}},
-        },
+        "profile": bucket(storageClassName="gcsfusecsi-checkpointing"),
+        "cached": bucket(fileCache="1Ti", volumeAttributes={"gcsfuseLoggingSeverity": "info"}),
         "claim": instead(existingClaim={"name": "nfs"}),
-        "theirs": instead(existingClaim={"name": "bucket", "gcsfuse": {"enabled": True}}),
+        "theirs": instead(existingClaim={"name": "bucket", "gcsfuse": {"enabled": True, "fileCache": "1Gi"}}),
         "lustre": instead(lustre=INSTANCE),
         "pvc": instead(pvc={"storageClassName": "shared", "size": "1Ti"}),
         "made": instead(pvc={"storageClassName": "lustre", "size": "9000Gi", "lustre": MADE}),
@@ -162,7 +160,7 @@ def refused() -> Iterator[Refused]:
         yield Refused(
             ("platform", "kubernetes"), ("network", mode), "network", f"network.mode {mode} works only on GKE"
         )
-    for source in ("checkpoints", "cached", "theirs", "lustre"):
+    for source in ("checkpoints", "profile", "cached", "theirs", "lustre"):
         yield Refused(("platform", "kubernetes"), ("data", source), "storage", "needs a GKE driver")
     yield Refused(("platform", "gke-autopilot"), ("installer", "on"), "network", "Google's own manifest")
     yield Refused(

@@ -1,4 +1,4 @@
-"""Check a Ray cluster from inside: GPUs, NCCL between two nodes, storage, the Hugging Face token.
+"""Check a Ray cluster from inside: GPUs, NCCL between the nodes, storage, the Hugging Face token.
 
 check_cluster.py submits it as a Ray job. The plan is JSON on file descriptor 3. Ray pickles functions by value, so
 other nodes need no copy of this file. Every task requests no CPU and names its node, so it also runs on busy nodes.
@@ -230,45 +230,50 @@ def check_huggingface(cluster: Cluster, plan: Plan) -> None:
 
 
 def median_seconds(rank: int, world: int, size: int, device: Any) -> float:
-    """Return the median time of REPEAT all-reduces of `size` bytes; check the sum first."""
+    """Return the median time of REPEAT all-gathers of `size` bytes in all; check what is gathered first."""
     import torch
     import torch.distributed as dist
 
-    tensor = torch.full((size // 4,), float(rank + 1), dtype=torch.float32, device=device)
-    dist.all_reduce(tensor)
-    if float(tensor.min()) != float(tensor.max()) or float(tensor[0]) != world * (world + 1) / 2:
-        raise ProbeError("the all-reduce gave a wrong sum")
+    share = size // 4 // world
+    tensor = torch.full((share,), float(rank + 1), dtype=torch.float32, device=device)
+    gathered = torch.zeros(share * world, dtype=torch.float32, device=device)
+    dist.all_gather_into_tensor(gathered, tensor)
+    expected = torch.arange(1, world + 1, dtype=torch.float32, device=device).repeat_interleave(share)
+    if not torch.equal(gathered, expected):
+        raise ProbeError("the all-gather gave wrong numbers")
     finish, times = torch.cuda.synchronize if device.type == "cuda" else dist.barrier, []
     for _ in range(WARM_UP + REPEAT):
-        tensor.fill_(1.0)
         dist.barrier()
         finish()
         started = time.perf_counter()
-        dist.all_reduce(tensor)
+        dist.all_gather_into_tensor(gathered, tensor)
         finish()
         times.append(time.perf_counter() - started)
     return statistics.median(times[WARM_UP:])
 
 
 class Rank:
-    """One process of the all-reduce, with one GPU of its own."""
+    """One process of the all-gathers, with one GPU of its own."""
+
+    def __init__(self) -> None:
+        # NCCL opens its log once for each process, so all measurements share one. The folder goes with the pod.
+        self.log = os.path.join(tempfile.mkdtemp(prefix="nccl-"), "log")
 
     def place(self) -> Answer:
-        """Return the number of the GPU on its node, and an address for the ranks' rendezvous."""
+        """Return the name of its node, the number of its GPU there, and a free address for a rendezvous."""
         import ray
 
         with socket.socket() as free:
             free.bind(("", 0))
             port = free.getsockname()[1]
-        return "", (ray.get_gpu_ids()[0], f"{ray.util.get_node_ip_address()}:{port}")
+        return "", (socket.gethostname(), ray.get_gpu_ids()[0], f"{ray.util.get_node_ip_address()}:{port}")
 
     def measure(self, rank: int, world: int, address: str, plan: Plan) -> Answer:
-        """Return the seconds of an all-reduce, and the network that NCCL uses, if its log names one."""
-        with tempfile.TemporaryDirectory(prefix="nccl-") as folder:
-            return guarded(join, (rank, world, address, plan, f"{folder}/log"))
+        """Return the seconds of an all-gather, the network that NCCL's log names, and the NCCL that is loaded."""
+        return guarded(join, (rank, world, address, plan, self.log))
 
 
-def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[float, str]:
+def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[float, str, str]:
     import torch
     import torch.distributed as dist
 
@@ -281,26 +286,27 @@ def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[flo
         limit = timedelta(seconds=plan["seconds"] / 2)
         dist.init_process_group(plan["backend"], f"tcp://{address}", limit, world_size=world, rank=rank)
         seconds = median_seconds(rank, world, plan["bytes"], device)
+        dist.destroy_process_group()
     except Exception as error:
-        raise ProbeError(
-            " / ".join([f"rank {rank} of {world}: {one_line(error)}", *last_match(log, "NCCL WARN (.+)")])
-        ) from None
-    return seconds, "".join(last_match(log, r"(?:Using network|Assigned NET plugin) (\S+)"))
+        where = f"{plan['pair']}: rank {rank} of {world}"
+        raise ProbeError(" / ".join([f"{where}: {one_line(error)}", *last_match(log, "NCCL WARN (.+)")])) from None
+    network = "".join(last_match(log, r"(?:Using network|Assigned NET plugin) (\S+)"))
+    return seconds, network, "".join(last_match("/proc/self/maps", r"(/\S*/libnccl\.so\S*)"))
 
 
 def last_match(log: str, pattern: str) -> list[str]:
-    """Return the last match of a pattern in NCCL's log as a list, which is empty without a match."""
+    """Return the last match of a pattern in a file as a list, which is empty without a match."""
     with contextlib.suppress(FileNotFoundError), open(log, encoding="utf-8", errors="replace") as file:
         return re.findall(pattern, file.read())[-1:]
     return []
 
 
-def start_ranks(cluster: Cluster, plan: Plan) -> tuple[list[Any], str]:
-    """Start one process per GPU on the nodes of the plan; return them by rank, and the address of rank 0."""
+def start_ranks(cluster: Cluster, plan: Plan) -> dict[str, list[Any]]:
+    """Start one process per GPU on all GPU nodes; return those of each node in the order of its GPUs."""
     from ray.util.placement_group import placement_group
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-    nodes, gpus = plan["across"], plan["gpusPerNode"]
+    nodes, gpus = plan["nodes"], plan["gpusPerNode"]
     group = placement_group([{"GPU": gpus}] * nodes, strategy="STRICT_SPREAD")
     if not group.wait(cluster.patience):
         raise ProbeError(f"Ray has no {nodes} nodes with {gpus} free GPUs: a leftover actor holds some")
@@ -310,33 +316,71 @@ def start_ranks(cluster: Cluster, plan: Plan) -> tuple[list[Any], str]:
         ranks += [actor.options(num_cpus=0, num_gpus=1, scheduling_strategy=where).remote() for _ in range(gpus)]
     places = cluster.together([rank.place.remote() for rank in ranks])
     # NeMo RL orders the ranks of a node by its GPUs too.
-    order = sorted(range(len(ranks)), key=lambda i: (i // gpus, places[i][0]))
-    return [ranks[i] for i in order], places[order[0]][1]
+    ordered = sorted(zip(places, ranks, strict=True), key=lambda each: each[0][:2])
+    return {name: [rank for place, rank in ordered if place[0] == name] for name in sorted({one[0] for one in places})}
+
+
+def rounds(names: Sequence[str]) -> list[list[tuple[str, ...]]]:
+    """Return the pairs of neighbours in a ring of nodes, in rounds in which no node is in two pairs."""
+    ring = [tuple(names)] if len(names) < 3 else [(name, names[at - 1]) for at, name in enumerate(names)]
+    found: list[list[tuple[str, ...]]] = []
+    for pair in ring:
+        free = [each for each in found if not {name for other in each for name in other} & set(pair)]
+        if not free:
+            free = [[]]
+            found += free
+        free[0].append(pair)
+    return found
 
 
 def bandwidths(size: int, seconds: float, world: int) -> tuple[float, float]:
-    """Return algorithm and bus bandwidth of an all-reduce in GB/s, as nccl-tests defines them."""
+    """Return algorithm and bus bandwidth of an all-gather in GB/s, as nccl-tests defines them."""
     algorithm = size / seconds / 1e9
-    return algorithm, algorithm * 2 * (world - 1) / world
+    return algorithm, algorithm * (world - 1) / world
+
+
+def measure(cluster: Cluster, plan: Plan, pairs: list[tuple[str, ...]], ranks: dict[str, list[Any]]) -> list[Any]:
+    """Measure some pairs of nodes at the same time; return the answers of each pair's ranks."""
+    places = cluster.together([ranks[pair[0]][0].place.remote() for pair in pairs])
+    calls, world = [], len(pairs[0]) * plan["gpusPerNode"]
+    for pair, (_, _, address) in zip(pairs, places, strict=True):
+        limited = {**plan, "pair": " and ".join(pair), "seconds": cluster.left()}
+        members = [rank for name in pair for rank in ranks[name]]
+        calls += [each.measure.remote(number, world, address, limited) for number, each in enumerate(members)]
+    answers = cluster.together(calls)
+    return [answers[start : start + world] for start in range(0, len(answers), world)]
+
+
+def wrong(plan: Plan, pair: tuple[str, ...], networks: set[str], bus: float) -> str:
+    """Return why a pair of nodes fails, or an empty text."""
+    wanted, least = plan["net"], plan["minimumBusBandwidth"]
+    others = sorted(name for name in networks if name and name.lower() != wanted.lower())
+    if wanted and others:
+        return f"{' and '.join(pair)}: NCCL used {', '.join(others)} instead of {wanted}"
+    if wanted and "" in networks and len(pair) > 1:
+        return f"{' and '.join(pair)}: NCCL's log does not say which network it used, expected {wanted}"
+    if bus < least:
+        share = "ray.test.nccl.minimumShare of accelerator.nccl.busBandwidth"
+        return f"{' and '.join(pair)}: bus bandwidth is {bus:.1f} GB/s, expected {least} or more ({share})"
+    return ""
 
 
 def check_nccl(cluster: Cluster, plan: Plan) -> None:
-    """Run an all-reduce over all GPUs of some nodes; check its sum, its network and its bandwidth."""
+    """Run an all-gather between neighbours in a ring of all GPU nodes; check its network and its bandwidth."""
     cluster.wait(plan["nodes"], gpus=True)
-    ranks, address = start_ranks(cluster, plan)
-    world = len(ranks)
-    limited = {**plan, "seconds": cluster.left()}
-    measured = cluster.together([each.measure.remote(i, world, address, limited) for i, each in enumerate(ranks)])
-    networks = ", ".join(sorted({network for _, network in measured if network}))
-    algorithm, bus = bandwidths(plan["bytes"], max(seconds for seconds, _ in measured), world)
-    say(f"all-reduce of {plan['bytes'] / 2**30:.2f} GiB by {plan['backend']}, {world} ranks on {plan['across']} nodes")
-    say(f"algorithm bandwidth {algorithm:.1f} GB/s, bus bandwidth {bus:.1f} GB/s, network: {networks or 'unknown'}")
-    if plan["net"] and networks and networks.lower() != plan["net"].lower():
-        raise ProbeError(f"NCCL used {networks} instead of {plan['net']}")
-    if bus < (least := plan["minimumBusBandwidth"]):
-        raise ProbeError(
-            f"bus bandwidth is {bus:.1f} GB/s, expected {least} or more (ray.test.nccl.minimumBusBandwidth)"
-        )
+    ranks = start_ranks(cluster, plan)
+    problems: list[str] = []
+    say(f"all-gather of {plan['bytes'] / 2**30:.2f} GiB by {plan['backend']}, {plan['gpusPerNode']} ranks on each node")
+    for pairs in rounds(list(ranks)):
+        for pair, answers in zip(pairs, measure(cluster, plan, pairs, ranks), strict=True):
+            networks, libraries = ({answer[at] for answer in answers} for at in (1, 2))
+            algorithm, bus = bandwidths(plan["bytes"], max(answer[0] for answer in answers), len(answers))
+            said = ", ".join(sorted(filter(None, networks))) or "unknown"
+            say(f"{' and '.join(pair)}: algorithm bandwidth {algorithm:.1f} GB/s, bus bandwidth {bus:.1f} GB/s")
+            say(f"{' and '.join(pair)}: network: {said}, NCCL: {', '.join(sorted(libraries - {''})) or 'unknown'}")
+            problems += filter(None, [wrong(plan, pair, networks, bus)])
+    if problems:
+        raise ProbeError("; ".join(problems))
 
 
 CHECKS = {"gpus": check_gpus, "nccl": check_nccl, "storage": check_storage, "huggingface": check_huggingface}

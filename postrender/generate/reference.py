@@ -176,4 +176,6 @@ def _type(node: Schema) -> str:
         return f"Kubernetes {node['x-kubernetes'].rpartition('.')[2]}"
     if node.get("x-verbatim"):
         return "anything"
+    if node.get("x-scalar"):
+        return "string, number or boolean"
     return "map" if node["type"] == "object" else str(node["type"])

@@ -84,6 +84,8 @@ class _Bundler:
             return {**_annotations(raw), "$ref": f"#/$defs/{name}"}
         node = self.sources.resolve(raw)
         body = self._object(node, whole=whole) if node.get("type") == "object" else self._leaf(node, whole=whole)
+        if node.get("x-scalar"):
+            body = {"if": {"type": ["number", "boolean"]}, "else": body}
         emitted = {**_annotations(node), **body}
         return nullable(emitted) if node.get("x-nullable") else emitted
 

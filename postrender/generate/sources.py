@@ -1,7 +1,8 @@
 """Read the hand-written schema sources, schemas/values/*.yaml and schemas/tokens.yaml, and refuse invalid ones.
 
 A source is draft-07 with a few keys of our own: `x-unit`, `x-source`, `x-requiredIn`, `x-verbatim`,
-`x-kubernetes` (a definition of Kubernetes, without the fields of `x-without`), `x-nullable`.
+`x-kubernetes` (a definition of Kubernetes, without the fields of `x-without`), `x-nullable`, `x-scalar` (a text that
+may be written as a number or a boolean, without quotes).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ KEYWORDS = frozenset(
         *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
         *("dependencies", "description", "default", "examples"),
         *("x-unit", "x-source", "x-requiredIn", "x-verbatim", "x-kubernetes", "x-without", "x-nullable"),
+        "x-scalar",
     )
 )
 # Go's RE2 has no look-around and no back-references; Helm would refuse the whole schema.

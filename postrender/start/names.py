@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from postrender.start import machines, training
-from postrender.start.words import Names, Tree, bucket, is_autopilot, is_google, only, volume
+from postrender.start.words import Names, Tree, bucket, is_autopilot, is_google, only, volume, weights_bucket
 
 OPERATOR = (
     "helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ --version 1.6.2"
@@ -44,6 +44,7 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "folders": google and bool(tree["accelerator"]["hostPaths"]),
         "locks": google and mode != "none" and not is_autopilot(tree),
         "bucket": bool(bucket(tree)),
+        "weights": bool(weights_bucket(tree)),
         "installs_claim": not volume(tree).get("existingClaim"),
         "prepares": training.needs_data(tree),
         "nemo_rl": tree["job"]["framework"] != "verl",
@@ -95,6 +96,7 @@ def _places(tree: Tree, shown: Shown) -> Names:
         "account": account,
         "member": f"principal://iam.googleapis.com/{pool}.svc.id.goog/subject/{subject}",
         "bucket": bucket(tree),
+        "weights_bucket": weights_bucket(tree),
         "claim": claim.get("name") or f"{stack['name']}-{job['volume']}",
         "secret": tree["huggingface"]["secret"]["name"],
         "key": tree["huggingface"]["secret"]["key"],

@@ -135,9 +135,17 @@ SITE = (
     ),
     Question(
         "bucket",
-        "Name of the bucket, without gs:// (globally unique)",
+        "Name of the bucket of the runs, without gs:// (globally unique)",
         ("storage", "data", "gcsfuse", "bucket"),
         needed=_is("storage", "bucket"),
+    ),
+    Question(
+        "weights-bucket",
+        "Name of the bucket of models and data sets",
+        ("storage", "weights", "gcsfuse", "bucket"),
+        default=lambda answers: f"{answers['bucket']}-weights",
+        needed=_is("storage", "bucket"),
+        asked=False,
     ),
     Question(
         "claim",

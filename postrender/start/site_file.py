@@ -11,7 +11,7 @@ from postrender.yaml import writer
 
 Answers = Mapping[str, str]
 
-_VOLUME = "data"
+_VOLUME, _WEIGHTS = "data", "weights"
 # On Autopilot a pod without GPUs gets 10Gi of local disk for itself and its sidecars.
 _SESSION = {
     "ephemeralStorage": "4Gi",
@@ -32,8 +32,10 @@ _SESSION = {
 }
 # Said instead of the schema's description, which is for every stack.
 _SAID: Mapping[Path, str] = {
-    ("storage", _VOLUME): "Weights, checkpoints and logs.",
+    ("storage", _VOLUME): "Checkpoints and logs; weights too, where huggingface.cache names no other volume.",
     ("storage", _VOLUME, "gcsfuse", "purpose"): "Mount options for the volume that holds the runs.",
+    ("storage", _WEIGHTS): "Models and data sets of the hub.",
+    ("storage", _WEIGHTS, "gcsfuse", "purpose"): "Mount options for large files that are read in order.",
     (
         "ray",
     ): "Autopilot gives a pod without GPUs 10Gi of local disk, so Ray's session directory is a volume of its own.",
@@ -78,6 +80,10 @@ def values(answers: Answers) -> dict[str, Any]:
     tree["network"] = _network(answers)
     tree["storage"] = {_VOLUME: {"mountPath": "/data", **_source(answers)}}
     tree["huggingface"] = {"secret": {"name": answers["hf-secret"], "key": answers["hf-key"]}}
+    if answers["storage"] == "bucket":
+        gcsfuse = {"bucket": answers["weights-bucket"], "purpose": "weights"}
+        tree["storage"][_WEIGHTS] = {"mountPath": "/weights", "gcsfuse": gcsfuse}
+        tree["huggingface"]["cache"] = {"volume": _WEIGHTS}
     tree["tracking"] = _tracking(answers)
     if answers["platform"] == "gke-autopilot":
         tree["ray"] = {"head": _SESSION}

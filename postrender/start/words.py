@@ -57,3 +57,10 @@ def volume(tree: Tree) -> Tree:
 def bucket(tree: Tree) -> str:
     """Return the bucket of the runs, empty if they are on a claim."""
     return str((volume(tree).get("gcsfuse") or {}).get("bucket") or "")
+
+
+def weights_bucket(tree: Tree) -> str:
+    """Return the bucket of the Hugging Face cache, empty if it is not a bucket of its own."""
+    cache = tree["huggingface"]["cache"]["volume"]
+    of_cache = str(((tree["storage"].get(cache) or {}).get("gcsfuse") or {}).get("bucket") or "")
+    return of_cache if of_cache != bucket(tree) else ""

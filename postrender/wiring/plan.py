@@ -13,6 +13,7 @@ from typing import Any, Final
 from postrender import secrets
 from postrender.errors import InputError
 from postrender.manifests.pods import ACCELERATOR, Pod, accelerators, excluded
+from postrender.wiring import node_check
 from postrender.yaml import writer
 
 # Increase this number when the same values result in different wiring.
@@ -279,23 +280,12 @@ class Wiring:
     def _script(self, image: str) -> str:
         script, table = self._settings.get("environmentScript"), self._settings.get("tunerConfig")
         files = [file for file in (script, table) if file and self.mode != "none"]
-        lines = []
-        if files:
-            lines += [
-                f"for file in {' '.join(files)}; do",
-                '  if [ ! -r "$file" ]; then',
-                '    echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this'
-                ' node, or is for another machine family" >&2',
-                "    exit 1",
-                "  fi",
-                "done",
-            ]
-        if files and script:
-            message = f"check-node: {script} is not a script that bash can read: the installer was interrupted"
-            lines += [f"if ! bash -n {script}; then", f'  echo "{message}" >&2', "  exit 1", "fi"]
+        lines = node_check.installed(files, script) if files else []
+        if files and self._accelerator["libraryPath"]:
+            lines += node_check.shadowed(self._accelerator["libraryPath"])
         minimum = self._minimum_driver(image)
         if minimum:
-            lines += _driver_check(minimum, self.is_autopilot)
+            lines += node_check.driver(minimum, self.is_autopilot)
         return "".join(f"{line}\n" for line in lines)
 
     def _minimum_driver(self, image: str) -> int:
@@ -309,25 +299,6 @@ class Wiring:
 
     def _is_training(self, image: str) -> bool:
         return bool(self.image) and image == self.image
-
-
-def _driver_check(minimum: int, is_autopilot: bool) -> list[str]:
-    standard, autopilot = (
-        "make the node pool with gpu-driver-version=latest",
-        "the pods ask for the newest that Autopilot has",
-    )
-    newer = autopilot if is_autopilot else standard
-    return [
-        "driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)",
-        'if [ -z "$driver" ]; then',
-        '  echo "check-node: the version of the NVIDIA driver cannot be read here; the image needs'
-        f' {minimum} or newer"',
-        f'elif [ "${{driver%%.*}}" -lt {minimum} ]; then',
-        f"  echo \"check-node: the node has NVIDIA driver $driver, and the image's CUDA needs {minimum} or newer:"
-        f' {newer}" >&2',
-        "  exit 1",
-        "fi",
-    ]
 
 
 def _tolerate(key: str, value: str = "") -> dict[str, str]:

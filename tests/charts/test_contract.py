@@ -35,7 +35,10 @@ EVERYTHING: dict[str, Any] = {
     "stack": {"labels": {"team": "rl"}, "names": {"cluster": "", "serviceAccount": ""}, "wiring": {"enabled": True}},
     "network": {"rdma": {"subnets": {"rdma-3": "special"}}, "rdmaInstaller": {"enabled": True}},
     "storage": {
-        "lustre": {"mountPath": "/lustre", "existingClaim": {"name": "lustre-pvc", "gcsfuse": {"enabled": True}}},
+        "lustre": {
+            "mountPath": "/lustre",
+            "existingClaim": {"name": "lustre-pvc", "gcsfuse": {"enabled": True, "fileCache": "1Gi"}},
+        },
         "local": {"mountPath": "/local", "ephemeral": {"size": "10Gi"}},
         "instance": {
             "mountPath": "/instance",
@@ -64,7 +67,14 @@ EVERYTHING: dict[str, Any] = {
             "mountPath": "/scratch",
             "pvc": {"storageClassName": "fast", "size": "100Gi", "accessMode": "ReadWriteMany"},
         },
-        "data": {"gcsfuse": {"mountOptions": {"uid": "1000"}}},
+        "data": {
+            "gcsfuse": {
+                "fileCache": "10Gi",
+                "storageClassName": "gcsfusecsi-training",
+                "mountOptions": {"uid": "1000"},
+                "volumeAttributes": {"multiNICIndex": "1"},
+            }
+        },
     },
     # Versions before v0.7.0 need a CPU on the head.
     "ray": {

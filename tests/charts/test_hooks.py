@@ -152,7 +152,7 @@ def test_no_hook_sees_a_secret(render: Render) -> None:
 def test_the_probes_know_what_the_values_say(render: Render) -> None:
     """Nodes, GPUs, volumes and the network come from the values, so that a cluster that is smaller fails."""
     storage = {"local": {"mountPath": "/local", "ephemeral": {"size": "10Gi"}}}
-    test = {"timeoutSeconds": 600, "nccl": {"minimumBusBandwidth": 300}}
+    test = {"timeoutSeconds": 600, "nccl": {"minimumShare": 0.5}}
     values = {"storage": storage, "ray": {"workers": {"replicas": 4}, "test": test}}
     objects = render("raycluster", values)
     found = plans(objects)
@@ -160,12 +160,11 @@ def test_the_probes_know_what_the_values_say(render: Render) -> None:
     assert found["nccl"] == {
         "check": "nccl",
         "nodes": 4,
-        "across": 2,
         "gpusPerNode": 8,
         "backend": "nccl",
         "net": "gIB",
         "bytes": 2**30,
-        "minimumBusBandwidth": 300,
+        "minimumBusBandwidth": 182,
     }
     assert found["storage"]["nodes"] == found["huggingface"]["nodes"] == 5
     assert found["storage"]["volumes"] == [
@@ -180,8 +179,24 @@ def test_one_node_reduces_within_itself(render: Render) -> None:
     """A head with GPUs alone: one Ray node, which is a GPU node."""
     alone = {"ray": {"head": {"gpus": {"enabled": True}}, "workers": {"replicas": 0}}}
     found = plans(render("raycluster", alone))
-    assert (found["nccl"]["across"], found["gpus"]["nodes"], found["storage"]["nodes"]) == (1, 1, 1)
+    assert (found["nccl"]["nodes"], found["gpus"]["nodes"], found["storage"]["nodes"]) == (1, 1, 1)
+    assert found["nccl"]["minimumBusBandwidth"] == 0
     assert "nccl" not in plans(render("raycluster", {**alone, "accelerator": {"gpusPerNode": 1}}))
+
+
+@pytest.mark.parametrize(
+    ("values", "least"),
+    [
+        ({}, 291.2),
+        ({"ray": {"test": {"nccl": {"minimumShare": 0}}}}, 0),
+        ({"accelerator": {"nccl": {"busBandwidth": 333}}}, 266.4),
+        ({"accelerator": {"nccl": {"busBandwidth": None}}}, 0),
+        ({"network": {"mode": "none"}}, 0),
+    ],
+)
+def test_the_floor_is_a_share_of_what_was_published(values: dict[str, Any], least: float, render: Render) -> None:
+    """It is of the machine's own network, so it says nothing of TCP."""
+    assert plans(render("raycluster", values))["nccl"]["minimumBusBandwidth"] == least
 
 
 def test_a_check_without_anything_to_look_at_is_left_out(render: Render) -> None:

@@ -179,7 +179,11 @@ def test_tensorboard_is_closed_with_the_cluster(render: Render) -> None:
 
 def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> None:
     """The driver's default of 256Mi is killed under a checkpoint's streams; the cache counts against the disk."""
-    values = {"ray": {"gcsfuse": {"memory": "14Gi", "cacheSize": "1019Gi"}}}
+    claim = {"mountPath": "/weights", "existingClaim": {"name": "w", "gcsfuse": {"enabled": True, "fileCache": "19Gi"}}}
+    values = {
+        "storage": {"data": {"gcsfuse": {"fileCache": "1000Gi"}}, "theirs": claim},
+        "ray": {"gcsfuse": {"memory": "14Gi"}},
+    }
     spec = by_kind(render("raycluster", values), "RayCluster")["spec"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
         annotations = group["template"]["metadata"]["annotations"]
@@ -188,29 +192,6 @@ def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> Non
         assert annotations["gke-gcsfuse/ephemeral-storage-limit"] == "1Ti"
         cache = {"name": "gke-gcsfuse-cache", "emptyDir": {"sizeLimit": "1019Gi"}}
         assert cache in group["template"]["spec"]["volumes"]
-
-
-@pytest.mark.parametrize(
-    ("size", "room", "message"),
-    [
-        ("1000", "", r"no disk for it: set ray\.gcsfuse\.cacheSize"),
-        ("-1", "1Ti", r"is -1, but ray\.gcsfuse\.cacheSize is 1Ti, .* write a number below 1048576"),
-        ("1048577", "1Ti", r"a pod that uses more is evicted"),
-        ("1000000", "1Ti", None),
-        ("0", "", None),
-    ],
-)
-def test_a_file_cache_has_a_disk_of_its_size(
-    size: str, room: str, message: str | None, render_text: RenderText
-) -> None:
-    """It would grow until the pod is evicted."""
-    options = {"mountOptions": {"file-cache:max-size-mb": size}}
-    values = {"storage": {"data": {"gcsfuse": options}}, "ray": {"gcsfuse": {"cacheSize": room}}}
-    if message is None:
-        assert render_text("raycluster", values).manifest
-        return
-    with pytest.raises(RenderError, match=message):
-        render_text("raycluster", values)
 
 
 def test_somebodys_claim_on_a_bucket_gets_the_sidecar(render: Render) -> None:
@@ -335,19 +316,6 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
                 }
             },
             r"storage\.one\.pvc\.accessMode is ReadWriteOnce",
-        ),
-        (
-            "raycluster",
-            {
-                "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "a"}}},
-                "ray": {"gcsfuse": {"cacheSize": "1Gi"}},
-            },
-            r"ray\.gcsfuse\.cacheSize: no volume under storage is a bucket",
-        ),
-        (
-            "raycluster",
-            {"storage": {"data": {"gcsfuse": {"mountOptions": {"file-cache-max-size-mb": "-1"}}}}},
-            r"no disk for it: set ray\.gcsfuse\.cacheSize",
         ),
         (
             "raycluster",

@@ -30,12 +30,19 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
         find(objects, "PersistentVolumeClaim", "gemma-data"),
     )
     assert volume["spec"]["claimRef"] == {"namespace": "team-a", "name": "gemma-data"}
-    assert volume["spec"]["csi"] == {"driver": "gcsfuse.csi.storage.gke.io", "volumeHandle": "acme-rl-runs"}
+    assert volume["spec"]["csi"] == {
+        "driver": "gcsfuse.csi.storage.gke.io",
+        "volumeHandle": "acme-rl-runs",
+        "volumeAttributes": {"skipCSIBucketAccessCheck": "true"},
+    }
     assert volume["spec"]["mountOptions"] == [
         "implicit-dirs",
         "metadata-cache:negative-ttl-secs:0",
         "metadata-cache:ttl-secs:0",
+        "read_ahead_kb=1024",
         "rename-dir-limit=200000",
+        "write:enable-streaming-writes:true",
+        "write:global-max-blocks:128",
     ]
     assert volume["spec"]["persistentVolumeReclaimPolicy"] == "Retain"
     assert claim["spec"]["volumeName"] == "team-a-gemma-data"
@@ -43,17 +50,38 @@ def test_a_bucket_is_a_static_volume_that_only_its_claim_may_bind(render: Render
 
 def test_mount_options_are_written_as_the_driver_reads_them(render: Render) -> None:
     """A bare option, a flag with its value, and a key of the driver's configuration file."""
-    options = {"implicit-dirs": "", "uid": "1000", "file-cache:max-size-mb": "-1", "metadata-cache:ttl-secs": None}
-    objects = render("storage", {"storage": {"data": {"gcsfuse": {"purpose": None, "mountOptions": options}}}})
-    assert find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]["mountOptions"] == [
-        "file-cache:max-size-mb:-1",
-        "implicit-dirs",
-        "uid=1000",
+    options = {
+        "implicit-dirs": "",
+        "uid": 1000,
+        "read_ahead_kb": 1000000,
+        "write:block-size-mb": 0.25,
+        "write:enable-streaming-writes": False,
+        "logging:severity": "info",
+        "metadata-cache:ttl-secs": None,
+    }
+    attributes = {"gcsfuseMetadataPrefetchOnMount": True, "hostNetworkPodKSA": "true", "multiNICIndex": 1}
+    bucket = {"purpose": None, "mountOptions": options, "volumeAttributes": attributes}
+    spec = find(render("storage", {"storage": {"data": {"gcsfuse": bucket}}}), "PersistentVolume", "team-a-gemma-data")[
+        "spec"
     ]
+    assert spec["mountOptions"] == [
+        "implicit-dirs",
+        "logging:severity:info",
+        "read_ahead_kb=1000000",
+        "uid=1000",
+        "write:block-size-mb:0.25",
+        "write:enable-streaming-writes:false",
+    ]
+    assert spec["csi"]["volumeAttributes"] == {
+        "gcsfuseMetadataPrefetchOnMount": "true",
+        "hostNetworkPodKSA": "true",
+        "multiNICIndex": "1",
+    }
 
 
 @pytest.mark.parametrize(
-    ("purpose", "seconds", "renames"), [("checkpoints", "0", True), ("data", "-1", False), ("cache", "60", True)]
+    ("purpose", "seconds", "renames"),
+    [("checkpoints", "0", True), ("data", "-1", False), ("cache", "60", True), ("weights", "60", True)],
 )
 def test_a_purpose_is_a_set_of_mount_options(purpose: str, seconds: str, renames: bool, render: Render) -> None:
     """A finished step is a renamed folder, which the driver refuses without a limit; the user's options win."""
@@ -84,6 +112,54 @@ def test_a_release_without_objects_of_its_own_leaves_nothing(render_text: Render
     theirs = {"gcsfuse": None, "existingClaim": {"name": "lustre-pvc"}}
     values = {"storage": {"data": theirs}, "stack": {"names": {"serviceAccount": "team"}}}
     assert "kubectl delete" not in (render_text("storage", values).notes or "")
+
+
+def bucket_spec(render: Render, **bucket: Any) -> Any:
+    objects = render("storage", {"storage": {"data": {"gcsfuse": bucket}}})
+    return find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
+
+
+def test_weights_are_read_ahead_or_from_a_cache(render: Render) -> None:
+    """The driver does not buffer reads of a cached file, so the two never stand together."""
+    ahead = {"read:enable-buffered-read:true", "read:global-max-blocks:80", "read_ahead_kb=131072"}
+    cache = {
+        "file-cache:max-size-mb:194560",
+        "file-cache:cache-file-for-range-read:true",
+        "file-cache:enable-parallel-downloads:true",
+        "read_ahead_kb=1024",
+    }
+    plain = set(bucket_spec(render, purpose="weights")["mountOptions"])
+    cached = set(bucket_spec(render, purpose="weights", fileCache="200Gi")["mountOptions"])
+    assert (plain - cached, cached - plain) == (ahead, cache)
+
+
+def test_only_data_is_listed_at_the_mount(render: Render) -> None:
+    """Elsewhere metadata expires before it is used; the user's attributes win, and null removes one."""
+    prefetch = {"gcsfuseMetadataPrefetchOnMount": "true"}
+    unchecked = {"skipCSIBucketAccessCheck": "true"}
+    for purpose, attributes in {"data": prefetch | unchecked, "weights": unchecked, "cache": unchecked}.items():
+        assert bucket_spec(render, purpose=purpose)["csi"]["volumeAttributes"] == attributes
+    changed = bucket_spec(render, purpose="data", volumeAttributes={"gcsfuseMetadataPrefetchOnMount": False})
+    assert changed["csi"]["volumeAttributes"] == {"gcsfuseMetadataPrefetchOnMount": "false"} | unchecked
+    none = bucket_spec(render, purpose="checkpoints", volumeAttributes={"skipCSIBucketAccessCheck": None})
+    assert "volumeAttributes" not in none["csi"]
+
+
+def test_a_profile_of_gke_is_the_class_of_volume_and_claim(
+    render: Render, render_text: Callable[..., Rendered]
+) -> None:
+    """The options of the volume win over those of the profile; the notes have the role that it needs."""
+    values = {"storage": {"data": {"gcsfuse": {"storageClassName": "gcsfusecsi-checkpointing"}}}}
+    objects = render("storage", values)
+    volume = find(objects, "PersistentVolume", "team-a-gemma-data")["spec"]
+    assert volume["storageClassName"] == "gcsfusecsi-checkpointing"
+    assert "metadata-cache:ttl-secs:0" in volume["mountOptions"]
+    claim = find(objects, "PersistentVolumeClaim", "gemma-data")["spec"]
+    assert (claim["storageClassName"], claim["volumeName"]) == ("gcsfusecsi-checkpointing", "team-a-gemma-data")
+    notes = render_text("storage", values).notes or ""
+    assert "--role=projects/acme-rl/roles/gke.gcsfuse.profileUser" in notes
+    assert "--member=serviceAccount:service-482915073164@container-engine-robot.iam.gserviceaccount.com" in notes
+    assert "profileUser" not in (render_text("storage").notes or "")
 
 
 def test_a_dynamic_claim_has_the_size_and_mode_that_were_asked_for(render: Render) -> None:

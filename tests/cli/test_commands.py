@@ -469,7 +469,10 @@ def test_values_takes_any_word_for_an_entry_of_a_map(grpo: Run) -> None:
     """As lint names it; and a key of Kubernetes' is called what it is."""
     code, out, _ = grpo("values", "storage.data.gcsfuse")
     assert code == 0
-    assert "storage.NAME.gcsfuse.purpose  (string, one of data, checkpoints, cache)\n    Set of mount options" in out
+    assert (
+        "storage.NAME.gcsfuse.purpose  (string, one of weights, data, checkpoints, cache)\n    Set of mount options"
+        in out
+    )
     assert (
         "ray.workers.sidecars.NAME  (Kubernetes Container)\n    The container"
         in grpo("values", "ray.workers.sidecars")[1]

@@ -72,8 +72,10 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
     assert "default: --stack gemma3-27b-gsm8k\n" in err
     assert "written: my-site.yaml\n" in err
     assert written()["storage"] == {
-        "data": {"mountPath": "/data", "gcsfuse": {"bucket": "acme-rl-runs", "purpose": "checkpoints"}}
+        "data": {"mountPath": "/data", "gcsfuse": {"bucket": "acme-rl-runs", "purpose": "checkpoints"}},
+        "weights": {"mountPath": "/weights", "gcsfuse": {"bucket": "acme-rl-runs-weights", "purpose": "weights"}},
     }
+    assert written()["huggingface"]["cache"] == {"volume": "weights"}
     installs = list(pages.installs(f"```bash\n{out}```\n".replace(f"{ROOT}/", ""), Path.cwd()))
     assert [(one.layer, one.release) for one in installs] == [
         ("network", "gemma3-27b-gsm8k-network"),

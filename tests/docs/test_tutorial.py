@@ -25,7 +25,10 @@ network:
   names: {prefix: h200-}
   gvnic: {prefix: front, subnet: front-a}
   rdma: {prefix: back, vpc: backbone, subnets: {rdma-3: spare}}
-storage: {data: null, runs: {mountPath: /mnt/runs, gcsfuse: {bucket: their-bucket, purpose: checkpoints}}}
+storage:
+  data: null
+  weights: null
+  runs: {mountPath: /mnt/runs, gcsfuse: {bucket: their-bucket, purpose: checkpoints}}
 huggingface: {secret: {name: hub, key: token}, cache: {volume: runs}}
 job: {name: first, attempt: 3, volume: runs}
 tracking: {tensorboard: {server: {volume: runs}}}
@@ -144,7 +147,8 @@ def test_the_node_pool_is_the_one_of_the_network_charts_notes(page: Page) -> Non
 def test_what_the_notes_ask_for_is_what_the_page_does(page: Page) -> None:
     said = notes(page.of("storage")) + notes(page.of("network")) + notes(page.of("raycluster"))
     asked = [line.strip() for line in said.splitlines() if re.match(" +(gcloud storage|kubectl|helm install k)", line)]
-    assert len(asked) == 7
+    buckets = sum(each["kind"] == "PersistentVolume" for each in page.of("storage").documents)
+    assert len(asked) == 5 + 2 * buckets
     for command in asked:
         # What storage leaves behind goes with the cluster.
         if "TOKEN_FILE" in command or not command.startswith(("kubectl get", "kubectl delete")):
@@ -175,15 +179,17 @@ def test_jobs_and_directories_are_what_the_charts_make(page: Page) -> None:
     assert directory
     assert f"`{directory[1]}/hf/step_N`" in page.text
     assert f"`{directory[1]}/evaluations`" in page.text
-    bucket = by_kind(page.of("storage").documents, "PersistentVolume")["spec"]["csi"]["volumeHandle"]
+    volumes = [each["spec"] for each in page.of("storage").documents if each["kind"] == "PersistentVolume"]
+    buckets = [each["csi"]["volumeHandle"] for each in volumes]
     mount = re.search(r"mounted at (\S+)", notes(page.of("storage")))
     assert mount
     run = directory[1].removeprefix(mount[1])
     entrypoints = "".join(by_kind(each.documents, "RayJob")["spec"]["entrypoint"] for each in made.values())
     for line in page.lines:
         for path in re.findall(r"gs://\S+", line):
-            assert path.startswith(f"gs://{bucket}")
-            rest = path.removeprefix(f"gs://{bucket}")
+            name, _, inside = path.removeprefix("gs://").partition("/")
+            assert name in (buckets if not inside else buckets[:1])
+            rest = inside and f"/{inside}"
             assert rest == "" or rest.startswith(f"{run}/")
             if rest.endswith("/output.log"):
                 assert f'"{mount[1]}{rest.rpartition("/attempts/")[0]}"' in entrypoints

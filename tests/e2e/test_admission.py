@@ -165,7 +165,8 @@ def test_pod_security_baseline_holds_where_there_is_no_rdma(new_stack: NewStack,
     other = {
         "platform": {"kind": "kubernetes"},
         "network": {"mode": "none"},
-        "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}},
+        "storage": {"weights": None, "data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}},
+        "huggingface": {"cache": {"volume": "data"}},
         "ray": {"logs": {"fluentBit": {"enabled": True}}},
         "tracking": {"tensorboard": {"server": {"enabled": True}}},
     }

@@ -116,7 +116,7 @@ def test_the_trainer_is_called_as_the_image_expects(installed: Installed) -> Non
 def test_the_driver_has_the_environment_of_the_head(installed: Installed) -> None:
     (call,) = installed.calls
     assert call.environ["HF_TOKEN"] == "not-a-real-one"
-    assert call.environ["HF_HOME"] == "/data/huggingface"
+    assert call.environ["HF_HOME"] == "/weights/huggingface"
     for worker in installed.stack.pods()[1:]:
         literal = {entry["name"]: entry.get("value") for entry in container(worker)["env"]}
         # NeMo RL hands the driver's environment to every worker: what differs would overwrite the worker's own.

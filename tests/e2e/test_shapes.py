@@ -6,13 +6,13 @@ from typing import Any
 
 from conftest import NewStack
 from harness.kube import Manifest
+from harness.stack import ONE_VOLUME, merge
 from harness.waiting import until
 
-ELSEWHERE: dict[str, Any] = {
-    "platform": {"kind": "kubernetes"},
-    "network": {"mode": "none"},
-    "storage": {"data": {"gcsfuse": None, "pvc": {"storageClassName": "nfs", "size": "10Gi"}}},
-}
+CLAIM = {"data": {"gcsfuse": None, "pvc": {"storageClassName": "nfs", "size": "10Gi"}}}
+ELSEWHERE: dict[str, Any] = merge(
+    ONE_VOLUME, {"platform": {"kind": "kubernetes"}, "network": {"mode": "none"}, "storage": CLAIM}
+)
 
 
 def gpus(pod: Manifest) -> str:

@@ -59,7 +59,10 @@ def test_each_stack_has_its_own_pods(stacks: list[Stack], kube: Kube) -> None:
         pods = kube.list("pods", stack.namespace, f"ray.io/cluster={stack.cluster}")
         assert len(pods) == 2
         volumes = [volume for pod in pods for volume in pod["spec"]["volumes"] if "persistentVolumeClaim" in volume]
-        assert {volume["persistentVolumeClaim"]["claimName"] for volume in volumes} == {f"{stack.name}-data"}
+        assert {volume["persistentVolumeClaim"]["claimName"] for volume in volumes} == {
+            f"{stack.name}-data",
+            f"{stack.name}-weights",
+        }
         assert {pod["spec"]["serviceAccountName"] for pod in pods} == {stack.name}
         nodes += [pod["spec"]["nodeName"] for pod in pods if pod["metadata"]["labels"]["ray.io/node-type"] == "worker"]
         # A selector that reached another stack's pods would count four.

@@ -19,7 +19,11 @@ def placeholders(*files: str) -> list[str]:
 
 def test_every_name_of_the_example_is_found_and_none_of_a_real_site() -> None:
     names = ["platform.projectId", "platform.projectNumber", "network.gvnic.prefix", "network.rdma.prefix"]
-    assert placeholders(paths.example_site()) == [*names, "storage.data.gcsfuse.bucket"]
+    assert placeholders(paths.example_site()) == [
+        *names,
+        "storage.data.gcsfuse.bucket",
+        "storage.weights.gcsfuse.bucket",
+    ]
     assert placeholders(str(SITE)) == []
 
 

@@ -90,7 +90,8 @@ include "common.checkAutopilotDisk" $template   nothing; fails where a pod witho
 {{- end -}}
 {{- if gt $disk 10240 -}}
 {{- fail (printf (print "Autopilot gives a pod without GPUs 10Gi of local disk and silently cuts a larger request, "
-  "but the head asks for more (%s): lower ray.head.ephemeralStorage (and ray.gcsfuse), and put more on a volume "
+  "but the head asks for more (%s): lower ray.head.ephemeralStorage (and the sidecar's disk: "
+  "ray.gcsfuse.ephemeralStorage, storage.*.gcsfuse.fileCache), and put more on a volume "
   "(ray.head.volumes and ray.head.mounts, for instance an ephemeral claim at /tmp/ray)") (join ", " $parts)) -}}
 {{- end -}}
 {{- end }}

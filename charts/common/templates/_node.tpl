@@ -110,6 +110,15 @@ if ! bash -n {{ . }}; then
   exit 1
 fi
 {{ end -}}
+{{- /* Autopilot's installer brings an NCCL. PyTorch from PyPI finds its own first; NVIDIA's images do not. */ -}}
+{{- with $root.Values.accelerator.libraryPath -}}
+for folder in {{ join " " (splitList ":" .) }}; do
+  if [ -e "$folder/libnccl.so.2" ]; then
+    echo "check-node: warning: $folder/libnccl.so.2 is the node's NCCL, and LD_LIBRARY_PATH has it before the {{ "" -}}
+    image's: helm test says which of the two is loaded" >&2
+  fi
+done
+{{ end -}}
 {{- end -}}
 {{- if $driver -}}
 driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)

@@ -26,6 +26,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- fail (printf (print "storage.%s: the pods already have a volume with that name (%s and host-… are reserved). "
   "Choose another name") $name (join ", " $reserved)) -}}
 {{- end -}}
+{{- with $entry.gcsfuse }}{{ include "common.checkGcsfuse" (list $name .) }}{{ end -}}
 {{- $_ := set $volumes $name $entry -}}
 {{- end -}}
 {{- include "common.checkMountPaths" (list . $volumes) -}}
@@ -100,14 +101,11 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- if include "common.isBucket" $entry -}}
 {{- $annotations = include "common.gcsfuseAnnotations" $root | fromJson -}}
 {{- end -}}
-{{- with $entry.gcsfuse }}{{ include "common.checkFileCache" (list $root $name .) }}{{ end -}}
 {{- end -}}
-{{- with $ray.gcsfuse.cacheSize -}}
-{{- if not $annotations -}}
-{{- fail "ray.gcsfuse.cacheSize: no volume under storage is a bucket, so nothing would use the disk. Remove it" -}}
-{{- end -}}
+{{- $cached := include "common.fileCaches" $root | int64 -}}
+{{- if $cached -}}
 {{- /* The driver's webhook looks for this name, and mounts the volume into its sidecar. */ -}}
-{{- $cache := dict "sizeLimit" (include "common.quantity" .) -}}
+{{- $cache := dict "sizeLimit" (include "common.quantity" (printf "%dMi" $cached)) -}}
 {{- $volumes = append $volumes (dict "name" "gke-gcsfuse-cache" "emptyDir" $cache) -}}
 {{- end -}}
 {{- dict "volumes" $volumes "mounts" $mounts "annotations" $annotations | toJson -}}

@@ -6,6 +6,7 @@ include "common.entries" $map | fromJson            a map without its null entri
 include "common.merge" (list $base $over) | fromJson    the second map laid over the first
 include "common.quantity" "1024Gi"                  a memory quantity as Kubernetes writes it
 include "common.mebibytes" "10Gi" | int64           a memory quantity as a number of MiB
+include "common.text" 200000.0                      a text, number or boolean as YAML writes it
 include "common.check" $                            nothing; fails where the values cannot work
 include "common.checkOverlayNames" $                nothing; fails for a name under job.configFor that no profile has
 include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where a text looks like a secret
@@ -49,6 +50,11 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{/* common.mebibytes QUANTITY: 10Gi is 10240. */}}
 {{- define "common.mebibytes" -}}
 {{- mul (regexFind "^[0-9]+" . | int64) (get (dict "Mi" 1 "Gi" 1024 "Ti" 1048576) (regexFind "[A-Z]i$" .)) -}}
+{{- end }}
+
+{{/* common.text VALUE: 1000000 and not 1e+06, which is how Helm holds a number of a values file. */}}
+{{- define "common.text" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end -}}
 {{- end }}
 
 {{/* common.check $: checks what a schema cannot explain in a helpful sentence. Every template calls it first, because

@@ -22,6 +22,8 @@ from harness.waiting import until
 LAYERS = ("network", "storage", "raycluster", "grpo-job")
 RECIPE = "gemma3-27b-gsm8k"
 Values = dict[str, Any]
+# Over the example site file: weights and runs on one volume, which need not be a bucket.
+ONE_VOLUME: Values = {"storage": {"weights": None}, "huggingface": {"cache": {"volume": "data"}}}
 
 
 def merge(base: Values, over: Values) -> Values:

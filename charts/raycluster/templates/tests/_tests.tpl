@@ -14,17 +14,18 @@ include "raycluster.testPrograms" $             the name of the ConfigMap that h
 {{- $rayNodes := add1 (int64 .Values.ray.workers.replicas) -}}
 {{- $tests := dict -}}
 {{- if $gpus }}{{ $_ := set $tests "gpus" (dict "nodes" $gpuNodes "gpusPerNode" $gpus) }}{{ end -}}
-{{- $across := min 2 $gpuNodes -}}
-{{- if gt (mul $across $gpus) 1 -}}
-{{- $net := ternary "" (.Values.accelerator.nccl.net | default "") (eq .Values.network.mode "none") -}}
+{{- if gt (mul $gpuNodes $gpus) 1 -}}
+{{- $nccl := .Values.accelerator.nccl -}}
+{{- $net := ternary "" ($nccl.net | default "") (eq .Values.network.mode "none") -}}
+{{- /* What is published was measured between two nodes, over the machine's own network. */ -}}
+{{- $published := ternary ($nccl.busBandwidth | default 0) 0 (and (ne $net "") (gt $gpuNodes 1)) -}}
 {{- $_ := set $tests "nccl" (dict
   "nodes" $gpuNodes
-  "across" $across
   "gpusPerNode" $gpus
   "backend" "nccl"
   "net" $net
   "bytes" 1073741824
-  "minimumBusBandwidth" (int64 .Values.ray.test.nccl.minimumBusBandwidth)) -}}
+  "minimumBusBandwidth" (round (mulf $published .Values.ray.test.nccl.minimumShare) 1)) -}}
 {{- end -}}
 {{- $volumes := list -}}
 {{- range $name, $volume := include "common.volumes" . | fromJson -}}

@@ -1,0 +1,45 @@
+{{/*
+The GCS FUSE sidecar of a pod that mounts a bucket.
+
+call                                                        returns
+include "common.gcsfuseAnnotations" $ | fromJson            annotations of a pod that mounts a bucket
+include "common.gcsfuseDisk" $                              local disk of the sidecar, as a quantity
+include "common.fileCaches" $                               disk of all file caches in MiB; 0 without one
+include "common.isBucket" $volume                           "yes" for a volume on a bucket, else ""
+*/}}
+
+{{/* common.gcsfuseAnnotations $: without the first annotation no sidecar is injected, and the pod hangs at the mount
+     without an error. The sidecar's requests follow these limits. */}}
+{{- define "common.gcsfuseAnnotations" -}}
+{{- $sidecar := .Values.ray.gcsfuse -}}
+{{- dict
+  "gke-gcsfuse/volumes" "true"
+  "gke-gcsfuse/cpu-limit" $sidecar.cpu
+  "gke-gcsfuse/memory-limit" (include "common.quantity" $sidecar.memory)
+  "gke-gcsfuse/ephemeral-storage-limit" (include "common.gcsfuseDisk" .) | toJson -}}
+{{- end }}
+
+{{/* common.gcsfuseDisk $: the file caches count too, because the kubelet evicts a pod that uses more than the sum of
+     its containers' limits. */}}
+{{- define "common.gcsfuseDisk" -}}
+{{- $disk := include "common.mebibytes" .Values.ray.gcsfuse.ephemeralStorage | int64 -}}
+{{- include "common.quantity" (printf "%dMi" (add $disk (include "common.fileCaches" . | int64))) -}}
+{{- end }}
+
+{{/* common.fileCaches $: one disk holds the caches of all buckets. */}}
+{{- define "common.fileCaches" -}}
+{{- $sum := 0 -}}
+{{- range $name, $volume := include "common.volumes" . | fromJson -}}
+{{- $claimed := dig "gcsfuse" "fileCache" "" ($volume.existingClaim | default dict) -}}
+{{- with dig "fileCache" $claimed ($volume.gcsfuse | default dict) -}}
+{{- $sum = add $sum (include "common.mebibytes" . | int64) -}}
+{{- end -}}
+{{- end -}}
+{{- $sum -}}
+{{- end }}
+
+{{/* common.isBucket VOLUME: the bucket is ours (gcsfuse) or behind an existing claim. */}}
+{{- define "common.isBucket" -}}
+{{- $claimed := dig "gcsfuse" "enabled" false (.existingClaim | default dict) -}}
+{{- if or (hasKey . "gcsfuse") $claimed }}yes{{ end -}}
+{{- end }}

@@ -1,0 +1,54 @@
+"""Write the script of the init container that checks a node, as lines of bash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def installed(files: Sequence[str], script: str | None) -> list[str]:
+    """Fail where the installer has not put its files on the node, or a broken script."""
+    lines = [
+        f"for file in {' '.join(files)}; do",
+        '  if [ ! -r "$file" ]; then',
+        '    echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this'
+        ' node, or is for another machine family" >&2',
+        "    exit 1",
+        "  fi",
+        "done",
+    ]
+    if script:
+        message = f"check-node: {script} is not a script that bash can read: the installer was interrupted"
+        lines += [f"if ! bash -n {script}; then", f'  echo "{message}" >&2', "  exit 1", "fi"]
+    return lines
+
+
+def shadowed(path: str) -> list[str]:
+    """Warn of an NCCL in the folders of LD_LIBRARY_PATH; it may be loaded instead of the image's."""
+    return [
+        f"for folder in {path.replace(':', ' ')}; do",
+        '  if [ -e "$folder/libnccl.so.2" ]; then',
+        "    echo \"check-node: warning: $folder/libnccl.so.2 is the node's NCCL, and LD_LIBRARY_PATH has it before the"
+        " image's: helm test says which of the two is loaded\" >&2",
+        "  fi",
+        "done",
+    ]
+
+
+def driver(minimum: int, is_autopilot: bool) -> list[str]:
+    """Fail where the node's NVIDIA driver is older than the image's CUDA needs."""
+    standard, autopilot = (
+        "make the node pool with gpu-driver-version=latest",
+        "the pods ask for the newest that Autopilot has",
+    )
+    newer = autopilot if is_autopilot else standard
+    return [
+        "driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)",
+        'if [ -z "$driver" ]; then',
+        '  echo "check-node: the version of the NVIDIA driver cannot be read here; the image needs'
+        f' {minimum} or newer"',
+        f'elif [ "${{driver%%.*}}" -lt {minimum} ]; then',
+        f"  echo \"check-node: the node has NVIDIA driver $driver, and the image's CUDA needs {minimum} or newer:"
+        f' {newer}" >&2',
+        "  exit 1",
+        "fi",
+    ]
