@@ -139,16 +139,12 @@ def on(server: ApiServer, helm: Helm) -> Helm:
 
 
 def test_an_install_on_1_5_without_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
-    """Helm 4 says which field it is; Helm 3 reports success, the field is gone, and an upgrade would change no pod."""
+    """The chart says it before anything is installed, in the same words under both Helms."""
     name = f"{helm.program.name}-recreate"
     stack = new_stack("b200", helm.program.name, namespace, stack={"name": name}).with_helm(on(old, helm))
-    if helm.major == 4:
-        with pytest.raises(HelmError, match=r"\.spec\.upgradeStrategy: field not declared in schema"):
-            stack.install("raycluster")
-        return
-    stack.install("raycluster")
-    stored = json.loads(old.kube.run("get", "raycluster", stack.cluster, "-n", namespace, "-o", "json"))
-    assert "upgradeStrategy" not in stored["spec"]
+    with pytest.raises(HelmError, match=r"ray\.upgrade is whenIdle, which needs KubeRay 1\.6 or newer, .* manual: "):
+        stack.install("raycluster")
+    assert stack.cluster not in old.kube.run("get", "rayclusters", "-n", namespace, "-o", "name")
 
 
 def test_an_install_on_1_5_with_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:

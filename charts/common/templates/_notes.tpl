@@ -18,7 +18,9 @@ include "common.notes.wiring" $                 who brings the wiring where the 
 {{- $gpuNodes := add $workers (ternary 1 0 $head.gpus.enabled) -}}
 {{- $recreates := and (eq .Chart.Name "raycluster") (ne .Values.ray.upgrade "manual") -}}
 Needs, before the pods start:
-  the KubeRay operator{{ if $recreates }} 1.6 or newer (with 1.5: ray.upgrade: manual){{ end }}:
+  the KubeRay operator{{ if $recreates }} 1.6 or newer (with an older one: ray.upgrade: manual){{ end }}. Once in a {{ "" -}}
+  cluster, unless one runs there already
+  {{- if include "common.isGoogle" . }}, such as GKE's Ray add-on{{ end }}:
     helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ {{ "" -}}
     --version 1.6.2 --namespace ray-system --create-namespace
   {{- if eq .Values.network.mode "multiNetwork" }}
