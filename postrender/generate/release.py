@@ -35,6 +35,8 @@ def _chart_versions(root: Path) -> dict[str, str]:
         text = (root / "charts" / chart / "Chart.yaml").read_text(encoding="utf-8")
         content: dict[str, Any] = yaml.safe_load(text)
         found[f"charts/{chart}/Chart.yaml"] = str(content["version"])
+        if "appVersion" in content:
+            found[f"charts/{chart}/Chart.yaml, appVersion"] = str(content["appVersion"])
         for dependency in content.get("dependencies", []):
             found[f"charts/{chart}/Chart.yaml, dependency {dependency['name']}"] = str(dependency["version"])
     return found

@@ -1,4 +1,4 @@
-"""The source trees from which the catalogues were read, and the programs that read them."""
+"""The source trees from which catalogues and definitions were read, and the programs that read them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _FOLDERS = {
     "nemo-rl": ("GRPO_NEMO_RL_SOURCES", "nrl-v"),
     "verl": ("GRPO_VERL_SOURCES", "verl-v"),
     "vllm": ("GRPO_VLLM_SOURCES", "vllm-"),
+    "kuberay": ("GRPO_KUBERAY_SOURCES", "kuberay-"),
 }
 
 

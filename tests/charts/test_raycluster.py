@@ -398,7 +398,7 @@ def test_the_number_of_workers_changes_no_pod(render: Render) -> None:
 
 
 def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
-    """It takes a whole node: what differs is its name, and the facts that it states."""
+    """It takes a whole node: what differs is its name, what it does before it ends, and the facts that it states."""
     objects = render("raycluster", GPU_HEAD)
     head, worker = parts(objects)
     facts = json.loads(environment(head)["GRPO_CLUSTER_FACTS"])
@@ -407,6 +407,8 @@ def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
     assert own == ["GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S"]
     del head["spec"]["containers"][0]["env"][-2:]
     head["spec"]["containers"][0]["name"] = "ray-worker"
+    assert head["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][-1:] == ["head"]
+    head["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][-1] = "worker"
     head["metadata"]["labels"]["grpo-charts/part"] = "worker"
     assert head == worker
     parameters = by_kind(objects, "RayCluster")["spec"]["headGroupSpec"]["rayStartParams"]

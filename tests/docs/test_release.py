@@ -42,6 +42,7 @@ def test_whatever_contradicts_the_tag_is_named(root: Path) -> None:
         "postrender/__init__.py",
         "charts/common/Chart.yaml",
         "charts/storage/Chart.yaml, dependency common",
+        "charts/storage/Chart.yaml, appVersion",
     ):
         assert f"{place} says {__version__}, the tag says 99.0.0" in found
     assert "lacks network-99.0.0.tgz" in found

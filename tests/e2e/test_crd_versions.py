@@ -1,11 +1,12 @@
-"""KubeRay 1.5 and 1.6: what their definitions accept of what the charts render.
+"""KubeRay 1.5, 1.6 and 1.7: what their definitions accept of what the charts render.
 
-The newer definitions are those of the control plane that all tests share. The older ones have an API server of their
-own: exchanging definitions under a running operator would disturb all later tests.
+Those of 1.6 are on the control plane that all tests share. The others have an API server each: exchanging definitions
+under a running operator would disturb all later tests. Those of 1.7 come from its source, see CONTRIBUTING.md.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from postrender.helm.engines import Embedded
 from tests import options
+from tests.catalogues.sources import tree
 
 from conftest import NewStack
 from harness.apiserver import ApiServer, Ports, Tools
@@ -43,6 +45,21 @@ NEW_IN_JOBS = {
     *(f"submitterPodTemplate.spec.{name}" for name in NEW_IN_PODS),
     *(f"rayClusterSpec.{name}" for name in NEW_IN_CLUSTERS),
 }
+# 1.7 was built with Kubernetes 1.36, which has schedulingGroup in place of workloadRef.
+POD_SPECS = tuple(f"{group}.template.spec" for group in ("headGroupSpec", "workerGroupSpecs[]"))
+ADDED_TO_CLUSTERS = {
+    *("autoscalerOptions.args", "autoscalerOptions.command"),
+    *("gcsFaultToleranceOptions.backend", "gcsFaultToleranceOptions.storage"),
+    *("headGroupSpec.ingressOptions", "historyServerOptions", "networkPolicy", "tlsOptions"),
+    "workerGroupSpecs[].priority",
+    *(f"{spec}.schedulingGroup" for spec in POD_SPECS),
+}
+DROPPED_FROM_CLUSTERS = {f"{spec}.workloadRef" for spec in POD_SPECS}
+ADDED_TO_JOBS = {"submitterPodTemplate.spec.schedulingGroup", *(f"rayClusterSpec.{name}" for name in ADDED_TO_CLUSTERS)}
+DROPPED_FROM_JOBS = {
+    "submitterPodTemplate.spec.workloadRef",
+    *(f"rayClusterSpec.{name}" for name in DROPPED_FROM_CLUSTERS),
+}
 
 
 @pytest.fixture(scope="module")
@@ -51,19 +68,42 @@ def namespace(new_stack: NewStack) -> str:
     return new_stack().namespace
 
 
-@pytest.fixture(scope="module")
-def old(work: Path, tools: Tools, namespace: str) -> Iterator[ApiServer]:
-    """An API server, without any controller, that knows KubeRay 1.5."""
-    programs = Programs(work / "logs/kuberay-1.5")
-    server = ApiServer(work / "kuberay-1.5", tools, programs, Ports(api=16443, etcd=12379, peer=12380))
+@contextlib.contextmanager
+def knowing(definitions: Path, work: Path, tools: Tools, ports: Ports, namespace: str) -> Iterator[ApiServer]:
+    """Run an API server, without any controller, that knows the definitions of Ray in a folder."""
+    programs = Programs(work / "logs")
+    server = ApiServer(work, tools, programs, ports)
     try:
         server.start()
-        server.apply_crds(*(f"kuberay-1.5-crds/ray.io_{plural}.yaml" for plural in ("rayclusters", "rayjobs")))
+        server.apply_crds(*(str(definitions / f"ray.io_{plural}.yaml") for plural in kinds(definitions)))
         server.kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
         yield server
     finally:
         server.kube.close()
         programs.stop()
+
+
+def kinds(definitions: Path) -> list[str]:
+    """List what the charts use, and what tells them the version apart."""
+    known = ("rayclusters", "rayjobs", "raycronjobs")
+    return [plural for plural in known if (definitions / f"ray.io_{plural}.yaml").is_file()]
+
+
+@pytest.fixture(scope="module")
+def old(work: Path, tools: Tools, namespace: str) -> Iterator[ApiServer]:
+    """An API server that knows KubeRay 1.5."""
+    ports = Ports(api=16443, etcd=12379, peer=12380)
+    with knowing(tools.share / "kuberay-1.5-crds", work / "kuberay-1.5", tools, ports, namespace) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def newer(work: Path, tools: Tools, namespace: str) -> Iterator[ApiServer]:
+    """An API server that knows KubeRay 1.7."""
+    definitions = tree("kuberay", "1.7.0") / "ray-operator/config/crd/bases"
+    ports = Ports(api=26443, etcd=22379, peer=22380)
+    with knowing(definitions, work / "kuberay-1.7", tools, ports, namespace) as server:
+        yield server
 
 
 def fields(schema: Manifest, path: str = "") -> Iterator[str]:
@@ -88,22 +128,52 @@ def test_what_1_5_lacks_is_known(old: ApiServer, kube: Kube, plural: str, expect
     """Only the outermost of the new fields are compared; 1.6 has dropped none."""
     before, after = spec_fields(old.kube, plural), spec_fields(kube, plural)
     assert set(before) <= set(after)
-    new = set(after) - set(before)
-    assert {name for name in new if not any(name.startswith((f"{outer}.", f"{outer}[")) for outer in new)} == expected
+    assert outermost(set(after) - set(before)) == expected
+
+
+def outermost(names: set[str]) -> set[str]:
+    """Return the fields that are inside no other one of them."""
+    return {name for name in names if not any(name.startswith((f"{outer}.", f"{outer}[")) for outer in names)}
+
+
+@pytest.mark.parametrize(
+    ("plural", "added", "dropped"),
+    [
+        ("rayclusters", ADDED_TO_CLUSTERS, DROPPED_FROM_CLUSTERS),
+        ("rayjobs", ADDED_TO_JOBS, DROPPED_FROM_JOBS),
+    ],
+)
+def test_what_1_7_adds_and_drops_is_known(
+    newer: ApiServer, kube: Kube, plural: str, added: set[str], dropped: set[str]
+) -> None:
+    before, after = set(spec_fields(kube, plural)), set(spec_fields(newer.kube, plural))
+    assert outermost(after - before) == added
+    assert outermost(before - after) == dropped
 
 
 def test_1_5_accepts_every_pair_of_options_that_is_upgraded_by_hand(
     old: ApiServer, engine: Embedded, new_stack: NewStack, namespace: str
 ) -> None:
-    """All in one request; the same rows are given to 1.6 with everything else (test_pods)."""
+    # In a queue Kueue replaces the pods, and manual is refused.
+    rows = [row for each in options.rows() if options.possible(row := {**each, "upgrade": "manual"})]
+    old.kube.create(rendered(rows, engine, new_stack, namespace), dry_run=True)
+
+
+def test_1_7_accepts_every_pair_of_options(
+    newer: ApiServer, engine: Embedded, new_stack: NewStack, namespace: str
+) -> None:
+    newer.kube.create(rendered(options.rows(), engine, new_stack, namespace), dry_run=True)
+
+
+def rendered(rows: list[options.Row], engine: Embedded, new_stack: NewStack, namespace: str) -> list[Manifest]:
+    """Return Ray's objects of all rows for one request; 1.6 gets the same with everything else (test_pods)."""
     manifests = []
-    for row in options.rows():
+    for row in rows:
         stack = new_stack(row["accelerator"], namespace=namespace)
         layers = [layer for layer in options.layers(row) if layer in ("raycluster", "grpo-job")]
-        by_hand = {**row, "upgrade": "manual"}
-        manifests += [item for layer in layers for item in render(engine, stack, layer, by_hand) if item["kind"] in RAY]
-    assert len(manifests) > len(options.rows())
-    old.kube.create(manifests, dry_run=True)
+        manifests += [item for layer in layers for item in render(engine, stack, layer, row) if item["kind"] in RAY]
+    assert len(manifests) > len(rows)
+    return manifests
 
 
 @pytest.mark.parametrize(
@@ -129,6 +199,15 @@ def test_1_5_refuses_what_it_does_not_know(
     assert f'unknown field "{field}"' in str(refusal.value)
 
 
+def test_1_7_refuses_what_it_does_not_know(newer: ApiServer, kube: Kube, new_stack: NewStack, namespace: str) -> None:
+    """Otherwise its acceptance above would prove nothing."""
+    values = {"ray": {"workers": {"podSpec": {"workloadRef": {"name": "a", "podGroup": "b"}}}}}
+    manifests = [item for item in new_stack(namespace=namespace, **values).render("raycluster") if item["kind"] in RAY]
+    kube.create(manifests, namespace, dry_run=True)
+    with pytest.raises(KubectlError, match=r'unknown field "spec\.workerGroupSpecs\[0\]\.template\.spec\.workloadRef"'):
+        newer.kube.create(manifests, namespace, dry_run=True)
+
+
 def test_a_job_with_its_own_cluster_needs_one_setting_for_1_5(
     old: ApiServer, new_stack: NewStack, namespace: str
 ) -> None:
@@ -141,16 +220,12 @@ def on(server: ApiServer, helm: Helm) -> Helm:
 
 
 def test_an_install_on_1_5_without_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
-    """Helm 4 says which field it is; Helm 3 reports success, the field is gone, and an upgrade would change no pod."""
+    """The chart says it before anything is installed, in the same words under both Helms."""
     name = f"{helm.program.name}-recreate"
     stack = new_stack("b200", helm.program.name, namespace, stack={"name": name}).with_helm(on(old, helm))
-    if helm.major == 4:
-        with pytest.raises(HelmError, match=r"\.spec\.upgradeStrategy: field not declared in schema"):
-            stack.install("raycluster")
-        return
-    stack.install("raycluster")
-    stored = json.loads(old.kube.run("get", "raycluster", stack.cluster, "-n", namespace, "-o", "json"))
-    assert "upgradeStrategy" not in stored["spec"]
+    with pytest.raises(HelmError, match=r"ray\.upgrade is whenIdle, which needs KubeRay 1\.6 or newer, .* manual: "):
+        stack.install("raycluster")
+    assert stack.cluster not in old.kube.run("get", "rayclusters", "-n", namespace, "-o", "name")
 
 
 def test_an_install_on_1_5_with_the_setting(old: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
@@ -158,3 +233,12 @@ def test_an_install_on_1_5_with_the_setting(old: ApiServer, helm: Helm, new_stac
     stack = new_stack("b200", helm.program.name, namespace, **values).with_helm(on(old, helm))
     stack.install("storage", "raycluster")
     assert stack.helm.status(stack.release("raycluster"), namespace) == "deployed"
+
+
+def test_an_install_on_1_7(newer: ApiServer, helm: Helm, new_stack: NewStack, namespace: str) -> None:
+    """Nothing needs a setting, and nothing is lost."""
+    name = f"{helm.program.name}-newer"
+    stack = new_stack("b200", helm.program.name, namespace, stack={"name": name}).with_helm(on(newer, helm))
+    stack.install("raycluster")
+    stored = json.loads(newer.kube.run("get", "raycluster", stack.cluster, "-n", namespace, "-o", "json"))
+    assert stored["spec"]["upgradeStrategy"] == {"type": "Recreate"}

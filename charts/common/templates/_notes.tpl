@@ -7,6 +7,7 @@ include "common.notes.nodes" (list $ 2)         one line of it: the GPU nodes
 include "common.notes.machine" $                one line of it: what each GPU node has
 include "common.notes.secrets" $                one part of it: the Secrets
 include "common.notes.wiring" $                 who brings the wiring where the charts do not
+include "common.notes.registry" $               the last lines: what to write for a chart from a registry
 */}}
 
 {{/* common.notes.needs (list $ WORKERS): WORKERS is the number of worker pods. */}}
@@ -18,7 +19,9 @@ include "common.notes.wiring" $                 who brings the wiring where the 
 {{- $gpuNodes := add $workers (ternary 1 0 $head.gpus.enabled) -}}
 {{- $recreates := and (eq .Chart.Name "raycluster") (ne .Values.ray.upgrade "manual") -}}
 Needs, before the pods start:
-  the KubeRay operator{{ if $recreates }} 1.6 or newer (with 1.5.1: ray.upgrade: manual){{ end }}:
+  the KubeRay operator{{ if $recreates }} 1.6 or newer (with an older one: ray.upgrade: manual){{ end }}. {{ "" -}}
+  Once in a cluster, unless one runs there already
+  {{- if include "common.isGoogle" . }}, such as GKE's Ray add-on{{ end }}:
     helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ {{ "" -}}
     --version 1.6.2 --namespace ray-system --create-namespace
   {{- if eq .Values.network.mode "multiNetwork" }}
@@ -103,4 +106,11 @@ machine type {{ $accelerator.machineType }}
 The pods of this chart are not wired (stack.wiring.enabled is false): every install and upgrade of release {{ "" -}}
 {{ .Release.Name }} needs --post-renderer grpo-post-render, which reads the same values files.
 {{- end }}
+{{- end }}
+
+{{/* common.notes.registry $: a chart does not know where it came from, so the commands name folders of a checkout. */}}
+{{- define "common.notes.registry" }}
+
+The commands name charts of a checkout. With charts from a registry, write for charts/NAME:
+  oci://REGISTRY/charts/NAME --version {{ .Chart.Version }}
 {{- end }}

@@ -1,0 +1,56 @@
+"""The operator of the cluster that a chart is installed into, as far as Helm sees it."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.conftest import ROOT, require_tool, stack_files
+
+OLD = ("ray.io/v1/RayCluster", "ray.io/v1/RayJob", "ray.io/v1/RayService")
+NEW = (*OLD, "ray.io/v1/RayCronJob")
+REFUSAL = (
+    "ray.upgrade is {}, which needs KubeRay 1.6 or newer, but the definitions in this cluster are older: they have no "
+    "RayCronJob. Update the operator and its definitions, or set ray.upgrade to manual: a changed image or environment "
+    "then reaches the pods only when you delete them"
+)
+
+
+def refusal(tool: str, layer: str, served: tuple[str, ...], *arguments: str) -> str:
+    """Render a layer for a cluster that serves these kinds; return what Helm says of it."""
+    files = [f"--values={file}" for file in stack_files()]
+    kinds = [f"--api-versions={kind}" for kind in served]
+    command = [require_tool(tool), "template", layer, ROOT / "charts" / layer, *files, *kinds, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stderr if done.returncode else ""
+
+
+@pytest.mark.parametrize("tool", ["helm3", "helm4"])
+@pytest.mark.parametrize("upgrade", ["whenIdle", "recreate"])
+def test_an_older_operator_is_named_with_the_value_that_suits_it(upgrade: str, tool: str) -> None:
+    said = refusal(tool, "raycluster", OLD, "--set", f"ray.upgrade={upgrade}")
+    assert REFUSAL.format(upgrade) in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("layer", "served", "setting"),
+    [
+        ("raycluster", OLD, "ray.upgrade=manual"),
+        # Kueue replaces the pods there.
+        ("raycluster", OLD, "ray.kueue.queue=gpus"),
+        ("raycluster", NEW, "ray.upgrade=whenIdle"),
+        ("raycluster", (), "ray.upgrade=whenIdle"),
+        # The cluster of a job has no upgradeStrategy.
+        ("grpo-job", OLD, "job.cluster.timeoutSeconds=0"),
+        ("grpo-job", NEW, "job.cluster.timeoutSeconds=60"),
+    ],
+)
+def test_what_the_operator_knows_is_rendered(layer: str, served: tuple[str, ...], setting: str) -> None:
+    assert refusal("helm4", layer, served, "--set", setting, "--set", "job.cluster.mode=ephemeral") == ""
+
+
+def test_a_job_names_the_bound_that_an_older_operator_lacks() -> None:
+    said = " ".join(refusal("helm4", "grpo-job", OLD).split())
+    assert "job.cluster.timeoutSeconds is 86400, which needs KubeRay 1.6 or newer" in said
+    assert "or set job.cluster.timeoutSeconds to 0: the RayJob then waits for its cluster for ever" in said
