@@ -45,9 +45,8 @@ def prepare(
 
 
 def pre_stop(container: Manifest) -> Manifest:
-    """Return a container that runs what this one runs before SIGTERM, which needs none of its volumes."""
-    command = container["lifecycle"]["preStop"]["exec"]["command"]
-    return {**container, "command": command, "args": [], "volumeMounts": []}
+    """Return a container that runs what this one runs before SIGTERM."""
+    return {**container, "command": container["lifecycle"]["preStop"]["exec"]["command"], "args": []}
 
 
 def run(start: Start, seconds: float = 30) -> subprocess.CompletedProcess[str]:
