@@ -162,8 +162,8 @@ def test_dead_values_are_a_table(folder: Path) -> None:
 def test_render_folds_for_people_only(folder: Path) -> None:
     words = ["render", "grpo-job", *STACK[:-2]]
     whole, drawn = piped(folder, *words), watched(folder, *words)
-    assert "… trainer.py, " in drawn
+    assert "… programs, " in drawn
     assert "lines of programs and of the lock are folded: --full prints them\n" in drawn
-    assert "… trainer.py, " not in whole
+    assert "… programs, " not in whole
     assert watched(folder, *words, "--full").startswith(whole)
     assert watched(folder, *words, CI="true").startswith(whole)

@@ -184,7 +184,7 @@ def test_the_drivers_log_begins_with_the_run(run: Stack, image: Image, ray_heads
     said = next(number for number, line in enumerate(lines) if line.startswith("grpo: run "))
     plan, entrypoint = (len(text.splitlines()) for text in (plan_text(run), run.entrypoint()))
     start = next(number for number, line in enumerate(lines) if line.startswith("Running entrypoint for job "))
-    assert lines[start].endswith(f": # Attempt 1 of run {run.job}: the plan, and the programs of the chart, packed.")
+    assert lines[start].endswith(f": # Attempt 1 of run {run.job}: the plan and the programs of the chart, packed.")
     assert said - start == entrypoint <= plan + 25
     assert not [line for line in lines[:said] if "import " in line]
     assert max(map(len, lines)) <= 4096

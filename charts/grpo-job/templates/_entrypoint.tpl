@@ -33,7 +33,7 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{/* grpo.entrypoint.beginning $: Ray gives it to sh, and the quoted here-documents keep sh from reading anything in
      them. */}}
 {{- define "grpo.entrypoint.beginning" -}}
-# Attempt {{ int64 .Values.job.attempt }} of run {{ .Values.job.name }}: the plan, and the programs of the chart, packed.
+# Attempt {{ int64 .Values.job.attempt }} of run {{ .Values.job.name }}: the plan and the programs of the chart, packed.
 set -eu
 exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}
