@@ -193,5 +193,8 @@ def test_uninstall_leaves_the_storage_and_its_notes_delete_it(installed: Install
     kube.run(*line[1:])
     until(lambda: left() == allowed, "an empty namespace", seen=lambda: left() - allowed)
     owned = "app.kubernetes.io/instance"
-    for kind in ("networks.networking.gke.io", "gkenetworkparamsets.networking.gke.io", "persistentvolumes"):
+    for kind in ("networks.networking.gke.io", "gkenetworkparamsets.networking.gke.io"):
         assert kube.list(kind, selector=owned) == []
+    # Volumes of other stacks stay, too.
+    volumes = [volume["spec"]["claimRef"]["namespace"] for volume in kube.list("persistentvolumes", selector=owned)]
+    assert stack.namespace not in volumes
