@@ -110,7 +110,7 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
     ("layer", "values", "message"),
     [
         ("raycluster", {"ray": {"head": {"ephemeralStorage": "50Gi"}}}, r"10Gi of local disk .*ray\.head\.ephemeralSt"),
-        ("raycluster", {"ray": {"gcsfuse": {"ephemeralStorage": "7Gi"}}}, r"the GCS FUSE sidecar 7Gi"),
+        ("raycluster", {"ray": {"gcsfuse": {"ephemeralStorage": "8Gi"}}}, r"the GCS FUSE sidecar 8Gi"),
         (
             "raycluster",
             {"ray": {"head": {"ephemeralStorage": "5Gi"}, "logs": {"fluentBit": {"enabled": True}}}},

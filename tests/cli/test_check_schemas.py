@@ -222,7 +222,7 @@ def test_real_definitions_compile_and_judge(folder: str) -> None:
 
 def is_new(item: dict[str, Any]) -> bool:
     """Say whether an object uses what KubeRay 1.5 does not know."""
-    return "upgradeStrategy" in item.get("spec", {})
+    return not {"upgradeStrategy", "preRunningDeadlineSeconds"}.isdisjoint(item.get("spec", {}))
 
 
 @pytest.mark.parametrize(

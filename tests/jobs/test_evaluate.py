@@ -150,7 +150,7 @@ def test_base_and_checkpoint_are_compared(each: Evaluation) -> None:
     assert (base["score"], trained["score"]) == (0.402, 0.464)
     assert base["standardError"] == pytest.approx(0.02193, abs=1e-5)
     assert base["versions"]["nemo-rl"] == each.version
-    assert base["seconds"] > 0
+    assert base["seconds"] >= 0
     settings = {key: value for key, value in base["settings"].items() if key != "model"}
     assert settings == {key: value for key, value in trained["settings"].items() if key != "model"}
     assert (base["settings"]["model"], settings["maxNewTokens"]) == ("google/gemma-3-1b-it", 8192)
