@@ -1,8 +1,8 @@
 """Refuse an upgrade that replaces pods of a Ray cluster while a job runs there; Helm runs this program before it.
 
-The only argument is the plan, as JSON: the address of the head, the name of the cluster, and its Kueue queue, which may
-be empty. Two folders have pods.json, digests of what the pods are made from, and workers, their number: NOW of the
-release, NEXT of what the upgrade brings.
+The only argument is the plan, as JSON: the address of the head, the name of the cluster, its Kueue queue, which may be
+empty, and whether a change replaces pods. Two folders have pods.json, digests of what the pods are made from, and
+workers, their number: NOW of the release, with the name of its cluster, and NEXT of what the upgrade brings.
 Exit code 0: nothing runs, or the pods stay; 1: the upgrade would end a job, or the head does not say whether one runs.
 If the head requires a token, RAY_AUTH_TOKEN holds it. The token is never printed.
 """
@@ -48,7 +48,12 @@ def get_jobs(address: str) -> list[dict[str, Any]] | None:
         connection.request("GET", "/api/jobs/", headers={"Authorization": f"Bearer {token}"} if token else {})
         answer = connection.getresponse()
         text = answer.read()
-    except (socket.gaierror, ConnectionRefusedError):
+    except ConnectionRefusedError:
+        return None
+    except socket.gaierror as error:
+        # Any other answer of the resolver says nothing about the head.
+        if error.errno not in (socket.EAI_NONAME, socket.EAI_NODATA):
+            raise
         return None
     finally:
         connection.close()
@@ -83,18 +88,20 @@ def read(folder: Path) -> tuple[dict[str, str], int]:
     return json.loads((folder / "pods.json").read_text("utf-8")), int((folder / "workers").read_text("utf-8"))
 
 
-def what_changes(queued: bool) -> str:
+def what_changes(plan: dict[str, Any], name: str) -> str:
     """Say which pods the upgrade replaces or removes; return an empty text if it leaves all of them alone.
 
-    Kueue takes a cluster out of its queue for each change, also for one more worker.
+    `name` is the cluster that runs. Kueue stops a cluster for each change, also for one more worker.
     """
+    if name != plan["cluster"]:
+        return f"the name of the cluster, which becomes {plan['cluster']}"
     pods, workers = read(NEXT)
     try:
         old, had = read(NOW)
     except (OSError, ValueError):
         return "everything, because the release is older than this check"
-    changed = [name for name in sorted({*pods, *old}) if pods.get(name) != old.get(name)]
-    if workers < had or (queued and workers != had):
+    changed = [part for part in sorted({*pods, *old}) if plan["replaces"] and pods.get(part) != old.get(part)]
+    if workers < had or (plan["queue"] and workers != had):
         changed.append(f"{had} workers become {workers}")
     return ", ".join(changed)
 
@@ -103,17 +110,19 @@ def main(text: str) -> None:
     """Check the upgrade of a plan; raise RefusedError."""
     plan = json.loads(text)
     queue = plan["queue"]
-    changes = what_changes(bool(queue))
+    file = NOW / "cluster"
+    name = file.read_text("utf-8") if file.exists() else plan["cluster"]
+    changes = what_changes(plan, name)
     if not changes:
         print("grpo: the pods of the cluster stay as they are")
         return
     evicts = QUEUED.format(queue=queue) if queue else ""
-    jobs = running(plan["address"])
+    jobs = running(plan["address"].replace(plan["cluster"], name, 1))
     if not jobs:
         print(f"grpo: no job runs on the cluster, so its pods may be replaced. {evicts}".rstrip())
         return
     raise RefusedError(
-        f"{', '.join(jobs)} runs on RayCluster {plan['cluster']}, and this upgrade would end it. It changes: "
+        f"{', '.join(jobs)} runs on RayCluster {name}, and this upgrade would end it. It changes: "
         f"{changes}. {evicts}"
         "Wait for its end, or uninstall its release, or replace the pods now: --set ray.upgrade=recreate. "
         "After helm rollback, first roll back to the revision that was deployed: Helm leaves the release pending. "

@@ -8,15 +8,18 @@ period limits the time. If the head requires a token, RAY_AUTH_TOKEN holds it. A
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import importlib
 import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 GCS, DASHBOARD = 6379, 8265
+TRIES = 5
 ERRORS = (OSError, ValueError, http.client.HTTPException)
 
 
@@ -53,16 +56,26 @@ def drivers_of(psutil: Any, jobs: list[str]) -> list[Any]:
     return found
 
 
+def patiently(call: Callable[[], Any]) -> Any:
+    """Return what a call returns; repeat it for a while if the head does not answer, then return None."""
+    for _ in range(TRIES):
+        with contextlib.suppress(*ERRORS):
+            return call()
+        time.sleep(1)
+    return None
+
+
 def stop_jobs(psutil: Any) -> None:
     """Stop the jobs of this head as `ray job stop` does, and return when their drivers have ended."""
-    jobs = running("127.0.0.1")
+    head = "127.0.0.1"
+    jobs = patiently(lambda: running(head)) or []
     drivers = drivers_of(psutil, jobs)
     links = psutil.net_connections("tcp") if jobs else []
     for name in jobs:
-        ask("127.0.0.1", "POST", f"{name}/stop")
+        patiently(functools.partial(ask, head, "POST", f"{name}/stop"))
     # KubeRay must not see a stopped job, which it would count as complete: it submits the job to the next head again.
     for link in links:
-        if link.status == psutil.CONN_LISTEN and link.laddr.port == DASHBOARD:
+        if link.pid and link.status == psutil.CONN_LISTEN and link.laddr.port == DASHBOARD:
             psutil.Process(link.pid).suspend()
     psutil.wait_procs(drivers)
 

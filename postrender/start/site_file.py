@@ -35,7 +35,12 @@ _SAID: Mapping[Path, str] = {
     ("storage", _VOLUME): "Checkpoints and logs; weights too, where huggingface.cache names no other volume.",
     ("storage", _VOLUME, "gcsfuse", "purpose"): "Mount options for the volume that holds the runs.",
     ("storage", _WEIGHTS): "Models and data sets of the hub.",
-    ("storage", _WEIGHTS, "gcsfuse", "purpose"): "Mount options for large files that are read in order.",
+    (
+        "storage",
+        _WEIGHTS,
+        "gcsfuse",
+        "purpose",
+    ): "Mount options for large files that are read in order. GKE 1.34.0-gke.2011000 or newer; cache on an older one.",
     (
         "ray",
     ): "Autopilot gives a pod without GPUs 10Gi of local disk, so Ray's session directory is a volume of its own.",

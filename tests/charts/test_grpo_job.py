@@ -55,34 +55,16 @@ def test_the_lock_changes_with_the_spec_and_with_nothing_else(render: Render) ->
 
 
 def test_the_ten_attempts_before_cannot_come_back(render: Render) -> None:
-    """A rollback creates an object of its attempt's name, which a newer attempt holds as an immutable one."""
+    """An upgrade or a rollback makes an object of its attempt's name; a newer attempt has left one of that name."""
     objects = render("grpo-job", {"job": {"name": "probe", "attempt": 13}})
-    names = {item["metadata"]["name"]: item for item in objects if item["kind"] == "ConfigMap"}
-    ended = {name: item for name, item in names.items() if "-is-over-" in name}
-    assert sorted(ended) == sorted(f"probe-{number}-is-over-raise-job.attempt" for number in range(3, 14))
-    hook = ended.pop("probe-13-is-over-raise-job.attempt")
-    assert hook["metadata"]["annotations"] == {
-        "helm.sh/hook": "pre-rollback",
-        "helm.sh/hook-delete-policy": "hook-succeeded",
-    }
-    for item in ended.values():
-        assert item["immutable"] is True
-        assert "annotations" not in item["metadata"]
-        assert item["data"] != hook["data"]
-
-
-def test_what_says_that_an_attempt_is_over_never_changes(render: Render) -> None:
-    """It is immutable, so a later attempt must bring the same data."""
-    third, fourth = (
-        {
-            item["metadata"]["name"]: item["data"]
-            for item in render("grpo-job", {"job": {"name": "probe", "attempt": attempt}})
-            if item.get("immutable") and "-is-over-" in item["metadata"]["name"]
-        }
-        for attempt in (3, 4)
-    )
-    assert len(third) == 2
-    assert third.items() <= fourth.items()
+    ended = [item for item in objects if "-is-over-" in item["metadata"]["name"]]
+    hooks = {(item["metadata"]["name"], *item["metadata"]["annotations"].values()) for item in ended}
+    assert len(hooks) == len(ended) == 21
+    name = "probe-{}-is-over-raise-job.attempt"
+    assert (name.format(13), "pre-upgrade,pre-rollback", "hook-succeeded") in hooks
+    for number in range(3, 13):
+        assert (name.format(number), "post-upgrade", "before-hook-creation") in hooks
+        assert (name.format(number), "post-delete", "before-hook-creation,hook-succeeded") in hooks
 
 
 def test_the_plan_carries_the_digest_of_its_spec(render: Render) -> None:

@@ -33,6 +33,7 @@ def test_the_pod_and_its_files_are_hooks(render: Render) -> None:
         "address": "gemma-ray-head-svc:8265",
         "cluster": "gemma-ray",
         "queue": "",
+        "replaces": True,
     }
     assert pod["spec"]["automountServiceAccountToken"] is False
 
@@ -52,10 +53,13 @@ def test_the_pod_takes_the_token_that_there_is(asked: bool, render: Render) -> N
     assert container["env"] == [{"name": "RAY_AUTH_TOKEN", "valueFrom": {"secretKeyRef": secret}}]
 
 
-@pytest.mark.parametrize(("upgrade", "asks"), [("whenIdle", True), ("recreate", False), ("manual", False)])
+@pytest.mark.parametrize(("upgrade", "asks"), [("whenIdle", True), ("recreate", False), ("manual", True)])
 def test_only_when_idle_asks(upgrade: str, asks: bool, render: Render) -> None:
     objects = named(render("raycluster", {"ray": {"upgrade": upgrade}}))
     assert (("Pod", NAME) in objects, ("ConfigMap", NAME) in objects) == (asks, asks)
+    if asks:
+        (container,) = objects["Pod", NAME]["spec"]["containers"]
+        assert json.loads(container["args"][0])["replaces"] is (upgrade != "manual")
     cluster = objects["RayCluster", "gemma-ray"]["spec"]
     assert cluster.get("upgradeStrategy") == (None if upgrade == "manual" else {"type": "Recreate"})
 
@@ -63,7 +67,8 @@ def test_only_when_idle_asks(upgrade: str, asks: bool, render: Render) -> None:
 def release(render: Render, values: dict[str, Any]) -> tuple[dict[str, str], str]:
     """Return what the release says of its pods."""
     objects = named(render("raycluster", values))
-    data = objects["ConfigMap", "gemma-ray-release"]["data"]
+    data = objects["ConfigMap", "raycluster-release"]["data"]
+    assert data["cluster"] == "gemma-ray"
     files = objects["ConfigMap", NAME]["data"]
     assert (files["pods.json"], files["workers"]) == (data["pods.json"], data["workers"])
     return json.loads(data["pods.json"]), data["workers"]

@@ -194,8 +194,11 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     wired = {key: value for key, value in copy.deepcopy(by_kind(on, "RayJob")["spec"]).items() if key != "entrypoint"}
     cluster = wired.get("rayClusterSpec") or {}
     for group in (cluster.get("headGroupSpec"), *(cluster.get("workerGroupSpecs") or [])):
-        # A program, as those of the entrypoint are.
-        assert not group or group["template"]["spec"]["containers"][0].pop("lifecycle")
+        # Programs, as those of the entrypoint are.
+        pod = group["template"]["spec"] if group else {"containers": [{"lifecycle": {}}]}
+        pod["containers"][0].pop("lifecycle")
+        for each in pod.get("initContainers", []):
+            del each["args"]
     assert locked == wired
     job = by_kind(off, "RayJob")["spec"]
     assert job["entrypoint"] == by_kind(on, "RayJob")["spec"]["entrypoint"]

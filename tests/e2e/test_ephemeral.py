@@ -98,3 +98,21 @@ def test_a_retry_after_an_upgrade_runs_the_newer_programs_and_says_so(run: Stack
     assert len(image.calls()) == 2
     starts = [(start["attempt"], start["programs"].split(",")[0]) for start in run.starts()]
     assert starts == [(1, "grpo-job 0.1.0"), (1, "grpo-job 0.1.1")]
+
+
+def test_tasks_of_one_run_are_releases_side_by_side(new_stack: NewStack, kube: Kube, helm: Helm) -> None:
+    """Each brings its own cluster and what protects it; uninstalling one leaves the others alone."""
+    run = new_stack("b200", helm.program.name, job={"cluster": {"mode": "ephemeral"}})
+    tasks = [run, *(run.with_values(job={"task": task}) for task in ("fetch", "convert"))]
+    for each in tasks:
+        each.install("grpo-job")
+
+    def names(kind: str) -> set[str]:
+        return {item["metadata"]["name"] for item in kube.list(kind, run.namespace)}
+
+    expected = {run.job, f"{run.job}-fetch", f"{run.job}-convert"}
+    assert names("networkpolicies") == names("poddisruptionbudgets") == expected
+    tasks[1].uninstall("grpo-job")
+    assert names("networkpolicies") == names("poddisruptionbudgets") == expected - {f"{run.job}-fetch"}
+    for each in (tasks[2], run):
+        each.uninstall("grpo-job")

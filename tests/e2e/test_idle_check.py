@@ -61,8 +61,12 @@ def test_an_idle_cluster_takes_the_change_and_a_job_refuses_to_go_back(cluster: 
     before = uids(cluster)
     changed = cluster.with_values(**OTHER)
     with jobs_api.running("training-2", ray_heads.token):
-        # As a platform team may want it: the pods are replaced, whatever runs there.
-        assert changed.with_values(ray={"upgrade": "manual", **OTHER["ray"]}).upgrade("raycluster", safe=False) == []
+        # KubeRay leaves the pods alone, so the job may go on.
+        manual = changed.with_values(ray={"upgrade": "manual", **OTHER["ray"]})
+        assert manual.upgrade("raycluster", safe=False) == ["grpo: the pods of the cluster stay as they are\n"]
+        with pytest.raises(HelmError) as caught:
+            manual.with_values(ray={"workers": {"replicas": 1}}).upgrade("raycluster", safe=False)
+        assert "It changes: 2 workers become 1. " in refusal(caught.value)
         with pytest.raises(HelmError) as caught:
             cluster.roll_back("raycluster", 1)
         assert "training-2 (RUNNING)" in refusal(caught.value)

@@ -10,6 +10,7 @@ from conftest import NewStack
 from harness.helm import Helm, HelmError
 from harness.kube import Kube
 from harness.stack import Stack
+from harness.waiting import until
 
 LABELS = {"stack": {"labels": {"cost-centre": "17"}}}
 
@@ -51,6 +52,38 @@ def mend(run: Stack, kube: Kube) -> None:
     which = f"owner=helm,name={release},status=pending-rollback"
     kube.run("delete", "secret", "--namespace", run.namespace, "--selector", which)
     assert run.helm.status(release, run.namespace) == "deployed"
+
+
+def test_an_upgrade_to_an_earlier_attempt_is_refused(run: Stack, kube: Kube) -> None:
+    """As after `--set job.attempt=2`, which the next upgrade forgets."""
+    before = identities(run, kube)
+    with pytest.raises(HelmError, match=r"-1-is-over-raise-job\.attempt"):
+        run.with_values(job={"attempt": 1}).upgrade("grpo-job", safe=False)
+    assert identities(run, kube) == before
+    run.upgrade("grpo-job")
+
+
+def test_an_attempt_that_cannot_be_made_leaves_the_one_before(run: Stack, kube: Kube) -> None:
+    """The rollback option takes everything back, and the same attempt may come again."""
+    before = identities(run, kube)
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "runs"}}
+    kube.apply([{**quota, "spec": {"hard": {"count/rayjobs.ray.io": "1"}}}], run.namespace)
+    until(lambda: kube.get("resourcequota", "runs", run.namespace).get("status", {}).get("used"), "a quota that counts")
+    third = run.with_values(job={"attempt": 3})
+    with pytest.raises(HelmError, match="exceeded quota: runs"):
+        third.upgrade("grpo-job")
+    assert run.helm.status(run.release("grpo-job"), run.namespace) == "deployed"
+    assert identities(run, kube) == before
+    kube.delete("resourcequota", "runs", run.namespace)
+    third.upgrade("grpo-job")
+    assert kube.find("rayjob", third.run, third.namespace) is not None
+    assert f"{run.job}-2-is-over-raise-job.attempt" in identities(run, kube)
+
+
+def test_uninstalling_leaves_no_attempt_behind(run: Stack, kube: Kube) -> None:
+    run.uninstall("grpo-job")
+    assert identities(run, kube) == {}
+    run.install("grpo-job")
 
 
 def test_a_rollback_within_an_attempt_passes(run: Stack, kube: Kube) -> None:

@@ -47,18 +47,25 @@ def head() -> Iterator[Head]:
 
 
 def check(
-    folder: Path, port: int, pods: Any, workers: int = 2, now: Any = PODS, token: str = "", queue: str = ""
+    folder: Path,
+    port: int,
+    pods: Any,
+    workers: int = 2,
+    now: Any = PODS,
+    token: str = "",
+    edit: tuple[str, str] = ("", ""),
+    **said: object,
 ) -> subprocess.CompletedProcess[str]:
     """Run the program with folders of its own."""
     for name, tree, number in (("now", now, 2), ("next", pods, workers)):
-        (folder / name).mkdir()
+        (folder / name).mkdir(exist_ok=True)
         if tree is not None:
             (folder / name / "pods.json").write_text(json.dumps(tree))
             (folder / name / "workers").write_text(str(number))
     text = PROGRAM.read_text(encoding="utf-8")
     text = text.replace('"/release"', repr(str(folder / "now"))).replace('"/upgrade"', repr(str(folder / "next")))
-    text = text.replace("PATIENCE = 30.0", "PATIENCE = 1.0")
-    plan = json.dumps({"address": f"127.0.0.1:{port}", "cluster": "demo-ray", "queue": queue})
+    text = text.replace("PATIENCE = 30.0", "PATIENCE = 1.0").replace(*edit)
+    plan = json.dumps({"address": f"127.0.0.1:{port}", "cluster": "demo-ray", "queue": "", "replaces": True, **said})
     command = [sys.executable, "-I", "-c", text, plan]
     return subprocess.run(command, env={"RAY_AUTH_TOKEN": token}, capture_output=True, text=True, check=False)
 
@@ -130,3 +137,38 @@ def test_a_head_that_does_not_say_refuses(status: int, said: str, head: Head, tm
     assert done.returncode == 1
     assert said in done.stderr
     assert "let-me-in" not in done.stderr
+
+
+def test_a_resolver_that_is_busy_is_no_missing_head(tmp_path: Path) -> None:
+    """The name of a cluster that is gone is unknown to it; any other answer says nothing."""
+    busy = """
+def refuse(*_: object, **__: object) -> None:
+    raise socket.gaierror(socket.EAI_AGAIN, "busy")
+
+
+socket.create_connection = refuse
+"""
+    edit = ("\nimport sys\n", f"\nimport sys\n{busy}")
+    done = check(tmp_path, 1, CHANGED, edit=edit)
+    assert (done.returncode, "does not say whether a job runs: [Errno -3] busy" in done.stderr) == (1, True)
+    (tmp_path / "again").mkdir()
+    assert check(tmp_path / "again", 1, CHANGED, edit=(edit[0], edit[1].replace("AGAIN", "NONAME"))).returncode == 0
+
+
+def test_a_job_on_a_cluster_that_gets_another_name_is_found(head: Head, tmp_path: Path) -> None:
+    """The upgrade would delete it and make a new one."""
+    head.text = json.dumps(RUNS)
+    (tmp_path / "now").mkdir()
+    (tmp_path / "now" / "cluster").write_text("127.0.0.1")
+    done = check(tmp_path, head.server_port, PODS, address=f"other-ray:{head.server_port}", cluster="other-ray")
+    assert done.returncode == 1
+    assert "runs on RayCluster 127.0.0.1" in done.stderr
+    assert "It changes: the name of the cluster, which becomes other-ray. " in done.stderr
+
+
+@pytest.mark.parametrize(("workers", "code"), [(2, 0), (1, 1)])
+def test_pods_that_are_replaced_by_hand_may_change_but_not_go(
+    workers: int, code: int, head: Head, tmp_path: Path
+) -> None:
+    head.text = json.dumps(RUNS)
+    assert check(tmp_path, head.server_port, CHANGED, workers, replaces=False).returncode == code

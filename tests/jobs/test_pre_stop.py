@@ -29,6 +29,7 @@ class Head(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.answers: list[list[dict[str, Any]] | int] = [[]]
         self.seen: list[str] = []
+        self.broken: set[str] = set()
         self.token = ""
 
 
@@ -42,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.server.seen.append(self.path)
-        self.reply(200, {"stopped": True})
+        self.reply(500 if self.path in self.server.broken else 200, {"stopped": True})
 
     def reply(self, status: int, body: object) -> None:
         self.send_response(status)
@@ -109,6 +110,15 @@ def test_the_head_stops_its_jobs_and_waits_for_their_drivers(
     assert head.seen == ["/api/jobs/gemma-1-abc/stop", "/api/jobs/queued/stop"]
     assert processes.done == ["suspend 77", "wait for 0"]
     assert head.token == "Bearer let-me-in"
+
+
+def test_a_head_that_answers_late_or_not_to_all_still_stops_the_others(head: Head, program: Any) -> None:
+    head.answers = [500, 500, JOBS]
+    head.broken = {"/api/jobs/gemma-1-abc/stop"}
+    processes = Processes(head.server_port)
+    program.stop_jobs(processes)
+    assert head.seen == ["/api/jobs/gemma-1-abc/stop"] * program.TRIES + ["/api/jobs/queued/stop"]
+    assert processes.done == ["suspend 77", "wait for 0"]
 
 
 def test_an_idle_head_leaves_its_dashboard_alone(head: Head, program: Any) -> None:

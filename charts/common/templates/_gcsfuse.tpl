@@ -81,7 +81,7 @@ include "common.checkGcsfuse" (list "data" $volume.gcsfuse)    nothing; fails fo
 {{- if ne (len .) 2 }}{{ fail "common.checkGcsfuse takes (list NAME GCSFUSE)" }}{{ end -}}
 {{- $name := index . 0 -}}{{- $gcsfuse := index . 1 -}}
 {{- range $key := list "file-cache:max-size-mb" "file-cache-max-size-mb" -}}
-{{- if hasKey ($gcsfuse.mountOptions | default dict) $key -}}
+{{- if hasKey (include "common.entries" $gcsfuse.mountOptions | fromJson) $key -}}
 {{- fail (printf (print "storage.%s.gcsfuse.mountOptions: %s asks for a file cache, for which the pods have no disk. "
   "Write its size under storage.%s.gcsfuse.fileCache instead, for instance 200Gi") $name $key $name) -}}
 {{- end -}}
@@ -92,7 +92,7 @@ include "common.checkGcsfuse" (list "data" $volume.gcsfuse)    nothing; fails fo
   "metadataTypeCacheCapacity" "metadata-cache:type-cache-max-size-mb"
   "metadataCacheTTLSeconds" "metadata-cache:ttl-secs"
   "metadataCacheTtlSeconds" "metadata-cache:ttl-secs" -}}
-{{- range $key, $_ := $gcsfuse.volumeAttributes | default dict -}}
+{{- range $key, $_ := include "common.entries" $gcsfuse.volumeAttributes | fromJson -}}
 {{- $instead := "" -}}
 {{- if eq $key "fileCacheCapacity" }}{{ $instead = "fileCache" -}}
 {{- else if eq $key "mountOptions" }}{{ $instead = "mountOptions, each with its value" -}}

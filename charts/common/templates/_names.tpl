@@ -21,11 +21,11 @@ include "common.labels" $                           labels of an object's metada
 {{- get ($stack.names | default dict) $part | default (get $derived $part) -}}
 {{- end }}
 
-{{/* common.owner $: the RayCluster's name, or job.name for a job that brings its own cluster. Pods carry it in their
-     label grpo-charts/owner. */}}
+{{/* common.owner $: the RayCluster's name; for a job that brings its own cluster job.name, with the task unless it
+     trains, because each task is a release of its own. Pods carry it in their label grpo-charts/owner. */}}
 {{- define "common.owner" -}}
 {{- if eq .Chart.Name "grpo-job" -}}
-{{- .Values.job.name -}}
+{{- .Values.job.name }}{{ if ne .Values.job.task "train" }}-{{ .Values.job.task }}{{ end -}}
 {{- else -}}
 {{- include "common.name" (list . "cluster") -}}
 {{- end -}}

@@ -5,6 +5,7 @@ call                                                        returns
 include "common.gcsfuseAnnotations" $ | fromJson            annotations of a pod that mounts a bucket
 include "common.gcsfuseDisk" $                              local disk of the sidecar, as a quantity
 include "common.fileCaches" $                               disk of all file caches in MiB; 0 without one
+include "common.cacheVolume" $ | fromJson                   the volume of that disk; empty without a file cache
 include "common.isBucket" $volume                           "yes" for a volume on a bucket, else ""
 */}}
 
@@ -36,6 +37,16 @@ include "common.isBucket" $volume                           "yes" for a volume o
 {{- end -}}
 {{- end -}}
 {{- $sum -}}
+{{- end }}
+
+{{/* common.cacheVolume $: the driver's webhook looks for this name, and mounts the volume into its sidecar. */}}
+{{- define "common.cacheVolume" -}}
+{{- $volume := dict -}}
+{{- with include "common.fileCaches" . | int64 -}}
+{{- $disk := dict "sizeLimit" (include "common.quantity" (printf "%dMi" .)) -}}
+{{- $volume = dict "name" "gke-gcsfuse-cache" "emptyDir" $disk -}}
+{{- end -}}
+{{- toJson $volume -}}
 {{- end }}
 
 {{/* common.isBucket VOLUME: the bucket is ours (gcsfuse) or behind an existing claim. */}}

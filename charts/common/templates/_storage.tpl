@@ -102,12 +102,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- $annotations = include "common.gcsfuseAnnotations" $root | fromJson -}}
 {{- end -}}
 {{- end -}}
-{{- $cached := include "common.fileCaches" $root | int64 -}}
-{{- if $cached -}}
-{{- /* The driver's webhook looks for this name, and mounts the volume into its sidecar. */ -}}
-{{- $cache := dict "sizeLimit" (include "common.quantity" (printf "%dMi" $cached)) -}}
-{{- $volumes = append $volumes (dict "name" "gke-gcsfuse-cache" "emptyDir" $cache) -}}
-{{- end -}}
+{{- with include "common.cacheVolume" $root | fromJson }}{{ $volumes = append $volumes . }}{{ end -}}
 {{- dict "volumes" $volumes "mounts" $mounts "annotations" $annotations | toJson -}}
 {{- end }}
 

@@ -59,15 +59,19 @@ exec python3 -I "$programs" '{{ index . 1 }}'
 {{- end }}
 
 {{/* grpo.lockedSpec (list $ BEGINNING): what the run means. It has the wiring, whoever brings it: a run is the same
-     run by the charts and by the post-renderer. Other programs are no other run, and the preStop of the pods of an
-     ephemeral cluster is one of them. */}}
+     run by the charts and by the post-renderer. Other programs are no other run. In the pods of an ephemeral cluster
+     these are preStop and the init container check-node. */}}
 {{- define "grpo.lockedSpec" -}}
 {{- if ne (len .) 2 }}{{ fail "grpo.lockedSpec takes (list $ BEGINNING)" }}{{ end -}}
 {{- $command := print (index . 1) (include "grpo.unpack" (list "(the programs)" "(their version)")) -}}
 {{- $spec := include "grpo.rayjob.spec" (list (index . 0) $command true) | fromYaml -}}
 {{- with $spec.rayClusterSpec -}}
 {{- range concat (list .headGroupSpec) .workerGroupSpecs -}}
-{{- $_ := unset (first .template.spec.containers) "lifecycle" -}}
+{{- $pod := .template.spec -}}
+{{- $_ := unset (first $pod.containers) "lifecycle" -}}
+{{- range $pod.initContainers -}}
+{{- if eq .name "check-node" }}{{ $_ = unset . "args" }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml $spec -}}

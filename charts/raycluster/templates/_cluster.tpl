@@ -71,9 +71,9 @@ workerGroupSpecs: []
 {{- toPrettyJson $digests -}}
 {{- end }}
 
-{{/* raycluster.release $: one for each cluster. */}}
+{{/* raycluster.release $: its name stays when the cluster gets another one. */}}
 {{- define "raycluster.release" -}}
-{{- printf "%s-release" (include "common.name" (list . "cluster")) -}}
+{{- printf "%s-release" .Release.Name -}}
 {{- end }}
 
 {{/* raycluster.idleCheck $: its ConfigMap has the same name. */}}

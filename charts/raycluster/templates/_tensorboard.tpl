@@ -45,15 +45,15 @@ volumes:
       claimName: {{ include "common.claimName" (list . $server.volume) | quote }}
   - name: tmp
     emptyDir: {sizeLimit: 1Gi}
+  {{- with include "common.cacheVolume" . | fromJson }}
+  - {{ toJson . }}
+  {{- end }}
 {{- end }}
 
-{{/* raycluster.tensorboard.annotations $: where it reads from a bucket, those of a bucket's pod, without room for a
-     file cache. */}}
+{{/* raycluster.tensorboard.annotations $: where it reads from a bucket, those of a bucket's pod. */}}
 {{- define "raycluster.tensorboard.annotations" -}}
 {{- $volumes := include "common.volumes" . | fromJson -}}
 {{- if include "common.isBucket" (get $volumes .Values.tracking.tensorboard.server.volume | default dict) -}}
-{{- $disk := include "common.quantity" .Values.ray.gcsfuse.ephemeralStorage -}}
-{{- $annotations := include "common.gcsfuseAnnotations" . | fromJson -}}
-{{- include "common.merge" (list $annotations (dict "gke-gcsfuse/ephemeral-storage-limit" $disk)) -}}
+{{- include "common.gcsfuseAnnotations" . -}}
 {{- end -}}
 {{- end }}

@@ -63,7 +63,7 @@ def while_helm(kube: Kube, cluster: str, namespace: str, work: Path, helm: Calla
         ended = pool.submit(helm)
         while isinstance(pod := until(lambda: next_pod(ended), "Helm or its hook", seconds=120), dict):
             seen.add(pod["metadata"]["uid"])
-            maps = {"/release": f"{cluster}-release", "/upgrade": f"{cluster}-idle-check"}
+            maps = {f"/{each['name']}": each["configMap"]["name"] for each in pod["spec"]["volumes"]}
             shown = {path: files_of(kube, name, namespace, work) for path, name in maps.items()}
             said.append(run(kube, pod, work, shown, lambda plan: plan))
         if error := ended.exception():
