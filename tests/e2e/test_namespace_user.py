@@ -1,57 +1,70 @@
-"""Somebody who may edit one namespace and Ray objects in it, and nothing else."""
+"""A member of a team, as examples/team sets it up: edits one namespace and Ray objects in it, and nothing else."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from conftest import NewStack
 from harness.helm import Helm, HelmError
-from harness.kube import Kube, Manifest
+from harness.kube import Kube, KubectlError, Manifest, dump
 from harness.stack import Stack
+from harness.waiting import until
+
+# The hook of an upgrade runs a program of the image.
+pytestmark = pytest.mark.usefixtures("image")
 
 USER = "mallory@example.org"
-# The rules of raycluster-editor-role and rayjob-editor-role in KubeRay's chart.
-EDITOR_VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples/team"
+# What raycluster and grpo-job render on machines other than this one.
+ELSEWHERE = (("resource.k8s.io", "resourceclaimtemplates"), ("resource.nvidia.com", "computedomains"))
 
 
-def editor_role() -> list[Manifest]:
-    """Grant `edit` and KubeRay's two editor roles, in the namespace only."""
-    api = "rbac.authorization.k8s.io"
-    rules = [
-        {"apiGroups": ["ray.io"], "resources": ["rayclusters", "rayjobs"], "verbs": EDITOR_VERBS},
-        {"apiGroups": ["ray.io"], "resources": ["rayclusters/status", "rayjobs/status"], "verbs": ["get"]},
-    ]
-    subject = {"kind": "User", "name": USER, "apiGroup": api}
-    role = {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": {"name": "ray-editor"}, "rules": rules}
-    return [role, bind("ray-editor", "Role", subject), bind("edit", "ClusterRole", subject)]
+def example(name: str, namespace: str) -> list[Manifest]:
+    """Return the objects of an example, in another namespace."""
+    found = list(yaml.safe_load_all((EXAMPLES / name).read_text()))
+    return [{**one, "metadata": {**one["metadata"], "namespace": namespace}} for one in found]
 
 
-def bind(name: str, kind: str, subject: Manifest) -> Manifest:
-    """Bind a role to a subject."""
-    api = "rbac.authorization.k8s.io"
-    reference = {"apiGroup": api, "kind": kind, "name": name}
-    binding = {"apiVersion": f"{api}/v1", "kind": "RoleBinding", "metadata": {"name": name}}
-    return {**binding, "roleRef": reference, "subjects": [subject]}
+def group() -> str:
+    """Return the group that the example names."""
+    (name,) = {one["name"] for each in example("rbac.yaml", "") for one in each.get("subjects", [])}
+    return str(name)
+
+
+def as_member(stack: Stack) -> Stack:
+    """Return the same stack, installed by a member of the team."""
+    return stack.with_helm(replace(stack.helm, user=USER, groups=(group(),)))
+
+
+def is_allowed(kube: Kube, namespace: str, api: str, resource: str) -> bool:
+    """Ask the API server whether a member may create an object; the kind need not exist."""
+    what = {"namespace": namespace, "verb": "create", "group": api, "resource": resource}
+    spec = {"user": USER, "groups": [group()], "resourceAttributes": what}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return kube.run("create", "-f", "-", "-o", "jsonpath={.status.allowed}", stdin=dump([review])) == "true"
 
 
 @pytest.fixture
 def stack(new_stack: NewStack, helm: Helm, kube: Kube) -> Stack:
-    """A stack in a namespace whose storage the administrator has installed."""
-    stack = new_stack("h200", helm.program.name)
-    kube.create(editor_role(), stack.namespace)
+    """A stack in a team's namespace whose storage the administrator has installed."""
+    stack = new_stack("b200", helm.program.name)
+    kube.create([*example("rbac.yaml", stack.namespace), *example("quota.yaml", stack.namespace)])
     stack.install("storage")
     return stack
 
 
 def test_the_namespaced_layers_need_no_administrator(stack: Stack, kube: Kube) -> None:
-    mine = stack.with_helm(replace(stack.helm, user=USER))
+    mine = as_member(stack)
     mine.install("raycluster")
     stack.until_ready()
     mine.install("grpo-job")
     mine.upgrade("raycluster")
     assert kube.find("rayjob", stack.run, stack.namespace) is not None
+    assert [is_allowed(kube, stack.namespace, *kind) for kind in ELSEWHERE] == [True, True]
     mine.uninstall("grpo-job", "raycluster")
     stack.uninstall("storage")
 
@@ -59,7 +72,33 @@ def test_the_namespaced_layers_need_no_administrator(stack: Stack, kube: Kube) -
 def test_the_cluster_scoped_layers_need_one(stack: Stack) -> None:
     """Otherwise the test above would prove nothing."""
     stack.uninstall("storage")
-    mine = stack.with_helm(replace(stack.helm, user=USER))
+    mine = as_member(stack)
     for layer in ("network", "storage"):
         with pytest.raises(HelmError, match="forbidden"):
             mine.install(layer)
+
+
+def test_the_quota_holds_one_stack_and_a_second_starts_when_it_is_gone(stack: Stack, kube: Kube) -> None:
+    stack.install("raycluster")
+    stack.until_ready()
+    second = stack.with_values(stack={"name": "second"})
+    second.install("storage", "raycluster")
+    refusal = "exceeded quota: rl-team, requested: requests.cpu=32"
+    until(lambda: refusal in kube.events(stack.namespace), "the head of a second stack refused")
+    assert len(stack.pods()) == 3
+    stack.uninstall("raycluster")
+    # The operator tries again after growing intervals.
+    second.until_ready(seconds=60)
+    second.uninstall("raycluster", "storage")
+    stack.uninstall("storage")
+
+
+def test_the_quota_needs_its_default_requests(stack: Stack, kube: Kube) -> None:
+    """A pod of somebody who states no requests; without the LimitRange the quota refuses it."""
+    container = {"name": "shell", "image": "shell"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shell"}, "spec": {"containers": [container]}}
+    kube.create([pod], stack.namespace, dry_run=True)
+    kube.delete("limitrange", "rl-team", stack.namespace)
+    with pytest.raises(KubectlError, match="must specify requests"):
+        kube.create([pod], stack.namespace, dry_run=True)
+    stack.uninstall("storage")
