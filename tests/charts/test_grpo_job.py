@@ -60,6 +60,7 @@ def test_the_ten_attempts_before_cannot_come_back(render: Render) -> None:
     ended = [item for item in objects if "-is-over-" in item["metadata"]["name"]]
     hooks = {(item["metadata"]["name"], *item["metadata"]["annotations"].values()) for item in ended}
     assert len(hooks) == len(ended) == 21
+    assert all(item.get("immutable") for item in ended if "post-upgrade" in item["metadata"]["annotations"].values())
     name = "probe-{}-is-over-raise-job.attempt"
     assert (name.format(13), "pre-upgrade,pre-rollback", "hook-succeeded") in hooks
     for number in range(3, 13):
