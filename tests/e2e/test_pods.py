@@ -10,8 +10,9 @@ from conftest import NewStack
 from harness.kube import Kube, KubectlError, Manifest
 from harness.stack import Stack
 
-# Its CRD is not public in a form that we could install; the schema of ours judges it in the suite.
-NOT_SERVED = {"ComputeDomain"}
+# Their CRDs are no part of .tools (ComputeDomain's is not public in a form that we could install); the schemas of ours
+# judge them in the suite.
+NOT_SERVED = {"ComputeDomain", "PodMonitor", "PodMonitoring"}
 # The namespace of these tests has it already, or no pod would be let in.
 THERE = {"ServiceAccount"}
 
