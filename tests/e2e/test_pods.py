@@ -8,7 +8,7 @@ from tests import options
 
 from conftest import NewStack
 from harness.kube import Kube, KubectlError, Manifest
-from harness.stack import Stack
+from harness.stack import ONE_VOLUME, Stack
 
 # Their CRDs are no part of .tools (ComputeDomain's is not public in a form that we could install); the schemas of ours
 # judge them in the suite.
@@ -60,7 +60,7 @@ def test_every_pair_of_options_gives_objects_and_pods(
     manifests: list[Manifest] = []
     count = 0
     for number, row in enumerate(options.rows()):
-        stack = new_stack(row["accelerator"], namespace=namespace)
+        stack = new_stack(row["accelerator"], namespace=namespace, **ONE_VOLUME)
         layers = options.layers(row)
         rendered = [item for layer in layers for item in render(engine, stack, layer, row)]
         pods = as_pods(rendered, f"row{number}-")
