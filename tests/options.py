@@ -110,6 +110,7 @@ FACTORS: dict[str, dict[str, Values]] = {
     },
     "huggingface": {"online": {}, "offline": {"huggingface": {"offline": {"enabled": True}}}},
     "logs": {"off": {}, "on": {"ray": {"logs": {"fluentBit": {"enabled": True}}}}},
+    "metrics": {scrape: {"ray": {"metrics": {"scrape": scrape}}} for scrape in ("none", "podMonitoring", "podMonitor")},
     "token": {"on": {}, "off": {"ray": {"tokenAuth": {"enabled": False}}}},
     "policy": {
         "open": {},

@@ -81,6 +81,7 @@ EVERYTHING: dict[str, Any] = {
         "env": VARIABLES["ALL"],
         "networkPolicy": {"operatorNamespace": "kuberay"},
         "logs": {"fluentBit": {"enabled": True}},
+        "metrics": {"scrape": "podMonitor"},
         "kueue": {"queue": "gpus", "priorityClass": "high", "topology": {"required": "a/b"}},
         "head": {"numCpus": 1, "env": VARIABLES["HEAD"], **POD},
         "workers": {"env": VARIABLES["WORKERS"], **POD},

@@ -556,6 +556,47 @@ def test_protection_is_the_clusters_and_can_be_switched_off(render: Render) -> N
         assert STAYS not in template["metadata"]["annotations"]
 
 
+MONITORS = {"PodMonitor": "monitoring.coreos.com/v1", "PodMonitoring": "monitoring.googleapis.com/v1"}
+
+
+def scraped(scrape: str) -> dict[str, Any]:
+    """Choose who collects the metrics."""
+    return {"ray": {"metrics": {"scrape": scrape}}}
+
+
+@pytest.mark.parametrize("kind", MONITORS)
+@pytest.mark.parametrize(("chart", "owner"), [("raycluster", "gemma-ray"), ("grpo-job", "gemma3-gsm8k")])
+def test_metrics_are_collected_from_the_pods_of_the_cluster(chart: str, owner: str, kind: str, render: Render) -> None:
+    """One object, of the kind that is asked for; Ray's dashboards find the cluster by the label ray_io_cluster."""
+    objects = render(chart, {**scraped(kind[0].lower() + kind[1:]), **EPHEMERAL})
+    (monitor,) = [item for item in objects if item["kind"] in MONITORS]
+    assert (monitor["kind"], monitor["apiVersion"], monitor["metadata"]["name"]) == (kind, MONITORS[kind], owner)
+    spec = monitor["spec"]
+    assert spec["selector"] == {"matchLabels": {"grpo-charts/owner": owner}}
+    for template in groups(objects):
+        assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    endpoints = spec["endpoints" if kind == "PodMonitoring" else "podMetricsEndpoints"]
+    assert endpoints == [{"port": "metrics", "interval": "30s"}]
+    if kind == "PodMonitoring":
+        assert spec["targetLabels"] == {"fromPod": [{"from": "ray.io/cluster", "to": "ray_io_cluster"}]}
+    else:
+        assert spec["podTargetLabels"] == ["ray.io/cluster"]
+
+
+@pytest.mark.parametrize("kind", MONITORS)
+def test_a_job_on_a_cluster_that_exists_collects_no_metrics(kind: str, render: Render) -> None:
+    """The raycluster release does, and by default nobody: a kind that the cluster does not know fails the install."""
+    assert not MONITORS.keys() & {item["kind"] for item in render("grpo-job", scraped(kind[0].lower() + kind[1:]))}
+    for chart in ("raycluster", "grpo-job"):
+        assert not MONITORS.keys() & {item["kind"] for item in render(chart, EPHEMERAL)}
+
+
+def test_metrics_recreate_no_pod(render: Render) -> None:
+    """Only an object beside the cluster comes."""
+    before, after = render("raycluster"), render("raycluster", scraped("podMonitor"))
+    assert [item for item in after if item["kind"] not in MONITORS] == before
+
+
 def test_the_budget_counts_the_pods_that_the_job_brings(render: Render) -> None:
     """A task on the CPUs of the head has no workers; more than there are would alarm whoever watches budgets."""
     for task, pods in (("train", 3), ("evaluate", 2), ("fetch", 1)):

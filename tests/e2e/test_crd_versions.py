@@ -22,7 +22,7 @@ from harness.apiserver import ApiServer, Ports, Tools
 from harness.helm import Helm, HelmError
 from harness.kube import Kube, KubectlError, Manifest
 from harness.processes import Programs
-from harness.stack import merge
+from harness.stack import ONE_VOLUME, merge
 from test_pods import render
 
 MANUAL: dict[str, Any] = {"ray": {"upgrade": "manual"}}
@@ -169,7 +169,7 @@ def rendered(rows: list[options.Row], engine: Embedded, new_stack: NewStack, nam
     """Return Ray's objects of all rows for one request; 1.6 gets the same with everything else (test_pods)."""
     manifests = []
     for row in rows:
-        stack = new_stack(row["accelerator"], namespace=namespace)
+        stack = new_stack(row["accelerator"], namespace=namespace, **ONE_VOLUME)
         layers = [layer for layer in options.layers(row) if layer in ("raycluster", "grpo-job")]
         manifests += [item for layer in layers for item in render(engine, stack, layer, row) if item["kind"] in RAY]
     assert len(manifests) > len(rows)

@@ -101,6 +101,20 @@ def test_every_interface_of_a_worker_has_a_network(installed: Installed, kube: K
         assert all(offered[f"networking.gke.io.networks/{network}"] == "1" for network in networks)
 
 
+def test_metrics_are_collected_from_every_pod(installed: Installed, kube: Kube) -> None:
+    """KubeRay declares the port that the PodMonitor names, and labels the pods with the cluster's name."""
+    stack = installed.stack
+    rendered = stack.with_values(ray={"metrics": {"scrape": "podMonitor"}}).render("raycluster")
+    (spec,) = [item["spec"] for item in rendered if item["kind"] == "PodMonitor"]
+    ((label, owner),) = spec["selector"]["matchLabels"].items()
+    found = kube.list("pods", stack.namespace, selector=f"{label}={owner}")
+    assert {pod["metadata"]["name"] for pod in found} == {pod["metadata"]["name"] for pod in stack.pods()}
+    for pod in found:
+        ports = {port["name"]: port["containerPort"] for port in container(pod)["ports"]}
+        assert ports[spec["podMetricsEndpoints"][0]["port"]] == 8080
+        assert [pod["metadata"]["labels"][name] for name in spec["podTargetLabels"]] == [stack.cluster]
+
+
 def test_the_job_ran_once_to_its_end(installed: Installed) -> None:
     assert installed.status["jobDeploymentStatus"] == "Complete"
     assert len(installed.calls) == 1

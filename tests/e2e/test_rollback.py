@@ -72,7 +72,12 @@ def test_an_attempt_that_cannot_be_made_leaves_the_one_before(run: Stack, kube: 
     third = run.with_values(job={"attempt": 3})
     with pytest.raises(HelmError, match="exceeded quota: runs") as caught:
         third.upgrade("grpo-job")
-    print(caught.value, run.helm.run("history", run.release("grpo-job"), "-n", run.namespace), identities(run, kube), before)
+    print(
+        caught.value,
+        run.helm.run("history", run.release("grpo-job"), "-n", run.namespace),
+        identities(run, kube),
+        before,
+    )
     assert run.helm.status(run.release("grpo-job"), run.namespace) == "deployed"
     assert identities(run, kube) == before
     kube.delete("resourcequota", "runs", run.namespace)

@@ -85,6 +85,12 @@ def cluster() -> Object:
     }
 
 
+def alerts() -> Object:
+    """Return the spec of a good object with one alert."""
+    rule = {"alert": "Down", "expr": "up == 0", "for": "10m", "labels": {"severity": "warning"}}
+    return {"groups": [{"name": "a", "interval": "1m", "rules": [rule]}]}
+
+
 CLAIM = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Ti"}}}
 GOOD: dict[str, Object] = {
     "v1/ConfigMap": obj("v1/ConfigMap", data={"a": "b"}, immutable=True),
@@ -164,6 +170,23 @@ GOOD: dict[str, Object] = {
     "networking.gke.io/v1/GKENetworkParamSet": obj(
         "networking.gke.io/v1/GKENetworkParamSet", {"vpc": "a", "vpcSubnet": "b", "deviceMode": "RDMA"}
     ),
+    "monitoring.googleapis.com/v1/PodMonitoring": obj(
+        "monitoring.googleapis.com/v1/PodMonitoring",
+        {
+            "selector": {"matchLabels": {"app": "a"}},
+            "targetLabels": {"metadata": ["pod"], "fromPod": [{"from": "ray.io/cluster", "to": "cluster_name"}]},
+            "endpoints": [{"port": 8080, "interval": "30s", "tls": {"insecureSkipVerify": True}}],
+        },
+    ),
+    "monitoring.googleapis.com/v1/Rules": obj("monitoring.googleapis.com/v1/Rules", alerts()),
+    "monitoring.coreos.com/v1/PodMonitor": obj(
+        "monitoring.coreos.com/v1/PodMonitor",
+        {
+            "selector": {"matchLabels": {"app": "a"}},
+            "podMetricsEndpoints": [{"port": "metrics", "relabelings": [{"action": "drop", "sourceLabels": ["a"]}]}],
+        },
+    ),
+    "monitoring.coreos.com/v1/PrometheusRule": obj("monitoring.coreos.com/v1/PrometheusRule", alerts()),
 }
 WORKER = "spec.workerGroupSpecs.0"
 MAIN = "spec.template.spec.containers.0"
@@ -232,6 +255,13 @@ BAD: list[tuple[str, str, Any, str, str]] = [
     ("resource.nvidia.com/v1beta1/ComputeDomain", "spec.numNodes", "2", "", "expected integer"),
     ("networking.gke.io/v1/GKENetworkParamSet", "spec.deviceMode", "Rdma", "", "expected one of 'DPDK-VFIO'"),
     ("networking.gke.io/v1/GKENetworkParamSet", "spec.vpcSubnet", ..., "spec", "fits none of the allowed forms"),
+    ("monitoring.googleapis.com/v1/PodMonitoring", "spec.endpoints.0.interval", ..., "", "'interval' is missing"),
+    ("monitoring.googleapis.com/v1/PodMonitoring", "spec.endpoints.0.interval", "30", "", "expected a duration"),
+    ("monitoring.googleapis.com/v1/PodMonitoring", "spec.endpoints.0.targetPort", 80, "", "unknown field"),
+    ("monitoring.googleapis.com/v1/Rules", "spec.groups.0.rules.0.expr", ..., "", "'expr' is missing"),
+    ("monitoring.coreos.com/v1/PodMonitor", "spec.podMetricsEndpoints.0.port", 80, "", "expected string, got integer"),
+    ("monitoring.coreos.com/v1/PodMonitor", "spec.selector", ..., "spec", "'selector' is missing"),
+    ("monitoring.coreos.com/v1/PrometheusRule", "spec.groups.0.rules.0.for", "10 min", "", "expected a duration"),
 ]
 
 
