@@ -201,7 +201,8 @@ def test_uninstall_leaves_the_storage_and_its_notes_delete_it(installed: Install
         return set(kube.run("get", listed, "-n", stack.namespace, "--ignore-not-found", "-o", "name").split())
 
     allowed = {"configmap/kube-root-ca.crt", "secret/hf-secret", "serviceaccount/default"}
-    kept = {f"persistentvolumeclaim/{stack.name}-data", f"serviceaccount/{stack.name}"}
+    kept = {f"persistentvolumeclaim/{stack.name}-{name}" for name in ("data", "weights")}
+    kept.add(f"serviceaccount/{stack.name}")
     until(lambda: left() == allowed | kept, "a namespace with its storage", seen=lambda: left() - allowed)
     (line,) = [line.split() for line in notes.splitlines() if line.startswith("  kubectl delete ")]
     kube.run(*line[1:])

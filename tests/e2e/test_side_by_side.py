@@ -75,7 +75,8 @@ def test_uninstalling_one_touches_nothing_of_the_others(stacks: list[Stack], kub
     before = [identities(kube, stack) for stack in others]
     assert all(len(found) >= 8 for found in before), before
     here.uninstall("raycluster", "storage")
-    kept = {f"PersistentVolumeClaim/{here.name}-data", f"ServiceAccount/{here.name}"}
+    kept = {f"PersistentVolumeClaim/{here.name}-{name}" for name in ("data", "weights")}
+    kept.add(f"ServiceAccount/{here.name}")
     until(lambda: set(identities(kube, here)) == kept, "only storage left", seen=lambda: identities(kube, here))
     assert [identities(kube, stack) for stack in others] == before
     for stack in others:
