@@ -89,6 +89,7 @@ FACTORS: dict[str, dict[str, Values]] = {
         "made": instead(pvc={"storageClassName": "lustre", "size": "9000Gi", "lustre": MADE}),
     },
     "local": {"off": {}, "on": {"storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "20Gi"}}}}},
+    "stage": {"off": {}, "on": {"job": {"stage": True}}},
     "task": {task: {"job": {"task": task}} for task in ("train", "fetch", "evaluate")},
     "cluster": {mode: {"job": {"cluster": {"mode": mode}}} for mode in ("existing", "ephemeral")},
     "head": {
@@ -177,6 +178,7 @@ def refused() -> Iterator[Refused]:
         ("capacity", "queued"), ("upgrade", "manual"), "raycluster", "set ray.kueue.queue|ray.upgrade is manual"
     )
     yield Refused(("token", "off"), ("policy", "open"), "raycluster", "only the KubeRay operator may reach the job API")
+    yield Refused(("stage", "on"), ("local", "off"), "grpo-job", "job.stage is true, but storage has no local disk")
     yield Refused(("task", "evaluate"), ("huggingface", "offline"), "grpo-job", "math500: NeMo RL downloads it")
 
 

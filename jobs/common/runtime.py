@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import subprocess
 import time
 from typing import Any
 
@@ -28,3 +31,20 @@ def pause(duration: float) -> None:
     """Wait for a number of seconds; raise StopRequestError when a stop signal has arrived or arrives meanwhile."""
     if info := signal.sigtimedwait(STOP_SIGNALS, duration):
         raise StopRequestError(info.si_signo)
+
+
+def run_program(words: list[str], patience: float = NEVER) -> int | None:
+    """Run a program and return its exit code, None if it had to be killed after `patience` seconds.
+
+    A stop signal raises StopRequestError and kills the program too.
+    """
+    deadline = now() + patience
+    # A separate process group and a loop that notices signals: a program that hangs must not hold the GPUs.
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as program:
+        try:
+            while program.poll() is None and now() < deadline:
+                pause(0.1)
+            return program.returncode
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import json
 import math
 import os
 import platform
@@ -66,33 +67,22 @@ def subjects(task: Record) -> dict[str, str]:
     return {**found, **dict([converted(task)])} if "checkpoint" in asked else found
 
 
-def local_folder(model: str) -> str:
-    """Return the folder of a model: itself, or its copy in the Hub's cache; an empty text if there is none."""
-    if os.path.isdir(model):
-        return model
-    try:
-        from huggingface_hub import snapshot_download
-
-        return str(snapshot_download(model, local_files_only=True))
-    except Exception as error:
-        say(f"{model} is not in the cache ({type(error).__name__}), so each node downloads it")
-        return ""
-
-
 def staged(task: Record, model: str) -> str:
     """Return the path from which the engines read a model: a copy on their disks, or the model itself."""
     root = task.get("stageDirectory") or ""
     cache = os.environ.get("HF_HOME", os.path.expanduser("~/.cache/huggingface"))
     if not root and not model_staging.needed(model if os.path.isdir(model) else cache):
         return model
-    source = local_folder(model)
+    source = model_staging.local_folder(model)
     if not source:
+        say(f"each node downloads {model}")
         return model
     # The path contains the run, so that task clean finds the copies.
     folder = os.path.join(root or tempfile.gettempdir(), "grpo-staged", task["run"])
     target = model_staging.target_of(source, folder, model.strip("/").split("/")[-1])
+    room = json.dumps({"directory": folder, "advice": "set job.evaluate.stageDirectory"})
     # A separate process, because Ray installs its own signal handlers where it is imported.
-    if subprocess.run([sys.executable, model_staging.__file__, source, target], check=False).returncode:
+    if subprocess.run([sys.executable, model_staging.__file__, source, target, room], check=False).returncode:
         raise JobError(f"could not copy {model} to {target} on every node; the lines above say why")
     return target
 

@@ -14,7 +14,6 @@ import os
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -23,7 +22,7 @@ from cluster_facts import compare_facts
 from configuration import to_yaml
 from files import create_exclusively, write_atomically
 from owner import BEAT, LAPSE, Owner, highest
-from runtime import JobError, Record, StopRequestError, now, pause, say
+from runtime import JobError, Record, StopRequestError, now, pause, run_program, say
 from trainer import WATCHED, copied, supervise
 from workers import wait_for_workers
 
@@ -153,17 +152,9 @@ def run_checks(plan: Record) -> None:
         say(f"{code} is unchanged since it was fetched, digest {verify_code(code)[:12]}")
     for given in plan.get("checks") or []:
         words = [word.replace("{programs}", str(HERE)) for word in given]
-        deadline = now() + CHECK_SECONDS
-        # A separate process group and a loop that notices signals: a check that hangs must not hold the GPUs.
-        with subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as check:
-            try:
-                while check.poll() is None and now() < deadline:
-                    pause(0.1)
-            finally:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(check.pid, signal.SIGKILL)
-        if check.returncode:
-            late = f"did not end within {CHECK_SECONDS:.0f} s" if now() >= deadline else "found a mistake, see above"
+        ended = run_program(words, CHECK_SECONDS)
+        if ended != 0:
+            late = f"did not end within {CHECK_SECONDS:.0f} s" if ended is None else "found a mistake, see above"
             raise JobError(f"{shlex.join(words)} {late}")
 
 
@@ -182,8 +173,15 @@ def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
         pause(BEAT if retry else 0)
         if workers := plan.get("workers"):
             wait_for_workers(workers["nodes"], workers["gpus"], workers["timeoutSeconds"])
+        if stage := plan.get("stage"):
+            from local_model import with_local_model
+
+            # At each start: a node may be a new one.
+            command = with_local_model(words, stage)
+        else:
+            command = words
         owner.confirm()
-        code, stopped, lost = supervise(words, owner, mask)
+        code, stopped, lost = supervise(command, owner, mask)
         if stopped or retry == retries or (code == 0 and not lost):
             break
         say(f"starting the trainer again: retry {retry + 1} of {retries}")

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ from task import run_task
 from tensors import DERIVED, INDEX, Pieces, compare_with_base, from_torch_save, needed, shapes_in
 
 RECORD = "grpo.json"
+# The folder on a local disk below which the chart puts the copies of job.stage.
+COPIES = "grpo-models"
 # What a model's folder needs beside its weights: configuration, tokenizer, processor, code. No weights, no index.
 SMALL = ("*.json", "*.jinja", "*.model", "*.txt", "*.py")
 
@@ -47,16 +50,16 @@ def script(words: list[str], task: Record, found: Checkpoint) -> None:
 
 
 # The scripts' command lines. tests/jobs/test_convert.py checks them with the scripts' own parsers in every version.
-def dcp_command(step: Path, out: Path) -> list[str]:
-    paths = ["--config", step / "config.yaml", "--dcp-ckpt-path", step / "policy/weights", "--hf-ckpt-path", out]
+def dcp_command(config: Path, step: Path, out: Path) -> list[str]:
+    paths = ["--config", config, "--dcp-ckpt-path", step / "policy/weights", "--hf-ckpt-path", out]
     return ["python3", "examples/converters/convert_dcp_to_hf.py", *map(str, paths)]
 
 
-def megatron_command(step: Path, out: Path) -> list[str]:
+def megatron_command(config: Path, step: Path, out: Path) -> list[str]:
     """Return the command for Megatron weights; only the environment of its worker has Megatron."""
     folder = step / "policy/weights"
     last = max(name for name in entries(folder) if name.startswith("iter_"))
-    paths = ["--config", step / "config.yaml", "--megatron-ckpt-path", folder / last, "--hf-ckpt-path", out]
+    paths = ["--config", config, "--megatron-ckpt-path", folder / last, "--hf-ckpt-path", out]
     pythons = sorted(
         Path(os.environ.get("NEMO_RL_VENV_DIR", "/opt/ray_venvs")).glob("*.MegatronPolicyWorker/bin/python")
     )
@@ -99,6 +102,20 @@ def settings(path: Path) -> Record:
         return {}
     with path.open(encoding="utf-8") as file:
         return dict((needed("yaml").safe_load(file) or {}).get("policy") or {})
+
+
+@contextmanager
+def portable_config(step: Path, task: Record) -> Iterator[Path]:
+    """Yield the step's config.yaml with the model's own name: with job.stage it names a copy on the run's nodes."""
+    path = step / "config.yaml"
+    name = str(settings(path).get("model_name"))
+    if COPIES not in Path(name).parts:
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        portable = Path(folder, path.name)
+        portable.write_text(path.read_text(encoding="utf-8").replace(name, task["model"]), encoding="utf-8")
+        yield portable
 
 
 def overlay(under: Record, over: Record) -> Record:
@@ -183,9 +200,11 @@ def weights(found: Checkpoint, task: Record, out: Path) -> None:
         if lost := sorted(name for name in mapped if not name.endswith(DERIVED)):
             raise JobError(f"{len(lost)} tensors are in no shard, the first is {lost[0]}: a file of a rank is missing")
     elif kind == "megatron":
-        script(megatron_command(step, out), task, found)
+        with portable_config(step, task) as config:
+            script(megatron_command(config, step, out), task, found)
     elif kind == "dcp" or (kind == "dcp-v2" and task["version"] not in ("v0.4.0", "v0.5.0")):
-        script(dcp_command(step, out), task, found)
+        with portable_config(step, task) as config:
+            script(dcp_command(config, step, out), task, found)
     elif kind == "dcp-v2":
         # The script of these versions supports only the other layout.
         out.mkdir()

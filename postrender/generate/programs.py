@@ -20,11 +20,11 @@ FOLDER = "charts/grpo-job/files/programs"
 WIDTH = 4000
 _EVERY = ("common/*.py", "launcher/*.py")
 TASKS = {
-    "train": ("rewards/*.py", "tasks/code_digest.py"),
+    "train": ("rewards/*.py", "staging/*.py", "tasks/code_digest.py"),
     "fetch": ("tasks/fetch*.py", "tasks/code_digest.py", "tasks/hub_cache.py"),
     "prepare-data": ("tasks/prepare_data.py", "tasks/hub_cache.py"),
     "convert": ("tasks/convert.py", "tasks/tensors.py", "inspection/checkpoints.py"),
-    "evaluate": ("evaluation/*.py", "inspection/checkpoints.py"),
+    "evaluate": ("evaluation/*.py", "staging/model_staging.py", "inspection/checkpoints.py"),
     "clean": ("tasks/clean.py",),
 }
 

@@ -121,6 +121,23 @@ def checkpoints(run: Effective) -> tuple[Bytes, Checkpoint]:
     return Bytes(saved.per_parameter * parameters.count(_model(run)).total), saved
 
 
+def weights(run: Effective) -> Bytes:
+    """Return the size of the model's files with 2 bytes a parameter; raise UnknownError for an unknown model."""
+    return Bytes(2 * parameters.count(_model(run)).total)
+
+
+def local_disk(run: Effective) -> tuple[Bytes, str]:
+    """Return size and key of the largest ephemeral volume; raise UnknownError if there is none."""
+    disks = [
+        (size, f"storage.{name}.ephemeral.size")
+        for name, volume in mapping(run.value("storage")).items()
+        if (size := _amount(mapping(mapping(volume).get("ephemeral")).get("size")))
+    ]
+    if not disks:
+        raise UnknownError("the size of a local disk")
+    return max(disks)
+
+
 def machine(run: Effective) -> Machine:
     """Return the machine of the values; raise UnknownError if its GPUs are not known."""
     memory = run.value("accelerator.gpuMemoryGigabytes")

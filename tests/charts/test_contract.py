@@ -96,6 +96,7 @@ EVERYTHING: dict[str, Any] = {
         "stepTimes": {"b200": {"seconds": 92.2, "nodes": 2, "source": "ours"}},
         "configFor": {"b200": {"grpo": {"seed": 7}}},
         "env": {"SAME": {"value": "1"}},
+        "stage": True,
         "fetch": {"models": {"a/b": {"revision": "main"}}, "datasets": {"a/b": {"revision": "main"}}},
         "prepareData": {
             "gsm8k": {"repository": "openai/gsm8k", "subset": "main", "question": "question", "answer": "answer"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -25,7 +26,8 @@ ONE_HELM = pytest.mark.parametrize("helm", ["helm4"], indirect=True)
 @pytest.fixture(scope="module")
 def cluster(new_stack: NewStack, ray_heads: RayHeads) -> Iterator[Stack]:
     """A B200 cluster with a real Ray head that all runs of this module share; a driver has little time to save."""
-    with ray_heads.running(new_stack("b200", ray={"head": {"jobStopSeconds": 3}})) as stack:
+    disk = {"scratch": {"mountPath": "/scratch", "ephemeral": {"size": "1Gi"}}}
+    with ray_heads.running(new_stack("b200", ray={"head": {"jobStopSeconds": 3}}, storage=disk)) as stack:
         yield stack
 
 
@@ -91,6 +93,57 @@ def test_a_killed_trainer_resumes_from_its_last_checkpoint(run: Stack, image: Im
     second.upgrade("grpo-job")
     second.until_job("SUCCEEDED")
     assert image.starts() == [0, 2]
+
+
+def with_local_model(stack: Stack, **more: object) -> Stack:
+    """Let a run train a small model of the volume from a copy of it on each node."""
+    folder = stack.on_volume("/data/models/toy")
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(3):
+        (folder / f"model-{number}.safetensors").write_bytes(b"x" * (1 << 20))
+    (folder / "config.json").write_text("{}")
+    job = {"stage": True, "config": {"policy": {"model_name": "/data/models/toy"}}}
+    return stack.with_values(job={**job, **more})
+
+
+@ONE_HELM
+def test_a_model_is_copied_before_the_trainer_starts(run: Stack, image: Image) -> None:
+    """Three Ray nodes have one disk here: the head's, which gets no weights, and two with GPUs that copy once."""
+    image.behave(exit=[7, 0])
+    staged = with_local_model(run, retries=1)
+    staged.install("grpo-job")
+    staged.until_job("SUCCEEDED")
+    first, second = image.calls()
+    assert first.argv[-1] == second.argv[-1]
+    copy = Path(json.loads(first.argv[-1].removeprefix("policy.model_name=")))
+    assert copy.match("/scratch/grpo-models/*/toy")
+    assert sorted(path.name for path in copy.iterdir()) == [
+        *("config.json",),
+        *(f"model-{i}.safetensors" for i in range(3)),
+    ]
+    attempt = run.on_volume(f"/data/runs/{run.job}/attempts/1")
+    said = (attempt / "output.log").read_text()
+    assert said.count("is there already") + said.count("has a copy of") == 6
+    # At the second start nothing is copied.
+    assert said.split("starting the trainer again")[1].count("is there already") == 3
+    assert yaml.safe_load((attempt / "config.yaml").read_text())["policy"]["model_name"] == "/data/models/toy"
+    assert json.loads((attempt.parents[1] / "run.json").read_text())["model"] == "/data/models/toy"
+
+
+@ONE_HELM
+def test_a_model_that_does_not_fit_ends_the_job(run: Stack, image: Image) -> None:
+    image.behave()
+    small = with_local_model(run).with_values(storage={"scratch": {"ephemeral": {"size": "2Mi"}}})
+    (run.on_volume("/data/models/toy") / "other.safetensors").write_bytes(b"x" * (1 << 20))
+    small.install("grpo-job")
+    small.until_job("FAILED")
+    said = (run.on_volume(f"/data/runs/{run.job}/attempts/1") / "output.log").read_text()
+    assert (
+        "OSError: the copy needs 0.0 GiB, and 0.0 GiB are free in /scratch, whose limit is 0.0 GiB; raise storage.s"
+        in said
+    )
+    assert "job.stage could not copy /data/models/toy to every node" in said
+    assert not image.calls()
 
 
 @ONE_HELM

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import convert
 import tensors
@@ -33,6 +34,8 @@ out = pathlib.Path(options.get("--hf-ckpt-path") or options["--target_dir"])
 assert not out.exists(), out
 with open(os.environ["CALLS"], "a") as calls:
     calls.write(json.dumps([sys.executable, os.getcwd(), *words]) + "\\n")
+if "--config" in options:
+    shutil.copy(options["--config"], os.environ["CALLS"] + "-config.yaml")
 act = os.environ.get("ACT", "")
 if act == "fail":
     out.mkdir()
@@ -143,6 +146,25 @@ def test_weights_of_dtensor_go_through_the_versions_script(run: Run) -> None:
     assert read(run.hf / "step_30/tokenizer.json") == {"from": "checkpoint"}
     assert read(run.hf / "step_30/config.json")["from"] == "script"
     assert os.listdir(run.hf) == ["step_30"]
+
+
+@pytest.mark.parametrize("kind", ["dcp", "megatron"])
+def test_a_step_of_a_run_with_local_copies_names_its_model_again(run: Run, kind: str) -> None:
+    """NeMo RL saves the name of the copy (job.stage), which exists only on the nodes of that run."""
+    step = files.nemo_rl(run.tmp / "run", 30, kind=kind)
+    copy = "/scratch/grpo-models/0123456789ab/toy"
+    saved = f"policy:\n  model_name: {copy}\n  tokenizer: {{name: {copy}}}\n  generation: {{model_name: {copy}}}\n"
+    (step / "config.yaml").write_text(saved)
+    code, output = run.convert()
+    assert code == 0, output
+    ((_, _, *words),) = run.calls()
+    given = Path(words[words.index("--config") + 1])
+    name = str(run.tmp / "base")
+    assert yaml.safe_load((run.tmp / "calls-config.yaml").read_text()) == {
+        "policy": {"model_name": name, "tokenizer": {"name": name}, "generation": {"model_name": name}}
+    }
+    assert not given.exists()
+    assert (step / "config.yaml").read_text() == saved
 
 
 def test_what_the_script_leaves_out_of_the_configuration_is_added(run: Run) -> None:
@@ -414,7 +436,7 @@ def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Pat
         (convert.dcp_command, "dcp_ckpt_path", step / "policy/weights"),
         (convert.megatron_command, "megatron_ckpt_path", step / "policy/weights/iter_0000000"),
     ):
-        _, script, *words = command(step, tmp_path / "out")
+        _, script, *words = command(step / "config.yaml", step, tmp_path / "out")
         given = parsed(tree / script, words)
         expected = {"config": step / "config.yaml", key: weights, "hf_ckpt_path": tmp_path / "out"}
         assert {name: value for name, value in given.items() if value} == {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.programs import flat_folder
 
 from .harness import load_program
 
@@ -27,6 +31,12 @@ overlay /shadowed fuse rw 0 0
 @pytest.fixture
 def staging() -> Any:
     return load_program("model_staging")
+
+
+def room(disk: Path, limit: int = 0) -> dict[str, Any]:
+    """Return the room for copies on a disk, which may have a limit, as a volume of the chart has."""
+    found = {"directory": str(disk), "advice": "set job.evaluate.stageDirectory"}
+    return {**found, "volume": str(disk.parent), "bytes": limit} if limit else found
 
 
 @pytest.fixture
@@ -68,21 +78,27 @@ def test_no_list_of_mounts_needs_no_copy(staging: Any, tmp_path: Path) -> None:
 def test_a_copy_is_whole_and_used_again(staging: Any, model: Path, tmp_path: Path) -> None:
     files, target = staging.files_of(str(model)), tmp_path / "disk/0/step_30"
     assert files == {"config.json": 10, "model-1.safetensors": 1000, "sub/tokenizer.model": 20}
-    assert staging.copy(str(model), str(target), files) == "copied, 0 MiB"
+    assert staging.copy(str(model), str(target), files, room(tmp_path / "disk")).startswith(
+        "has a copy of 0.0 GiB after 0 s"
+    )
     assert staging.files_of(str(target)) == files
     assert not any(path.is_symlink() for path in target.rglob("*"))
-    assert staging.copy(str(model), str(target), files) == "exists already"
+    first = (target / "config.json").stat().st_ino
+    assert staging.copy(str(model), str(target), files, room(tmp_path / "disk")) == "is there already"
+    assert (target / "config.json").stat().st_ino == first
 
 
 @pytest.mark.parametrize("damage", ["missing", "short"])
 def test_a_damaged_copy_is_made_again(staging: Any, model: Path, tmp_path: Path, damage: str) -> None:
     files, target = staging.files_of(str(model)), tmp_path / "disk/0/step_30"
-    staging.copy(str(model), str(target), files)
+    staging.copy(str(model), str(target), files, room(tmp_path / "disk"))
     (target / "model-1.safetensors").unlink()
     if damage == "short":
         (target / "model-1.safetensors").touch()
-    (target.parent / "step_30.part").mkdir()
-    assert staging.copy(str(model), str(target), files) == "copied, 0 MiB"
+    for left in (target.parent, tmp_path / "disk/of-another-run"):
+        (left / "step_30.part").mkdir(parents=True)
+    assert staging.copy(str(model), str(target), files, room(tmp_path / "disk")).startswith("has a copy")
+    assert not os.listdir(tmp_path / "disk/of-another-run")
     assert staging.files_of(str(target)) == files
     assert os.listdir(target.parent) == ["step_30"]
 
@@ -90,16 +106,61 @@ def test_a_damaged_copy_is_made_again(staging: Any, model: Path, tmp_path: Path,
 def test_a_model_that_changes_meanwhile_is_refused(staging: Any, model: Path, tmp_path: Path) -> None:
     files = {**staging.files_of(str(model)), "config.json": 11}
     with pytest.raises(OSError, match="still being written"):
-        staging.copy(str(model), str(tmp_path / "disk/step_30"), files)
-    assert not (tmp_path / "disk/step_30").exists()
+        staging.copy(str(model), str(tmp_path / "disk/0/step_30"), files, room(tmp_path / "disk"))
+    assert not (tmp_path / "disk/0/step_30").exists()
 
 
 def test_a_disk_that_is_too_small_is_said(
     staging: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: types.SimpleNamespace(free=100))
-    with pytest.raises(OSError, match="stageDirectory"):
-        staging.copy(str(model), str(tmp_path / "disk/step_30"), staging.files_of(str(model)))
+    with pytest.raises(
+        OSError, match=r"needs 0.0 GiB, and 0.0 GiB are free in .*/disk; set job.evaluate.stageDirectory"
+    ):
+        staging.copy(
+            str(model), str(tmp_path / "disk/0/step_30"), staging.files_of(str(model)), room(tmp_path / "disk")
+        )
+    assert not (tmp_path / "disk/0").exists()
+
+
+def test_the_limit_of_the_volume_counts_and_not_only_the_disk(staging: Any, model: Path, tmp_path: Path) -> None:
+    """Kubernetes evicts a pod that writes more than its volume may hold, though the node's disk has more."""
+    volume, files = tmp_path / "scratch", staging.files_of(str(model))
+    (volume / "cache").mkdir(parents=True)
+    (volume / "cache/kernels").write_bytes(b"x" * (1 << 20))
+    target = volume / "grpo-models/0/step_30"
+    with pytest.raises(OSError, match=r"free in .*/scratch, whose limit is 0.0 GiB; set job"):
+        staging.copy(str(model), str(target), files, room(volume / "grpo-models", (1 << 20) + 1029))
+    # The rest of an interrupted copy takes no room: it goes first.
+    left = volume / "grpo-models/1/other.part"
+    left.mkdir(parents=True)
+    (left / "weights").write_bytes(b"x" * (1 << 20))
+    assert "copy" in staging.copy(str(model), str(target), files, room(volume / "grpo-models", (1 << 20) + 1030))
+
+
+def test_two_runs_on_one_node_copy_once(model: Path, tmp_path: Path) -> None:
+    """Each in a process of its own, as Ray's workers are; one is killed in the middle, and the other copies again."""
+    (model.parent.parent / "blobs/model-1.safetensors").write_bytes(b"x" * (8 << 20))
+    words = [
+        sys.executable,
+        "-c",
+        SLOWLY,
+        str(model),
+        str(tmp_path / "disk/0/step_30"),
+        json.dumps(room(tmp_path / "disk")),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(flat_folder())}
+    first = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True)
+    assert first.stdout is not None
+    assert first.stdout.readline() == "copying\n"
+    others = [subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    first.kill()
+    first.wait()
+    assert not (tmp_path / "disk/0/step_30").exists()
+    said = sorted(other.communicate(timeout=60)[0].splitlines()[-1].split(" ")[0] for other in others)
+    assert said == ["has", "is"]
+    assert (tmp_path / "disk/0/step_30/model-1.safetensors").stat().st_size == 8 << 20
+    first.stdout.close()
 
 
 def test_another_content_has_another_place(staging: Any, model: Path) -> None:
@@ -110,15 +171,34 @@ def test_another_content_has_another_place(staging: Any, model: Path) -> None:
     assert staging.target_of(str(model), "/disk", "step_30") != first
 
 
+# Copies with pauses, and says when it begins.
+SLOWLY = """
+import json, shutil, sys, time
+import model_staging
+
+real = shutil.copyfile
+
+def slow(source, target):
+    print("copying", flush=True)
+    real(source, target)
+    time.sleep(0.3)
+
+shutil.copyfile = slow
+source, target, room = sys.argv[1:]
+print(model_staging.copy(source, target, model_staging.files_of(source), json.loads(room)), flush=True)
+"""
+
+
 class Ray(types.ModuleType):
     """A stand-in for Ray: a task runs at once, in its own folder for each node."""
 
     def __init__(self, nodes: list[dict[str, Any]]) -> None:
         super().__init__("ray")
-        self.found, self.asked, self.closed = nodes, [], False
+        self.found, self.asked, self.closed, self.waited = nodes, [], False, 0
 
     def init(self, **options: Any) -> None:
         assert options["address"] == "auto"
+        assert "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ
         if not self.found:
             raise ConnectionError("no cluster")
 
@@ -127,14 +207,19 @@ class Ray(types.ModuleType):
 
     def remote(self, function: Any) -> Any:
         def options(num_cpus: int, max_retries: int, scheduling_strategy: str) -> Any:
-            def start(source: str, target: str, files: dict[str, int]) -> Any:
+            def start(source: str, target: str, files: dict[str, int], room: dict[str, Any]) -> Any:
                 self.asked.append((scheduling_strategy, files))
-                return lambda: function(source, f"{target}-{scheduling_strategy}", files)
+                return lambda: function(source, f"{target}-{scheduling_strategy}", files, room)
 
             assert (num_cpus, max_retries) == (0, 0)
             return types.SimpleNamespace(remote=start)
 
         return types.SimpleNamespace(options=options)
+
+    def wait(self, tasks: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
+        """Return one task at a time, the last first, and none at every second question."""
+        self.waited += 1
+        return ([], tasks) if self.waited % 2 else (tasks[-1:], tasks[:-1])
 
     def get(self, task: Any) -> Any:
         return task()
@@ -150,6 +235,7 @@ def node(name: str, gpus: int, alive: bool = True) -> dict[str, Any]:
 
 @pytest.fixture
 def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ray]:
+    monkeypatch.setenv("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")
     made = Ray([node("head", 0), node("a", 8), node("b", 8), node("gone", 8, alive=False)])
     strategies: Any = types.ModuleType("ray.util.scheduling_strategies")
     strategies.NodeAffinitySchedulingStrategy = lambda node_id, soft: node_id if not soft else ""
@@ -161,19 +247,22 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[Ray]:
 def test_each_node_gets_what_it_needs(
     staging: Any, ray: Ray, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    target = tmp_path / "disk/step_30"
-    assert staging.main(str(model), str(target)) == 0
+    target = tmp_path / "disk/0/step_30"
+    assert staging.main(str(model), str(target), json.dumps(room(tmp_path / "disk"))) == 0
     files = staging.files_of(str(model))
     small = {path: size for path, size in files.items() if path != "model-1.safetensors"}
     assert ray.asked == [("head", small), ("a", files), ("b", files)]
     assert staging.files_of(f"{target}-head") == small
-    assert f"grpo: {target} on host-a copied" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"grpo: copying {model} to {target} on each node: 0.0 GiB, without GPUs no weights" in said
+    assert "grpo: host-a has a copy of 0.0 GiB after 0 s" in said
+    assert "grpo: 3 nodes are still copying" in said
     assert ray.closed
 
 
 def test_a_cluster_without_gpus_gets_everything(staging: Any, ray: Ray, model: Path, tmp_path: Path) -> None:
     ray.found = [node("head", 0)]
-    assert staging.main(str(model), str(tmp_path / "step_30")) == 0
+    assert staging.main(str(model), str(tmp_path / "disk/0/step_30"), json.dumps(room(tmp_path / "disk"))) == 0
     assert ray.asked == [("head", staging.files_of(str(model)))]
 
 
@@ -189,7 +278,7 @@ def test_a_node_that_failed_is_named(
         raise RuntimeError("Traceback\n\nOSError: No space left on device")
 
     monkeypatch.setattr(ray, "get", full)
-    assert staging.main(str(model), str(tmp_path / "step_30")) == 1
+    assert staging.main(str(model), str(tmp_path / "disk/0/step_30"), json.dumps(room(tmp_path / "disk"))) == 1
     said = capsys.readouterr().out
     assert f"grpo: cannot copy {model}: host-b: OSError: No space left on device" in said
     assert ray.closed
@@ -197,7 +286,7 @@ def test_a_node_that_failed_is_named(
 
 def test_no_cluster_is_said(staging: Any, ray: Ray, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ray.found = []
-    assert staging.main(str(model), "/nowhere") == 1
+    assert staging.main(str(model), "/nowhere", "{}") == 1
     assert "no Ray cluster is running here" in capsys.readouterr().out
 
 
@@ -205,7 +294,7 @@ def test_no_ray_is_said(
     staging: Any, model: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    assert staging.main(str(model), "/nowhere") == 1
+    assert staging.main(str(model), "/nowhere", "{}") == 1
     assert "ray cannot be imported" in capsys.readouterr().out
 
 
@@ -222,11 +311,14 @@ def test_the_copy_is_what_the_engines_read(
     monkeypatch.setattr(evaluate.subprocess, "run", start)
     task = {"run": "gemma", "stageDirectory": str(tmp_path / "disk")}
     target = evaluate.staged(task, str(model))
-    assert started == [[str(model), target]]
+    folder = f"{tmp_path}/disk/grpo-staged/gemma"
+    assert started == [[str(model), target, json.dumps(room(Path(folder)))]]
     assert target.startswith(f"{tmp_path}/disk/grpo-staged/gemma/")
     with pytest.raises(evaluate.JobError, match="could not copy"):
         evaluate.staged(task, str(model))
     # What is in no cache yet cannot be copied, and what lies on a disk need not be.
     assert evaluate.staged(task, "google/nowhere") == "google/nowhere"
-    assert "google/nowhere is not in the cache" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "google/nowhere is not in the cache" in said
+    assert "each node downloads google/nowhere" in said
     assert evaluate.staged({"run": "gemma"}, str(model)) == str(model)

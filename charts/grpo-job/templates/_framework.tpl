@@ -1,6 +1,6 @@
 {{/*
 What the frameworks have in common. Each framework has a template file of its own (_nemo_rl.tpl, _verl.tpl) with the
-same parts: workingDirectory, model, command, checks, requiredFiles, environment, check, derived, rewardKeys.
+same parts: workingDirectory, model, modelKey, command, checks, requiredFiles, environment, check, derived, rewardKeys.
 
 call                                            returns
 include "grpo.framework" (list $ "derived")     one part of the framework that job.framework names

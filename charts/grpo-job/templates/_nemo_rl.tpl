@@ -5,6 +5,7 @@ are called by include "grpo.framework" (list $ PART).
 part                        returns
 workingDirectory            the source tree in the image
 model                       the model that is trained
+modelKey                    the configuration's key for it
 command                     the command of the driver, as JSON list
 checks                      commands that run before GPUs are waited for, as JSON list
 requiredFiles               files that the image must hold, as JSON list
@@ -56,6 +57,9 @@ include "grpo.nemo-rl.logger" (list $ "/logs")      section logger, as JSON
 {{- $policy := (include "grpo.mergedConfig" . | fromJson).policy | default dict -}}
 {{- get $policy "model_name" | default "Qwen/Qwen2.5-1.5B" -}}
 {{- end }}
+
+{{/* grpo.nemo-rl.modelKey $: policy, reference and vLLM read it. */}}
+{{- define "grpo.nemo-rl.modelKey" }}policy.model_name{{ end }}
 
 {{/* grpo.nemo-rl.environment $: none. */}}
 {{- define "grpo.nemo-rl.environment" }}{}{{ end }}

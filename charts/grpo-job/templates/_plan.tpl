@@ -102,6 +102,7 @@ include "grpo.check" $                          nothing; fails where the job can
   "shared" (keys (include "grpo.sharedFiles" . | fromJson) | sortAlpha)
   "config" $config -}}
 {{- with $checks }}{{ $_ := set $plan "checks" . }}{{ end -}}
+{{- if .Values.job.stage }}{{ $_ := set $plan "stage" (include "grpo.stage" . | fromJson) }}{{ end -}}
 {{- toJson $plan -}}
 {{- end }}
 

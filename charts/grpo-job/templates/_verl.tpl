@@ -6,6 +6,7 @@ ray_init.runtime_env, not the driver's environment. The parts are called by incl
 part                        returns
 workingDirectory            an empty folder: verl is a package, and Python looks for modules where it starts
 model                       the model that is trained
+modelKey                    the configuration's key for it
 command                     the command of the driver, as JSON list
 checks                      commands that run before GPUs are waited for, as JSON list
 requiredFiles               files that the image must hold, as JSON list
@@ -30,6 +31,9 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- end -}}
 {{- $model -}}
 {{- end }}
+
+{{/* grpo.verl.modelKey $: actor, reference and rollout read it. */}}
+{{- define "grpo.verl.modelKey" }}actor_rollout_ref.model.path{{ end }}
 
 {{/* grpo.verl.command $: the attempt's folder holds config.yaml. */}}
 {{- define "grpo.verl.command" -}}

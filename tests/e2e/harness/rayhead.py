@@ -125,6 +125,10 @@ class RunningHead:
         extra = {**EXTRA, "RAY_TMPDIR": str(place)}
         start = containers.prepare(kube, pod, container, work, extra)
         self.pre_stop = containers.prepare(kube, pod, containers.pre_stop(container), work, extra)
+        # A worker pod has the head's volumes.
+        self.worker = containers.prepare(
+            kube, pod, {**container, "command": [str(RAY), "start"], "args": []}, work, extra
+        )
         self.grace = float(pod["spec"]["terminationGracePeriodSeconds"])
         self.log = work / "logs" / f"ray-head-{self.namespace}-{self.uid[:6]}.log"
         self.program = Program("ray head", start.command, self.log, start.environment, CODE)
@@ -140,7 +144,8 @@ class RunningHead:
             return
         options = ["--block", "--address=127.0.0.1:6379", "--num-cpus=16", f"--num-gpus={self.missing.pop()}"]
         log = self.log.with_name(f"{self.log.stem}-worker-{len(self.workers)}.log")
-        self.workers.append(Program("ray worker", [RAY, "start", *options], log, self.environment, CODE))
+        words = [*self.worker.command, *options]
+        self.workers.append(Program("ray worker", words, log, self.worker.environment, CODE))
 
     def stop(self) -> None:
         """End Ray and all that it has started, as a kubelet does."""

@@ -23,7 +23,9 @@ def append(name: str, record: object) -> None:
 
 def config_text(arguments: list[str]) -> str:
     """Return the content of the file that --config names, or --config-dir and --config-name together."""
-    options = dict(zip(arguments[::2], arguments[1::2], strict=True))
+    # The overrides come last.
+    words = [word for word in arguments if "=" not in word]
+    options = dict(zip(words[::2], words[1::2], strict=True))
     if "--config-dir" in options:
         return Path(options["--config-dir"], options["--config-name"] + ".yaml").read_text()
     return Path(options["--config"]).read_text()

@@ -1,4 +1,4 @@
-"""Space: the volume of a run holds its checkpoints."""
+"""Space: the volume of a run holds its checkpoints, and the local disk its model."""
 
 from __future__ import annotations
 
@@ -74,3 +74,22 @@ def _too_few(run: Effective) -> Iterator[Finding]:
         what = f"{key} is {text}, and {count} checkpoints of {_gib(each)} lie there at the same time"
         fix = f"write {math.ceil(each * count / _GIB)}Gi or more, or keep fewer"
         yield Finding(what, keys=[f"={key}", _KEEP[run.framework]], fix=fix)
+
+
+@TOPIC.rule(
+    "disk-below-model",
+    "gke/R15",
+    "=job.stage",
+    title="the local disk has room for the model",
+    why="the copy of the model fails on every node, and the job ends before the training starts",
+    fix="write a larger size, with room for all models that are trained on these pods",
+    source="charts/grpo-job/templates/_stage.tpl at 0.1.0",
+    severity=WARNING,
+)
+def _disk(run: Effective) -> Iterator[Finding]:
+    if run.value("job.stage") is not True or run.value("job.task") not in (None, "train"):
+        return
+    (size, key), model = planner.local_disk(run), planner.weights(run)
+    if size < model:
+        what = f"{key} is {run.value(key)}, and the model takes about {_gib(model.count)} (2 bytes a parameter)"
+        yield Finding(what, keys=[f"={key}"], fix=f"write {math.ceil(1.1 * model.gib)}Gi or more")

@@ -1,0 +1,48 @@
+"""Give a training a local copy of its model: copy it to every node, and let the trainer's command name the copy.
+
+Only the command names the copy. The attempt's configuration and the run's identity keep the model's own name, because
+other tasks and other clusters read them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import model_staging
+from files import read_json
+from runtime import JobError, Record, run_program
+
+
+def lacking(model: str, source: str) -> str:
+    """Return why the folder of a model is no model that can be copied, an empty text if it is one."""
+    if not source:
+        return "it is neither a folder nor in the Hugging Face cache"
+    files = model_staging.files_of(source)
+    if not any(path.endswith(model_staging.WEIGHTS) for path in files):
+        return f"{source} has no weights"
+    for index in (path for path in files if path.endswith(".index.json")):
+        wanted = read_json(os.path.join(source, index)).get("weight_map") or {}
+        folder = os.path.dirname(index)
+        lost = sorted(name for name in set(wanted.values()) if os.path.join(folder, name) not in files)
+        if lost:
+            return f"{source} lacks {len(lost)} files of its {index}, the first is {lost[0]}"
+    return ""
+
+
+def with_local_model(words: list[str], stage: Record) -> list[str]:
+    """Copy the model of plan["stage"] to every node unless it is there; return the command that reads the copy.
+
+    Raises JobError when a node has no copy.
+    """
+    model, room = stage["model"], stage["room"]
+    source = model_staging.local_folder(model)
+    if problem := lacking(model, source):
+        raise JobError(f"job.stage cannot copy {model}: {problem}. Run job.task fetch of the same values files first")
+    target = model_staging.target_of(source, room["directory"], model.strip("/").split("/")[-1])
+    # A separate process, because Ray's client keeps threads and connections that the launcher must not have.
+    if run_program([sys.executable, model_staging.__file__, source, target, json.dumps(room)]):
+        raise JobError(f"job.stage could not copy {model} to every node; the lines above say why")
+    # Both frameworks read Hydra's overrides, in which a quoted value may contain any character.
+    return [*words, f"{stage['key']}={json.dumps(target)}"]
