@@ -129,7 +129,7 @@ def copy(source: str, target: str, files: Files, room: Room) -> str:
         # One copy at a time on a node, so that two runs count the same space once. The lock ends with its process.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if whole(target, files):
-            return "is there already"
+            return "has its copy already"
         for left in glob.glob(os.path.join(glob.escape(room["directory"]), "*", "*.part")):
             shutil.rmtree(left)
         shutil.rmtree(target, ignore_errors=True)

@@ -68,7 +68,8 @@ def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: R
     rewards = (f"{path.stem}" for path in (ROOT / "jobs/rewards").glob("*.py"))
     starts = rewards if task == "train" else (task.replace("-", "_"),)
     own = set().union(*(imported(name, framework) for name in starts for framework in ("nemo_rl", "verl")))
-    launcher = imported("launch") - ({"code_digest"} if task not in ("train", "fetch") else set())
+    of_training = {"local_model", "model_staging", *({"code_digest"} if task != "fetch" else ())}
+    launcher = imported("launch") - (of_training if task != "train" else set())
     wanted = {f"{name}.py" for name in {*launcher, "ray_nodes", "task", *own}} - {"launch.py"} | {"__main__.py"}
     programs = carried(entrypoint)
     assert programs.keys() == wanted

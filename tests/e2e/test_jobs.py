@@ -123,9 +123,9 @@ def test_a_model_is_copied_before_the_trainer_starts(run: Stack, image: Image) -
     ]
     attempt = run.on_volume(f"/data/runs/{run.job}/attempts/1")
     said = (attempt / "output.log").read_text()
-    assert said.count("is there already") + said.count("has a copy of") == 6
+    assert said.count("has its copy already") + said.count("has a copy of") == 6
     # At the second start nothing is copied.
-    assert said.split("starting the trainer again")[1].count("is there already") == 3
+    assert said.split("starting the trainer again")[1].count("has its copy already") == 3
     assert yaml.safe_load((attempt / "config.yaml").read_text())["policy"]["model_name"] == "/data/models/toy"
     assert json.loads((attempt.parents[1] / "run.json").read_text())["model"] == "/data/models/toy"
 

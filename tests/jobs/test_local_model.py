@@ -92,7 +92,7 @@ def test_the_trainer_reads_the_copy_and_the_run_keeps_the_name(staged: Site) -> 
     assert re.fullmatch(rf"{staged.tmp}/scratch/grpo-models/[0-9a-f]{{12}}/toy-1b", copy)
     assert (Path(copy) / "model-1.safetensors").stat().st_size == 1000
     # The head's node has no GPU: it got the small files, and then the first node with GPUs the rest.
-    assert re.search(r"grpo: host-0 has a copy.*\ngrpo: host-1 has a copy.*\ngrpo: host-2 is there", launch.output)
+    assert re.search(r"grpo: host-0 has a copy.*\ngrpo: host-1 has a copy.*\ngrpo: host-2 has its copy", launch.output)
     name = str(staged.tmp / "data/models/toy-1b")
     assert json.loads((staged.directory / "run.json").read_text()) == {"model": name}
     config = json.loads((staged.directory / "attempts/1/config.yaml").read_text())
@@ -105,7 +105,7 @@ def test_a_retry_and_the_next_attempt_copy_nothing(staged: Site) -> None:
     first, second = told(launch)
     assert first == second
     assert launch.output.count("has a copy") == 2
-    assert launch.output.count("is there already") == 4
+    assert launch.output.count("has its copy already") == 4
     later = start(staged, attempt=2)
     assert later.wait() == 0, later.output
     assert told(later) == [first]

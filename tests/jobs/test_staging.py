@@ -84,7 +84,7 @@ def test_a_copy_is_whole_and_used_again(staging: Any, model: Path, tmp_path: Pat
     assert staging.files_of(str(target)) == files
     assert not any(path.is_symlink() for path in target.rglob("*"))
     first = (target / "config.json").stat().st_ino
-    assert staging.copy(str(model), str(target), files, room(tmp_path / "disk")) == "is there already"
+    assert staging.copy(str(model), str(target), files, room(tmp_path / "disk")) == "has its copy already"
     assert (target / "config.json").stat().st_ino == first
 
 
@@ -157,8 +157,8 @@ def test_two_runs_on_one_node_copy_once(model: Path, tmp_path: Path) -> None:
     first.kill()
     first.wait()
     assert not (tmp_path / "disk/0/step_30").exists()
-    said = sorted(other.communicate(timeout=60)[0].splitlines()[-1].split(" ")[0] for other in others)
-    assert said == ["has", "is"]
+    said = sorted(other.communicate(timeout=60)[0].splitlines()[-1].split(" ")[1] for other in others)
+    assert said == ["a", "its"]
     assert (tmp_path / "disk/0/step_30/model-1.safetensors").stat().st_size == 8 << 20
     first.stdout.close()
 

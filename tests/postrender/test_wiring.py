@@ -1,4 +1,4 @@
-"""What is wired, what is skipped, and what happens where something is there already."""
+"""What is wired, what is skipped, and what happens where something has its copy already."""
 
 from __future__ import annotations
 
