@@ -22,13 +22,18 @@ def lacking(model: str, source: str) -> str:
     files = model_staging.files_of(source)
     if not any(path.endswith(model_staging.WEIGHTS) for path in files):
         return f"{source} has no weights"
-    for index in (path for path in files if path.endswith(".index.json")):
-        wanted = read_json(os.path.join(source, index)).get("weight_map") or {}
-        folder = os.path.dirname(index)
-        lost = sorted(name for name in set(wanted.values()) if os.path.join(folder, name) not in files)
-        if lost:
-            return f"{source} lacks {len(lost)} files of its {index}, the first is {lost[0]}"
+    # Task fetch leaves out the weights of PyTorch where there are safetensors, and not their index.
+    lost = {index: missing(source, index, files) for index in sorted(files) if index.endswith(".index.json")}
+    if lost and all(lost.values()):
+        index, names = next(iter(lost.items()))
+        return f"{source} lacks {len(names)} files of its {index}, the first is {names[0]}"
     return ""
+
+
+def missing(source: str, index: str, files: model_staging.Files) -> list[str]:
+    """Return the files that an index of weights names and the model does not have."""
+    wanted = set((read_json(os.path.join(source, index)).get("weight_map") or {}).values())
+    return sorted(name for name in wanted if os.path.join(os.path.dirname(index), name) not in files)
 
 
 def with_local_model(words: list[str], stage: Record) -> list[str]:

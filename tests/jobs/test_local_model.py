@@ -99,6 +99,12 @@ def test_the_trainer_reads_the_copy_and_the_run_keeps_the_name(staged: Site) -> 
     assert config == {"policy": {"model_name": name}}
 
 
+def test_weights_of_pytorch_need_not_be_there_too(staged: Site) -> None:
+    model = staged.tmp / "data/models/toy-1b"
+    (model / "a.bin.index.json").write_text('{"weight_map": {"a.weight": "pytorch_model-1.bin"}}')
+    assert start(staged).wait() == 0
+
+
 def test_a_retry_and_the_next_attempt_copy_nothing(staged: Site) -> None:
     launch = start(staged, "--code", 3, retries=1)
     assert launch.wait() == 3
