@@ -105,6 +105,7 @@ def identity(task: Record, benchmark: str, model: str) -> Record:
         "model": model,
         **{key: task[key] for key in keys},
         "vllmKwargs": task.get("vllmKwargs") or {},
+        **engine_of(task).judge(task),
         **task["benchmarks"][benchmark],
     }
 

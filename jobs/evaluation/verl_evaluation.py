@@ -7,6 +7,7 @@ format, chat template and reward. So GSM8K is available, and a benchmark without
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -127,6 +128,19 @@ def dumped(folder: str, name: str) -> list[float]:
             return [float(json.loads(line)["score" if name == "reward" else name]) for line in file]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise JobError(f"cannot read {path}, the samples of the validation: {error}") from None
+
+
+def judge(task: Record) -> Record:
+    """Return what identifies the judge of the answers: the rewards of the run and their programs, or verl's own."""
+    folder = os.path.join(os.path.dirname(run_config(task["runDirectory"])), "code")
+    digest = hashlib.sha256()
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(set(folders) - {"__pycache__"})
+        for path in (os.path.join(place, name) for name in sorted(names)):
+            with open(path, "rb") as file:
+                data = file.read()
+            digest.update(f"{os.path.relpath(path, folder)} {len(data)} ".encode() + data)
+    return {"rewards": digest.hexdigest() if os.path.isdir(folder) else ""}
 
 
 def evaluate(task: Record, benchmark: str, settings: Record, model: str) -> Record:

@@ -35,6 +35,8 @@ REWARD_PROGRAMS = (
     "rewards.py",
     "reward_answers.py",
     "reward_builtins.py",
+    "reward_limits.py",
+    "reward_numbers.py",
     "nemo_rl_environment.py",
     "nemo_rl_rewards.py",
     "verl_reward.py",

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import reward_limits
 from reward_answers import MARKERS, equal, find_answer
 
 Verdict = tuple[float, bool | None]
@@ -30,7 +31,8 @@ def format_reward(
     With `pattern`, a Python regular expression whose dot also matches line ends: 1 if it is found, else 0.
     """
     if pattern:
-        return float(re.search(pattern, response, re.DOTALL) is not None), None
+        re.compile(pattern)  # a mistake in it is raised here
+        return float(reward_limits.is_found(pattern, response)), None
     think, answer = section(response, think_tag), section(response, answer_tag)
     if think and answer and answer[0] < think[1]:
         think = None
@@ -43,17 +45,18 @@ def exact_answer(
     markers: list[str] | tuple[str, ...] = MARKERS,
     answer_tag: str = "answer",
     math: bool = True,
+    think_tag: str = "think",
 ) -> Verdict:
     r"""Score 1 for the correct final answer, else 0; a response without a complete marker has no answer.
 
     `markers` selects the markers: boxed (\boxed{…}), answer (<answer_tag>…</answer_tag>), #### (rest of the line); the
-    last one in the response counts. If the ground truth is a whole solution, its answer is found in the same way.
+    last one after </think_tag> counts. If the ground truth is a whole solution, its answer is found in the same way.
     `math: false` compares only numbers and texts, even if math-verify is installed.
     """
     chosen = tuple(markers)
     if not chosen or not set(chosen) <= set(MARKERS):
         raise ValueError(f"markers must be a list of some of {', '.join(MARKERS)}")
-    answer, truth = find_answer(response, chosen, answer_tag), find_answer(ground_truth)
+    answer, truth = find_answer(response, chosen, answer_tag, think_tag), find_answer(ground_truth)
     right = answer is not None and equal(ground_truth if truth is None else truth, answer, math)
     return float(right), right
 

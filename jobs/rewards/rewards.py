@@ -1,13 +1,14 @@
 """Combine the rewards of job.rewards: one definition for every framework and version.
 
 The score of a response is the weighted sum of its rewards' scores; weights are not normalized. A response is correct
-if no reward returns correct = False. A reward that raises an exception scores 0.0, and the response is not correct. A
-weight is more than 0: to penalize something, return a negative score.
+if no reward returns correct = False. A reward that raises an exception, or takes too long, scores 0.0,
+and the response is not correct. A weight is more than 0: to penalize something, return a negative score.
 
 <directory>/rewards.json names the rewards: {"exact": {"weight": 0.8, "kwargs": {}, "builtin": "exact_answer"},
 "mine": {"weight": 1, "kwargs": {}, "file": "mine.py"}}; <directory>/rewards/mine.py defines
 `reward(ground_truth: str, response: str, **kwargs) -> tuple[float, bool | None]` and optionally
-`BOUNDS = (lowest, highest)`. `python3 rewards.py` checks its own directory.
+`BOUNDS = (lowest, highest)`, and `SECONDS = 600` if a judgement may take longer than 60 s. `python3 rewards.py` checks
+its own directory.
 """
 
 from __future__ import annotations
@@ -24,11 +25,14 @@ import threading
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reward_builtins import BUILTINS
+from reward_limits import OutOfTimeError, within
 
+SECONDS = 60.0
 HERE = Path(__file__).resolve().parent
 
 
@@ -194,6 +198,13 @@ def bounds_of(module: Any, name: str) -> tuple[float, float] | None:
     return low, high
 
 
+def seconds_of(module: Any, name: str) -> float:
+    seconds: Any = getattr(module, "SECONDS", SECONDS)
+    if type(seconds) not in (int, float) or not 0 < seconds < threading.TIMEOUT_MAX:
+        raise RewardError(f"reward {name}: SECONDS must be a number more than 0, not {shorten(seconds)}")
+    return float(seconds)
+
+
 def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
     weight: Any = entry.get("weight")
     kwargs, builtin, file = entry.get("kwargs") or {}, entry.get("builtin"), entry.get("file")
@@ -215,8 +226,11 @@ def build(name: str, entry: dict[str, Any], directory: Path) -> Reward:
         if builtin:
             # Report an invalid pattern or a limit of 0 now, not for every response.
             function("0", "0", **kwargs)
-    except (TypeError, ValueError, re.error) as error:
+    except (TypeError, ValueError, re.error, OutOfTimeError) as error:
         raise RewardError(f"reward {name}: kwargs {json.dumps(kwargs)}: {error}") from None
+    if file is not None:
+        limit, judge = seconds_of(module, name), partial(function, **kwargs)
+        return Reward(name, weight, partial(within, limit, judge), bounds, judges)
     return Reward(name, weight, lambda truth, response: function(truth, response, **kwargs), bounds, judges)
 
 

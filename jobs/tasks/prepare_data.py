@@ -19,6 +19,7 @@ from typing import Any
 
 from files import read_json, write_atomically, write_json
 from hub_cache import fetched
+from reward_numbers import MONEY, clean, read
 from runtime import JobError, Record, say
 from task import run_task
 
@@ -30,20 +31,17 @@ INSTRUCTION = (
     "Think step by step. The last line of your reply must be #### followed by a space and the final answer, "
     "a number without unit or currency sign."
 )
-NUMBER = re.compile(
-    r"\s*(?P<sign>[-+]?)\s*[$\u20ac\u00a3]?\s*(?P<inner>[-+]?)\s*"
-    r"(?P<digits>([0-9]{1,3}(,[0-9]{3})+|[0-9]+)(\.[0-9]+)?)\.?\s*"
-)
 Row = dict[str, str]
 
 
 def final_answer(solution: object) -> str:
-    """Return the number after the last ####, without commas and currency sign, or an empty text."""
+    """Return the number after the last ####, without commas and currency, or an empty text."""
     marked = str(solution).rpartition("####")
-    found = NUMBER.fullmatch(marked[2].replace("\u2212", "-")) if marked[1] else None
-    if not found or (found["sign"] and found["inner"]):
+    found = read(clean(marked[2])) if marked[1] else None
+    # verl compares texts, and a reward reads an answer without a unit in the unit of the truth.
+    if not found or found.unit not in ("", *MONEY.values()) or not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", found.digits):
         return ""
-    return (found["sign"] + found["inner"]).replace("+", "") + found["digits"].replace(",", "")
+    return found.digits
 
 
 def arrow(part: str = "") -> Any:

@@ -22,7 +22,7 @@ _EVERY = ("common/*.py", "launcher/*.py")
 TASKS = {
     "train": ("rewards/*.py", "staging/*.py", "tasks/code_digest.py"),
     "fetch": ("tasks/fetch*.py", "tasks/code_digest.py", "tasks/hub_cache.py"),
-    "prepare-data": ("tasks/prepare_data.py", "tasks/hub_cache.py"),
+    "prepare-data": ("tasks/prepare_data.py", "tasks/hub_cache.py", "rewards/reward_numbers.py"),
     "convert": ("tasks/convert.py", "tasks/tensors.py", "inspection/checkpoints.py"),
     "evaluate": ("evaluation/*.py", "staging/model_staging.py", "inspection/checkpoints.py"),
     "clean": ("tasks/clean.py",),

@@ -18,7 +18,8 @@ from postrender.values.set_arguments import Argument
 
 PROGRAM: Final = "try_rewards.py"
 _PROGRAMS: Final = (
-    *(f"rewards/{name}.py" for name in ("rewards", "reward_answers", "reward_builtins")),
+    "rewards/rewards.py",
+    *(f"rewards/reward_{name}.py" for name in ("answers", "builtins", "limits", "numbers")),
     f"inspection/{PROGRAM}",
 )
 

@@ -37,7 +37,7 @@ class _Form:
     def __init__(self, entries: Mapping[str, Mapping[str, Any]], prompt: str) -> None:
         kwargs = {str(each.get("builtin")): each.get("kwargs") or {} for each in entries.values()}
         shape, exact = kwargs.get("format", {}), kwargs.get("exact_answer", {})
-        self.think = str(shape.get("think_tag", "think"))
+        self.think = str(shape.get("think_tag") or exact.get("think_tag") or "think")
         self.answer = str(shape.get("answer_tag") or exact.get("answer_tag") or "answer")
         known = exact.get("markers") or ("answer", "boxed", "####")
         asked = {"boxed": r"\boxed", "####": "####", "answer": f"<{self.answer}>"}

@@ -243,6 +243,11 @@ def test_values_without_a_run_are_refused(grpo: Run, tmp_path: Path) -> None:
         ({"a": {"builtin": "exact_answer"}}, r"inside \boxed{{}}", r"\boxed{72}"),
         ({"a": {"builtin": "exact_answer", "kwargs": {"markers": ["####"]}}}, "", "#### 72"),
         ({"a": {"builtin": "format", "kwargs": {"answer_tag": "final"}}}, "", "<final>72</final>"),
+        (
+            {"a": {"builtin": "exact_answer", "kwargs": {"think_tag": "reason"}}},
+            "Think inside <reason> and </reason>.",
+            "</reason>\n<answer>72</answer>",
+        ),
         ({"a": {"file": "a.py"}}, "the last line is ####", "#### 72"),
     ],
 )

@@ -405,6 +405,22 @@ def test_verl_validates_both_models(verl: Evaluation) -> None:
     assert {"trainer.val_only=true", 'trainer.resume_mode="disable"', "data.max_response_length=8192"} <= set(words)
 
 
+def test_scores_of_other_rewards_are_not_compared_with_verls(verl: Evaluation) -> None:
+    """The rewards of the run judge the answers; a later attempt may bring others, or newer programs."""
+    code = verl.run / "attempts/10/code"
+    (code / "rewards").mkdir(parents=True)
+    (code / "rewards.json").write_text("{}")
+    (code / "rewards/mine.py").write_text("# 1")
+    (code / "__pycache__").mkdir()
+    verl.succeed()
+    (code / "__pycache__/mine.pyc").write_text("compiled")
+    assert verl.succeed().count("has the same settings and is reused") == 2
+    (code / "rewards/mine.py").write_text("# 2")
+    assert verl.succeed().count("has other settings (rewards) and is replaced") == 2
+    shutil.rmtree(code)
+    assert verl.succeed().count("has other settings (rewards) and is replaced") == 2
+
+
 def test_verl_takes_several_samples(verl: Evaluation) -> None:
     verl.succeed(benchmarks={"gsm8k": {**MATH, "temperature": 0.6, "samples": 4}})
     found = verl.result("gsm8k-step_30")

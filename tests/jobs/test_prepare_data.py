@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
-import runpy
+import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from math_verify.metric import math_metric
-from math_verify.parser import ExprExtractionConfig, LatexExtractionConfig
 
+from . import judges
 from .tasks import GSM8K, Done, load_task, run_task, solutions, write_lines
 
 COMMIT = "e53f048856ff4f594e959d75785d2c2d37b678ee"
@@ -56,6 +55,22 @@ def test_the_number_after_the_last_mark_is_the_answer(question: str, answer: str
 )
 def test_what_is_no_number_is_no_answer(answer: str | None) -> None:
     assert load_task("prepare_data").final_answer(answer) == ""
+
+
+@pytest.mark.parametrize(
+    ("answer", "number"), [("#### 18 dollars", "18"), ("#### 48 + 24 = 72", "72"), ("####\n72", "72")]
+)
+def test_the_answer_is_read_as_the_rewards_read_it(answer: str, number: str) -> None:
+    assert load_task("prepare_data").final_answer(answer) == number
+
+
+@pytest.mark.parametrize("end", ["", "x", "1 " * 200])
+def test_an_answer_is_read_in_linear_time(end: str) -> None:
+    program, started = load_task("prepare_data"), time.monotonic()
+    for space in (" " * 400, " " * 200_000, "\t\n" * 100_000):
+        assert program.final_answer(f"####{space}{end}") == ""
+        assert program.final_answer(f"####{space}72{space}.{space}") == "72"
+    assert time.monotonic() - started < 5
 
 
 def test_json_lines_for_nemo_rl(tmp_path: Path, raw: Path) -> None:
@@ -196,30 +211,15 @@ def test_files_of_somebody_else_stay(tmp_path: Path, raw: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Any:
-    """The judge as NeMo RL's math environment sets it up (nemo_rl/environments/math_environment.py, v0.4.0 to v0.7.0).
-
-    The gold text is put into a box and read as LaTeX alone; a response may also hold a plain number.
-    """
-    verify = math_metric(
-        gold_extraction_target=(LatexExtractionConfig(),),
-        pred_extraction_target=(ExprExtractionConfig(), LatexExtractionConfig()),
-    )
-
-    def reward(gold: str, response: str) -> float:
-        try:
-            return float(verify([f"\\boxed{{{gold}}}"], [response])[0])
-        except Exception:  # the environment counts whatever goes wrong as a wrong answer
-            return 0.0
-
-    return reward
+def judge() -> judges.Judge:
+    return judges.nemo_rl()
 
 
 RESPONSES = ["So it is \\boxed{%s}.", "<think>Hm.</think> The answer is %s.", "Easy.\n#### %s"]
 
 
 @pytest.mark.parametrize("response", RESPONSES)
-def test_nemo_rl_rewards_right_responses_alone(tmp_path: Path, raw: Path, judge: Any, response: str) -> None:
+def test_nemo_rl_rewards_right_responses_alone(tmp_path: Path, raw: Path, judge: judges.Judge, response: str) -> None:
     prepare(tmp_path, raw).succeeds()
     rows = lines(tmp_path)
     assert [judge(row["answer"], response % row["answer"]) for row in rows] == [1.0] * len(GSM8K)
@@ -227,35 +227,18 @@ def test_nemo_rl_rewards_right_responses_alone(tmp_path: Path, raw: Path, judge:
 
 
 @pytest.mark.parametrize("response", RESPONSES)
-def test_solutions_as_gold_would_reward_nothing(judge: Any, response: str) -> None:
+def test_solutions_as_gold_would_reward_nothing(judge: judges.Judge, response: str) -> None:
     """What the preparation is for: the published set-up gave the whole solution to this judge."""
     plain = [(row["answer"], number) for row, number in zip(solutions(), NUMBERS, strict=True)]
     assert [judge(answer, response % number) for answer, number in plain] == [0.0] * len(plain)
 
 
-def verl_rule() -> Any:
-    """Return verl's own judge where its sources are, otherwise its rule.
-
-    Among the last 300 characters the last "#### number", without commas, is compared with the gold as text
-    (verl/utils/reward_score/gsm8k.py, the same from v0.6.1 to v0.9.0).
-    """
-    if root := os.environ.get("GRPO_VERL_SOURCES"):
-        (path,) = Path(root).glob("verl-v0.7.1/verl/utils/reward_score/gsm8k.py")
-        return runpy.run_path(str(path))["compute_score"]
-
-    def score(response: str, gold: str) -> float:
-        found = re.findall(r"#### (-?[0-9.,]+)", response[-300:])
-        return float(bool(found) and found[-1].replace(",", "") == gold)
-
-    return score
-
-
 def test_verl_rewards_a_response_that_follows_the_prompt(tmp_path: Path, raw: Path) -> None:
     prepare(tmp_path, raw, "parquet").succeeds()
-    score = verl_rule()
+    judge = judges.verl_gsm8k()
     golds = [row["reward_model"]["ground_truth"] for row in parquet(tmp_path)]
-    assert [score(f"Let me see.\n#### {gold}", gold) for gold in golds] == [1.0] * len(golds)
-    assert [score(f"Let me see.\n#### {gold}1", gold) for gold in golds] == [0.0] * len(golds)
-    assert [score(f"The answer is {gold}.", gold) for gold in golds] == [0.0] * len(golds)
+    assert [judge(gold, f"Let me see.\n#### {gold}") for gold in golds] == [1.0] * len(golds)
+    assert [judge(gold, f"Let me see.\n#### {gold}1") for gold in golds] == [0.0] * len(golds)
+    assert [judge(gold, f"The answer is {gold}.") for gold in golds] == [0.0] * len(golds)
     # A large number, written as people write it.
-    assert score("#### 1,080", golds[1]) == 1.0
+    assert judge(golds[1], "#### 1,080") == 1.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -23,7 +22,9 @@ from tests.programs import PROGRAMS
 
 from .harness import ROOT
 
-answers, builtins, rewards = (importlib.import_module(f"reward{name}") for name in ("_answers", "_builtins", "s"))
+answers, builtins, limits, rewards = (
+    importlib.import_module(f"reward{name}") for name in ("_answers", "_builtins", "_limits", "s")
+)
 
 EXAMPLE = ROOT / "values/examples/rewards.yaml"
 LONG = 200_000
@@ -34,7 +35,8 @@ needs_math = pytest.mark.skipif(importlib.util.find_spec("math_verify") is None,
 @pytest.fixture(autouse=True)
 def no_child() -> Iterator[None]:
     yield
-    answers.ask_math_verify.stop()
+    limits.are_equal.stop()
+    limits.is_found.stop()
 
 
 def write(directory: Path, entries: dict[str, Any], **files: str) -> Path:
@@ -145,6 +147,13 @@ def test_only_the_chosen_markers_mark_an_answer() -> None:
         builtins.exact_answer("72", response, markers="answer")
 
 
+def test_what_is_marked_in_the_thoughts_is_no_answer() -> None:
+    response = "<reason>\\boxed{72}</reason>"
+    assert builtins.exact_answer("72", response) == (1.0, True)
+    assert builtins.exact_answer("72", response, think_tag="reason") == (0.0, False)
+    assert builtins.exact_answer("72", f"{response} \\boxed{{72}}", think_tag="reason") == (1.0, True)
+
+
 def test_an_empty_ground_truth_is_said() -> None:
     with pytest.raises(ValueError, match="the ground truth is empty"):
         builtins.exact_answer(" ", "<answer></answer>")
@@ -168,45 +177,6 @@ MATHEMATICS = [
 @pytest.mark.parametrize(("truth", "answer", "right"), thin(MATHEMATICS, 4))
 def test_expressions_are_compared_by_math_verify(truth: str, answer: str, right: bool) -> None:
     assert builtins.exact_answer(truth, f"<answer>{answer}</answer>") == (float(right), right)
-
-
-@needs_math
-def test_math_verify_is_asked_from_any_thread_and_comes_back_after_it_died() -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(4) as pool:
-        assert all(pool.map(lambda n: answers.equal(f"x+{n}", f"{n}+x"), range(20)))
-    answers.ask_math_verify.child.send_signal(signal.SIGKILL)
-    answers.ask_math_verify.child.wait()
-    assert answers.equal("x+1", "1+x") is False
-    assert answers.equal("x+1", "1+x") is True
-
-
-def test_a_verifier_that_does_not_answer_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "math_verify.py").write_text(
-        "ExprExtractionConfig = LatexExtractionConfig = int\n"
-        "def parse(text, kinds):\n    while 'hang' in text: pass\n    return [text]\n"
-        "def verify(truth, answer): return truth == answer\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(answers, "PATIENCE", 1.0)
-    assert answers.equal("hang+1", "1+hang") is False
-    assert answers.ask_math_verify.child is None
-    monkeypatch.setattr(answers, "PATIENCE", 30.0)
-    assert answers.equal("x + 1", "x+1") is False
-    assert answers.ask_math_verify.child.poll() is None
-
-
-def test_without_math_verify_texts_are_compared_and_it_is_said_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "math_verify.py").write_text("raise ImportError('not here')")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    verifier = answers.Verifier()
-    monkeypatch.setattr(answers, "ask_math_verify", verifier)
-    assert [answers.equal("x+1", answer) for answer in ("1+x", "x+1", "2+x")] == [False, True, False]
-    assert capsys.readouterr().out.count("math-verify is not installed") == 1
-    assert verifier.child is None
 
 
 # -- length
@@ -426,6 +396,12 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"mine": {"weight": 1, "file": "mine.py"}}, "def score(): pass", "mine.py defines no function reward("),
     ({"mine": {"weight": 1, "file": "mine.py", "kwargs": {"x": 1}}}, MINE, "unexpected keyword argument 'x'"),
     ({"mine": {"weight": 1, "file": "mine.py"}}, "BOUNDS = 1\n" + MINE[17:], "BOUNDS must be two numbers"),
+    ({"mine": {"weight": 1, "file": "mine.py"}}, "SECONDS = 0\n" + MINE, "SECONDS must be a number more than 0, not 0"),
+    (
+        {"mine": {"weight": 1, "file": "mine.py"}},
+        "SECONDS = '9'\n" + MINE,
+        "SECONDS must be a number more than 0, not '9'",
+    ),
 ]
 
 
@@ -446,7 +422,7 @@ def test_a_directory_without_rewards_is_said(tmp_path: Path) -> None:
 
 
 def test_the_program_checks_its_own_directory(tmp_path: Path) -> None:
-    for name in ("rewards", "reward_builtins", "reward_answers"):
+    for name in ("rewards", "reward_builtins", "reward_answers", "reward_limits", "reward_numbers"):
         (tmp_path / f"{name}.py").write_bytes(PROGRAMS[name].read_bytes())
 
     def check() -> Any:

@@ -20,7 +20,10 @@ import pytest
 from tests import programs
 
 STUBS = Path(__file__).with_name("stubs")
-PROGRAMS = ("rewards", "reward_builtins", "reward_answers", "nemo_rl_rewards", "nemo_rl_environment", "verl_reward")
+PROGRAMS = (
+    *("rewards", "reward_builtins", "reward_answers", "reward_limits", "reward_numbers"),
+    *("nemo_rl_rewards", "nemo_rl_environment", "verl_reward"),
+)
 RESPONSES = [
     "<think>6 times 12</think><answer>72</answer>",
     "<answer>72</answer>",

@@ -12,7 +12,7 @@ from tests.programs import PROGRAMS
 
 from .tasks import run_task
 
-OURS = ("runtime", "files", "owner", "task", "hub_cache", "code_digest", "fetch_code", "fetch_tables")
+OURS = ("runtime", "files", "owner", "task", "hub_cache", "code_digest", "fetch_code", "fetch_tables", "reward_numbers")
 TASKS = ("fetch", "prepare_data", "clean")
 
 
