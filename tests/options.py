@@ -58,7 +58,7 @@ OVERLAY: Values = {
     "podSpec": {
         "priorityClassName": "system-cluster-critical",
         "tolerations": [{"key": "reserved", "operator": "Exists"}],
-        "terminationGracePeriodSeconds": 120,
+        "terminationGracePeriodSeconds": 300,
     }
 }
 

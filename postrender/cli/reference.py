@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
-from postrender import paths
+from postrender import paths, spelling
 from postrender.errors import UsageError
 from postrender.schema import read_schema
 
@@ -30,14 +30,22 @@ def reference(section: str | None = None) -> str:
 
     Raises UsageError where there is no such key.
     """
-    root = _source()
-    listed = _listed(root)
+    known = listed = _listed(_source())
     if section is not None:
-        listed = [(path, node) for path, node in listed if _is_within(path.split("."), section.split("."))]
+        listed = [(path, node) for path, node in known if _is_within(path.split("."), section.split("."))]
         if not listed:
-            sections = ", ".join(name for name in root["properties"] if name not in _NOT_OURS)
-            raise UsageError(f"grpo values: there is no key called {section!r}", fix=f"the sections are {sections}")
+            fix = _instead(section, [path for path, _ in known])
+            raise UsageError(f"grpo values: there is no key called {section!r}", fix=fix)
     return "\n".join(_entry(path, node) for path, node in listed)
+
+
+def _instead(key: str, known: Sequence[str]) -> str:
+    """Return what to ask for instead of a key that does not exist: where it went, what it is like, or a section."""
+    right = spelling.guess(key) or next(iter(spelling.near(key, known)), "")
+    if " " in right:
+        return right
+    sections = dict.fromkeys(path.partition(".")[0] for path in known)
+    return f"did you mean {right}?" if right else f"the sections are {', '.join(sections)}"
 
 
 def _source() -> dict[str, Any]:

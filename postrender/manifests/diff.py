@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from postrender.manifests import folds
 from postrender.manifests.folds import Folded
+from postrender.manifests.pods import mapping
 from postrender.types import Json
 
 _WIDTH = 100
 # Compare lists of named entries by name: one more volume must not make all later ones differ.
 _NAMES = ("name", "mountPath", "key", "topologyKey")
 _NOT_SET = "(not set)"
+_HOOK = "helm.sh/hook"
+_NUMBER = re.compile(r"\d+")
 
 Objects = Sequence[Mapping[str, Any]]
 # A field: the name of its object and its path.
@@ -65,34 +69,57 @@ def _above(path: str) -> Iterator[str]:
 def _paired(sides: Mapping[str, Objects]) -> dict[str, dict[str, Mapping[str, Any]]]:
     """Return the objects of each side by the name that the first side has for them.
 
-    Names contain those of the stack and of the run, which two sites may choose differently. So objects that only one of
-    two sides has are compared in the order in which they were rendered, if both have as many of their kind.
+    Names contain those of the stack and of the run, which two sites may choose differently, and the number of the
+    attempt. So objects that only one of two sides has are compared with those whose names differ in a number, and then
+    with those of their kind, in the order in which they were rendered, if both sides have as many.
     """
     named = {side: _named(objects) for side, objects in sides.items()}
     first = next(iter(named.values()))
-    return {
-        side: {_partner(name, objects, first): objects[name] for name in objects} for side, objects in named.items()
-    }
+    found = {}
+    for side, objects in named.items():
+        partners = _partners(objects, first)
+        found[side] = {partners.get(name, name): item for name, item in objects.items()}
+    return found
 
 
 def _named(objects: Objects) -> dict[str, Mapping[str, Any]]:
+    """Return objects by kind and name. Two hooks of a chart may have the same, if Helm makes them at other times."""
     seen: Counter[str] = Counter()
     found = {}
     for item in objects:
-        name = f"{item.get('kind', '?')}/{item.get('metadata', {}).get('name', '?')}"
+        metadata = mapping(item.get("metadata"))
+        hook = mapping(metadata.get("annotations")).get(_HOOK)
+        name = f"{item.get('kind', '?')}/{metadata.get('name', '?')}{f' ({hook})' if hook else ''}"
         seen[name] += 1
         found[name if seen[name] == 1 else f"{name} ({seen[name]})"] = item
     return found
 
 
-def _partner(name: str, objects: Mapping[str, Any], first: Mapping[str, Any]) -> str:
-    """Return the name of the object of the first side that is compared with this one."""
-    if name in first:
-        return name
-    kind = f"{name.partition('/')[0]}/"
-    own = [each for each in objects if each.startswith(kind) and each not in first]
-    theirs = [each for each in first if each.startswith(kind) and each not in objects]
-    return theirs[own.index(name)] if len(own) == len(theirs) else name
+def _partners(objects: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the first side with whose objects those of another side are compared."""
+    found = {name: name for name in objects if name in first}
+    for alike in (_without_numbers, _kind):
+        own = _grouped((name for name in objects if name not in found), alike)
+        theirs = _grouped((name for name in first if name not in found.values()), alike)
+        for key, names in own.items():
+            if len(names) == len(theirs.get(key, ())):
+                found.update(zip(names, theirs[key], strict=True))
+    return found
+
+
+def _grouped(names: Iterator[str], alike: Callable[[str], str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(alike(name), []).append(name)
+    return groups
+
+
+def _without_numbers(name: str) -> str:
+    return _NUMBER.sub("0", name)
+
+
+def _kind(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def _fields(objects: Mapping[str, Mapping[str, Any]], *, full: bool) -> Iterator[tuple[_Key, Any]]:

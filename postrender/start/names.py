@@ -51,13 +51,13 @@ def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
         "evaluates": bool(tree["job"]["evaluate"]["benchmarks"]),
         "sized": "disk" in training.header(shown.header, tree),
         "queue": bool(tree["ray"]["kueue"]["queue"]),
+        "ephemeral": tree["job"]["cluster"]["mode"] == "ephemeral",
         "gpu_head": bool(tree["ray"]["head"]["gpus"]["enabled"]),
     }
 
 
 def names(tree: Tree, shown: Shown) -> Names:
     """Return every name of the template that this stack has."""
-    only(tree["job"]["cluster"]["mode"] == "existing", "job.cluster.mode ephemeral, only for a RayCluster of its own")
     only(tree["stack"]["wiring"]["enabled"], "stack.wiring.enabled false, with which the post-renderer wires the pods")
     found = {**machines.machine(tree), **machines.networks(tree), **machines.head(tree), **machines.table()}
     found |= {**_places(tree, shown), **training.jobs(tree), **training.settings(tree)}

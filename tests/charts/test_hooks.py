@@ -103,7 +103,7 @@ def test_the_programs_are_the_files_of_jobs(render: Render) -> None:
 def test_a_hook_goes_where_the_head_may_go(elsewhere: dict[str, Any], key: str, render: Render) -> None:
     """Off the GPU nodes, best to the head's own node, which has the image; with the head's tolerations."""
     taint = {"key": "team", "operator": "Exists"}
-    own = {"tolerations": [taint], "imagePullSecrets": [{"name": "registry"}], "terminationGracePeriodSeconds": 5}
+    own = {"tolerations": [taint], "imagePullSecrets": [{"name": "registry"}], "terminationGracePeriodSeconds": 900}
     objects = render("raycluster", {**elsewhere, "ray": {"head": {"podSpec": own}}})
     head = by_kind(objects, "RayCluster")["spec"]["headGroupSpec"]["template"]
     for pod in hooks(objects).values():

@@ -195,12 +195,13 @@ def test_the_gcsfuse_sidecar_has_its_limits_and_its_cache(render: Render) -> Non
 
 
 def test_somebodys_claim_on_a_bucket_gets_the_sidecar(render: Render) -> None:
-    """Without the annotation the pods hang at the mount, and nothing says why."""
+    """Without the annotation the pods hang at the mount, and nothing says why. Switched off, it takes no disk."""
     for enabled in (True, False):
-        claim = {"name": "theirs", "gcsfuse": {"enabled": enabled}}
+        claim = {"name": "theirs", "gcsfuse": {"enabled": enabled, "fileCache": "19Gi"}}
         values = {"storage": {"data": {"gcsfuse": None, "existingClaim": claim}}}
         template = by_kind(render("raycluster", values), "RayCluster")["spec"]["headGroupSpec"]["template"]
         assert ("gke-gcsfuse/volumes" in template["metadata"].get("annotations", {})) is enabled
+        assert ("gke-gcsfuse-cache" in [volume["name"] for volume in template["spec"]["volumes"]]) is enabled
 
 
 @pytest.mark.parametrize(

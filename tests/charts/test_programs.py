@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -72,6 +73,16 @@ def test_the_entrypoint_is_readable_but_for_the_programs(render: Render) -> None
     shell = dict(folds.parts(text))["shell"]
     assert len(shell.splitlines()) <= 20
     assert packed.splitlines()[-1].startswith('exec python3 -I "$programs" ')
+
+
+def test_the_lock_has_no_comment_of_ours_and_all_of_the_users(render: Render) -> None:
+    """Another wording of ours refuses no upgrade. In the user's files a # may be text, so each line counts."""
+    locked = yaml.safe_load(lock(render("grpo-job", REWARDS))["data"]["spec.yaml"])["entrypoint"]
+    shell = re.sub(r"<<'(GRPO_\w+)'.*?^\1$", "", locked, flags=re.DOTALL | re.MULTILINE)
+    assert "exec python3" in shell
+    assert not re.search(r"(^|\s)#", shell)
+    commented = {"job": {"rewards": {"mine": {"file": REWARDS["job"]["rewards"]["mine"]["file"] + "# why\n"}}}}
+    assert "# why" in lock(render("grpo-job", commented))["data"]["spec.yaml"]
 
 
 def test_the_same_programs_make_the_same_archive() -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
+from tests.charts.shapes import merge
 from tests.conftest import ACCELERATORS, Object, Render, by_kind
 
 TUNERS = {"b200": "tuner_config_a4.txtpb", "h200": "tuner_config_a3u.txtpb"}
@@ -243,6 +244,19 @@ def test_a_pod_spec_overlay_is_laid_over_ours(render: Render) -> None:
     assert worker["spec"]["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-b200", "pool": "gpu"}
     assert [entry["key"] for entry in worker["spec"]["tolerations"]] == ["nvidia.com/gpu", "team"]
     assert worker["spec"]["terminationGracePeriodSeconds"] == 1000000
+
+
+@pytest.mark.parametrize("part", ["head", "workers"])
+def test_the_time_to_save_can_be_raised_and_not_lowered(part: str, render: Render) -> None:
+    """Exactly what the charts compute is enough; one second less would kill a job that saves."""
+
+    def asked(seconds: int) -> dict[str, Any]:
+        overlay = {"podSpec": {"terminationGracePeriodSeconds": seconds}}
+        return {"ray": merge({"head": {"jobStopSeconds": 45}}, {part: overlay})}
+
+    assert [pod["spec"]["terminationGracePeriodSeconds"] for pod in parts(render("raycluster", asked(75)))] == [75, 75]
+    with pytest.raises(RenderError, match=rf"ray\.{part}\.podSpec\.terminationGracePeriodSeconds is 74, .*Write 75 or"):
+        render("raycluster", asked(74))
 
 
 @pytest.mark.parametrize("field", ["containers", "initContainers", "volumes", "restartPolcy"])

@@ -73,6 +73,25 @@ def test_sites_with_other_names_are_compared_object_by_object(grpo: Run) -> None
     assert "(not set)" not in out
 
 
+def test_two_attempts_of_a_run_are_compared_object_by_object(grpo: Run) -> None:
+    """What a new attempt changes is its number; only the mark of the ended one is new."""
+    write(one="job: {attempt: 1}\n", two="job: {attempt: 2, retries: 3}\n")
+    code, out, _ = grpo("diff", *STACK, "--left", "one.yaml", "--right", "two.yaml", "--format", "json")
+    assert code == 0
+    found = json.loads(out)["layers"]["grpo-job"]
+    both = {each["object"] for each in found if len(each["values"]) == 2}
+    assert both == {
+        "ConfigMap/gemma3-gsm8k-1-locked-raise-job.attempt",
+        "RayJob/gemma3-gsm8k-1",
+        "ConfigMap/gemma3-gsm8k-1-is-over-raise-job.attempt (pre-upgrade,pre-rollback)",
+    }
+    assert {each["object"] for each in found} - both == {
+        "ConfigMap/gemma3-gsm8k-1-is-over-raise-job.attempt (post-upgrade)",
+        "ConfigMap/gemma3-gsm8k-1-is-over-raise-job.attempt (post-delete)",
+    }
+    assert {each["path"] for each in found if "locked" in each["object"]} >= {'data["spec.yaml"]', "data.digest"}
+
+
 def test_each_side_may_have_its_machine(grpo: Run) -> None:
     write(left="job: {name: a}\n", right="job: {name: a}\n")
     files = ["--left", "left.yaml", "--right", "right.yaml"]

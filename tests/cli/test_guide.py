@@ -17,6 +17,7 @@ from tests.conftest import ACCELERATORS, RECIPES, ROOT, SITE, by_kind, thin
 from tests.docs import pages
 
 Run = Callable[..., tuple[int, str, str]]
+OF_ITS_OWN = "job: {cluster: {mode: ephemeral}}\n"
 CLAIM = "storage: {data: {gcsfuse: null, existingClaim: {name: shared}}}\n"
 # What a stack can differ in, each as values after the site file.
 PLACES = {
@@ -28,6 +29,8 @@ PLACES = {
     "queue": "ray: {kueue: {queue: gpus}}\n",
     "claim": CLAIM,
     "class": "storage: {data: {gcsfuse: null, pvc: {storageClassName: shared, size: 4000Gi}}}\n",
+    "ephemeral": OF_ITS_OWN,
+    "ephemeral-claim": OF_ITS_OWN + CLAIM,
     "own": f"platform: {{kind: kubernetes}}\nnetwork: {{mode: none}}\n{CLAIM}",
 }
 # Recipes that differ most: a head with GPUs, the other framework, and benchmarks.
@@ -88,7 +91,27 @@ def test_every_recipe_has_a_page_whose_commands_render(
     assert ("gcloud" in text) == (place != "own")
     assert ("networks subnets create" in text) == (place not in ("dranet", "tcp", "own"))
     assert ("node-pools create" in text) == (place not in ("autopilot", "own"))
-    assert ("buckets create" in text) == (place not in ("claim", "class", "own"))
+    assert ("buckets create" in text) == (place not in ("claim", "class", "own", "ephemeral-claim"))
+
+
+@pytest.mark.parametrize("place", ["standard", "ephemeral", "ephemeral-claim"])
+def test_the_steps_are_those_of_the_cluster_that_the_run_has(place: str, grpo: Run, helm: Engine) -> None:
+    """A run with a cluster of its own needs the GPUs that the cluster of the test had, and asks its own head."""
+    page = grpo("guide", *stack("b200", "smoke", PLACES[place]))[1].replace(f"{ROOT}/", "")
+    lines = list(pages.commands(page))
+    training = next(line for line in lines if line.startswith("helm install gemma3-gsm8k charts/grpo-job"))
+    before, after = lines[: lines.index(training)], lines[lines.index(training) :]
+    (one,) = [each for each in pages.installs(page, Path.cwd()) if each.release == "gemma3-gsm8k"]
+    done = helm.render(str(ROOT / "charts/grpo-job"), one.files, values=one.values, release=one.release)
+    ephemeral = place != "standard"
+    assert ("rayClusterSpec" in by_kind(done.documents, "RayJob")["spec"]) == ephemeral
+    assert ("helm uninstall gemma-ray --namespace rl" in before) == ephemeral
+    assert ("helm uninstall gemma-ray --namespace rl" in after) == (not ephemeral)
+    asked = [line for line in after if line.startswith("kubectl exec")]
+    assert ["$CLUSTER_OF_RUN-head-svc" in line for line in asked] == [ephemeral] * len(asked)
+    assert any(line.startswith("CLUSTER_OF_RUN=$(kubectl get rayjob gemma3-gsm8k-1 ") for line in after) == ephemeral
+    # The cluster of the training is gone when the others run.
+    assert not ephemeral or len(asked) == 1
 
 
 @pytest.mark.parametrize(("machine", "name"), [("rtx-pro-6000", "g4-standard-384"), ("h100-mega", "a3-megagpu-8g")])
@@ -134,7 +157,6 @@ def test_the_names_are_those_of_the_stack(grpo: Run) -> None:
         ("cpu", "", "accelerator cpu, which has no GPUs"),
         ("b200", "platform: {capacity: {kind: queued}}", "platform.capacity.kind queued"),
         ("b200", "ray: {head: {cpu: '90'}}", "a head of 92 cores"),
-        ("b200", "job: {cluster: {mode: ephemeral}}", "job.cluster.mode ephemeral"),
         ("b200", "job: {task: clean}", "job.task clean"),
         ("b200", "stack: {wiring: {enabled: false}}", "stack.wiring.enabled false"),
         (

@@ -81,6 +81,33 @@ def test_objects_with_other_names_are_compared_where_both_sides_have_as_many() -
     assert {each.object for each in found} == {"Pod/mine", "Pod/yours", "Pod/third"}
 
 
+def hook(name: str, *kinds: str) -> dict[str, Any]:
+    annotations = {"helm.sh/hook": ",".join(kinds)} if kinds else {}
+    return {"kind": "ConfigMap", "metadata": {"name": name, "annotations": annotations}}
+
+
+def test_objects_whose_names_differ_in_a_number_are_compared() -> None:
+    """Attempts of a run have their number in the names of their objects."""
+    one = [hook("run-1-lock"), hook("run-1-mark", "pre-upgrade")]
+    two = [hook("run-2-lock"), hook("run-1-mark", "post-upgrade"), hook("run-2-mark", "pre-upgrade")]
+    found = diff.compare({"a": one, "b": two})
+    assert [(each.object, each.path, dict(each.values)) for each in found if "annotations" not in each.path][:2] == [
+        ("ConfigMap/run-1-lock", "metadata.name", {"a": "run-1-lock", "b": "run-2-lock"}),
+        ("ConfigMap/run-1-mark (pre-upgrade)", "metadata.name", {"a": "run-1-mark", "b": "run-2-mark"}),
+    ]
+    assert {each.object for each in found[2:]} == {"ConfigMap/run-1-mark (post-upgrade)"}
+
+
+def test_an_object_is_compared_with_one_other_object_only() -> None:
+    """Those whose names differ in a number are taken; the rest is compared by its order."""
+    one, two = [hook("y"), hook("a-1")], [hook("a-2"), hook("z")]
+    found = diff.compare({"a": one, "b": two})
+    assert [(each.object, dict(each.values)) for each in found] == [
+        ("ConfigMap/y", {"a": "y", "b": "z"}),
+        ("ConfigMap/a-1", {"a": "a-1", "b": "a-2"}),
+    ]
+
+
 def test_two_objects_of_one_name_do_not_hide_each_other() -> None:
     one, two = ([{"kind": "Role", "metadata": {"name": "r", "namespace": each}} for each in "xy"] for _ in "ab")
     two[0]["rules"] = []

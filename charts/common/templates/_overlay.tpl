@@ -5,6 +5,7 @@ call                                                                    returns
 include "common.overlay" (list $ $template "workers" $wiring)           the whole pod template, as JSON
 include "common.overlay.checkMetadata" (list $ $annotations "head")     nothing; fails for labels and annotations
 include "common.overlay.checkClaims" (list $spec "head" $wiring)        nothing; fails for claims that the charts make
+include "common.overlay.checkGrace" (list $ $spec "head")               nothing; fails for less time to save than ours
 include "common.overlay.volumes" (list $template "head" $user $wiring)  the template with volumes and mounts, as JSON
 include "common.overlay.checkMounts" (list $names "head" $user)         nothing; fails for a mount without a volume
 */}}
@@ -21,6 +22,7 @@ include "common.overlay.checkMounts" (list $names "head" $user)         nothing;
 {{- include "common.overlay.checkMetadata" (list $root $ours $part) -}}
 {{- $spec := include "common.entries" $user.podSpec | fromJson -}}
 {{- include "common.overlay.checkClaims" (list $spec $part $wiring) -}}
+{{- include "common.overlay.checkGrace" (list $root $spec $part) -}}
 {{- $metadata := dict
   "labels" (include "common.entries" $user.labels | fromJson)
   "annotations" (include "common.entries" $user.annotations | fromJson) -}}
@@ -68,6 +70,19 @@ include "common.overlay.checkMounts" (list $names "head" $user)         nothing;
   "Choose another name") $part $claim.name) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* common.overlay.checkGrace (list $ SPEC PART): SPEC is the user's podSpec. */}}
+{{- define "common.overlay.checkGrace" -}}
+{{- if ne (len .) 3 }}{{ fail "common.overlay.checkGrace takes (list $ SPEC PART)" }}{{ end -}}
+{{- $root := index . 0 -}}{{- $spec := index . 1 -}}
+{{- $needed := include "common.graceSeconds" $root | int64 -}}
+{{- $given := dig "terminationGracePeriodSeconds" $needed $spec | int64 -}}
+{{- if lt $given $needed -}}
+{{- fail (printf (print "ray.%s.podSpec.terminationGracePeriodSeconds is %d, but a stopped job may save for %d s "
+  "(ray.head.jobStopSeconds) and the end of Ray takes up to 30 s: the pod would be killed at %d s. Write %d or more, "
+  "or remove it") (index . 2) $given (int64 $root.Values.ray.head.jobStopSeconds) $given $needed) -}}
 {{- end -}}
 {{- end }}
 

@@ -31,9 +31,11 @@ include "common.isBucket" $volume                           "yes" for a volume o
 {{- define "common.fileCaches" -}}
 {{- $sum := 0 -}}
 {{- range $name, $volume := include "common.volumes" . | fromJson -}}
-{{- $claimed := dig "gcsfuse" "fileCache" "" ($volume.existingClaim | default dict) -}}
-{{- with dig "fileCache" $claimed ($volume.gcsfuse | default dict) -}}
+{{- if include "common.isBucket" $volume -}}
+{{- $bucket := $volume.gcsfuse | default (dig "gcsfuse" dict ($volume.existingClaim | default dict)) -}}
+{{- with $bucket.fileCache -}}
 {{- $sum = add $sum (include "common.mebibytes" . | int64) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $sum -}}

@@ -13,7 +13,8 @@ include "grpo.unpack" (list $archive $version)          the last part of the com
 include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray would not merge job.runtimeEnv
 */}}
 
-{{/* grpo.entrypoint (list $ BEGINNING DIGEST): the version of the programs goes into the run's records. */}}
+{{/* grpo.entrypoint (list $ BEGINNING DIGEST): the version of the programs goes into the run's records. The comment is
+     not in BEGINNING, because that is locked. */}}
 {{- define "grpo.entrypoint" -}}
 {{- if ne (len .) 3 }}{{ fail "grpo.entrypoint takes (list $ BEGINNING DIGEST)" }}{{ end -}}
 {{- $root := index . 0 -}}
@@ -22,7 +23,9 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{- $archive := $root.Files.Get $file | required (printf "%s is missing from the chart" $file) -}}
 {{- $version := printf "%s %s, sha256 %s" $root.Chart.Name $root.Chart.Version (sha256sum $archive) -}}
 {{- $beginning := index . 1 | replace (include "grpo.digestPlace" $root) (index . 2) -}}
-{{- $command := print $beginning (include "grpo.unpack" (list $archive $version)) -}}
+{{- $title := printf "# Attempt %d of run %s: the plan and the programs of the chart, packed.\n"
+  (int64 $root.Values.job.attempt) $root.Values.job.name -}}
+{{- $command := print $title $beginning (include "grpo.unpack" (list $archive $version)) -}}
 {{- if gt (len $command) 98304 -}}
 {{- fail (printf (print "the entrypoint has %d bytes, but Ray refuses 128 KiB or more (the limit here is 98304): "
   "shorten the files of job.rewards, job.prompts or job.config") (len $command)) -}}
@@ -33,7 +36,6 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{/* grpo.entrypoint.beginning $: Ray gives it to sh, and the quoted here-documents keep sh from reading anything in
      them. */}}
 {{- define "grpo.entrypoint.beginning" -}}
-# Attempt {{ int64 .Values.job.attempt }} of run {{ .Values.job.name }}: the plan and the programs of the chart, packed.
 set -eu
 exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}

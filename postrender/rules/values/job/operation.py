@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 TOPIC: Final = Topic("job", framework="", source="")
 _KIND: Final = "platform.capacity.kind"
 _REQUIRED: Final = "ray.kueue.topology.required"
+_STOP: Final = "ray.head.jobStopSeconds"
+# What the charts add to it (charts/common/templates/_pod.tpl), and the sum by default: no run counts on that.
+_MORE: Final = 30
+_USUAL: Final = 150
+# What GKE gives a pod: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms (half of 30 s; a Standard
+# node pool of 1.35 can raise the 30 s to 120 s) and how-to/extended-duration-pods (scale-down, upgrade).
+_SPOT: Final = 15
+_SCALE_DOWN: Final = 600
+_UPGRADE: Final = 3600
 # Labels of a single node.
 _HOSTS: Final = ("kubernetes.io/hostname", "cloud.google.com/gce-topology-host")
 
@@ -64,6 +73,46 @@ def _taken(run: Effective) -> str | None:
     kind = run.value(_KIND)
     lost = kind in ("spot", "flex-start") and _trains(run) and _retries(run) == 0
     return f"{_KIND} is {kind}, and job.retries is 0" if lost else None
+
+
+def _asked(run: Effective, part: str) -> tuple[int, str]:
+    """Return how many seconds the pods of a part may take to end, and the key that says so."""
+    key = f"ray.{part}.podSpec.terminationGracePeriodSeconds"
+    grace, stop = run.value(key), run.value(_STOP)
+    computed = (stop if isinstance(stop, int) else 0) + _MORE
+    return (grace, key) if isinstance(grace, int) and grace > computed else (computed, _STOP)
+
+
+def _granted(run: Effective, part: str) -> tuple[int, str]:
+    """Return how many seconds GKE gives the pods of a part, and when."""
+    on_gpu_node = part == "workers" or run.value("ray.head.gpus.enabled") is True
+    if run.value(_KIND) == "spot" and on_gpu_node:
+        return _SPOT, "by default when Google takes a Spot machine away"
+    if run.value("ray.disruptionBudget.enabled") is False:
+        return _SCALE_DOWN, "when it removes a node (ray.disruptionBudget.enabled is false)"
+    return _UPGRADE, "when it upgrades a node"
+
+
+@TOPIC.rule(
+    "time-to-save-not-given",
+    "gke/R27",
+    f"={_STOP}",
+    title="the platform gives the pods the time that they may take to save",
+    why="silent: the node goes earlier, and what the trainer saves at its end is cut off",
+    fix="count on no save at the end: save every few steps, and remove the line that raises the time",
+    source="docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms at 1.35.0",
+    severity=WARNING,
+)
+def _not_given(run: Effective) -> Iterator[Finding]:
+    if not str(run.value("platform.kind")).startswith("gke-"):
+        return
+    found: dict[str, str] = {}
+    for part in ("head", "workers"):
+        seconds, key = _asked(run, part)
+        limit, when = _granted(run, part)
+        if seconds > max(limit, _USUAL):
+            found[key] = f"the pods may take {seconds} s to save and end, and GKE gives them {limit} s {when}"
+    yield from (Finding(what, keys=[f"={key}"]) for key, what in found.items())
 
 
 @TOPIC.rule(
