@@ -217,7 +217,7 @@ def _no_site(merged: Values, missing: Sequence[str]) -> Finding:
         f"no site file: all values files are packaged ones, and none sets {', '.join(sorted(missing))}",
         Location(merged.files[-1]),
         rule="values/no-site",
-        why="The names of stack, run and the cluster's own objects are yours; an update replaces packaged files.",
+        why="The names of the stack and of the cluster's own objects are yours; an update replaces packaged files.",
         fix="copy values/examples/site.yaml, write your names into it, and give your file as the last -f",
     )
 
@@ -256,7 +256,7 @@ def _is_covered_by_another(problem: Problem, merged: Values) -> bool:
     """Say whether another finding describes the problem better than the schema."""
     if problem.keyword == "required":
         section, *rest = (*problem.path, problem.expected)
-        of_recipe = section == "images" or (section, *rest) == ("job", "version")
+        of_recipe = section == "images" or (section, *rest) in (("job", "version"), ("job", "name"))
         return (section == "accelerator" and not _has_accelerator(merged)) or (of_recipe and not _has_recipe(merged))
     if problem.keyword == "additionalProperties":
         problem.expected = [key for key in problem.expected if not _is_boolean_key(merged, (*problem.path, key))]

@@ -29,7 +29,7 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
     },
     "no-site": {
         "title": "one of the files is the user's own",
-        "why": "the names of stack, run and the cluster's own objects are yours; an update replaces packaged files",
+        "why": "the names of the stack and of the cluster's own objects are yours; an update replaces packaged files",
         "fix": "copy values/examples/site.yaml, write your names into it, and give your file as the last -f",
     },
     "unknown-key": {

@@ -36,7 +36,7 @@ class Interview:
         """Get all answers; return the choice of a recipe, None if it is missing. Raises UsageError for a wrong one."""
         self._put(questions.MACHINE)
         choice = self._choice()
-        self.answers["recipe-name"] = _name_for(choice) if choice else "stack"
+        self.answers |= {"recipe-stack": choice.stack, "recipe-run": choice.run} if choice else {}
         if storage := questions.storage_of(self._given):
             self._given.setdefault("storage", storage)
         for question in questions.SITE:
@@ -93,11 +93,6 @@ class Interview:
         """Yield a line for each default that was taken, with the option that changes it."""
         for question in self.taken:
             yield f"{question.flag} {self.answers[question.name]}"
-
-
-def _name_for(choice: Choice) -> str:
-    """Return a name for a stack: that of the recipe, or of the model if the recipe is not for it."""
-    return f"{choice.model.rpartition('/')[2]}-{choice.recipe.data}" if choice.own else choice.recipe.name
 
 
 def _refusal_of_recipe(word: str) -> str:

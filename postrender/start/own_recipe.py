@@ -45,9 +45,10 @@ def scale(choice: Choice) -> str:
 
 
 def _renamed(body: str, choice: Choice) -> str:
-    """Write the model's name for the old one; neither the commit nor the name in W&B of the old one is right for it."""
+    """Write the names of the model and of the run; neither the commit nor the name in W&B of the old one is right."""
     old, model = re.escape(choice.recipe.model), choice.model
     body = re.sub(rf"^( +){old}: .*$", rf"\g<1>{writer.key(model)}: {{revision: main}}", body, flags=re.MULTILINE)
+    body = re.sub(r"^(job:\n  name: ).*$", rf"\g<1>{choice.run}", body, flags=re.MULTILINE)
     body = re.sub(r"^(tracking:\n(?:  .*\n)*?)    name: .*\n", r"\g<1>", body, count=1, flags=re.MULTILINE)
     return re.sub(rf"(?<=: ){old}(?=\s|$)", model, body)
 
@@ -60,8 +61,9 @@ def _header(choice: Choice) -> list[str]:
         *writer.comments(f"{model} on {recipe.data} with {framework}, derived by grpo init from recipe {recipe.name}."),
         *writer.comments(f"Why this one: {choice.why}."),
         *writer.comments(
-            f"What differs from it: the name of the model, {recipe.model} → {model}, under job.config and job.fetch; "
-            "in W&B the run has the job's name. Everything else is as it was for the other model. Nobody has run it."
+            f"What differs from it: the name of the model, {recipe.model} → {model}, under job.config and job.fetch, "
+            "and the name of the run (job.name), which is its name in W&B too. Everything else is as it was for the "
+            "other model. Nobody has run it."
         ),
         "#",
         "# Check, before you pay for GPUs:",

@@ -15,7 +15,6 @@ from postrender.values import merge
 
 _PLATFORMS = ("gke-standard", "gke-autopilot", "kubernetes")
 _MODES = ("multiNetwork", "dranet", "none")
-_LONGEST_NAME = 32
 
 
 def _always(_: Answers) -> bool:
@@ -86,11 +85,6 @@ def _has_vpcs(answers: Answers) -> bool:
     return answers["network"] == "multiNetwork"
 
 
-def _stack(answers: Answers) -> str:
-    """Return a name from that of the recipe or the model, as short as a run's."""
-    return answers["recipe-name"].replace(".", "-").lower()[:_LONGEST_NAME].rstrip("-")
-
-
 def _storages(answers: Answers) -> Sequence[str]:
     return ("bucket", "claim", "class") if _is_google(answers) else ("claim", "class")
 
@@ -99,6 +93,11 @@ def storage_of(given: Mapping[str, str]) -> str | None:
     """Return the kind of storage of which the command line gives a name."""
     kinds = {"bucket": "bucket", "claim": "claim", "storage-class": "class"}
     return next((kind for name, kind in kinds.items() if name in given), None)
+
+
+def _from_recipe(name: str) -> Callable[[Answers], str]:
+    # Without a recipe nothing is written.
+    return lambda answers: answers.get(f"recipe-{name}", name)
 
 
 def _is(name: str, value: str) -> Callable[[Answers], bool]:
@@ -121,8 +120,8 @@ MODEL = (
 SITE = (
     Question("platform", "Kind of cluster", ("platform", "kind"), lambda _: _PLATFORMS, lambda _: _PLATFORMS[0]),
     Question("network", "GPU network", ("network", "mode"), lambda _: _MODES, _mode, asked=False),
-    Question("stack", "Name of the stack", ("stack", "name"), default=_stack),
-    Question("run", "Name of the run", ("job", "name"), default=lambda answers: answers["stack"], asked=False),
+    Question("stack", "Name of the stack", ("stack", "name"), default=_from_recipe("stack")),
+    Question("run", "Name of the run", ("job", "name"), default=_from_recipe("run"), asked=False),
     Question("project", "Google Cloud project (its id)", ("platform", "projectId"), needed=_is_google),
     Question(
         "storage", "Storage of weights, checkpoints and logs", (), _storages, lambda answers: _storages(answers)[0]

@@ -19,6 +19,7 @@ from postrender.values.reference_errors import UnknownError
 # The number of parameters in a name on the hub: Qwen2.5-7B-Instruct, gemma-3-27b-it.
 _IN_NAME = re.compile(r"(?<![\w.])([0-9]+(?:\.[0-9]+)?)[bB](?![a-zA-Z0-9])")
 _BILLION = 1e9
+_LONGEST_NAME = 32
 # It only shows that the chain works: whoever wants that names it.
 _NO_TRAINING = "smoke"
 
@@ -27,6 +28,7 @@ class Recipe(NamedTuple):
     """A recipe as `init` chooses by: what it trains with which framework, on how many nodes."""
 
     path: str
+    run: str
     framework: str
     version: str
     model: str
@@ -51,6 +53,18 @@ class Choice(NamedTuple):
         """Return whether the recipe trains another model, so that a recipe of the user's own is needed."""
         return self.model != self.recipe.model
 
+    @property
+    def stack(self) -> str:
+        """Return a name for a stack: that of the recipe, or of model and data if the recipe is not for the model."""
+        words = f"{self.model.rpartition('/')[2]}-{self.recipe.data}" if self.own else self.recipe.name
+        name = re.sub(r"[^a-z0-9]+", "-", words.lower()).lstrip("-0123456789")
+        return name[:_LONGEST_NAME].rstrip("-")
+
+    @property
+    def run(self) -> str:
+        """Return the name of the run: that of the recipe, or the stack's if the recipe is not for the model."""
+        return self.stack if self.own else self.recipe.run
+
 
 @cache
 def shipped() -> tuple[Recipe, ...]:
@@ -65,6 +79,7 @@ def _read(path: str) -> Recipe:
     head = (ray["head"].get("gpus") or {}).get("enabled", False)
     return Recipe(
         path=path,
+        run=job["name"],
         framework=job["framework"],
         version=str(job["version"]),
         model=config["actor_rollout_ref"]["model"]["path"] if is_verl else config["policy"]["model_name"],

@@ -44,7 +44,7 @@ _SAID: Mapping[Path, str] = {
     (
         "ray",
     ): "Autopilot gives a pod without GPUs 10Gi of local disk, so Ray's session directory is a volume of its own.",
-    ("job", "name"): "Name of the run, and of its directory. A new run needs a new name.",
+    ("job", "name"): "Name of the run, and of its directory, instead of the recipe's. A new run needs a new name.",
 }
 # Keys that their sections explain.
 _SILENT = (
@@ -92,7 +92,8 @@ def values(answers: Answers) -> dict[str, Any]:
     tree["tracking"] = _tracking(answers)
     if answers["platform"] == "gke-autopilot":
         tree["ray"] = {"head": _SESSION}
-    tree["job"] = {"name": answers["run"]}
+    if answers["run"] != answers["recipe-run"]:
+        tree["job"] = {"name": answers["run"]}
     return tree
 
 
@@ -117,7 +118,7 @@ def _tracking(answers: Answers) -> dict[str, Any]:
     tree: dict[str, Any] = {each: {"enabled": chosen == each} for each in ("tensorboard", "wandb", "mlflow")}
     if chosen == "wandb":
         secret = {"name": answers["wandb-secret"], "key": answers["wandb-key"]}
-        tree["wandb"] |= {"name": answers["run"], "secret": secret}
+        tree["wandb"] |= {"name": "", "secret": secret}
     if chosen == "mlflow":
         tree["mlflow"]["trackingUri"] = answers["mlflow-uri"]
     return tree

@@ -21,7 +21,7 @@ def rayjob(objects: list[Object]) -> Object:
 
 
 def lock(objects: list[Object]) -> Object:
-    return next(item for item in objects if item["kind"] == "ConfigMap")
+    return next(item for item in objects if "-locked-" in item["metadata"]["name"])
 
 
 def plan(objects: list[Object]) -> dict[str, Any]:
@@ -109,9 +109,16 @@ def test_the_configuration_has_what_follows_from_the_values(render: Render) -> N
 
 
 def test_two_jobs_of_one_stack_share_nothing_but_the_cluster(render: Render) -> None:
-    """They differ in job.name, and so in their objects and directories."""
+    """They differ in job.name, and so in their objects and directories, but for the object that refuses one of them."""
     first, second = render("grpo-job"), render("grpo-job", {"job": {"name": "other"}})
-    assert {item["metadata"]["name"] for item in first}.isdisjoint(item["metadata"]["name"] for item in second)
+    names = [{item["metadata"]["name"] for item in each} for each in (first, second)]
+    (guard,) = names[0] & names[1]
+    assert guard == "grpo-job-has-its-run-install-a-second-release"
+    found, other = (next(item for item in each if item["metadata"]["name"] == guard) for each in (first, second))
+    assert (found["immutable"], found["data"]) == (True, {"run": "gemma3-gsm8k", "task": "train"})
+    assert other["data"] == {"run": "other", "task": "train"}
+    again = render("grpo-job", {"job": {"attempt": 2, "config": {"grpo": {"max_num_steps": 2}}}})
+    assert found in again
     assert plan(first)["runDirectory"] != plan(second)["runDirectory"]
 
 

@@ -85,7 +85,7 @@ def test_notes_say_what_a_node_has(profile: str, render_text: RenderText) -> Non
 def test_a_profile_carries_a_training(profile: str, render: Render) -> None:
     """The same recipe renders on each machine with GPUs."""
     jobs = render("grpo-job", needs(profile), accelerator=profile)
-    assert [item["kind"] for item in jobs] == ["ConfigMap", "RayJob", "ConfigMap"]
+    assert [item["kind"] for item in jobs] == ["ConfigMap", "ConfigMap", "RayJob", "ConfigMap"]
 
 
 def test_nvlink_across_nodes_is_a_compute_domain_that_the_pods_claim(render: Render) -> None:

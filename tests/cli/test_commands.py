@@ -153,7 +153,7 @@ def test_a_wrong_command_line_says_what_to_write(grpo: Run, case: str) -> None:
 
 
 def test_a_clean_stack(grpo: Run) -> None:
-    clean = f"clean: 3 files, 4 charts, 35 objects; not judged: {MEMORY}\n"
+    clean = f"clean: 3 files, 4 charts, 36 objects; not judged: {MEMORY}\n"
     assert grpo("lint", "--accelerator", "b200", *REST) == (0, "", clean)
     assert grpo("lint", "-f", PROFILE, *REST, "--format", "json") == (0, '{\n  "findings": []\n}\n', clean)
 

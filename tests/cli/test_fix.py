@@ -145,7 +145,7 @@ def test_packaged_files_stay_and_the_last_own_file_gets_the_value(grpo: Run) -> 
     assert (code, out) == (0, ""), err
     assert Path(RECIPE).read_bytes() == recipe
     assert Path("my.yaml").read_text() == "job:\n  config:\n    grpo:\n      max_val_samples: 100\n"
-    added = SITE.read_text() + "  config:\n    grpo:\n      val_batch_size: 100\n"
+    added = SITE.read_text() + "job:\n  config:\n    grpo:\n      val_batch_size: 100\n"
     assert Path("site.yaml").read_text() == added
 
 

@@ -81,7 +81,7 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
         ("network", "gemma3-27b-gsm8k-network"),
         ("storage", "gemma3-27b-gsm8k-storage"),
         ("raycluster", "gemma3-27b-gsm8k-ray"),
-        ("grpo-job", "gemma3-27b-gsm8k"),
+        ("grpo-job", "gemma3-gsm8k"),
     ]
     for one in installs:
         done = helm.render(str(ROOT / "charts" / one.layer), one.files, release=one.release, namespace=one.namespace)
@@ -104,6 +104,7 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
         (("--platform", "gke-autopilot", *NAMES), "network", None),
         (("--network", "dranet", *NAMES), "network", {"mode": "dranet"}),
         (("--tracking", "none", *NAMES), "tracking", {name: {"enabled": False} for name in TRACKERS}),
+        (("--tracking", "wandb", *NAMES), "tracking", None),
         (("--tracking", "wandb", *NAMES, "--run", "first"), "job", {"name": "first"}),
         (("--tracking", "mlflow", "--mlflow-uri", "http://mlflow:5000", *NAMES), "tracking", None),
         (("--framework-version", "v0.5.0", *NAMES), "stack", {"name": "smoke"}),
@@ -156,7 +157,8 @@ def test_a_recipe_of_ones_own_differs_in_the_models_name_alone(recipe: recipes.R
         config["actor_rollout_ref"]["model"]["path"] = "acme/Own-9B"
     else:
         config["policy"]["model_name"] = "acme/Own-9B"
-    # The run has the name of its job.
+    before["job"]["name"] = f"own-9b-{recipe.data}".lower()
+    # In W&B the run has the name of its job.
     before.get("tracking", {}).get("wandb", {}).pop("name", None)
     assert after == before
     assert recipe.model not in text.partition("\nimages:")[2]
@@ -175,7 +177,25 @@ def test_a_model_that_is_not_shipped_gets_the_nearest_recipe(grpo: Run) -> None:
     assert f"written: {name}\n" in err
     assert "1.1 times smaller than meta-llama/Llama-3.1-8B-Instruct" in err
     assert written(name)["job"]["config"]["policy"]["model_name"] == "Qwen/Qwen2.5-7B-Instruct"
-    assert written()["job"]["name"] == "qwen2-5-7b-instruct-gsm8k"
+    assert written(name)["job"]["name"] == "qwen2-5-7b-instruct-gsm8k"
+    assert "job" not in written()
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("acme/Own_2.5-7B", "own-2-5-7b-gsm8k"),
+        ("01-ai/34B-Chat", "b-chat-gsm8k"),
+        ("acme/A-very-long-name-of-a-m_-7B", "a-very-long-name-of-a-m-7b-gsm8k"),
+        ("acme/A-very-long-name-of-a-model-7B", "a-very-long-name-of-a-model-7b-g"),
+        ("acme/A-very-long-name-of-a-big-model", "a-very-long-name-of-a-big-model"),
+    ],
+)
+def test_every_model_gives_a_name_that_the_schema_allows(model: str, name: str) -> None:
+    choice = recipes.nearest(model, "nemo-rl", "gsm8k")
+    assert (choice.stack, choice.run) == (name, name)
+    for question in questions.SITE:
+        assert question.name not in ("stack", "run") or not question.refusal(name, {})
 
 
 @pytest.mark.parametrize(

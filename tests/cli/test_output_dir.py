@@ -62,6 +62,7 @@ def test_one_object_a_file_in_the_order_of_installation(
     assert {path.name for path in out.iterdir()} == {*LAYERS}
     assert listed(out / "grpo-job") == [
         "configmap-gemma3-gsm8k-1-locked-raise-job.attempt.yaml",
+        "configmap-gemma3-gsm8k-has-its-run-install-a-second-release.yaml",
         "rayjob-gemma3-gsm8k-1.yaml",
     ]
     for layer in LAYERS:
@@ -85,7 +86,7 @@ def test_a_new_attempt_replaces_the_files_of_the_old_one(render_to: Run, out: Pa
     render_to()
     before = state(out)
     code, _, err = render_to("grpo-job", "job: {attempt: 2}")
-    assert (code, err.splitlines()[0]) == (0, f"{out}/grpo-job: 2 objects, 2 written, 2 removed")
+    assert (code, err.splitlines()[0]) == (0, f"{out}/grpo-job: 3 objects, 2 written, 2 removed")
     assert {path.name for path in (out / "grpo-job").glob("rayjob-*")} == {"rayjob-gemma3-gsm8k-2.yaml"}
     after = state(out)
     assert {name for name in after if name.startswith("storage/")} == {n for n in before if n.startswith("storage/")}

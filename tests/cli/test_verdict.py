@@ -165,7 +165,7 @@ def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
     assert err.startswith("judged: 4 files; not judged: what the charts render (--no-render), ")
     code, out, err = grpo("lint", *STACK, "--format", "json")
     assert (code, sorted(rules(out))) == (1, sorted([*of_values, (TWICE, "error")]))
-    assert err.startswith("judged: 4 files, 4 charts, 35 objects; ")
+    assert err.startswith("judged: 4 files, 4 charts, 36 objects; ")
     # With manifests they are what is asked for.
     _, out, _ = grpo("check", "pod.yaml", *STACK, "--format", "json")
     assert rules(out) == [(TWICE, "error")]

@@ -61,7 +61,9 @@ def test_the_hooks_run_as_the_page_configures_them(folder: Path) -> None:
             words.append("deploy/pod.yaml")
         done = run(shlex.join(words))
         assert done.returncode == 0, done.stdout + done.stderr
-    (folder / "values/site.yaml").write_text((folder / "values/site.yaml").read_text() + "  config: {grpo: {a: 1}}\n")
+    (folder / "values/site.yaml").write_text(
+        (folder / "values/site.yaml").read_text() + "job: {config: {grpo: {a: 1}}}\n"
+    )
     assert run(shlex.join(["grpo", "lint", *repository["hooks"][0]["args"]])).returncode == 1
 
 

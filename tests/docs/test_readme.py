@@ -32,7 +32,7 @@ def test_the_example_is_real_output(
     (shown,) = [block for block in pages.blocks(README, "text") if block.startswith("my-site.yaml")]
     found = re.search(r"my-site\.yaml:(\d+):", shown)
     assert found
-    text = SITE.read_text(encoding="utf-8") + "  config:\n    policy:\n      train_global_batch_size: 768\n"
+    text = SITE.read_text(encoding="utf-8") + "\njob:\n  config:\n    policy:\n      train_global_batch_size: 768\n"
     (tmp_path / "my-site.yaml").write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "values", tmp_path / "values")
     monkeypatch.chdir(tmp_path)

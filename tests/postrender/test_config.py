@@ -134,7 +134,7 @@ def test_what_the_chart_derives_of_trackers(helm: Engine, version: str) -> None:
     files = stack("gemma3-1b-openmath", version)
     run = effective(files, TRACKED)
     assert_same(render_plan(helm, files, TRACKED)["config"], run)
-    assert run.derived["logger"]["mlflow"]["run_name"] == "gemma3-gsm8k"
+    assert run.derived["logger"]["mlflow"]["run_name"] == "gemma3-1b-openmath"
 
 
 def test_a_section_that_is_replaced_has_nothing_of_the_base_file() -> None:

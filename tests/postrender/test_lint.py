@@ -91,24 +91,35 @@ def test_a_required_key_that_no_file_sets_is_told_in_the_last_file_of_the_user(
     tmp_path: Path,
 ) -> None:
     profile, recipe, _ = map(str, stack_files())
-    for order in ([profile, recipe, "mine"], [profile, "mine", recipe]):
-        own = tmp_path / "mine.yaml"
-        own.write_text("stack: {name: ours}\nhuggingface: {}\n")
-        (found,) = linter.lint([str(own) if file == "mine" else file for file in order])
-        assert found.what.startswith("job.name is missing")
+    own = tmp_path / "mine.yaml"
+    own.write_text("huggingface: {}\n")
+    for order in ([profile, recipe, str(own)], [profile, str(own), recipe]):
+        (found,) = linter.lint(order)
+        assert found.what.startswith("stack.name is missing")
         assert found.at.file == str(own)
-        assert found.why.startswith("Name of the run.")
-        assert found.fix == f"write job: {{name: my-run}} in {own}"
-    own.write_text("stack: {name: ours}\njob:\n  nodes: 1\n")
+        assert found.why.startswith("Name of the stack")
+        assert found.fix == f"write stack: {{name: my-run}} in {own}"
+    own.write_text("huggingface: {}\nstack:\n  labels: {team: rl}\n")
     (found,) = linter.lint([profile, recipe, str(own)])
     assert (found.at.file, found.at.line) == (str(own), 2)
+
+
+def test_a_recipe_of_ones_own_that_does_not_name_the_run_is_told_so(tmp_path: Path) -> None:
+    profile, recipe, site = map(str, stack_files())
+    own = tmp_path / "recipe.yaml"
+    text = Path(recipe).read_text("utf-8")
+    own.write_text(text.replace("\n  name: gemma3-gsm8k\n", "\n"), "utf-8")
+    (found,) = linter.lint([profile, str(own), site])
+    assert found.what.startswith("job.name is missing")
+    assert (found.at.file, found.at.line) == (str(own), text.splitlines().index("job:") + 1)
+    assert found.fix == f"write job: {{name: my-run}} in {own}"
 
 
 def test_a_missing_site_file_is_one_sentence_that_names_no_packaged_file_to_edit() -> None:
     profile, recipe, _ = map(str, stack_files())
     (found,) = linter.lint([profile, recipe])
     assert (found.rule, found.at.line) == ("values/no-site", 0)
-    assert "none sets job.name, stack.name" in found.what
+    assert "none sets stack.name" in found.what
     assert "copy values/examples/site.yaml" in found.fix
 
 

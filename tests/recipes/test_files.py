@@ -9,7 +9,7 @@ import yaml
 
 from postrender.helm.engines import Engine
 from tests import options
-from tests.conftest import ACCELERATORS, LAYERS, PROFILES, ROOT, SITE, Render, thin
+from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, SITE, Render, thin
 from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS
 from tests.recipes.rendered import NEWEST, ONE_GPU, framework_file, leaves, recipe_file, render_plan, stack
 
@@ -37,6 +37,16 @@ def test_the_header_says_what_a_reader_needs(recipe: str) -> None:
     for name in SETUPS[recipe].changed:
         assert any(line.startswith(f"#   {name} ") for line in changes), name
     assert max(len(line) for line in lines) <= 132
+
+
+def test_every_recipe_names_its_run_differently_and_no_site_file_names_one() -> None:
+    """Another recipe is another run: with the name of the first one, it would get its directory and its RayJob."""
+    names = {recipe: yaml.safe_load(recipe_file(recipe).read_text("utf-8"))["job"]["name"] for recipe in RECIPES}
+    assert len(set(names.values())) == len(RECIPES), names
+    # The longest command of the guide and the RayJob of each task have room for it.
+    assert max(map(len, names.values())) <= 24, names
+    for site in (SITE, ROOT / "values/examples/site.yaml"):
+        assert "name" not in yaml.safe_load(site.read_text("utf-8")).get("job", {}), site
 
 
 def test_a_pair_of_image_and_version_belongs_together(helm: Engine) -> None:

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from postrender.helm.engines import Engine
 from tests.conftest import ACCELERATORS, SITE, Render, thin
 from tests.recipes.arithmetic import Facts, violations
-from tests.recipes.contract import SETUPS, VERSIONS, Setup
+from tests.recipes.contract import SETUPS, VERSIONS
 from tests.recipes.rendered import (
     NEWEST,
     Config,
     nemo_rl_recipes,
+    recipe_file,
     render_plan,
     stack,
 )
@@ -28,8 +30,9 @@ def test_every_recipe_has_its_contract() -> None:
     assert nemo_rl_recipes() == sorted(SETUPS)
 
 
-def numbers(setup: Setup) -> dict[str, Any]:
+def numbers(recipe: str) -> dict[str, Any]:
     """Return what the rendered configuration must say, by dotted path."""
+    setup, run = SETUPS[recipe], yaml.safe_load(recipe_file(recipe).read_text("utf-8"))["job"]["name"]
     (prompts, generations, gbs, micro, logprob), (lr, _, kl) = setup.batch, setup.learning
     (period, samples, batch), (save, keep) = setup.validation, setup.save
     return {
@@ -70,8 +73,8 @@ def numbers(setup: Setup) -> dict[str, Any]:
         "checkpointing.keep_top_k": keep,
         "checkpointing.model_save_format": setup.save_format,
         "checkpointing.save_consolidated": False,
-        "checkpointing.checkpoint_dir": "/data/runs/gemma3-gsm8k/checkpoints",
-        "logger.log_dir": "/data/runs/gemma3-gsm8k/logs",
+        "checkpointing.checkpoint_dir": f"/data/runs/{run}/checkpoints",
+        "logger.log_dir": f"/data/runs/{run}/logs",
         "logger.wandb_enabled": setup.wandb is not None,
         "logger.tensorboard_enabled": setup.wandb is None,
     }
@@ -93,7 +96,7 @@ def test_the_numbers_of_the_contract(
 ) -> None:
     """They are the same on both machines and with every version."""
     setup, config = SETUPS[recipe], configurations[recipe, version, accelerator]
-    wanted = numbers(setup)
+    wanted = numbers(recipe)
     assert {path: at(config, path) for path in wanted} == wanted
     it = Facts(config, version)
     assert (it.total, it.new, it.model, it.prompt) == setup.lengths

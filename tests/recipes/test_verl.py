@@ -146,7 +146,7 @@ def test_the_key_n_and_small_numbers_arrive(plan_of: PlanOf) -> None:
 def test_the_chart_derives_what_follows_from_the_values(plan_of: PlanOf) -> None:
     """Nodes, directories and names, all absolute, none of them in the image or in a pod of its own."""
     found = plan_of(values={"job": {"attempt": 3}})
-    run, config = "/data/runs/gemma3-gsm8k", found["config"]
+    run, config = "/data/runs/qwen25-32b-gsm8k", found["config"]
     assert found["command"] == [
         *("python3", "-m", "verl.trainer.main_ppo"),
         *("--config-dir", f"{run}/attempts/3", "--config-name", "config"),
@@ -167,7 +167,7 @@ def test_the_workers_get_what_the_driver_gets(plan_of: PlanOf) -> None:
     assert found["config"]["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"] == environment
     assert environment["NCCL_DEBUG"] == "INFO"
     assert environment["GRPO_DATASETS"] == "/data/datasets"
-    assert environment["TENSORBOARD_DIR"] == "/data/runs/gemma3-gsm8k/logs"
+    assert environment["TENSORBOARD_DIR"] == "/data/runs/qwen25-32b-gsm8k/logs"
     assert environment["PYTHONPATH"].startswith("/data/code/")
     assert "verl-0.7.1" in environment["PYTHONPATH"]
 
@@ -183,7 +183,7 @@ def test_trackers_share_one_name(plan_of: PlanOf) -> None:
     assert trainer["logger"] == ["console", "tensorboard", "wandb", "mlflow"]
     assert (trainer["project_name"], trainer["experiment_name"]) == ("rl", "first")
     assert found["environment"]["MLFLOW_TRACKING_URI"] == "http://mlflow:5000"
-    assert found["environment"]["WANDB_DIR"] == "/data/runs/gemma3-gsm8k/logs"
+    assert found["environment"]["WANDB_DIR"] == "/data/runs/qwen25-32b-gsm8k/logs"
     with pytest.raises(RenderError, match=r"verl has one project and one name for all loggers.*rl/first.*other/first"):
         plan_of(values={"tracking": {**tracking, "mlflow": {**tracking["mlflow"], "experiment": "other"}}})
 

@@ -58,7 +58,7 @@ def test_verl_accepts_the_configuration(
     assert config["data"]["train_files"] == "/data/datasets/gsm8k/train.parquet"
     assert config["actor_rollout_ref"]["rollout"]["n"] == 8
     assert config["actor_rollout_ref"]["rollout"]["prompt_length"] == 512
-    assert config["trainer"]["default_local_dir"] == "/data/runs/gemma3-gsm8k/checkpoints"
+    assert config["trainer"]["default_local_dir"] == f"/data/runs/{found['run']}/checkpoints"
     assert (tmp_path / "out/hydra/config.yaml").is_file()
 
 

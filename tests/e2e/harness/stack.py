@@ -135,8 +135,10 @@ class Stack:
 
     @property
     def values(self) -> Values:
-        """The site file with this stack's changes."""
-        return merge(yaml.safe_load((self.repository / "values/examples/site.yaml").read_text()), self.site)
+        """Recipe and site file with this stack's changes."""
+        files = (f"recipes/{self.recipe}", "examples/site")
+        recipe, site = (yaml.safe_load((self.repository / f"values/{name}.yaml").read_text()) for name in files)
+        return merge(merge(recipe, site), self.site)
 
     @property
     def name(self) -> str:
