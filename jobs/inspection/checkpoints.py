@@ -2,8 +2,8 @@
 
 usage: checkpoints.py RUN_DIRECTORY [--framework nemo-rl|verl] [--metric NAME] [--json]
 Exit codes: 0 listed, 1 no such checkpoint or metric, 2 wrong usage, 3 the directory cannot be read.
-Other programs import list_checkpoints and choose. The program reads names, sizes, headers and JSON, and needs only the
-standard library.
+Other programs import list_checkpoints and choose. The program reads names, sizes, headers, JSON and the .metadata of
+torch.distributed.checkpoint, and needs only the standard library.
 Sources: NeMo RL v0.4.0 to v0.7.0 nemo_rl/utils/checkpoint.py and its Automodel's components/checkpoint; verl v0.6.1 to
 v0.9.0 verl/utils/checkpoint/fsdp_checkpoint_manager.py and verl/trainer/ppo/ray_trainer.py.
 """
@@ -14,6 +14,7 @@ import argparse
 import json
 import math
 import os
+import pickle
 import re
 import sys
 import zipfile
@@ -121,16 +122,83 @@ def problem_of_index(folder: Path) -> str:
     return f"{absent[0]} is missing" if absent else "" if named else f"{index.name} cannot be read"
 
 
+class Inert(dict[Any, Any]):
+    """Stand in for everything that a pickle names: keep its attributes and do nothing."""
+
+    state: dict[str, Any] | None = None
+    __hash__ = object.__hash__
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state if isinstance(state, dict) else None
+
+
+class InertUnpickler(pickle.Unpickler):
+    """Read a pickle without torch and without running anything that it names."""
+
+    def find_class(self, module: str, name: str) -> type[Inert]:
+        """Import nothing."""
+        return Inert
+
+
+def extents(metadata: Path) -> dict[str, int]:
+    """Return the bytes that each file of a torch.distributed.checkpoint must have, by its name in .metadata.
+
+    Raises ValueError where .metadata is no whole pickle. Without places of tensors in it, nothing is returned.
+    """
+    try:
+        with metadata.open("rb") as file:
+            root = InertUnpickler(file).load()
+    except OSError:
+        raise
+    except Exception:
+        raise ValueError(".metadata cannot be read: it is cut off or damaged") from None
+    stored = (getattr(root, "state", None) or {}).get("storage_data")
+    found: dict[str, int] = {}
+    for place in stored.values() if isinstance(stored, dict) else ():
+        known = getattr(place, "state", None) or {}
+        name, offset, length = (known.get(key) for key in ("relative_path", "offset", "length"))
+        if isinstance(name, str) and isinstance(offset, int) and isinstance(length, int):
+            found[name] = max(found.get(name, 0), offset + length)
+    return found
+
+
+def problem_of_dcp(folder: Path) -> str:
+    """Return what is wrong with the files of a torch.distributed.checkpoint: lost, or shorter than .metadata says."""
+    try:
+        wanted = extents(folder / ".metadata")
+    except FileNotFoundError:
+        return f"{folder.name}/ has no .metadata: the save was interrupted"
+    except ValueError as error:
+        return f"{folder.name}/{error}"
+    for name, size in sorted(wanted.items()):
+        path = folder / name
+        if not path.is_file():
+            return f"{folder.name}/{name} is missing"
+        if (have := path.stat().st_size) < size:
+            return f"{folder.name}/{name} is cut off: it has {have} of {size} bytes"
+    return ""
+
+
+def problem_of_optimizer(folder: Path) -> str:
+    """Return what is wrong with policy/optimizer, which a resume loads too."""
+    for parent, _, names in os.walk(folder):
+        if any(name == ".metadata" or name.endswith(".distcp") for name in names) and (
+            problem := problem_of_dcp(Path(parent))
+        ):
+            return problem
+    return ""
+
+
 def weights(folder: Path) -> tuple[str, str]:
     """Return the format of policy/weights, and what is wrong with it."""
     model = folder / "model"
     flat, deep = entries(folder), entries(model)
     for kind, place, names in (("dcp", folder, flat), ("dcp-v2", model, deep)):
-        if shards := [name for name in names if name.endswith(".distcp")]:
-            empty = [name for name in shards if not (place / name).stat().st_size]
-            if ".metadata" not in names:
-                return kind, "the weights have no .metadata: the save was interrupted"
-            return kind, f"{empty[0]} is empty" if empty else ""
+        if any(name == ".metadata" or name.endswith(".distcp") for name in names):
+            return kind, problem_of_dcp(place)
     if "adapter_model.safetensors" in deep:
         return "lora", problem_of_shards(model, ["adapter_model.safetensors"])
     consolidated = model / "consolidated"
@@ -142,8 +210,9 @@ def weights(folder: Path) -> tuple[str, str]:
         return "safetensors", problem_of_shards(model, names)
     if iterations := [name for name in flat if re.fullmatch("iter_[0-9]+", name)]:
         inside = entries(folder / iterations[-1])
-        whole = "metadata.json" in inside and any(name.endswith(".distcp") for name in inside)
-        return "megatron", "" if whole else f"{iterations[-1]} lacks metadata.json or *.distcp"
+        if "metadata.json" not in inside or not any(name.endswith(".distcp") for name in inside):
+            return "megatron", f"{iterations[-1]} lacks metadata.json or *.distcp"
+        return "megatron", problem_of_dcp(folder / iterations[-1])
     return "", "policy/weights is missing or holds no weights"
 
 
@@ -160,7 +229,7 @@ def nemo_rl_problem(path: Path, state: str) -> tuple[str, str]:
     config = path / "config.yaml"
     if not config.is_file() or not config.stat().st_size:
         return kind, "config.yaml is missing or empty"
-    return kind, problem
+    return kind, problem or problem_of_optimizer(path / "policy" / "optimizer")
 
 
 def verl_problem(path: Path) -> tuple[str, str]:

@@ -65,9 +65,18 @@ INSIDE = "policy/weights/model/consolidated"
         ("dcp", remove("config.yaml"), "config.yaml is missing or empty"),
         ("dcp", write("config.yaml", ""), "config.yaml is missing or empty"),
         ("dcp", remove("policy"), "policy/weights is missing or holds no weights"),
-        ("dcp", remove("policy/weights/.metadata"), "the weights have no .metadata: the save was interrupted"),
-        ("dcp-v2", remove("policy/weights/model/.metadata"), "the weights have no .metadata: the save was interrupted"),
-        ("dcp", write("policy/weights/__1_0.distcp", ""), "__1_0.distcp is empty"),
+        ("dcp", remove("policy/weights/.metadata"), "weights/ has no .metadata: the save was interrupted"),
+        ("dcp-v2", remove("policy/weights/model/.metadata"), "model/ has no .metadata: the save was interrupted"),
+        ("dcp", write("policy/weights/__1_0.distcp", ""), "weights/__1_0.distcp is cut off: it has 0 of 7 bytes"),
+        ("dcp", cut("policy/weights/__1_0.distcp"), "weights/__1_0.distcp is cut off: it has 6 of 7 bytes"),
+        ("dcp", remove("policy/weights/__0_0.distcp"), "weights/__0_0.distcp is missing"),
+        ("dcp-v2", cut("policy/weights/model/__0_0.distcp"), "model/__0_0.distcp is cut off: it has 6 of 7 bytes"),
+        ("dcp", cut("policy/weights/.metadata"), "weights/.metadata cannot be read: it is cut off or damaged"),
+        (
+            "megatron",
+            cut("policy/weights/iter_0000000/__1_0.distcp"),
+            "iter_0000000/__1_0.distcp is cut off: it has 6 of 7 bytes",
+        ),
         ("safetensors", cut(SHARD), "shard-00002-model-00001-of-00001.safetensors is cut off"),
         ("safetensors", write(SHARD, ""), "shard-00002-model-00001-of-00001.safetensors is cut off"),
         (
@@ -98,6 +107,26 @@ def test_a_step_that_lacks_something_says_what(tmp_path: Path, kind: str, change
     assert broken.resume
     assert checkpoints.choose([whole, broken], "best").step == 10
     assert checkpoints.choose([whole, broken], "latest").step == 10
+
+
+def test_the_optimizer_of_a_step_is_judged_too(tmp_path: Path) -> None:
+    """A resume loads it, so it fails there as well as without weights."""
+    path = files.nemo_rl(tmp_path, 10)
+    files.dcp(path / "policy/optimizer/optim")
+    assert checkpoints.list_checkpoints(tmp_path)[0].complete
+    cut("policy/optimizer/optim/__1_0.distcp")(path)
+    (found,) = checkpoints.list_checkpoints(tmp_path)
+    assert (found.complete, found.reason) == (False, "optim/__1_0.distcp is cut off: it has 6 of 7 bytes")
+
+
+def test_what_a_metadata_file_names_is_never_run(tmp_path: Path) -> None:
+    """Such a file comes from a volume to which other people may write."""
+    path = files.nemo_rl(tmp_path, 10) / "policy/weights/.metadata"
+    path.write_bytes(b"cos\nsystem\n(S'touch %s'\ntR." % str(tmp_path / "run").encode())
+    (found,) = checkpoints.list_checkpoints(tmp_path)
+    # It names no place of a tensor, so nothing is compared.
+    assert found.complete
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_consolidated_copy_that_is_not_whole_does_not_hide_the_shards(tmp_path: Path) -> None:
