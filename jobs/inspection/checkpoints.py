@@ -24,10 +24,16 @@ from pathlib import Path
 from typing import Any
 
 NEMO_RL, VERL = "nemo-rl", "verl"
-NAME = re.compile(r"(?P<state>tmp_|old_)?step_(?P<step>[0-9]+)|global_step_(?P<global>[0-9]+)")
+NAME = re.compile(r"(?P<state>tmp_|old_|incomplete_)?step_(?P<step>[0-9]+)|global_step_(?P<global>[0-9]+)")
 TRACKER = "latest_checkpointed_iteration.txt"
 SHARD = re.compile(r"(?P<rank>shard-[0-9]+-)?model-(?P<part>[0-9]+)-of-(?P<parts>[0-9]+)\.safetensors")
 RANK = re.compile(r"(?P<kind>model|optim|extra_state)_world_size_(?P<size>[0-9]+)_rank_(?P<rank>[0-9]+)\.pt")
+# Folders that are no step: what NeMo RL leaves while it saves, and what resume.py has renamed.
+OF_STATE = {
+    "tmp_": "being written, or left by an interrupted save",
+    "old_": "being replaced",
+    "incomplete_": "set aside before a start, because it was not complete: delete it to free the disk",
+}
 GIB = 1 << 30
 
 
@@ -126,7 +132,9 @@ class Inert(dict[Any, Any]):
     """Stand in for everything that a pickle names: keep its attributes and do nothing."""
 
     state: dict[str, Any] | None = None
-    __hash__ = object.__hash__
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
 
     def __init__(self, *_: object) -> None:
         super().__init__()
@@ -223,7 +231,7 @@ def nemo_rl_problem(path: Path, state: str) -> tuple[str, str]:
     if state == "old_" and not step.exists() and not problem:
         return kind, f"a save was interrupted between two renames: mv {path.name} {step.name} restores it"
     if state:
-        return kind, "being written, or left by an interrupted save" if state == "tmp_" else "being replaced"
+        return kind, OF_STATE[state]
     if not read_json(path / "training_info.json"):
         return kind, "training_info.json is missing or cannot be read"
     config = path / "config.yaml"
@@ -420,17 +428,13 @@ def as_json(directory: str, framework: str, found: list[Checkpoint]) -> str:
 
 
 def advice(found: list[Checkpoint]) -> list[str]:
-    """Say what to do with an incomplete step that a resume would load: the trainer fails on it at every attempt."""
+    """Say what becomes of an incomplete step that a resume would load: resume.py looks before the trainer starts."""
     sentences = []
     for one in (one for one in found if one.resume and not one.complete):
-        folder, more = Path(one.path).parent, f"out of {Path(one.path).parent}"
-        if Path(one.path).name.startswith("global_"):
-            # Without a tracker, verl starts from scratch.
-            whole = chosen(found, "latest").rpartition("_")[2]
-            more = f"and write {whole} into {folder / TRACKER}" if whole else f"and {TRACKER} with it"
-        sentences.append(
-            f"{one.path} is not complete, and a resume loads it: move it away, {more}, before the next attempt"
-        )
+        what = f"no other is. Restore its files, or move it out of {Path(one.path).parent} to start at step 0"
+        if whole := chosen(found, "latest").rpartition("_")[2]:
+            what = f"the next start goes back to step {whole}"
+        sentences.append(f"{one.path} is not complete: {what}")
     return sentences
 
 

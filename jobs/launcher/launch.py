@@ -175,11 +175,21 @@ def set_environment(plan: Record) -> None:
     os.environ.update(variables)
 
 
+def check_resume(plan: Record, owner: Owner) -> None:
+    """Look at the step that a training resumes from, as the owner of the run and before it waits for GPUs."""
+    if "of" not in plan and (plan.get("identity") or {}).get("framework"):
+        from resume import ensure_complete
+
+        owner.confirm()
+        ensure_complete(plan, Path(plan["runDirectory"]))
+
+
 def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
     """Run the trainer, retry up to plan["retries"] times after a failure, and return the last exit code."""
     retries = plan.get("retries", 0)
     for retry in range(retries + 1):
         pause(BEAT if retry else 0)
+        check_resume(plan, owner)
         if workers := plan.get("workers"):
             wait_for_workers(workers["nodes"], workers["gpus"], workers["timeoutSeconds"])
         owner.confirm()

@@ -20,7 +20,7 @@ FOLDER = "charts/grpo-job/files/programs"
 WIDTH = 4000
 _EVERY = ("common/*.py", "launcher/*.py")
 TASKS = {
-    "train": ("rewards/*.py", "tasks/code_digest.py"),
+    "train": ("rewards/*.py", "tasks/code_digest.py", "inspection/checkpoints.py", "inspection/resume.py"),
     "fetch": ("tasks/fetch*.py", "tasks/code_digest.py", "tasks/hub_cache.py"),
     "prepare-data": ("tasks/prepare_data.py", "tasks/hub_cache.py"),
     "convert": ("tasks/convert.py", "tasks/tensors.py", "inspection/checkpoints.py"),

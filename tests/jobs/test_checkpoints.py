@@ -326,30 +326,32 @@ def test_the_program_prints_json(tmp_path: Path) -> None:
     assert checkpoints.Checkpoint(**one) == checkpoints.list_checkpoints(tmp_path)[0]
 
 
-def test_a_broken_step_that_a_resume_takes_is_to_be_moved_away(tmp_path: Path) -> None:
-    """Below the table, because NeMo RL takes the highest number, complete or not."""
+def test_below_the_table_stands_what_becomes_of_a_broken_step(tmp_path: Path) -> None:
+    """NeMo RL takes the highest number, complete or not, and the launcher looks before it starts."""
     files.nemo_rl(tmp_path, 10, value=0.5)
     (files.nemo_rl(tmp_path, 20, value=0.25) / "config.yaml").unlink()
-    done = run_program(tmp_path)
     steps = tmp_path / "checkpoints"
-    advice = f"step_20 is not complete, and a resume loads it: move it away, out of {steps}, before the next attempt"
-    assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [f"{steps}/{advice}"])
+    done = run_program(tmp_path)
+    expected = f"{steps}/step_20 is not complete: the next start goes back to step 10"
+    assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [expected])
+    shutil.rmtree(steps / "step_10")
+    last = run_program(tmp_path).stdout.splitlines()[-1]
+    assert last.endswith(f"Restore its files, or move it out of {steps} to start at step 0")
     shutil.rmtree(steps / "step_20")
+    files.nemo_rl(tmp_path, 10, value=0.5)
     assert len(run_program(tmp_path).stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("whole", [5, None])
-def test_the_tracker_of_verl_is_mended_too(tmp_path: Path, whole: int | None) -> None:
-    """Without its folder the tracker makes verl start from scratch."""
+def test_a_broken_step_of_verl_is_told_too(tmp_path: Path, whole: int | None) -> None:
     if whole:
         files.verl(tmp_path, whole)
     (files.verl(tmp_path, 10) / "data.pt").unlink()
-    tracker = tmp_path / "checkpoints/latest_checkpointed_iteration.txt"
-    tracker.write_text("10")
+    (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
     last = run_program(tmp_path).stdout.splitlines()[-1]
-    assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete, and a resume loads it: ")
-    what = f"and write 5 into {tracker}, before" if whole else f"and {tracker.name} with it, before"
-    assert what in last
+    assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete: ")
+    assert ("goes back to step 5" in last) == bool(whole)
+    assert ("to start at step 0" in last) == (not whole)
 
 
 def test_a_metric_that_no_step_has_is_told_with_those_there_are(tmp_path: Path) -> None:
