@@ -35,6 +35,7 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{- define "grpo.entrypoint.beginning" -}}
 # Attempt {{ int64 .Values.job.attempt }} of run {{ .Values.job.name }}: the plan and the programs of the chart, packed.
 set -eu
+export GRPO_OWNER_LAPSE_SECONDS="${GRPO_OWNER_LAPSE_SECONDS:-{{ int64 .Values.job.lapseSeconds }}}"
 exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}
 GRPO_PLAN
