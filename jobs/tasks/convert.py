@@ -19,11 +19,12 @@ from pathlib import Path
 from typing import NoReturn
 
 import checkpoints
+from base_names import use_base_names
 from checkpoints import Checkpoint, entries, header, read_json
 from files import gib, write_json
 from runtime import JobError, Record, say
 from task import run_task
-from tensors import DERIVED, INDEX, Pieces, compare_with_base, from_torch_save, needed, shapes_in
+from tensors import DERIVED, INDEX, Pieces, from_torch_save, needed, shapes_in
 
 RECORD = "grpo.json"
 # What a model's folder needs beside its weights: configuration, tokenizer, processor, code. No weights, no index.
@@ -206,7 +207,7 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
     copy_missing(step / ("actor/huggingface" if verl else "policy/tokenizer"), out, SMALL, replace=not verl)
     if base:
         copy_missing(base, out, SMALL)
-        compare_with_base(out, base)
+        use_base_names(out, base, task["model"])
     if not (out / "config.json").is_file():
         raise JobError(f"no config.json of {task['model']} was found: run the task fetch first")
     complete_config(out, settings(step / "config.yaml"))

@@ -23,7 +23,7 @@ TASKS = {
     "train": ("rewards/*.py", "tasks/code_digest.py", "inspection/checkpoints.py", "inspection/resume.py"),
     "fetch": ("tasks/fetch*.py", "tasks/code_digest.py", "tasks/hub_cache.py"),
     "prepare-data": ("tasks/prepare_data.py", "tasks/hub_cache.py"),
-    "convert": ("tasks/convert.py", "tasks/tensors.py", "inspection/checkpoints.py"),
+    "convert": ("tasks/convert.py", "tasks/base_names.py", "tasks/tensors.py", "inspection/checkpoints.py"),
     "evaluate": ("evaluation/*.py", "inspection/checkpoints.py"),
     "clean": ("tasks/clean.py",),
 }
