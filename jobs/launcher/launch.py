@@ -25,6 +25,7 @@ from files import create_exclusively, write_atomically
 from owner import BEAT, LAPSE, Owner, highest
 from runtime import JobError, Record, StopRequestError, now, pause, say
 from trainer import WATCHED, copied, supervise
+from watchdog import Watchdog
 from workers import wait_for_workers
 
 AGREE = "set images.training and job.version to matching versions"
@@ -229,6 +230,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         raise JobError(f"{lapse} and less than job.takeoverSeconds")
     say(f"run {plan['run']}, attempt {plan['attempt']}, programs {VERSION}")
     limit_time(plan.get("deadline") or {})
+    Watchdog(directory, wait)
     compare_facts(plan["facts"])
     words = prepare_command(plan)
     if "of" in plan:

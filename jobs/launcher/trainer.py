@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from owner import BEAT, GRACE, Owner
-from runtime import NEVER, STOP_SIGNALS, now, say
+from runtime import NEVER, STOP_SIGNALS, Progress, now, say
 
 # What outlives a trainer, and a log on a volume that hangs, hold up the end no longer than this.
 PATIENCE = min(5.0, GRACE)
@@ -113,7 +113,7 @@ def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool
     trainer, received, kill_at = Trainer(words, mask), set[int](), NEVER
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
     while (code := trainer.poll()) is None:
-        info = signal.sigtimedwait(WATCHED, BEAT / 5)
+        info, Progress.at = signal.sigtimedwait(WATCHED, BEAT / 5), now()
         if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
             received.add(info.si_signo)
             trainer.forward(info)

@@ -295,6 +295,50 @@ def test_a_directory_that_does_not_say_whose_it_is_is_refused(site: Site, text: 
     refused(site.start(identity=IDENTITY), "does not identify a run", "choose another job.name")
 
 
+def hang(path: Path) -> None:
+    """Let every read of a file hang, as on a server that does not answer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+
+
+HANGING = ("run.json", "attempts/1/spec.sha256", "owner.json")
+
+
+@pytest.mark.parametrize("name", HANGING)
+def test_a_volume_that_hangs_at_the_start_is_told_and_given_up(site: Site, name: str) -> None:
+    hang(site.directory / name)
+    launch = site.start(identity={"run": "gemma3-gsm8k"}, takeoverSeconds=3, retries=3)
+    started = time.monotonic()
+    refused(launch, f"the volume of {site.directory} did not answer for 3 s (job.takeoverSeconds)", "raise job.attempt")
+    assert time.monotonic() - started > 2.5
+    assert f"waiting for the volume of {site.directory} for " in launch.output
+    assert site.count("alive") == 0
+
+
+def test_a_volume_that_answers_late_is_told(site: Site) -> None:
+    record = site.directory / "attempts/1/spec.sha256"
+    hang(record)
+    launch = site.start()
+    launch.says("waiting for the volume")
+    writer = os.open(record, os.O_WRONLY)
+    os.write(writer, f"{1:064x}".encode())
+    os.close(writer)
+    assert not record.unlink()
+    record.write_text(f"{1:064x}\n")
+    assert launch.wait() == 0, launch.output
+    assert launch.output.index("waiting for the volume") < launch.output.index("the volume answers again")
+    assert launch.output.count("waiting for the volume") == 1
+
+
+def test_a_stop_reaches_a_launch_that_hangs(site: Site) -> None:
+    hang(site.directory / "run.json")
+    launch = site.start(identity={"run": "gemma3-gsm8k"})
+    launch.says("waiting for the volume")
+    launch.signal(signal.SIGTERM)
+    assert launch.wait(5) == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM" in launch.output
+
+
 def test_data_that_nobody_prepared_is_refused(site: Site) -> None:
     missing = site.tmp / "data/datasets/gsm8k/train.jsonl"
     refused(site.start(neededFiles={str(missing): "prepare-data"}), str(missing), "run job.task prepare-data")
