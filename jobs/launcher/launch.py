@@ -22,7 +22,7 @@ from pathlib import Path
 from cluster_facts import compare_facts
 from configuration import to_yaml
 from files import create_exclusively, write_atomically
-from owner import BEAT, LAPSE, Owner, highest
+from owner import BEAT, LAPSE, Owner, highest, read_record
 from runtime import JobError, Record, StopRequestError, now, pause, say
 from trainer import WATCHED, copied, supervise
 from watchdog import Watchdog
@@ -121,14 +121,29 @@ def check_identity(plan: Record, directory: Path) -> None:
 
 
 def check_attempt(plan: Record, directory: Path) -> None:
-    """Refuse an attempt if a later one exists, or if its number was used with another specification."""
+    """Refuse an attempt if a later one exists, or if its number was used with another specification.
+
+    An attempt exists when it has recorded its specification: one that was refused before has changed nothing.
+    """
     run, attempt, digest = plan["run"], plan["attempt"], plan["digest"]
-    if (last := highest(directory / "attempts")) > attempt:
+    recorded_by = (path.parent.name for path in (directory / "attempts").glob("*/spec.sha256"))
+    if (last := highest(recorded_by)) > attempt:
         raise JobError(f"attempt {last} of {run} exists and this is attempt {attempt}; raise job.attempt above {last}")
     first = recorded(directory / "attempts" / str(attempt) / "spec.sha256", digest)
     if first != digest:
         change = f"{first[:12] or 'an empty one'}, this one is {digest[:12]}"
         raise JobError(f"attempt {attempt} of {run} was made with another specification ({change}); raise job.attempt")
+
+
+def own(owner: Owner, plan: Record, directory: Path) -> None:
+    """Own the run; an attempt that gives up before stands in nobody's way afterwards."""
+    try:
+        owner.acquire()
+    except (JobError, StopRequestError):
+        # Unless a second start of this attempt is the owner.
+        if read_record(directory / "owner.json").get("attempt") != plan["attempt"]:
+            (directory / "attempts" / str(plan["attempt"]) / "spec.sha256").unlink(missing_ok=True)
+        raise
 
 
 def write_files(plan: Record, folder: Path) -> None:
@@ -243,7 +258,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     owner = Owner(plan, directory, wait)
     owner.about["programs"] = VERSION
     try:
-        owner.acquire()
+        own(owner, plan, directory)
         # A newer attempt may have started while this one waited.
         check_attempt(plan, directory)
         owner.heart.start()

@@ -13,6 +13,7 @@ import re
 import socket
 import threading
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from files import create_exclusively, write_atomically
@@ -45,9 +46,9 @@ def read_record(path: Path) -> Record:
     return record if sound else {"state": "unreadable", "term": 0, "lapse": LAPSE}
 
 
-def highest(directory: Path) -> int:
-    """Return the highest number among the names of a directory's entries, 0 if there is none."""
-    stems = (name.split(".")[0] for name in os.listdir(directory))
+def highest(names: Iterable[str]) -> int:
+    """Return the highest number among names of files, 0 if there is none."""
+    stems = (name.split(".")[0] for name in names)
     return max((int(stem) for stem in stems if re.fullmatch("[0-9]{1,9}", stem)), default=0)
 
 
@@ -85,7 +86,7 @@ class Owner:
         """Return the owner record and the highest claimed term."""
         # List first: object-store mounts then ask the store, and a later lookup does not read an old cache.
         os.listdir(self.path.parent)
-        top = highest(self.claims)
+        top = highest(os.listdir(self.claims))
         return read_record(self.path), top
 
     def text(self, state: str, term: int) -> str:

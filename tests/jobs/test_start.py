@@ -149,6 +149,30 @@ def test_an_older_attempt_that_comes_late_is_refused(site: Site) -> None:
     assert [name for _, _, name in site.intervals()] == ["10"]
 
 
+def test_an_attempt_that_was_refused_stops_no_retry_of_the_one_before(site: Site) -> None:
+    """On an ephemeral cluster each retry of attempt 1 is a launch of its own."""
+    assert site.start("--code", 5).wait() == 5
+    refused(site.start(attempt=2, neededFiles={"/data/none": "fetch"}), "/data/none does not exist")
+    assert site.start("--code", 5).wait() == 5
+    assert [name for _, _, name in site.intervals()] == ["1", "1"]
+
+
+@pytest.mark.parametrize("end", ["gives up", "is stopped"])
+def test_an_attempt_that_never_owned_the_run_stops_no_retry_either(site: Site, end: str) -> None:
+    first = site.start("--run", 30)
+    site.trains(1)
+    second = site.start(attempt=2, takeoverSeconds=2 if end == "gives up" else 30)
+    second.says("owns the run")
+    # While it waits, it is the one to go on.
+    refused(site.start(), "attempt 2 of gemma3-gsm8k exists")
+    if end == "is stopped":
+        second.signal(signal.SIGTERM)
+    assert second.wait() == (1 if end == "gives up" else 128 + signal.SIGTERM)
+    first.signal(signal.SIGTERM)
+    first.wait()
+    assert site.start().wait() == 0
+
+
 def test_a_digest_that_was_never_written_is_refused_after_a_while(site: Site) -> None:
     (site.directory / "attempts/1").mkdir(parents=True)
     (site.directory / "attempts/1/spec.sha256").touch()
