@@ -16,6 +16,7 @@ import math
 import os
 import pickle
 import re
+import signal
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -337,11 +338,14 @@ def place(directory: str | Path) -> Path:
 
 
 def detect(directory: str | Path) -> str:
-    """Return the framework that wrote a run directory, judged by its file names, or an empty text."""
+    """Return the framework that wrote a run directory, by its run.json or else its file names, or an empty text."""
+    if (known := read_json(Path(directory) / "run.json").get("framework")) in (NEMO_RL, VERL):
+        return str(known)
     names = entries(place(directory))
-    if TRACKER in names or any(name.startswith("global_step_") for name in names):
+    found = [match for name in names if (match := NAME.fullmatch(name))]
+    if TRACKER in names or (found and all(match["global"] for match in found)):
         return VERL
-    return NEMO_RL if any(NAME.fullmatch(name) for name in names) else ""
+    return NEMO_RL if found else ""
 
 
 def examine(path: Path, state: str, framework: str) -> tuple[str, str]:
@@ -504,4 +508,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # A reader that goes away ends the program, as it does any other.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main(sys.argv[1:]))

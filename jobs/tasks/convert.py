@@ -27,6 +27,7 @@ from task import run_task
 from tensors import DERIVED, INDEX, Pieces, from_torch_save, needed, shapes_in
 
 RECORD = "grpo.json"
+DTYPES = ("", "bfloat16", "float16", "float32")
 # What a model's folder needs beside its weights: configuration, tokenizer, processor, code. No weights, no index.
 SMALL = ("*.json", "*.jinja", "*.model", "*.txt", "*.py")
 
@@ -239,6 +240,8 @@ def convert(task: Record) -> Path:
     run_directory, step = Path(task["runDirectory"]), str(task["step"])
     prefix = "global_step_" if task["framework"] == checkpoints.VERL else "step_"
     dtype = {"dtype": task.get("dtype") or ""}
+    if dtype["dtype"] not in DTYPES:
+        raise JobError(f"dtype is {dtype['dtype']!r}, expected bfloat16, float16, float32 or nothing")
     try:
         found = checkpoints.choose(checkpoints.list_checkpoints(run_directory, task["framework"]), step)
     except (checkpoints.CheckpointError, OSError) as error:

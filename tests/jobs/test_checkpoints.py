@@ -302,6 +302,28 @@ def test_the_best_of_verl_is_what_its_validation_printed(tmp_path: Path) -> None
     assert checkpoints.choose(other, "best").step == 10
 
 
+@pytest.mark.parametrize("identity", [True, False])
+def test_a_stray_folder_of_verl_hides_no_step_of_nemo_rl(tmp_path: Path, identity: bool) -> None:
+    """Somebody has copied it there, or a trial with verl had the same directory."""
+    files.nemo_rl(tmp_path, 10, value=0.5)
+    (tmp_path / "checkpoints/global_step_5").mkdir()
+    if identity:
+        (tmp_path / "run.json").write_text('{"framework": "nemo-rl"}')
+        (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("5")
+    assert checkpoints.detect(tmp_path) == "nemo-rl"
+    assert [one.step for one in checkpoints.list_checkpoints(tmp_path)] == [10]
+    assert "10  yes" in run_program(tmp_path).stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    """As in `checkpoints.py DIRECTORY | head -1`."""
+    for step in range(200):
+        (tmp_path / f"checkpoints/step_{step}").mkdir(parents=True)
+    script = f"{sys.executable} -I {PROGRAM} {tmp_path} --json | head -c 10"
+    done = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
+    assert (done.returncode, len(done.stdout), done.stderr) == (0, 10, "")
+
+
 def test_the_program_prints_a_table(tmp_path: Path) -> None:
     for step, value in ((10, 0.5), (20, 0.25)):
         files.nemo_rl(tmp_path, step, value=value)

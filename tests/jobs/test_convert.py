@@ -304,6 +304,13 @@ def test_a_processor_of_the_base_model_completes_a_model_that_takes_images(run: 
     assert read(run.hf / "step_30/preprocessor_config.json") == {"size": 896}
 
 
+def test_a_type_that_does_not_exist_is_refused_in_words(run: Run) -> None:
+    files.nemo_rl(run.tmp / "run", 30, kind="safetensors")
+    code, output = run.convert(dtype="float7")
+    assert (code, run.calls()) == (1, [])
+    assert output == "grpo: failed: dtype is 'float7', expected bfloat16, float16, float32 or nothing\n"
+
+
 def test_an_adapter_is_refused_in_words(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30, kind="lora")
     code, output = run.convert()
