@@ -255,7 +255,7 @@ def verl_problem(path: Path) -> tuple[str, str]:
     world = read_json(actor / "fsdp_config.json").get("world_size")
     sizes = {size for _, size in ranks} | ({world} if isinstance(world, int) else set())
     if not any(kind == "model" for kind, _ in ranks):
-        return "fsdp", "actor/ holds no model_world_size_*_rank_*.pt"
+        return "fsdp" if ranks else "", "actor/ holds no model_world_size_*_rank_*.pt"
     if len(sizes) != 1:
         return "fsdp", f"actor/ has files of several world sizes ({', '.join(map(str, sorted(sizes)))})"
     for (kind, size), have in sorted(ranks.items()):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from checkpoints import TRACKER, VERL, Checkpoint, list_checkpoints, place
+from checkpoints import TRACKER, VERL, Checkpoint, entries, list_checkpoints, place
 from files import write_atomically
 from runtime import JobError, Record, say
 
@@ -20,6 +20,11 @@ def resumes_by_itself(plan: Record) -> bool:
     """Return whether the trainer looks for a step: verl does not where trainer.resume_mode says otherwise."""
     trainer = (plan.get("config") or {}).get("trainer") or {}
     return plan["identity"]["framework"] != VERL or bool(trainer.get("resume_mode", "auto") == "auto")
+
+
+def unknown(step: Checkpoint) -> bool:
+    """Return whether a step has weights of a format that this program does not know."""
+    return not step.format and any(entries(Path(step.path, part)) for part in ("policy/weights", "actor"))
 
 
 def aside(path: str) -> Path:
@@ -45,6 +50,9 @@ def ensure_complete(plan: Record, directory: Path) -> None:
         found = list_checkpoints(directory, framework)
         broken = next((one for one in found if one.resume and not one.complete), None)
         if broken is None:
+            return
+        if unknown(broken):
+            say(f"warning: {broken.path} has weights of an unknown format: not checked whether it is complete")
             return
         whole = newest_complete(found, broken)
         if framework == VERL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,20 @@ def test_a_whole_step_is_left_alone(site: Site) -> None:
     files.nemo_rl(site.directory, 20)
     assert launch(site).wait() == 0
     assert names(site) == ["step_10", "step_20"]
+
+
+@pytest.mark.parametrize(("framework", "part"), [("nemo-rl", "policy/weights"), ("verl", "actor")])
+def test_weights_of_an_unknown_format_stop_nothing(site: Site, framework: str, part: str) -> None:
+    """A newer framework may save in another way, and its trainer knows better."""
+    step = files.verl(site.directory, 10) if framework == "verl" else files.nemo_rl(site.directory, 10)
+    shutil.rmtree(step / part)
+    (step / part / "new").mkdir(parents=True)
+    (step / part / "new/weights.bin").write_bytes(b"weights")
+    (site.directory / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
+    started = launch(site, framework)
+    assert started.wait() == 0, started.output
+    assert f"warning: {step} has weights of an unknown format: not checked whether it is complete" in started.output
+    assert step.is_dir()
 
 
 def test_each_retry_looks_again(site: Site) -> None:
