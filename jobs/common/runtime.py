@@ -22,6 +22,12 @@ class StopRequestError(Exception):
     """SIGTERM or SIGINT arrived while no trainer was running; the argument is the signal's number."""
 
 
+class Progress:
+    """When the main thread last showed that no call holds it."""
+
+    at = now()
+
+
 def say(text: str) -> None:
     """Print a line of the job's log, in ASCII because a pod may have no locale."""
     print("grpo: " + text.encode("ascii", "backslashreplace").decode(), flush=True)
@@ -29,7 +35,8 @@ def say(text: str) -> None:
 
 def pause(duration: float) -> None:
     """Wait for a number of seconds; raise StopRequestError when a stop signal has arrived or arrives meanwhile."""
-    if info := signal.sigtimedwait(STOP_SIGNALS, duration):
+    info, Progress.at = signal.sigtimedwait(STOP_SIGNALS, duration), now()
+    if info:
         raise StopRequestError(info.si_signo)
 
 

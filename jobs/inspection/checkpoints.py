@@ -2,8 +2,8 @@
 
 usage: checkpoints.py RUN_DIRECTORY [--framework nemo-rl|verl] [--metric NAME] [--json]
 Exit codes: 0 listed, 1 no such checkpoint or metric, 2 wrong usage, 3 the directory cannot be read.
-Other programs import list_checkpoints and choose. The program reads names, sizes, headers and JSON, and needs only the
-standard library.
+Other programs import list_checkpoints and choose. The program reads names, sizes, headers, JSON and the .metadata of
+torch.distributed.checkpoint, and needs only the standard library.
 Sources: NeMo RL v0.4.0 to v0.7.0 nemo_rl/utils/checkpoint.py and its Automodel's components/checkpoint; verl v0.6.1 to
 v0.9.0 verl/utils/checkpoint/fsdp_checkpoint_manager.py and verl/trainer/ppo/ray_trainer.py.
 """
@@ -14,7 +14,9 @@ import argparse
 import json
 import math
 import os
+import pickle
 import re
+import signal
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -23,10 +25,16 @@ from pathlib import Path
 from typing import Any
 
 NEMO_RL, VERL = "nemo-rl", "verl"
-NAME = re.compile(r"(?P<state>tmp_|old_)?step_(?P<step>[0-9]+)|global_step_(?P<global>[0-9]+)")
+NAME = re.compile(r"(?P<state>tmp_|old_|incomplete_)?step_(?P<step>[0-9]+)|global_step_(?P<global>[0-9]+)")
 TRACKER = "latest_checkpointed_iteration.txt"
 SHARD = re.compile(r"(?P<rank>shard-[0-9]+-)?model-(?P<part>[0-9]+)-of-(?P<parts>[0-9]+)\.safetensors")
 RANK = re.compile(r"(?P<kind>model|optim|extra_state)_world_size_(?P<size>[0-9]+)_rank_(?P<rank>[0-9]+)\.pt")
+# Folders that are no step: what NeMo RL leaves while it saves, and what resume.py has renamed.
+OF_STATE = {
+    "tmp_": "being written, or left by an interrupted save",
+    "old_": "being replaced",
+    "incomplete_": "set aside before a start, because it was not complete: delete it to free the disk",
+}
 GIB = 1 << 30
 
 
@@ -121,16 +129,85 @@ def problem_of_index(folder: Path) -> str:
     return f"{absent[0]} is missing" if absent else "" if named else f"{index.name} cannot be read"
 
 
+class Inert(dict[Any, Any]):
+    """Stand in for everything that a pickle names: keep its attributes and do nothing."""
+
+    state: dict[str, Any] | None = None
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state if isinstance(state, dict) else None
+
+
+class InertUnpickler(pickle.Unpickler):
+    """Read a pickle without torch and without running anything that it names."""
+
+    def find_class(self, module: str, name: str) -> type[Inert]:
+        """Import nothing."""
+        return Inert
+
+
+def extents(metadata: Path) -> dict[str, int]:
+    """Return the bytes that each file of a torch.distributed.checkpoint must have, by its name in .metadata.
+
+    Raises ValueError where .metadata is no whole pickle. Without places of tensors in it, nothing is returned.
+    """
+    try:
+        with metadata.open("rb") as file:
+            root = InertUnpickler(file).load()
+    except OSError:
+        raise
+    except Exception:
+        raise ValueError(".metadata cannot be read: it is cut off or damaged") from None
+    stored = (getattr(root, "state", None) or {}).get("storage_data")
+    found: dict[str, int] = {}
+    for place in stored.values() if isinstance(stored, dict) else ():
+        known = getattr(place, "state", None) or {}
+        name, offset, length = (known.get(key) for key in ("relative_path", "offset", "length"))
+        if isinstance(name, str) and isinstance(offset, int) and isinstance(length, int):
+            found[name] = max(found.get(name, 0), offset + length)
+    return found
+
+
+def problem_of_dcp(folder: Path) -> str:
+    """Return what is wrong with the files of a torch.distributed.checkpoint: lost, or shorter than .metadata says."""
+    try:
+        wanted = extents(folder / ".metadata")
+    except FileNotFoundError:
+        return f"{folder.name}/ has no .metadata: the save was interrupted"
+    except ValueError as error:
+        return f"{folder.name}/{error}"
+    for name, size in sorted(wanted.items()):
+        path = folder / name
+        if not path.is_file():
+            return f"{folder.name}/{name} is missing"
+        if (have := path.stat().st_size) < size:
+            return f"{folder.name}/{name} is cut off: it has {have} of {size} bytes"
+    return ""
+
+
+def problem_of_optimizer(folder: Path) -> str:
+    """Return what is wrong with policy/optimizer, which a resume loads too."""
+    for parent, _, names in os.walk(folder):
+        if any(name == ".metadata" or name.endswith(".distcp") for name in names) and (
+            problem := problem_of_dcp(Path(parent))
+        ):
+            return problem
+    return ""
+
+
 def weights(folder: Path) -> tuple[str, str]:
     """Return the format of policy/weights, and what is wrong with it."""
     model = folder / "model"
     flat, deep = entries(folder), entries(model)
     for kind, place, names in (("dcp", folder, flat), ("dcp-v2", model, deep)):
-        if shards := [name for name in names if name.endswith(".distcp")]:
-            empty = [name for name in shards if not (place / name).stat().st_size]
-            if ".metadata" not in names:
-                return kind, "the weights have no .metadata: the save was interrupted"
-            return kind, f"{empty[0]} is empty" if empty else ""
+        if any(name == ".metadata" or name.endswith(".distcp") for name in names):
+            return kind, problem_of_dcp(place)
     if "adapter_model.safetensors" in deep:
         return "lora", problem_of_shards(model, ["adapter_model.safetensors"])
     consolidated = model / "consolidated"
@@ -142,8 +219,9 @@ def weights(folder: Path) -> tuple[str, str]:
         return "safetensors", problem_of_shards(model, names)
     if iterations := [name for name in flat if re.fullmatch("iter_[0-9]+", name)]:
         inside = entries(folder / iterations[-1])
-        whole = "metadata.json" in inside and any(name.endswith(".distcp") for name in inside)
-        return "megatron", "" if whole else f"{iterations[-1]} lacks metadata.json or *.distcp"
+        if "metadata.json" not in inside or not any(name.endswith(".distcp") for name in inside):
+            return "megatron", f"{iterations[-1]} lacks metadata.json or *.distcp"
+        return "megatron", problem_of_dcp(folder / iterations[-1])
     return "", "policy/weights is missing or holds no weights"
 
 
@@ -154,13 +232,13 @@ def nemo_rl_problem(path: Path, state: str) -> tuple[str, str]:
     if state == "old_" and not step.exists() and not problem:
         return kind, f"a save was interrupted between two renames: mv {path.name} {step.name} restores it"
     if state:
-        return kind, "being written, or left by an interrupted save" if state == "tmp_" else "being replaced"
+        return kind, OF_STATE[state]
     if not read_json(path / "training_info.json"):
         return kind, "training_info.json is missing or cannot be read"
     config = path / "config.yaml"
     if not config.is_file() or not config.stat().st_size:
         return kind, "config.yaml is missing or empty"
-    return kind, problem
+    return kind, problem or problem_of_optimizer(path / "policy" / "optimizer")
 
 
 def verl_problem(path: Path) -> tuple[str, str]:
@@ -177,7 +255,7 @@ def verl_problem(path: Path) -> tuple[str, str]:
     world = read_json(actor / "fsdp_config.json").get("world_size")
     sizes = {size for _, size in ranks} | ({world} if isinstance(world, int) else set())
     if not any(kind == "model" for kind, _ in ranks):
-        return "fsdp", "actor/ holds no model_world_size_*_rank_*.pt"
+        return "fsdp" if ranks else "", "actor/ holds no model_world_size_*_rank_*.pt"
     if len(sizes) != 1:
         return "fsdp", f"actor/ has files of several world sizes ({', '.join(map(str, sorted(sizes)))})"
     for (kind, size), have in sorted(ranks.items()):
@@ -260,11 +338,14 @@ def place(directory: str | Path) -> Path:
 
 
 def detect(directory: str | Path) -> str:
-    """Return the framework that wrote a run directory, judged by its file names, or an empty text."""
+    """Return the framework that wrote a run directory, by its run.json or else its file names, or an empty text."""
+    if (known := read_json(Path(directory) / "run.json").get("framework")) in (NEMO_RL, VERL):
+        return str(known)
     names = entries(place(directory))
-    if TRACKER in names or any(name.startswith("global_step_") for name in names):
+    found = [match for name in names if (match := NAME.fullmatch(name))]
+    if TRACKER in names or (found and all(match["global"] for match in found)):
         return VERL
-    return NEMO_RL if any(NAME.fullmatch(name) for name in names) else ""
+    return NEMO_RL if found else ""
 
 
 def examine(path: Path, state: str, framework: str) -> tuple[str, str]:
@@ -351,17 +432,13 @@ def as_json(directory: str, framework: str, found: list[Checkpoint]) -> str:
 
 
 def advice(found: list[Checkpoint]) -> list[str]:
-    """Say what to do with an incomplete step that a resume would load: the trainer fails on it at every attempt."""
+    """Say what becomes of an incomplete step that a resume would load: resume.py looks before the trainer starts."""
     sentences = []
     for one in (one for one in found if one.resume and not one.complete):
-        folder, more = Path(one.path).parent, f"out of {Path(one.path).parent}"
-        if Path(one.path).name.startswith("global_"):
-            # Without a tracker, verl starts from scratch.
-            whole = chosen(found, "latest").rpartition("_")[2]
-            more = f"and write {whole} into {folder / TRACKER}" if whole else f"and {TRACKER} with it"
-        sentences.append(
-            f"{one.path} is not complete, and a resume loads it: move it away, {more}, before the next attempt"
-        )
+        what = f"no other is. Restore its files, or move it out of {Path(one.path).parent} to start at step 0"
+        if whole := chosen(found, "latest").rpartition("_")[2]:
+            what = f"the next start goes back to step {whole}"
+        sentences.append(f"{one.path} is not complete: {what}")
     return sentences
 
 
@@ -431,4 +508,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # A reader that goes away ends the program, as it does any other.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main(sys.argv[1:]))

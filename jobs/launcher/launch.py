@@ -21,9 +21,10 @@ from pathlib import Path
 from cluster_facts import compare_facts
 from configuration import to_yaml
 from files import create_exclusively, write_atomically
-from owner import BEAT, LAPSE, Owner, highest
+from owner import BEAT, LAPSE, Owner, highest, read_record
 from runtime import JobError, Record, StopRequestError, now, pause, run_program, say
 from trainer import WATCHED, copied, supervise
+from watchdog import Watchdog
 from workers import wait_for_workers
 
 AGREE = "set images.training and job.version to matching versions"
@@ -121,14 +122,29 @@ def check_identity(plan: Record, directory: Path) -> None:
 
 
 def check_attempt(plan: Record, directory: Path) -> None:
-    """Refuse an attempt if a later one exists, or if its number was used with another specification."""
+    """Refuse an attempt if a later one exists, or if its number was used with another specification.
+
+    An attempt exists when it has recorded its specification: one that was refused before has changed nothing.
+    """
     run, attempt, digest = plan["run"], plan["attempt"], plan["digest"]
-    if (last := highest(directory / "attempts")) > attempt:
+    recorded_by = (path.parent.name for path in (directory / "attempts").glob("*/spec.sha256"))
+    if (last := highest(recorded_by)) > attempt:
         raise JobError(f"attempt {last} of {run} exists and this is attempt {attempt}; raise job.attempt above {last}")
     first = recorded(directory / "attempts" / str(attempt) / "spec.sha256", digest)
     if first != digest:
         change = f"{first[:12] or 'an empty one'}, this one is {digest[:12]}"
         raise JobError(f"attempt {attempt} of {run} was made with another specification ({change}); raise job.attempt")
+
+
+def own(owner: Owner, plan: Record, directory: Path) -> None:
+    """Own the run; an attempt that gives up before stands in nobody's way afterwards."""
+    try:
+        owner.acquire()
+    except (JobError, StopRequestError):
+        # Unless a second start of this attempt is the owner.
+        if read_record(directory / "owner.json").get("attempt") != plan["attempt"]:
+            (directory / "attempts" / str(plan["attempt"]) / "spec.sha256").unlink(missing_ok=True)
+        raise
 
 
 def write_files(plan: Record, folder: Path) -> None:
@@ -168,11 +184,21 @@ def set_environment(plan: Record) -> None:
     os.environ.update(variables)
 
 
+def check_resume(plan: Record, owner: Owner) -> None:
+    """Look at the step that a training resumes from, as the owner of the run and before it waits for GPUs."""
+    if "of" not in plan and (plan.get("identity") or {}).get("framework"):
+        from resume import ensure_complete
+
+        owner.confirm()
+        ensure_complete(plan, Path(plan["runDirectory"]))
+
+
 def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
     """Run the trainer, retry up to plan["retries"] times after a failure, and return the last exit code."""
     retries = plan.get("retries", 0)
     for retry in range(retries + 1):
         pause(BEAT if retry else 0)
+        check_resume(plan, owner)
         if workers := plan.get("workers"):
             wait_for_workers(workers["nodes"], workers["gpus"], workers["timeoutSeconds"])
         if stage := plan.get("stage"):
@@ -219,6 +245,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         raise JobError(f"{lapse} and less than job.takeoverSeconds")
     say(f"run {plan['run']}, attempt {plan['attempt']}, programs {VERSION}")
     limit_time(plan.get("deadline") or {})
+    Watchdog(directory, wait)
     compare_facts(plan["facts"])
     words = prepare_command(plan)
     if "of" in plan:
@@ -231,7 +258,7 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
     owner = Owner(plan, directory, wait)
     owner.about["programs"] = VERSION
     try:
-        owner.acquire()
+        own(owner, plan, directory)
         # A newer attempt may have started while this one waited.
         check_attempt(plan, directory)
         owner.heart.start()

@@ -13,6 +13,7 @@ import re
 import socket
 import threading
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 from files import create_exclusively, write_atomically
@@ -26,8 +27,11 @@ def seconds(name: str, default: str) -> float:
         raise SystemExit(f"grpo: GRPO_OWNER_{name}_SECONDS must be a number of seconds, such as {default}") from None
 
 
-BEAT, LAPSE = seconds("BEAT", "5"), seconds("LAPSE", "30")
+# A checkpoint of hundreds of GiB may hold up a heartbeat for minutes: its own load must not look like a dead owner.
+BEAT, LAPSE = seconds("BEAT", "5"), seconds("LAPSE", "240")
 FENCE, GRACE = LAPSE * 2 / 3, LAPSE / 6
+# A silence of the volume that is worth a line of the log.
+STALL = 6 * BEAT
 
 
 def read_record(path: Path) -> Record:
@@ -42,9 +46,9 @@ def read_record(path: Path) -> Record:
     return record if sound else {"state": "unreadable", "term": 0, "lapse": LAPSE}
 
 
-def highest(directory: Path) -> int:
-    """Return the highest number among the names of a directory's entries, 0 if there is none."""
-    stems = (name.split(".")[0] for name in os.listdir(directory))
+def highest(names: Iterable[str]) -> int:
+    """Return the highest number among names of files, 0 if there is none."""
+    stems = (name.split(".")[0] for name in names)
     return max((int(stem) for stem in stems if re.fullmatch("[0-9]{1,9}", stem)), default=0)
 
 
@@ -71,7 +75,7 @@ class Owner:
     def __init__(self, plan: Record, directory: Path, patience: float) -> None:
         self.patience = patience  # seconds to wait for another owner to stop, or for the storage
         self.path, self.claims = directory / "owner.json", directory / "owners"
-        self.term, self.beats, self.written, self.lost = 0, 0, now(), ""
+        self.term, self.beats, self.written, self.lost, self.stalled = 0, 0, now(), "", False
         self.about = {"run": plan["run"], "attempt": plan["attempt"], "host": socket.gethostname(), "pid": os.getpid()}
         self.about |= {"job": ray_job(), "token": str(uuid.uuid4()), "lapse": LAPSE}
         self.done = threading.Event()
@@ -82,7 +86,7 @@ class Owner:
         """Return the owner record and the highest claimed term."""
         # List first: object-store mounts then ask the store, and a later lookup does not read an old cache.
         os.listdir(self.path.parent)
-        top = highest(self.claims)
+        top = highest(os.listdir(self.claims))
         return read_record(self.path), top
 
     def text(self, state: str, term: int) -> str:
@@ -161,6 +165,16 @@ class Owner:
                 return
             except OSError as error:
                 say(f"warning: cannot write the owner record: {error.strerror}")
+
+    def stall(self) -> bool:
+        """Say when the volume has stopped answering, and when it answers again; return whether it is silent."""
+        silent = now() - self.written
+        if (silent > STALL) != self.stalled:
+            self.stalled = not self.stalled
+            limit = f"the trainer goes on, and is stopped after {FENCE:.0f} s (two thirds of job.lapseSeconds)"
+            end = f"has not answered for {silent:.0f} s; {limit}" if self.stalled else "answers again"
+            say(f"warning: the volume {end}")
+        return self.stalled
 
     def trouble(self) -> str:
         """Return why the trainer must stop, or an empty text."""

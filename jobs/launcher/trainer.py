@@ -12,9 +12,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from owner import BEAT, FENCE, GRACE, Owner
-from runtime import NEVER, STOP_SIGNALS, now, say
+from owner import BEAT, GRACE, Owner
+from runtime import NEVER, STOP_SIGNALS, Progress, now, say
 
+# What outlives a trainer, and a log on a volume that hangs, hold up the end no longer than this.
+PATIENCE = min(5.0, GRACE)
 WATCHED = {*STOP_SIGNALS, signal.SIGCHLD}
 # The first member of the trainer's process group: it kills the group when this program has died.
 GUARD = ["sh", "-c", "trap '' TERM INT HUP; read line; kill -9 0"]
@@ -57,10 +59,10 @@ def copied(path: Path) -> Iterator[None]:
         for number, old in zip((1, 2), kept, strict=True):
             os.dup2(old, number)
         # A process that has left the trainer's group may keep the pipe open. A bucket gets the file when it is closed.
-        forwarder.join(GRACE)
+        forwarder.join(PATIENCE)
         with contextlib.suppress(queue.Full):
-            chunks.put(b"", timeout=GRACE)
-        keeper.join(FENCE)
+            chunks.put(b"", timeout=PATIENCE)
+        keeper.join(4 * PATIENCE)
 
 
 class Trainer:
@@ -111,11 +113,12 @@ def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool
     trainer, received, kill_at = Trainer(words, mask), set[int](), NEVER
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
     while (code := trainer.poll()) is None:
-        info = signal.sigtimedwait(WATCHED, BEAT / 5)
+        info, Progress.at = signal.sigtimedwait(WATCHED, BEAT / 5), now()
         if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
             received.add(info.si_signo)
             trainer.forward(info)
             say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
+        owner.stall()
         if now() > kill_at:
             os.killpg(trainer.group, signal.SIGKILL)
             os.kill(trainer.pid, signal.SIGKILL)
@@ -123,6 +126,6 @@ def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool
             os.kill(trainer.pid, signal.SIGTERM)
             kill_at = now() + GRACE
             say(f"{reason}; stopping the trainer")
-    trainer.end(GRACE if kill_at == NEVER else 0)
+    trainer.end(PATIENCE if kill_at == NEVER else 0)
     say(f"the trainer ended with exit code {code}")
     return code, bool(received), kill_at != NEVER

@@ -20,13 +20,15 @@ from pathlib import Path
 from typing import NoReturn
 
 import checkpoints
+from base_names import use_base_names
 from checkpoints import Checkpoint, entries, header, read_json
 from files import gib, write_json
 from runtime import JobError, Record, say
 from task import run_task
-from tensors import DERIVED, INDEX, Pieces, compare_with_base, from_torch_save, needed, shapes_in
+from tensors import DERIVED, INDEX, Pieces, from_torch_save, needed, shapes_in
 
 RECORD = "grpo.json"
+DTYPES = ("", "bfloat16", "float16", "float32")
 # The folder on a local disk below which the chart puts the copies of job.stage.
 COPIES = "grpo-models"
 # What a model's folder needs beside its weights: configuration, tokenizer, processor, code. No weights, no index.
@@ -225,7 +227,7 @@ def complete(found: Checkpoint, task: Record, out: Path) -> None:
     copy_missing(step / ("actor/huggingface" if verl else "policy/tokenizer"), out, SMALL, replace=not verl)
     if base:
         copy_missing(base, out, SMALL)
-        compare_with_base(out, base)
+        use_base_names(out, base, task["model"])
     if not (out / "config.json").is_file():
         raise JobError(f"no config.json of {task['model']} was found: run the task fetch first")
     complete_config(out, settings(step / "config.yaml"))
@@ -257,6 +259,8 @@ def convert(task: Record) -> Path:
     run_directory, step = Path(task["runDirectory"]), str(task["step"])
     prefix = "global_step_" if task["framework"] == checkpoints.VERL else "step_"
     dtype = {"dtype": task.get("dtype") or ""}
+    if dtype["dtype"] not in DTYPES:
+        raise JobError(f"dtype is {dtype['dtype']!r}, expected bfloat16, float16, float32 or nothing")
     try:
         found = checkpoints.choose(checkpoints.list_checkpoints(run_directory, task["framework"]), step)
     except (checkpoints.CheckpointError, OSError) as error:

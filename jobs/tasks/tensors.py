@@ -1,4 +1,4 @@
-"""Write weights as safetensors: merge the shards of several ranks, convert a torch.save file, compare with a model.
+"""Write weights as safetensors: merge the shards of several ranks, convert a torch.save file, read names and shapes.
 
 The image's libraries are imported when needed; names, shapes and sizes can be read without them.
 """
@@ -132,21 +132,3 @@ def shapes_in(folder: Path) -> dict[str, list[int]]:
     """Return names and shapes of all tensors in the safetensors files of a folder."""
     heads = [header(path) for path in sorted(folder.glob("*.safetensors"))]
     return {name: one["shape"] for head in heads for name, one in head.items() if name != "__metadata__"}
-
-
-def plain(name: str) -> str:
-    """Return a tensor's name without the parts that differ between versions of transformers."""
-    return ".".join(word for word in name.split(".") if word not in ("model", "language_model"))
-
-
-def compare_with_base(folder: Path, base: Path) -> None:
-    """Raise JobError if a tensor has another shape than in the base model: shards of a rank are missing."""
-    ours = {plain(name): shape for name, shape in shapes_in(folder).items()}
-    theirs = {plain(name): shape for name, shape in shapes_in(base).items()}
-    different = sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
-    if different:
-        name = different[0]
-        raise JobError(f"{name} has shape {ours[name]}, and {theirs[name]} in the base model: a file is missing")
-    absent = sorted(name for name in theirs.keys() - ours.keys() if not name.endswith(DERIVED))
-    if theirs and absent:
-        say(f"warning: {len(absent)} tensors of the base model are not in the checkpoint, the first is {absent[0]}")

@@ -20,10 +20,16 @@ FOLDER = "charts/grpo-job/files/programs"
 WIDTH = 4000
 _EVERY = ("common/*.py", "launcher/*.py")
 TASKS = {
-    "train": ("rewards/*.py", "staging/*.py", "tasks/code_digest.py"),
+    "train": (
+        "rewards/*.py",
+        "staging/*.py",
+        "tasks/code_digest.py",
+        "inspection/checkpoints.py",
+        "inspection/resume.py",
+    ),
     "fetch": ("tasks/fetch*.py", "tasks/code_digest.py", "tasks/hub_cache.py"),
     "prepare-data": ("tasks/prepare_data.py", "tasks/hub_cache.py", "rewards/reward_numbers.py"),
-    "convert": ("tasks/convert.py", "tasks/tensors.py", "inspection/checkpoints.py"),
+    "convert": ("tasks/convert.py", "tasks/base_names.py", "tasks/tensors.py", "inspection/checkpoints.py"),
     "evaluate": ("evaluation/*.py", "staging/model_staging.py", "inspection/checkpoints.py"),
     "clean": ("tasks/clean.py",),
 }

@@ -69,6 +69,7 @@ def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: R
     starts = rewards if task == "train" else (task.replace("-", "_"),)
     own = set().union(*(imported(name, framework) for name in starts for framework in ("nemo_rl", "verl")))
     of_training = {"local_model", "model_staging", *({"code_digest"} if task != "fetch" else ())}
+    of_training |= {"resume", "checkpoints"}
     launcher = imported("launch") - (of_training if task != "train" else set())
     wanted = {f"{name}.py" for name in {*launcher, "ray_nodes", "task", *own}} - {"launch.py"} | {"__main__.py"}
     programs = carried(entrypoint)
@@ -264,9 +265,17 @@ def test_a_stopping_driver_has_time_to_save(accelerator: str, render: Render) ->
 
 
 def test_times_are_part_of_the_plan(render: Render) -> None:
-    found = plan(render("grpo-job", job("train", takeoverSeconds=90, workersTimeoutSeconds=7200)))
-    assert found["takeoverSeconds"] == 90
+    found = plan(render("grpo-job", job("train", takeoverSeconds=900, workersTimeoutSeconds=7200)))
+    assert found["takeoverSeconds"] == 900
     assert found["workers"] == {"nodes": 2, "gpus": 8, "timeoutSeconds": 7200}
+
+
+def test_a_volume_may_hang_for_the_time_of_the_values(render: Render) -> None:
+    """The entrypoint hands it to the launcher and to the programs that the launcher starts."""
+    for values, expected in ((job("train"), 240), (job("convert", lapseSeconds=500), 500)):
+        (rayjob,) = (item for item in render("grpo-job", values) if item["kind"] == "RayJob")
+        line = f'export GRPO_OWNER_LAPSE_SECONDS="${{GRPO_OWNER_LAPSE_SECONDS:-{expected}}}"\n'
+        assert line in rayjob["spec"]["entrypoint"]
 
 
 def test_an_attempt_may_have_a_deadline_and_its_cluster_has_one(render: Render) -> None:

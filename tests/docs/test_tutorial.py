@@ -226,7 +226,7 @@ def test_names_that_changed_are_gone(tmp_path: Path) -> None:
 
 def test_the_recipes_numbers_are_its_own(tmp_path: Path) -> None:
     text = page_of(files(tmp_path, "b200", "gemma3-27b-gsm8k", "job: {config: {grpo: {max_num_steps: 40}}}"))
-    assert "about 10.6 hours (40 steps of 950 s)" in text.replace("\n", " ")
+    assert "about 20.6 hours (40 steps of 1850 s)" in text.replace("\n", " ")
     assert "prepare-data" not in "".join(pages.blocks(text, "bash"))
     older = "job: {version: v0.5.0}\nray: {head: {numCpus: 1}}\n"
     text = page_of(files(tmp_path, "b200", "gemma3-27b-gsm8k", older))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,45 @@ def safetensors(path: Path, tensors: dict[str, tuple[str, list[int], bytes]], me
     path.write_bytes(len(text).to_bytes(8, "little") + text + body)
 
 
+# The names that torch.distributed.checkpoint has for the classes below.
+UPSTREAM = {"Metadata": "metadata\nMetadata", "Index": "metadata\nMetadataIndex", "Place": "filesystem\n_StorageInfo"}
+
+
+class Metadata:
+    """The root of .metadata."""
+
+
+class Place:
+    """Where a piece of a tensor is: relative_path, offset, length."""
+
+
+class Index:
+    """The key of a piece."""
+
+
+def dcp_metadata(ends: dict[str, int]) -> bytes:
+    """Return the .metadata of files that have two pieces each and end at these bytes."""
+    root, places = Metadata(), {}
+    for file, end in ends.items():
+        for start, stop in ((0, end // 2), (end // 2, end)):
+            key, place = Index(), Place()
+            vars(key).update(fqn=f"{file}.{start}", index=0)
+            vars(place).update(relative_path=file, offset=start, length=stop - start)
+            places[key] = place
+    vars(root).update(state_dict_metadata={}, planner_data={}, storage_data=places, version="1.0.0")
+    text = pickle.dumps(root, protocol=2)
+    for ours, theirs in UPSTREAM.items():
+        text = text.replace(f"c{__name__}\n{ours}\n".encode(), f"ctorch.distributed.checkpoint.{theirs}\n".encode())
+    return text
+
+
 def dcp(folder: Path, ranks: int = 2) -> None:
+    """Write a folder of torch.distributed.checkpoint."""
     folder.mkdir(parents=True)
-    (folder / ".metadata").write_bytes(b"pickle")
-    for rank in range(ranks):
-        (folder / f"__{rank}_0.distcp").write_bytes(b"weights")
+    names = [f"__{rank}_0.distcp" for rank in range(ranks)]
+    (folder / ".metadata").write_bytes(dcp_metadata(dict.fromkeys(names, 7)))
+    for name in names:
+        (folder / name).write_bytes(b"weights")
 
 
 def shards(folder: Path, ranks: int = 2) -> None:

@@ -65,9 +65,18 @@ INSIDE = "policy/weights/model/consolidated"
         ("dcp", remove("config.yaml"), "config.yaml is missing or empty"),
         ("dcp", write("config.yaml", ""), "config.yaml is missing or empty"),
         ("dcp", remove("policy"), "policy/weights is missing or holds no weights"),
-        ("dcp", remove("policy/weights/.metadata"), "the weights have no .metadata: the save was interrupted"),
-        ("dcp-v2", remove("policy/weights/model/.metadata"), "the weights have no .metadata: the save was interrupted"),
-        ("dcp", write("policy/weights/__1_0.distcp", ""), "__1_0.distcp is empty"),
+        ("dcp", remove("policy/weights/.metadata"), "weights/ has no .metadata: the save was interrupted"),
+        ("dcp-v2", remove("policy/weights/model/.metadata"), "model/ has no .metadata: the save was interrupted"),
+        ("dcp", write("policy/weights/__1_0.distcp", ""), "weights/__1_0.distcp is cut off: it has 0 of 7 bytes"),
+        ("dcp", cut("policy/weights/__1_0.distcp"), "weights/__1_0.distcp is cut off: it has 6 of 7 bytes"),
+        ("dcp", remove("policy/weights/__0_0.distcp"), "weights/__0_0.distcp is missing"),
+        ("dcp-v2", cut("policy/weights/model/__0_0.distcp"), "model/__0_0.distcp is cut off: it has 6 of 7 bytes"),
+        ("dcp", cut("policy/weights/.metadata"), "weights/.metadata cannot be read: it is cut off or damaged"),
+        (
+            "megatron",
+            cut("policy/weights/iter_0000000/__1_0.distcp"),
+            "iter_0000000/__1_0.distcp is cut off: it has 6 of 7 bytes",
+        ),
         ("safetensors", cut(SHARD), "shard-00002-model-00001-of-00001.safetensors is cut off"),
         ("safetensors", write(SHARD, ""), "shard-00002-model-00001-of-00001.safetensors is cut off"),
         (
@@ -98,6 +107,26 @@ def test_a_step_that_lacks_something_says_what(tmp_path: Path, kind: str, change
     assert broken.resume
     assert checkpoints.choose([whole, broken], "best").step == 10
     assert checkpoints.choose([whole, broken], "latest").step == 10
+
+
+def test_the_optimizer_of_a_step_is_judged_too(tmp_path: Path) -> None:
+    """A resume loads it, so it fails there as well as without weights."""
+    path = files.nemo_rl(tmp_path, 10)
+    files.dcp(path / "policy/optimizer/optim")
+    assert checkpoints.list_checkpoints(tmp_path)[0].complete
+    cut("policy/optimizer/optim/__1_0.distcp")(path)
+    (found,) = checkpoints.list_checkpoints(tmp_path)
+    assert (found.complete, found.reason) == (False, "optim/__1_0.distcp is cut off: it has 6 of 7 bytes")
+
+
+def test_what_a_metadata_file_names_is_never_run(tmp_path: Path) -> None:
+    """Such a file comes from a volume to which other people may write."""
+    path = files.nemo_rl(tmp_path, 10) / "policy/weights/.metadata"
+    path.write_bytes(b"cos\nsystem\n(S'touch %s'\ntR." % str(tmp_path / "run").encode())
+    (found,) = checkpoints.list_checkpoints(tmp_path)
+    # It names no place of a tensor, so nothing is compared.
+    assert found.complete
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_consolidated_copy_that_is_not_whole_does_not_hide_the_shards(tmp_path: Path) -> None:
@@ -273,6 +302,28 @@ def test_the_best_of_verl_is_what_its_validation_printed(tmp_path: Path) -> None
     assert checkpoints.choose(other, "best").step == 10
 
 
+@pytest.mark.parametrize("identity", [True, False])
+def test_a_stray_folder_of_verl_hides_no_step_of_nemo_rl(tmp_path: Path, identity: bool) -> None:
+    """Somebody has copied it there, or a trial with verl had the same directory."""
+    files.nemo_rl(tmp_path, 10, value=0.5)
+    (tmp_path / "checkpoints/global_step_5").mkdir()
+    if identity:
+        (tmp_path / "run.json").write_text('{"framework": "nemo-rl"}')
+        (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("5")
+    assert checkpoints.detect(tmp_path) == "nemo-rl"
+    assert [one.step for one in checkpoints.list_checkpoints(tmp_path)] == [10]
+    assert "10  yes" in run_program(tmp_path).stdout
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    """As in `checkpoints.py DIRECTORY | head -1`."""
+    for step in range(200):
+        (tmp_path / f"checkpoints/step_{step}").mkdir(parents=True)
+    script = f"{sys.executable} -I {PROGRAM} {tmp_path} --json | head -c 10"
+    done = subprocess.run(["sh", "-c", script], check=False, capture_output=True, text=True)
+    assert (done.returncode, len(done.stdout), done.stderr) == (0, 10, "")
+
+
 def test_the_program_prints_a_table(tmp_path: Path) -> None:
     for step, value in ((10, 0.5), (20, 0.25)):
         files.nemo_rl(tmp_path, step, value=value)
@@ -297,30 +348,32 @@ def test_the_program_prints_json(tmp_path: Path) -> None:
     assert checkpoints.Checkpoint(**one) == checkpoints.list_checkpoints(tmp_path)[0]
 
 
-def test_a_broken_step_that_a_resume_takes_is_to_be_moved_away(tmp_path: Path) -> None:
-    """Below the table, because NeMo RL takes the highest number, complete or not."""
+def test_below_the_table_stands_what_becomes_of_a_broken_step(tmp_path: Path) -> None:
+    """NeMo RL takes the highest number, complete or not, and the launcher looks before it starts."""
     files.nemo_rl(tmp_path, 10, value=0.5)
     (files.nemo_rl(tmp_path, 20, value=0.25) / "config.yaml").unlink()
-    done = run_program(tmp_path)
     steps = tmp_path / "checkpoints"
-    advice = f"step_20 is not complete, and a resume loads it: move it away, out of {steps}, before the next attempt"
-    assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [f"{steps}/{advice}"])
+    done = run_program(tmp_path)
+    expected = f"{steps}/step_20 is not complete: the next start goes back to step 10"
+    assert (done.returncode, done.stdout.splitlines()[3:]) == (0, [expected])
+    shutil.rmtree(steps / "step_10")
+    last = run_program(tmp_path).stdout.splitlines()[-1]
+    assert last.endswith(f"Restore its files, or move it out of {steps} to start at step 0")
     shutil.rmtree(steps / "step_20")
+    files.nemo_rl(tmp_path, 10, value=0.5)
     assert len(run_program(tmp_path).stdout.splitlines()) == 2
 
 
 @pytest.mark.parametrize("whole", [5, None])
-def test_the_tracker_of_verl_is_mended_too(tmp_path: Path, whole: int | None) -> None:
-    """Without its folder the tracker makes verl start from scratch."""
+def test_a_broken_step_of_verl_is_told_too(tmp_path: Path, whole: int | None) -> None:
     if whole:
         files.verl(tmp_path, whole)
     (files.verl(tmp_path, 10) / "data.pt").unlink()
-    tracker = tmp_path / "checkpoints/latest_checkpointed_iteration.txt"
-    tracker.write_text("10")
+    (tmp_path / "checkpoints/latest_checkpointed_iteration.txt").write_text("10")
     last = run_program(tmp_path).stdout.splitlines()[-1]
-    assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete, and a resume loads it: ")
-    what = f"and write 5 into {tracker}, before" if whole else f"and {tracker.name} with it, before"
-    assert what in last
+    assert last.startswith(f"{tmp_path}/checkpoints/global_step_10 is not complete: ")
+    assert ("goes back to step 5" in last) == bool(whole)
+    assert ("to start at step 0" in last) == (not whole)
 
 
 def test_a_metric_that_no_step_has_is_told_with_those_there_are(tmp_path: Path) -> None:

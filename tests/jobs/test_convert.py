@@ -326,6 +326,13 @@ def test_a_processor_of_the_base_model_completes_a_model_that_takes_images(run: 
     assert read(run.hf / "step_30/preprocessor_config.json") == {"size": 896}
 
 
+def test_a_type_that_does_not_exist_is_refused_in_words(run: Run) -> None:
+    files.nemo_rl(run.tmp / "run", 30, kind="safetensors")
+    code, output = run.convert(dtype="float7")
+    assert (code, run.calls()) == (1, [])
+    assert output == "grpo: failed: dtype is 'float7', expected bfloat16, float16, float32 or nothing\n"
+
+
 def test_an_adapter_is_refused_in_words(run: Run) -> None:
     files.nemo_rl(run.tmp / "run", 30, kind="lora")
     code, output = run.convert()
@@ -378,28 +385,12 @@ def test_shards_that_leave_a_gap_or_overlap_are_refused(tmp_path: Path) -> None:
         pieces(([0, 0], [2, 3]), ([1, 0], [2, 3]))
 
 
-def test_names_of_two_versions_of_a_model_are_compared(tmp_path: Path, capsys: Any) -> None:
-    ours = {"model.language_model.layers.0.w": ("U8", [2], b"12"), "lm_head.weight": ("U8", [1], b"1")}
-    theirs = {"language_model.model.layers.0.w": ("U8", [3], b"123"), "vision.w": ("U8", [1], b"1")}
-    files.safetensors(tmp_path / "ours/a.safetensors", ours, {})
-    files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
-    compare = tensors.compare_with_base
-    with pytest.raises(JobError, match=r"layers\.0\.w has shape \[2\], and \[3\] in the base model"):
-        compare(tmp_path / "ours", tmp_path / "theirs")
-    theirs["language_model.model.layers.0.w"] = ("U8", [2], b"12")
-    files.safetensors(tmp_path / "theirs/a.safetensors", theirs, {})
-    compare(tmp_path / "ours", tmp_path / "theirs")
-    assert "1 tensors of the base model are not in the checkpoint, the first is vision.w" in capsys.readouterr().out
-    compare(tmp_path / "theirs", tmp_path / "ours")
-    assert capsys.readouterr().out == ""
-
-
 def test_files_are_filled_in_order_up_to_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensors, "FILE_BYTES", 10)
     assert list(tensors.files_of({"a": 4, "b": 6, "c": 1, "d": 20, "e": 1})) == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "tensors", "convert"])
+@pytest.mark.parametrize("name", ["checkpoints", "tensors", "base_names", "convert"])
 def test_the_program_needs_no_library_to_start(name: str) -> None:
     code = f"import sys; sys.path.insert(0, {str(flat_folder())!r}); import {name}"
     subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import checkpoints
+
 from . import checkpoint_files as files
 from .test_convert import Run, run
 from .torch_python import torch_python
@@ -152,6 +154,19 @@ def test_dcp_through_a_script(run: Run, toy: Path) -> None:
     convert(run)
     compare(toy, run.hf / "step_30")
     assert not (run.hf / "step_30/pytorch_model.bin").exists()
+
+
+@pytest.mark.parametrize(("kind", "saved"), [("dcp", "v1"), ("dcp-v2", "v2")])
+def test_the_metadata_of_torch_tells_where_each_file_ends(run: Run, toy: Path, kind: str, saved: str) -> None:
+    """checkpoints.py reads it without torch; a file that lacks its last byte is not whole."""
+    step = step_of(run, toy, kind, saved)
+    assert [one.reason for one in checkpoints.list_checkpoints(run.tmp / "run")] == [""]
+    for file in sorted(step.rglob("*.distcp")):
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-1])
+        (found,) = checkpoints.list_checkpoints(run.tmp / "run")
+        assert f"{file.name} is cut off: it has {len(whole) - 1} of {len(whole)} bytes" in found.reason
+        file.write_bytes(whole)
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:2])

@@ -149,6 +149,30 @@ def test_an_older_attempt_that_comes_late_is_refused(site: Site) -> None:
     assert [name for _, _, name in site.intervals()] == ["10"]
 
 
+def test_an_attempt_that_was_refused_stops_no_retry_of_the_one_before(site: Site) -> None:
+    """On an ephemeral cluster each retry of attempt 1 is a launch of its own."""
+    assert site.start("--code", 5).wait() == 5
+    refused(site.start(attempt=2, neededFiles={"/data/none": "fetch"}), "/data/none does not exist")
+    assert site.start("--code", 5).wait() == 5
+    assert [name for _, _, name in site.intervals()] == ["1", "1"]
+
+
+@pytest.mark.parametrize("end", ["gives up", "is stopped"])
+def test_an_attempt_that_never_owned_the_run_stops_no_retry_either(site: Site, end: str) -> None:
+    first = site.start("--run", 30)
+    site.trains(1)
+    second = site.start(attempt=2, takeoverSeconds=2 if end == "gives up" else 30)
+    second.says("owns the run")
+    # While it waits, it is the one to go on.
+    refused(site.start(), "attempt 2 of gemma3-gsm8k exists")
+    if end == "is stopped":
+        second.signal(signal.SIGTERM)
+    assert second.wait() == (1 if end == "gives up" else 128 + signal.SIGTERM)
+    first.signal(signal.SIGTERM)
+    first.wait()
+    assert site.start().wait() == 0
+
+
 def test_a_digest_that_was_never_written_is_refused_after_a_while(site: Site) -> None:
     (site.directory / "attempts/1").mkdir(parents=True)
     (site.directory / "attempts/1/spec.sha256").touch()
@@ -293,6 +317,50 @@ def test_a_directory_that_does_not_say_whose_it_is_is_refused(site: Site, text: 
     site.directory.mkdir(parents=True)
     (site.directory / "run.json").write_text(text)
     refused(site.start(identity=IDENTITY), "does not identify a run", "choose another job.name")
+
+
+def hang(path: Path) -> None:
+    """Let every read of a file hang, as on a server that does not answer."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+
+
+HANGING = ("run.json", "attempts/1/spec.sha256", "owner.json")
+
+
+@pytest.mark.parametrize("name", HANGING)
+def test_a_volume_that_hangs_at_the_start_is_told_and_given_up(site: Site, name: str) -> None:
+    hang(site.directory / name)
+    launch = site.start(identity={"run": "gemma3-gsm8k"}, takeoverSeconds=3, retries=3)
+    started = time.monotonic()
+    refused(launch, f"the volume of {site.directory} did not answer for 3 s (job.takeoverSeconds)", "raise job.attempt")
+    assert time.monotonic() - started > 2.5
+    assert f"waiting for the volume of {site.directory} for " in launch.output
+    assert site.count("alive") == 0
+
+
+def test_a_volume_that_answers_late_is_told(site: Site) -> None:
+    record = site.directory / "attempts/1/spec.sha256"
+    hang(record)
+    launch = site.start()
+    launch.says("waiting for the volume")
+    writer = os.open(record, os.O_WRONLY)
+    os.write(writer, f"{1:064x}".encode())
+    os.close(writer)
+    assert not record.unlink()
+    record.write_text(f"{1:064x}\n")
+    assert launch.wait() == 0, launch.output
+    assert launch.output.index("waiting for the volume") < launch.output.index("the volume answers again")
+    assert launch.output.count("waiting for the volume") == 1
+
+
+def test_a_stop_reaches_a_launch_that_hangs(site: Site) -> None:
+    hang(site.directory / "run.json")
+    launch = site.start(identity={"run": "gemma3-gsm8k"})
+    launch.says("waiting for the volume")
+    launch.signal(signal.SIGTERM)
+    assert launch.wait(5) == 128 + signal.SIGTERM
+    assert "stopped by SIGTERM" in launch.output
 
 
 def test_data_that_nobody_prepared_is_refused(site: Site) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .harness import BEAT, LAPSE, Site, until
+from .harness import BEAT, LAPSE, Site, load_program, until
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 255])
@@ -245,15 +245,57 @@ def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site, c
 def test_a_volume_that_hangs_stops_the_trainer_in_time(site: Site, chatty: list[str]) -> None:
     launch = site.start_plan(site.plan(command=chatty))
     site.trains(1)
-    record, trap = site.directory / "owner.json", site.directory / "trap"
-    while not record.is_fifo():
-        os.mkfifo(trap)
-        trap.replace(record)
-        time.sleep(3 * BEAT)
+    hang(site.directory / "owner.json")
     hung = time.monotonic()
     until(lambda: site.count("SIGTERM"), "the trainer is stopped")
     assert time.monotonic() - hung < LAPSE
     launch.process.kill()
+
+
+def test_a_save_may_load_the_volume_for_minutes() -> None:
+    """300 GiB to a network file system hold up a small write for that long; only then the trainer is stopped."""
+    owner = load_program("owner")
+    assert owner.LAPSE > owner.FENCE + owner.GRACE
+    assert owner.FENCE >= 120
+
+
+def hang(record: Path) -> None:
+    """Let every read of the owner's record hang; a heartbeat that was being written may put the record back."""
+    trap = record.with_name("trap")
+    while not record.is_fifo():
+        os.mkfifo(trap)
+        trap.replace(record)
+        time.sleep(3 * BEAT)
+
+
+@pytest.mark.full
+def test_a_volume_that_hangs_for_28_s_costs_nothing(site: Site) -> None:
+    """With the times of the chart."""
+    del site.environment["GRPO_OWNER_LAPSE_SECONDS"]
+    launch = site.start("--run", 36, takeoverSeconds=600)
+    site.trains(1)
+    record = site.directory / "owner.json"
+    hang(record)
+    time.sleep(28)
+    assert site.count("SIGTERM") == 0
+    # An empty answer: the record was lost, and the owner writes it again.
+    os.close(os.open(record, os.O_WRONLY))
+    assert launch.wait(30) == 0, launch.output
+    assert len(site.intervals()) == 1
+    assert site.record()["state"] == "released"
+
+
+def test_a_stall_is_told_with_what_follows(site: Site) -> None:
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "12"
+    launch = site.start("--run", 4)
+    site.trains(1)
+    hidden = site.directory.with_name("hidden")
+    site.directory.rename(hidden)
+    launch.says("s; the trainer goes on, and is stopped after 8 s")
+    hidden.rename(site.directory)
+    launch.says("the volume answers again")
+    assert launch.wait() == 0
+    assert launch.output.count("the trainer goes on") == 1
 
 
 @pytest.mark.full

@@ -37,6 +37,7 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
      them. */}}
 {{- define "grpo.entrypoint.beginning" -}}
 set -eu
+export GRPO_OWNER_LAPSE_SECONDS="${GRPO_OWNER_LAPSE_SECONDS:-{{ int64 .Values.job.lapseSeconds }}}"
 exec 3<<'GRPO_PLAN'
 {{ include "grpo.plan" . }}
 GRPO_PLAN

@@ -18,6 +18,12 @@ include "grpo.check" $                          nothing; fails where the job can
 {{- fail (printf (print "job.name is %s, which is also the name of the stack's RayCluster: their pods could not be "
   "told apart. Choose another name") .Values.job.name) -}}
 {{- end -}}
+{{- $lapse := int64 .Values.job.lapseSeconds -}}
+{{- if lt (int64 .Values.job.takeoverSeconds) (add $lapse 60) -}}
+{{- fail (printf (print "job.takeoverSeconds is %d and job.lapseSeconds %d: an attempt would give up before a dead one "
+  "counts as dead. Set job.takeoverSeconds to %d or more")
+  (int64 .Values.job.takeoverSeconds) $lapse (add $lapse 60)) -}}
+{{- end -}}
 {{- if include "grpo.trains" . }}{{ include "grpo.framework" (list . "check") }}{{ end -}}
 {{- end }}
 

@@ -38,7 +38,11 @@ def train(config: str, steps: int, die_at: int) -> None:
     append("starts.jsonl", {"from": max(done, default=0)})
     for step in range(max(done, default=0) + 1, steps + 1):
         draft = checkpoints / f"tmp_step_{step}"
-        draft.mkdir()
+        weights = draft / "policy/weights/model/shard-00001-model-00001-of-00001.safetensors"
+        weights.parent.mkdir(parents=True)
+        # No tensors: the launcher looks whether a step is whole before a retry resumes from it.
+        weights.write_bytes((2).to_bytes(8, "little") + b"{}")
+        (draft / "config.yaml").write_text("checkpointing: {}\n")
         (draft / "training_info.json").write_text(json.dumps({"current_step": step}))
         draft.rename(checkpoints / f"step_{step}")
         if step == die_at and not done:
