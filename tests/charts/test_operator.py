@@ -1,4 +1,4 @@
-"""The operator of the cluster that a chart is installed into, as far as Helm sees it."""
+"""The operator and the APIs of the cluster that a chart is installed into, as far as Helm sees them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ REFUSAL = (
     "RayCronJob. Update the operator and its definitions, or set ray.upgrade to manual: a changed image or environment "
     "then reaches the pods only when you delete them"
 )
+TOKEN = "KubeRay 1.5.0 or older knows no token either, and needs ray.tokenAuth.enabled: false"
 
 
 def refusal(tool: str, layer: str, served: tuple[str, ...], *arguments: str) -> str:
@@ -30,7 +31,14 @@ def refusal(tool: str, layer: str, served: tuple[str, ...], *arguments: str) -> 
 @pytest.mark.parametrize("upgrade", ["whenIdle", "recreate"])
 def test_an_older_operator_is_named_with_the_value_that_suits_it(upgrade: str, tool: str) -> None:
     said = refusal(tool, "raycluster", OLD, "--set", f"ray.upgrade={upgrade}")
-    assert REFUSAL.format(upgrade) in " ".join(said.split())
+    assert f"{REFUSAL.format(upgrade)}. {TOKEN}" in " ".join(said.split())
+
+
+def test_where_no_token_is_asked_for_none_is_mentioned() -> None:
+    off = ("--set", "ray.tokenAuth.enabled=false,ray.networkPolicy.enabled=false")
+    said = " ".join(refusal("helm4", "raycluster", OLD, *off).split())
+    assert REFUSAL.format("whenIdle") in said
+    assert "token" not in said
 
 
 @pytest.mark.parametrize(
@@ -54,3 +62,19 @@ def test_a_job_names_the_bound_that_an_older_operator_lacks() -> None:
     said = " ".join(refusal("helm4", "grpo-job", OLD).split())
     assert "job.cluster.timeoutSeconds is 86400, which needs KubeRay 1.6 or newer" in said
     assert "or set job.cluster.timeoutSeconds to 0: the RayJob then waits for its cluster for ever" in said
+
+
+CLAIMS = "resource.k8s.io/v1/ResourceClaimTemplate"
+
+
+@pytest.mark.parametrize("tool", ["helm3", "helm4"])
+@pytest.mark.parametrize("layer", ["raycluster", "grpo-job"])
+def test_device_claims_need_a_cluster_that_knows_them(layer: str, tool: str) -> None:
+    claims = ("--set", "network.mode=dranet", "--set", "job.cluster.mode=ephemeral")
+    older = ("resource.k8s.io/v1beta1/ResourceClaimTemplate", "resource.k8s.io/v1beta2/ResourceClaimTemplate")
+    said = " ".join(refusal(tool, layer, (*NEW, *older), *claims).split())
+    assert "network.mode is dranet, which needs Kubernetes 1.34 or newer, but the APIs in this cluster are" in said
+    assert "Update the cluster, or set network.mode to multiNetwork" in said
+    assert refusal(tool, layer, (*NEW, *older), "--set", "job.cluster.mode=ephemeral") == ""
+    assert refusal(tool, layer, (*NEW, *older, CLAIMS), *claims) == ""
+    assert refusal(tool, layer, (), *claims) == ""

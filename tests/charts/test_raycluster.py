@@ -207,6 +207,15 @@ def test_the_upgrade_strategy_is_written_only_where_kuberay_knows_it(
     assert cluster["spec"].get("upgradeStrategy") == expected
 
 
+@pytest.mark.parametrize("asks", [True, False])
+def test_the_head_itself_asks_for_the_token(asks: bool, render: Render) -> None:
+    """An operator that drops authOptions would otherwise start an open cluster. Workers cannot join without a head."""
+    values = {"ray": {"tokenAuth": {"enabled": asks}, "networkPolicy": {"operatorNamespace": "ray-system"}}}
+    head, worker = parts(render("raycluster", values))
+    assert environment(head).get("RAY_AUTH_MODE") == ("token" if asks else None)
+    assert "RAY_AUTH_MODE" not in environment(worker)
+
+
 def test_the_head_says_what_the_cluster_is(render: Render) -> None:
     """A job compares these facts with its own before it starts."""
     head, _ = parts(render("raycluster"))
@@ -417,9 +426,9 @@ def test_a_head_with_gpus_is_wired_as_a_worker_is(render: Render) -> None:
     head, worker = parts(objects)
     facts = json.loads(environment(head)["GRPO_CLUSTER_FACTS"])
     assert facts["headCpus"] == 216
-    own = [entry["name"] for entry in head["spec"]["containers"][0]["env"][-2:]]
-    assert own == ["GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S"]
-    del head["spec"]["containers"][0]["env"][-2:]
+    own = [entry["name"] for entry in head["spec"]["containers"][0]["env"][-3:]]
+    assert own == ["GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S", "RAY_AUTH_MODE"]
+    del head["spec"]["containers"][0]["env"][-3:]
     head["spec"]["containers"][0]["name"] = "ray-worker"
     assert head["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][-1:] == ["head"]
     head["spec"]["containers"][0]["lifecycle"]["preStop"]["exec"]["command"][-1] = "worker"

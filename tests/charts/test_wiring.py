@@ -170,7 +170,7 @@ def test_the_wiring_is_in_front_and_in_order(render: Render) -> None:
     names = [entry["name"] for entry in worker["spec"]["containers"][0]["env"]]
     assert names == [*shared, *NCCL, "NCCL_DEBUG", "HF_HOME", "A"]
     names = [entry["name"] for entry in head["spec"]["containers"][0]["env"]]
-    assert names == [*shared, "HF_HOME", "A", "GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S"]
+    assert names == [*shared, "HF_HOME", "A", "GRPO_CLUSTER_FACTS", "RAY_JOB_STOP_WAIT_TIME_S", "RAY_AUTH_MODE"]
     ray = worker["spec"]["containers"][0]
     assert [mount["name"] for mount in ray["volumeMounts"]] == ["host-gib", "host-nvidia", "shared-memory", "data"]
     assert [volume["name"] for volume in worker["spec"]["volumes"]] == [

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import urllib.error
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +17,7 @@ from harness import jobs_api
 from harness.helm import HelmError
 from harness.image import Image
 from harness.kube import Kube, KubectlError
-from harness.rayhead import RayHeads
+from harness.rayhead import RAY, RayHeads
 from harness.stack import Stack
 from harness.waiting import until
 
@@ -45,10 +48,28 @@ def test_a_job_runs_with_the_token_and_a_stranger_is_refused(cluster: Stack, ima
     assert refused("")
     assert refused("f" * 32)
     assert not refused(ray_heads.token)
+    # The charts write the mode too, and KubeRay adds no second one.
+    head = next(pod for pod in cluster.pods() if pod["metadata"]["labels"]["ray.io/node-type"] == "head")
+    assert [entry["name"] for entry in head["spec"]["containers"][0]["env"]].count("RAY_AUTH_MODE") == 1
     cluster.install("grpo-job")
     cluster.until_job("SUCCEEDED")
     assert len(image.calls()) == 1
     cluster.uninstall("grpo-job")
+
+
+@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+def test_without_the_operators_token_no_head_starts(mode: str, new_stack: NewStack, tmp_path: Path) -> None:
+    """KubeRay 1.5.0 or older drops authOptions. What is left of the pod must not become a cluster that is open."""
+    stack = new_stack("b200", "helm3", job={"cluster": {"mode": mode}})
+    layer, kind = ("raycluster", "RayCluster") if mode == "existing" else ("grpo-job", "RayJob")
+    spec = next(item for item in stack.render(layer) if item["kind"] == kind)["spec"]
+    head = spec.get("rayClusterSpec", spec)["headGroupSpec"]["template"]["spec"]["containers"][0]
+    given = {entry["name"]: entry["value"] for entry in head["env"] if entry["name"].startswith("RAY_")}
+    environment = {**given, "PATH": f"{RAY.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    command = [RAY, "start", "--head", "--num-cpus=1"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert "Token authentication is enabled but no authentication token was found" in done.stderr
 
 
 def test_a_run_with_its_own_cluster_has_its_own_token(new_stack: NewStack, ray_heads: RayHeads, image: Image) -> None:

@@ -20,6 +20,10 @@ include "common.headCpus" $ | int64             CPUs of the head that Ray may us
 {{- $own := include "common.userEnvironment" (list . "head") | fromJsonArray -}}
 {{- $own = append $own (dict "name" "GRPO_CLUSTER_FACTS" "value" (include "common.facts" .)) -}}
 {{- $own = append $own (dict "name" "RAY_JOB_STOP_WAIT_TIME_S" "value" (toString (int64 $head.jobStopSeconds))) -}}
+{{- /* KubeRay sets it too, with the token. An operator before 1.5.1 does not, and Ray must not start without. */ -}}
+{{- if .Values.ray.tokenAuth.enabled -}}
+{{- $own = append $own (dict "name" "RAY_AUTH_MODE" "value" "token") -}}
+{{- end -}}
 {{- $template := dict -}}
 {{- if $head.gpus.enabled -}}
 {{- if not .Values.accelerator.gpusPerNode -}}

@@ -75,8 +75,14 @@ include "common.claimTemplate.spec" $                   spec of the ResourceClai
 {{- printf "%s-rdma" (include "common.owner" .) -}}
 {{- end }}
 
-{{/* common.claimTemplate.spec $: each pod takes all RDMA devices of its node. */}}
+{{/* common.claimTemplate.spec $: each pod takes all RDMA devices of its node. On an older cluster Helm's own words
+     would ask for a definition to install. */}}
 {{- define "common.claimTemplate.spec" -}}
+{{- $served := .Capabilities.APIVersions -}}
+{{- if and ($served.Has "ray.io/v1/RayCluster") (not ($served.Has "resource.k8s.io/v1/ResourceClaimTemplate")) -}}
+{{- fail (print "network.mode is dranet, which needs Kubernetes 1.34 or newer, but the APIs in this cluster are older: "
+  "they have no resource.k8s.io/v1. Update the cluster, or set network.mode to multiNetwork") -}}
+{{- end -}}
 spec:
   devices:
     requests:

@@ -13,8 +13,12 @@ include "common.checkOperator" (list $ "ray.upgrade" "recreate" "manual")   noth
 {{- $key := index . 1 -}}
 {{- $served := (index . 0).Capabilities.APIVersions -}}
 {{- if and ($served.Has "ray.io/v1/RayCluster") (not ($served.Has "ray.io/v1/RayCronJob")) -}}
+{{- $token := "" -}}
+{{- if (index . 0).Values.ray.tokenAuth.enabled -}}
+{{- $token = ". KubeRay 1.5.0 or older knows no token either, and needs ray.tokenAuth.enabled: false" -}}
+{{- end -}}
 {{- fail (printf (print "%s is %v, which needs KubeRay 1.6 or newer, but the definitions in this cluster are older: "
-  "they have no RayCronJob. Update the operator and its definitions, or set %s to %s")
-  $key (index . 2) $key (index . 3)) -}}
+  "they have no RayCronJob. Update the operator and its definitions, or set %s to %s%s")
+  $key (index . 2) $key (index . 3) $token) -}}
 {{- end -}}
 {{- end }}

@@ -108,9 +108,10 @@ class RayHeads:
             self.current.start_worker()
 
     def _stop_current(self) -> None:
-        if self.current:
-            self.current.stop()
-        self.current = None
+        # While a head stops it may still answer, and is no longer the one that `until_up` waits for.
+        stopping, self.current = self.current, None
+        if stopping:
+            stopping.stop()
 
 
 class RunningHead:
