@@ -36,6 +36,7 @@ ALLOWED = {
     "data.validation.dataset_name": (("v0.6.0", "v0.7.0"), "data/utils.py; null in the base file"),
     "data.validation.repeat": (("v0.6.0", "v0.7.0"), "data/datasets/response_datasets, AIME2024"),
     "policy.generation.vllm_kwargs.block_size": (("v0.5.0", "v0.6.0"), "an argument of vLLM's engine"),
+    "grpo.skip_reference_policy_logprobs_calculation": (("v0.6.0",), "algorithms/grpo.py:1339; not in the base file"),
 }
 
 

@@ -233,7 +233,9 @@ def _sequence(run: Effective) -> str | None:
 )
 def _group(run: Effective) -> str | None:
     estimator = run.at("algorithm.adv_estimator")
-    alone = estimator in ("grpo", "grpo_vectorized", "grpo_passk") and run.integer(SAMPLES) < 2
+    # Without rewards of the task the loss is the distance to the teacher: trainer/distillation/losses.py:211 at 0.8.0.
+    distils = run.on("distillation.enabled") and not run.on("distillation.distillation_loss.use_task_rewards")
+    alone = not distils and estimator in ("grpo", "grpo_vectorized", "grpo_passk") and run.integer(SAMPLES) < 2
     return f"rollout.n is {run.integer(SAMPLES)} with adv_estimator {estimator}" if alone else None
 
 
