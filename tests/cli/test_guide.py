@@ -99,9 +99,9 @@ def test_the_steps_are_those_of_the_cluster_that_the_run_has(place: str, grpo: R
     """A run with a cluster of its own needs the GPUs that the cluster of the test had, and asks its own head."""
     page = grpo("guide", *stack("b200", "smoke", PLACES[place]))[1].replace(f"{ROOT}/", "")
     lines = list(pages.commands(page))
-    training = next(line for line in lines if line.startswith("helm install gemma3-gsm8k charts/grpo-job"))
+    training = next(line for line in lines if line.startswith("helm install smoke charts/grpo-job"))
     before, after = lines[: lines.index(training)], lines[lines.index(training) :]
-    (one,) = [each for each in pages.installs(page, Path.cwd()) if each.release == "gemma3-gsm8k"]
+    (one,) = [each for each in pages.installs(page, Path.cwd()) if each.release == "smoke"]
     done = helm.render(str(ROOT / "charts/grpo-job"), one.files, values=one.values, release=one.release)
     ephemeral = place != "standard"
     assert ("rayClusterSpec" in by_kind(done.documents, "RayJob")["spec"]) == ephemeral
@@ -109,7 +109,7 @@ def test_the_steps_are_those_of_the_cluster_that_the_run_has(place: str, grpo: R
     assert ("helm uninstall gemma-ray --namespace rl" in after) == (not ephemeral)
     asked = [line for line in after if line.startswith("kubectl exec")]
     assert ["$CLUSTER_OF_RUN-head-svc" in line for line in asked] == [ephemeral] * len(asked)
-    assert any(line.startswith("CLUSTER_OF_RUN=$(kubectl get rayjob gemma3-gsm8k-1 ") for line in after) == ephemeral
+    assert any(line.startswith("CLUSTER_OF_RUN=$(kubectl get rayjob smoke-1 ") for line in after) == ephemeral
     # The cluster of the training is gone when the others run.
     assert not ephemeral or len(asked) == 1
 
