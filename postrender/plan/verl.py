@@ -96,6 +96,8 @@ def _refuse(run: Effective) -> None:
         raise NotModelledError("generation on GPUs of its own")
     if run.on("reward.reward_model.enable") or run.on("reward_model.enable"):
         raise NotModelledError("a reward model")
+    if run.on("distillation.enabled"):
+        raise NotModelledError("a teacher (distillation.enabled), which has GPUs of its own")
     _refuse_optimizer(run)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from postrender.errors import GrpoError, InputError, UsageError
+from postrender.plan import planner
 from postrender.values.config import Effective
 from postrender.values.frameworks import configuration
 
@@ -49,6 +50,15 @@ def test_a_removed_key_is_gone(tmp_path: Path) -> None:
     file.write_text("policy: {a: 1, b: {c: 2, d: 3}}\n")
     run = nemo_rl(file, "~policy.b.c", "~policy.a")
     assert run.config["policy"] == {"b": {"d": 3}}
+
+
+GRPO = ("actor_rollout_ref.model.path=Qwen/Qwen3-8B", "algorithm.adv_estimator=grpo")
+
+
+def test_a_teacher_of_verl_is_not_counted() -> None:
+    words = ["trainer.nnodes=2", "trainer.n_gpus_per_node=8", "distillation.enabled=true", *GRPO]
+    run = configuration.run_of("verl", "0.9.1", None, words, H200)
+    assert planner.plan(run).reason == "a teacher (distillation.enabled), which has GPUs of its own"
 
 
 def test_verl_lies_over_its_default_configuration() -> None:
