@@ -91,8 +91,8 @@ def _micro_batch(run: Effective, is_sound: Sound) -> Limit | None:
         return None
     found = None
     size = 1
-    while size <= _MOST_SEQUENCES and _fits(run, {key: size}):
-        found = size if is_sound(run.changed({key: size})) else found
+    while size <= _MOST_SEQUENCES and _fits(run, edits := offers.micro_batch(run, key, size)):
+        found = size if is_sound(run.changed(edits)) else found
         size *= 2
     return Limit("largest micro batch", key, run.integer(key), found, is_whole=size <= _MOST_SEQUENCES)
 
