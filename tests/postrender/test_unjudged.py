@@ -47,6 +47,14 @@ def test_a_cluster_of_somebody_else_is_named(tmp_path: Path) -> None:
     assert found == ["cluster theirs (made by somebody else; grpo check compares its manifest)", MEMORY]
 
 
+def test_rewards_that_are_files_are_named(tmp_path: Path) -> None:
+    text = 'job: {rewards: {mine: {weight: 1, file: "def reward(truth, text): return judged(truth, text)"}}}'
+    found = [*unjudged.of(merge.load(files(tmp_path, text)))]
+    assert found == ["what the files of job.rewards return (rewards are not executed: grpo try-reward)", MEMORY]
+    text = "job: {rewards: {mine: {weight: 1, builtin: exact_answer}}}"
+    assert [*unjudged.of(merge.load(files(tmp_path, text)))] == [MEMORY]
+
+
 def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:
     text = "job: {config: {policy: {model_name: ours/gemma, generation: {vllm_cfg: {tensor_parallel_size: 8}}}}}"
     given = files(tmp_path, text)
