@@ -58,3 +58,14 @@ def guess(key: str) -> str:
 def _guesses() -> Mapping[str, str]:
     guesses: dict[str, str] = facts.load("guesses.json")
     return guesses
+
+
+def elsewhere(framework: str, name: str) -> list[str]:
+    """Return the framework's keys for what another framework calls by a name."""
+    return _names(framework).get(plain(name), [])
+
+
+@cache
+def _names(framework: str) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = facts.load(f"catalogues/guesses/{framework}.json")
+    return {plain(name): keys for name, keys in found.items()}

@@ -155,13 +155,30 @@ def _unknown(run: Effective) -> Iterator[Finding]:
             if new:
                 yield Finding(what, keys=[path], fix=f"in {run.version} it is {new}")
                 continue
-            name, siblings = path.rpartition(".")[2], _siblings(path, run.catalogue)
-            elsewhere = [key for key in run.catalogue.keys if key.rpartition(".")[2] == name]
-            # A name that is right elsewhere is misplaced, and not misspelt for certain.
-            meant = "" if elsewhere else spelling.meant(name, siblings)
-            similar = [*spelling.near(name, siblings), *elsewhere[:3]]
+            similar, meant = _meant(path, run)
             fix = f"did you mean {' or '.join(similar)}?" if similar else ""
             yield Finding(what, keys=[path], fix=fix, proposed={path: NewName(meant)} if meant else {})
+
+
+def _meant(path: str, run: Effective) -> tuple[list[str], str]:
+    """Return what somebody may mean by an unknown key, and its new name if it can mean only one."""
+    known, name = run.catalogue, path.rpartition(".")[2]
+    if of_others := [key for key in spelling.elsewhere(run.framework, name) if known.knows(key)]:
+        return of_others, ""
+    siblings = _siblings(path, known)
+    elsewhere = [key for key in known.keys if key.rpartition(".")[2] == name]
+    # The place with the most sections in common is the nearest one.
+    most = max((_common(path, key) for key in elsewhere), default=0)
+    nearest = [key for key in elsewhere if _common(path, key) == most]
+    # A name that is right elsewhere is misplaced, and not misspelt for certain.
+    meant = "" if elsewhere else spelling.meant(name, siblings)
+    return [*spelling.near(name, siblings), *nearest[:3]], meant
+
+
+def _common(path: str, key: str) -> int:
+    """Return how many sections two keys have in common."""
+    pairs = zip(path.split("."), key.split("."), strict=False)
+    return next((at for at, (one, other) in enumerate(pairs) if one != other), len(path.split(".")))
 
 
 def _siblings(path: str, catalogue: Catalogue) -> list[str]:
