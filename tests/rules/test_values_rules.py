@@ -80,6 +80,8 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         ("nemo-rl/dataset/bad-other-of-hub.yaml", "write dataset_name: ResponseDataset and data_path: acme/mathy"),
         ("nemo-rl/processor/bad-own.yaml", "one of default, helpsteer3_data_processor"),
         ("verl/unknown-key/bad-name-of-nemo-rl.yaml", "did you mean data.train_batch_size?"),
+        ("job/image-of-another-version/bad-no-v.yaml", "NVIDIA publishes no such image: the pods wait in ImagePull"),
+        ("job/image-of-another-version/bad.yaml", "the chart refuses to render it"),
         ("verl/unknown-key/bad-overlong.yaml", "it is reward.reward_kwargs.overlong_buffer_cfg"),
         ("verl/unknown-key/bad-overlong-before.yaml", "it is reward_model.reward_kwargs.overlong_buffer_cfg"),
     ],

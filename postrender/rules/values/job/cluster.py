@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
+_OFFICIAL = "nvcr.io/nvidia/nemo-rl"
+# A release has three numbers: v0.7.0.
+_NUMBERS = 3
 # Not every key that ends in _token: a configuration has pad_token too.
 _IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
 
@@ -73,12 +76,19 @@ def _unused(run: Effective) -> str | None:
     fix="set both to one version, as values/frameworks does",
     source="_nemo_rl.tpl at 0.1.0",
 )
-def _image(run: Effective) -> str | None:
+def _image(run: Effective) -> Iterator[Finding]:
     tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
-    is_release = tag.startswith("v") and all(part.isdecimal() for part in tag[1:].split("."))
+    numbers = tag.removeprefix("v").split(".")
+    is_release = all(part.isdecimal() for part in numbers)
     if run.framework != "nemo-rl" or not is_release or not repository.endswith("/nemo-rl") or tag == run.version:
-        return None
-    return f"images.training.tag is {tag}, and job.version {run.version}"
+        return
+    what = f"images.training.tag is {tag}, and job.version {run.version}"
+    if tag[:1] == "v" and len(numbers) == _NUMBERS:
+        yield Finding(what)
+    elif repository == _OFFICIAL:
+        # A registry of one's own may have such a tag.
+        why = "NVIDIA publishes no such image: the pods wait in ImagePullBackOff"
+        yield Finding(what, why=why, proposed={"=images.training.tag": run.version})
 
 
 @TOPIC.rule(
