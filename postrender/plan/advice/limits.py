@@ -43,7 +43,7 @@ def limits(run: Effective, is_sound: Sound) -> list[Limit]:
     """Return the limits of a run, each with everything else as it is; empty for a run that is not modelled."""
     if not worst(planner.plan(run)):
         return []
-    found = [_length(run), _micro_batch(run, is_sound), _nodes(run, is_sound)]
+    found = [longest(run), _micro_batch(run, is_sound), _nodes(run, is_sound)]
     return [each for each in found if each]
 
 
@@ -57,7 +57,7 @@ def _has_room(plan: planner.Plan) -> bool:
     return all(micro.budget >= micro.length for micro in micros if micro.budget)
 
 
-def _length(run: Effective) -> Limit | None:
+def longest(run: Effective) -> Limit:
     """Return the longest sequence, of prompt and answer, not above what the model reads."""
     if run.framework == "verl":
         key, prompt = "data.max_response_length", run.integer("data.max_prompt_length")
