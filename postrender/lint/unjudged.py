@@ -27,7 +27,7 @@ def of(values: Values) -> Iterator[str]:
         if models.load(name) is None:
             yield f"model {name} (its sizes are not known; give its config.json with --model-config)"
     cluster = values.get("stack.names.cluster")
-    if cluster:
+    if cluster and values.get("job.cluster.mode") != "ephemeral":
         yield f"cluster {cluster} (made by somebody else; grpo check compares its manifest)"
     if values.get("stack.wiring.enabled") is False:
         yield "the wiring (grpo-post-render adds it)"

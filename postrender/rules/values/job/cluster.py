@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
-from postrender.finding import Finding
+from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
@@ -65,6 +65,23 @@ def _gpus(run: Effective) -> str | None:
 def _unused(run: Effective) -> str | None:
     unused = _trains(run) and run.value("job.cluster.mode") == "ephemeral" and 0 < run.nodes < run.have
     return f"job.nodes is {run.nodes}, and the job's own cluster has {run.have} GPU nodes" if unused else None
+
+
+@TOPIC.rule(
+    "cluster-not-used",
+    "gke/R27",
+    "=stack.names.cluster =job.cluster.mode",
+    title="a cluster that somebody else made is the one that the job uses",
+    why="silent: the job makes a cluster of its own and pays for its nodes; the named one is not asked",
+    fix="set job.cluster.mode to existing, or remove stack.names.cluster",
+    source="rayjob.yaml at 0.1.0",
+    severity=WARNING,
+)
+def _not_used(run: Effective) -> str | None:
+    name = run.value("stack.names.cluster")
+    if not name or run.value("job.cluster.mode") != "ephemeral":
+        return None
+    return f"stack.names.cluster is {name}, and job.cluster.mode is ephemeral"
 
 
 @TOPIC.rule(
