@@ -13,6 +13,8 @@ from postrender import facts
 _ALIKE = 0.6
 # Of several names that are alike, the only one that is this near is meant.
 _NEAR = 0.8
+# A slip leaves more alike than this.
+_SLIP = 0.95
 _SEPARATORS = re.compile(r"[-_]")
 
 
@@ -43,6 +45,12 @@ def meant(name: str, known: Iterable[str], *, is_value: bool = False) -> str:
             # Another number is another thing, such as another version.
             return by_plain[close[0]] if _digits(close[0]).startswith(_digits(name)) else ""
     return ""
+
+
+def is_slip(name: str, known: str) -> bool:
+    """Say whether a name differs from a known one by its case, its separators or a letter or two, and by no digit."""
+    one, other = plain(name), plain(known)
+    return _digits(one) == _digits(other) and difflib.SequenceMatcher(None, one, other).ratio() > _SLIP
 
 
 def _digits(name: str) -> str:
