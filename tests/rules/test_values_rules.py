@@ -84,6 +84,7 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         ("job/image-of-another-version/bad.yaml", "the chart refuses to render it"),
         ("memory/does-not-fit/bad.yaml", "lower the micro batch or the lengths"),
         ("memory/does-not-fit/bad-length.yaml", "sequences of up to 8320 tokens fit, prompt included; grpo plan"),
+        ("nemo-rl/wrong-type/bad-text-for-list.yaml", 'write a list: ["</answer>"]'),
         ("verl/unknown-key/bad-overlong.yaml", "it is reward.reward_kwargs.overlong_buffer_cfg"),
         ("verl/unknown-key/bad-overlong-before.yaml", "it is reward_model.reward_kwargs.overlong_buffer_cfg"),
     ],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from postrender import spelling
 from postrender.finding import WARNING, Finding, NewName
+from postrender.rules.values import misplaced
 from postrender.rules.values.checks import quoted
 from postrender.secrets import names_secret
 from postrender.values.config import OVERRIDE
@@ -155,36 +156,9 @@ def _unknown(run: Effective) -> Iterator[Finding]:
             if new:
                 yield Finding(what, keys=[path], fix=f"in {run.version} it is {new}")
                 continue
-            similar, meant = _meant(path, run)
+            similar, meant = misplaced.meant(path, run)
             fix = f"did you mean {' or '.join(similar)}?" if similar else ""
             yield Finding(what, keys=[path], fix=fix, proposed={path: NewName(meant)} if meant else {})
-
-
-def _meant(path: str, run: Effective) -> tuple[list[str], str]:
-    """Return what somebody may mean by an unknown key, and its new name if it can mean only one."""
-    known, name = run.catalogue, path.rpartition(".")[2]
-    if of_others := [key for key in spelling.elsewhere(run.framework, name) if known.knows(key)]:
-        return of_others, ""
-    siblings = _siblings(path, known)
-    elsewhere = [key for key in known.keys if key.rpartition(".")[2] == name]
-    # The place with the most sections in common is the nearest one.
-    most = max((_common(path, key) for key in elsewhere), default=0)
-    nearest = [key for key in elsewhere if _common(path, key) == most]
-    # A name that is right elsewhere is misplaced, and not misspelt for certain.
-    meant = "" if elsewhere else spelling.meant(name, siblings)
-    return [*spelling.near(name, siblings), *nearest[:3]], meant
-
-
-def _common(path: str, key: str) -> int:
-    """Return how many sections two keys have in common."""
-    pairs = zip(path.split("."), key.split("."), strict=False)
-    return next((at for at, (one, other) in enumerate(pairs) if one != other), len(path.split(".")))
-
-
-def _siblings(path: str, catalogue: Catalogue) -> list[str]:
-    """Return the names of the keys in the same section."""
-    parent = path.rpartition(".")[0]
-    return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]
 
 
 def _lists(tree: Mapping[str, Any], base: Json, path: str = "") -> Iterator[str]:
@@ -212,6 +186,9 @@ def _types(run: Effective) -> Iterator[Finding]:
             wanted = run.catalogue.type_of(path)
             words = str(wanted).replace("|", " or ")
             fix, meant = _NULLS.get(path, "") if value is None else "", ""
+            if "list" in words.split(" or ") and isinstance(value, str | int | float):
+                is_secret = names_secret(path.rpartition(".")[2])
+                fix = f"write a list: [{'…' if is_secret else quoted(value)}]"
             if isinstance(wanted, list):
                 words = f"one of {', '.join(map(quoted, wanted))}"
                 known = [word for word in wanted if word]
