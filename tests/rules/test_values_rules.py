@@ -80,8 +80,6 @@ def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_
         ("nemo-rl/dataset/bad-other-of-hub.yaml", "write dataset_name: ResponseDataset and data_path: acme/mathy"),
         ("nemo-rl/processor/bad-own.yaml", "one of default, helpsteer3_data_processor"),
         ("verl/unknown-key/bad-name-of-nemo-rl.yaml", "did you mean data.train_batch_size?"),
-        ("job/image-of-another-version/bad-no-v.yaml", "NVIDIA publishes no such image: the pods wait in ImagePull"),
-        ("job/image-of-another-version/bad.yaml", "the chart refuses to render it"),
         ("memory/does-not-fit/bad.yaml", "lower the micro batch or the lengths"),
         ("memory/does-not-fit/bad-length.yaml", "sequences of up to 8320 tokens fit, prompt included; grpo plan"),
         ("nemo-rl/wrong-type/bad-text-for-list.yaml", 'write a list: ["</answer>"]'),

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
-_OFFICIAL = "nvcr.io/nvidia/nemo-rl"
 # A release has three numbers: v0.7.0.
-_NUMBERS = 3
+_DOTS = 2
 # Not every key that ends in _token: a configuration has pad_token too.
 _IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
 
@@ -93,19 +92,35 @@ def _not_used(run: Effective) -> str | None:
     fix="set both to one version, as values/frameworks does",
     source="_nemo_rl.tpl at 0.1.0",
 )
-def _image(run: Effective) -> Iterator[Finding]:
+def _image(run: Effective) -> str | None:
+    tag = _release(run)
+    is_whole = tag.startswith("v") and tag.count(".") == _DOTS
+    return f"images.training.tag is {tag}, and job.version {run.version}" if is_whole else None
+
+
+@TOPIC.rule(
+    "image-not-published",
+    "nemo-rl/K3",
+    "=images.training.tag",
+    title="the tag of NVIDIA's image has the form of its releases",
+    why="NVIDIA publishes no such image: the pods wait in ImagePullBackOff",
+    fix="write the tag of a release: v and three numbers, as in job.version",
+    source="_nemo_rl.tpl at 0.1.0",
+)
+def _tag(run: Effective) -> Iterator[Finding]:
+    tag = _release(run)
+    # A registry of one's own may have such a tag.
+    is_theirs = run.value("images.training.repository") == "nvcr.io/nvidia/nemo-rl"
+    if tag and is_theirs and not (tag.startswith("v") and tag.count(".") == _DOTS):
+        yield Finding(f"images.training.tag is {tag}", proposed={"=images.training.tag": run.version})
+
+
+def _release(run: Effective) -> str:
+    """Return a tag of NeMo RL's image that names another release than job.version; an empty text for other tags."""
     tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
-    numbers = tag.removeprefix("v").split(".")
-    is_release = all(part.isdecimal() for part in numbers)
-    if run.framework != "nemo-rl" or not is_release or not repository.endswith("/nemo-rl") or tag == run.version:
-        return
-    what = f"images.training.tag is {tag}, and job.version {run.version}"
-    if tag[:1] == "v" and len(numbers) == _NUMBERS:
-        yield Finding(what)
-    elif repository == _OFFICIAL:
-        # A registry of one's own may have such a tag.
-        why = "NVIDIA publishes no such image: the pods wait in ImagePullBackOff"
-        yield Finding(what, why=why, proposed={"=images.training.tag": run.version})
+    is_release = all(part.isdecimal() for part in tag.removeprefix("v").split("."))
+    is_other = run.framework == "nemo-rl" and repository.endswith("/nemo-rl") and tag != run.version
+    return tag if is_release and is_other else ""
 
 
 @TOPIC.rule(
