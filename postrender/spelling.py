@@ -13,6 +13,8 @@ from postrender import facts
 _ALIKE = 0.6
 # Of several names that are alike, the only one that is this near is meant.
 _NEAR = 0.8
+# A slip leaves more alike than this.
+_SLIP = 0.95
 _SEPARATORS = re.compile(r"[-_]")
 
 
@@ -45,6 +47,12 @@ def meant(name: str, known: Iterable[str], *, is_value: bool = False) -> str:
     return ""
 
 
+def is_slip(name: str, known: str) -> bool:
+    """Say whether a name differs from a known one by its case, its separators or a letter or two, and by no digit."""
+    one, other = plain(name), plain(known)
+    return _digits(one) == _digits(other) and difflib.SequenceMatcher(None, one, other).ratio() > _SLIP
+
+
 def _digits(name: str) -> str:
     return "".join(filter(str.isdecimal, name))
 
@@ -58,3 +66,14 @@ def guess(key: str) -> str:
 def _guesses() -> Mapping[str, str]:
     guesses: dict[str, str] = facts.load("guesses.json")
     return guesses
+
+
+def elsewhere(framework: str, name: str) -> list[str]:
+    """Return the framework's keys for what another framework calls by a name."""
+    return _names(framework).get(plain(name), [])
+
+
+@cache
+def _names(framework: str) -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = facts.load(f"catalogues/guesses/{framework}.json")
+    return {plain(name): keys for name, keys in found.items()}

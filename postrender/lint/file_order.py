@@ -5,11 +5,13 @@ The order is: accelerator profile and recipe, then a file of values/frameworks/,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from itertools import combinations
 
+from postrender import paths
 from postrender.errors import Location
-from postrender.finding import Finding
+from postrender.finding import WARNING, Finding
 from postrender.lint.messages import format_value
 from postrender.types import Path
 from postrender.values import mutations
@@ -23,12 +25,28 @@ _SHOWN = 3
 
 def findings(merged: Values) -> Iterator[Finding]:
     """Yield one finding for each pair of files in the wrong order, at the first value that is overridden."""
+    yield from _second_recipes(merged)
     ranks = [_rank(root) for root in merged.documents]
     for first, second in combinations(range(len(ranks)), 2):
         if ranks[first] > ranks[second]:
             lost = [*_overridden(merged.documents[first], merged.documents[second], merged)]
             if lost:
                 yield _finding(merged.files[first], merged.files[second], ranks[second], lost)
+
+
+def _second_recipes(merged: Values) -> Iterator[Finding]:
+    """Yield a finding for each recipe of the package after the first one."""
+    shipped = {os.path.realpath(recipe) for recipe in paths.recipes()}
+    first, *others = [each for each in dict.fromkeys(merged.files) if os.path.realpath(each) in shipped] or [""]
+    for other in others:
+        yield Finding(
+            f"{other} is a second recipe, after {first}",
+            Location(other, 1, 1),
+            severity=WARNING,
+            rule="values/file-order",
+            why="Later files win key by key: the run is a mixture of both, which nobody has tried.",
+            fix="give one recipe, and your own changes in a file of yours",
+        )
 
 
 def _rank(root: Node) -> int:

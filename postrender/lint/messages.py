@@ -122,6 +122,8 @@ class Explainer:
     def _suggestion(self, path: Path, known: list[str], patterns: list[str], like: str) -> tuple[str, str]:
         """Return what to write, and the new name of the key if it can mean only one."""
         key = str(path[-1])
+        if split := self._split_text(path):
+            return split, ""
         guessed = _guessed(path, self._values.node(path))
         if guessed:
             return guessed, ""
@@ -135,6 +137,19 @@ class Explainer:
         if known:
             return f"the keys here are {', '.join(known)}", ""
         return (f"write a name like {like}, or delete the line" if like else "delete the line"), ""
+
+    def _split_text(self, path: Path) -> str:
+        """Say how to write a text with a comma that a map in braces ends: {value: eth0,eth1}; else an empty text."""
+        above, node = self._values.node(path[:-1]), self._values.node(path)
+        keys = [*above.value] if above and isinstance(above.value, dict) else []
+        before = keys.index(path[-1]) - 1 if path[-1] in keys else -1
+        if before < 0 or node is None or node.value is not None:
+            return ""
+        name = keys[before]
+        cut = self._values.node((*path[:-1], name))
+        if cut is None or not isinstance(cut.value, str) or cut.at.line != node.key_at.line:
+            return ""
+        return f"put a text with a comma in quotes: {name}: {format_value(f'{cut.value},{path[-1]}')}"
 
     def _missing(self, problem: Problem, part: dict[str, Any]) -> Finding:
         path = (*problem.path, problem.expected)
@@ -234,6 +249,9 @@ def _form(part: dict[str, Any], pattern: str, value: Json) -> tuple[str, str]:
         return " or ".join(map(format_value, options)), f"write one of {', '.join(options)}"
     repaired = _repaired(value, [pattern]) if isinstance(value, str) else ""
     shape = f"text such as {examples[0]}" if part.get("examples") else examples[0] or f"text of the form {pattern}"
+    bucket, _, folder = value.removeprefix("gs://").partition("/") if isinstance(value, str) else ("", "", "")
+    if not repaired and folder.strip("/") and value == f"gs://{bucket}/{folder}":
+        return shape, f"write {bucket}, and for its folder mountOptions: {{only-dir: {folder.strip('/')}}}"
     return shape, f"did you mean {repaired}?" if repaired else f"write {shape}"
 
 

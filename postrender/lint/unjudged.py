@@ -10,6 +10,7 @@ from postrender.plan import planner
 from postrender.types import Json
 from postrender.values import models
 from postrender.values.config import Effective
+from postrender.values.derived import mapping
 from postrender.values.merge import Values
 from postrender.values.reference_errors import UnknownError
 
@@ -26,10 +27,12 @@ def of(values: Values) -> Iterator[str]:
         if models.load(name) is None:
             yield f"model {name} (its sizes are not known; give its config.json with --model-config)"
     cluster = values.get("stack.names.cluster")
-    if cluster:
+    if cluster and values.get("job.cluster.mode") != "ephemeral":
         yield f"cluster {cluster} (made by somebody else; grpo check compares its manifest)"
     if values.get("stack.wiring.enabled") is False:
         yield "the wiring (grpo-post-render adds it)"
+    if any(mapping(entry).get("file") for entry in mapping(values.get("job.rewards")).values()):
+        yield "what the files of job.rewards return (rewards are not executed: grpo try-reward)"
     yield from _memory(values)
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from postrender.plan import host, planner
-from postrender.plan.phase import NOT_MODELLED
+from postrender.plan.phase import NOT_MODELLED, TIGHT
 from postrender.report import topology
 from postrender.values.config import OF_VALUES
 
@@ -58,7 +58,7 @@ def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
     if explain:
         for each in plan.phases:
             yield from ["", *fence, each.phase.name, *_items(each.phase), *fence]
-    yield from ["", *fence, *_below(plan, plan.setup), *_limits(answer.limits)]
+    yield from ["", *fence, *_below(plan, plan.setup), *_limits(answer)]
     if answer.cost:
         yield from _cost(answer.cost)
     yield from fence
@@ -69,16 +69,17 @@ def _lines(answer: Answer, *, markdown: bool, explain: bool) -> Iterator[str]:
     yield from ["", f"{plan.verdict} (computed, not measured)"]
 
 
-def _limits(limits: Sequence[Limit]) -> Iterator[str]:
+def _limits(answer: Answer) -> Iterator[str]:
     """Yield the limits; each holds with everything else as it is."""
-    if limits:
-        shown = [f"{each.what}: {_limit(each)} (now {each.now})" for each in limits]
+    if answer.limits:
+        is_tight = answer.plan.verdict == TIGHT
+        shown = [f"{each.what}: {_limit(each, is_tight=is_tight)} (now {each.now})" for each in answer.limits]
         yield f"limits       {', '.join(shown)}"
 
 
-def _limit(limit: Limit) -> str:
+def _limit(limit: Limit, *, is_tight: bool) -> str:
     if limit.fits is None:
-        return "none fits"
+        return "none fits in the worst case" if is_tight else "none fits"
     return f"{limit.fits}" if limit.is_whole else f"{limit.fits} or more"
 
 
@@ -156,7 +157,7 @@ def _below(plan: Plan, setup: Setup) -> Iterator[str]:
     """Yield the KV cache, the node's memory and the checkpoints."""
     if cache := plan.cache:
         longest = f"{cache.concurrent} sequences of {setup.generator.length} tokens at a time"
-        yield f"KV cache     {cache.size} a GPU, {longest} an engine; a step has {cache.wanted} for each"
+        yield f"KV cache     {cache.size} a GPU: an engine holds {longest}, and a step gives it {cache.wanted}"
     if setup.machine.host:
         yield f"node memory  {host.verdict(setup)}: {host.peak(setup)} of {setup.machine.host}"
     else:

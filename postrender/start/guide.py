@@ -17,7 +17,8 @@ from postrender import paths, textfile
 from postrender.start import names
 from postrender.start.names import Shown
 from postrender.start.words import GuideError, Tree
-from postrender.values import merge
+from postrender.values import merge, set_arguments
+from postrender.values.set_arguments import Argument
 
 TEMPLATE = "docs/tutorial.md.in"
 _WIDTH = 120
@@ -27,13 +28,15 @@ _NAME = re.compile(r"\{\{(\w+)\}\}")
 _STEP = re.compile(r"^## \{\{(step_\w+)\}\}", re.MULTILINE)
 
 
-def of_files(files: Sequence[str], namespace: str) -> str:
-    """Return the page of the stack of these values files; raise as `render` and merge.load do."""
-    tree = merge.over_defaults(merge.load(files))
+def of_files(files: Sequence[str], namespace: str, arguments: Sequence[Argument] = ()) -> str:
+    """Return the page of the stack of these values files and --set; raise as `render` and merge.load do."""
+    tree = merge.over_defaults(set_arguments.apply(merge.load(files), arguments))
     recipe, text = recipe_of(files)
     listed = tuple(paths.shown(file) for file in files)
     charts = paths.shown(paths.chart(paths.LAYERS[0])).rpartition("/")[0]
-    return render(_text(paths.guide()), tree, Shown(listed, charts, recipe, text, namespace))
+    return render(
+        _text(paths.guide()), tree, Shown(listed, charts, recipe, text, namespace, arguments=tuple(arguments))
+    )
 
 
 def render(template: str, tree: Tree, shown: Shown) -> str:

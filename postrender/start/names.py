@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 from postrender.start import machines, training
 from postrender.start.words import Names, Tree, bucket, is_autopilot, is_google, only, volume, weights_bucket
+from postrender.values.set_arguments import Argument
 
 OPERATOR = (
     "helm install kuberay-operator kuberay-operator --repo https://ray-project.github.io/kuberay-helm/ --version 1.6.2"
@@ -18,6 +20,7 @@ class Shown(NamedTuple):
 
     `files` are the values files, `charts` is the folder of the charts, `recipe` is the file of the recipe and `header`
     its text. `example` is the site file that the reader copies; it is empty if the names are already the reader's own.
+    `arguments` are those of --set and its relatives.
     """
 
     files: tuple[str, ...]
@@ -26,6 +29,7 @@ class Shown(NamedTuple):
     header: str
     namespace: str = "rl"
     example: str = ""
+    arguments: tuple[Argument, ...] = ()
 
 
 def flags(tree: Tree, shown: Shown) -> dict[str, bool]:
@@ -68,7 +72,7 @@ def names(tree: Tree, shown: Shown) -> Names:
         "recipe": recipe,
         "site": shown.example,
         "charts": shown.charts,
-        "files": " ".join(f"-f {name}" for name in shown.files),
+        "files": " ".join([f"-f {name}" for name in shown.files] + [shlex.join(each) for each in shown.arguments]),
         "cpu_head": " --set ray.head.gpus.enabled=false" if tree["ray"]["head"]["gpus"]["enabled"] else "",
     }
 

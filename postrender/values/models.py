@@ -19,6 +19,11 @@ def load(name: str) -> Mapping[str, Any] | None:
     return _added.get(name) or _shipped().get(name)
 
 
+def names() -> list[str]:
+    """Return the names of the models that are known without the user."""
+    return [*_shipped()]
+
+
 def add(name: str, file: str) -> None:
     """Add a model from its config.json; raise UnreadableError, or InputError for a file that is none."""
     try:

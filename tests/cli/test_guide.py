@@ -65,6 +65,15 @@ def test_a_queue_asks_for_client_side_apply(place: str, told: bool, grpo: Run) -
     assert ("`--server-side=false`" in page) == told
 
 
+def test_values_of_the_command_line_are_on_the_page_and_in_its_commands(grpo: Run) -> None:
+    code, page, err = grpo(
+        "guide", *stack("b200", "smoke", PLACES["standard"]), "--set", "job.name=other,job.attempt=7"
+    )
+    assert (code, err) == (0, "")
+    assert "rayjob other-7 " in page
+    assert re.search(r"^F=\(.* --set job.name=other,job.attempt=7\)$", page, re.MULTILINE)
+
+
 @pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 7))
 def test_every_recipe_has_a_page_whose_commands_render(
     machine: str, recipe: str, place: str, grpo: Run, helm: Engine

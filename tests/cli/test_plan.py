@@ -60,6 +60,19 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
     )
 
 
+def test_a_change_leaves_no_error_of_a_rule(grpo: Run, tmp_path: Path) -> None:
+    """From TP 4 on, NeMo RL wants both micro batches equal; the run breaks that rule before the change too."""
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 5\n")
+    files = [word for file in [*stack_files("h200"), mine] for word in ("-f", str(file))]
+    _, out, _ = grpo("plan", *files)
+    assert "\n- policy.train_micro_batch_size=2, policy.logprob_batch_size=2: fits" in out
+    assert "largest micro batch: 2 (now 5)" in out
+    grpo("plan", *files, "--fix", "--yes")
+    code, out, _ = grpo("lint", *files, "--no-render")
+    assert (code, "error" in out) == (0, False), out
+
+
 def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.yaml"
     mine.write_text("job:\n  config:\n    policy:\n      train_micro_batch_size: 64\n")
@@ -67,7 +80,7 @@ def test_the_best_change_is_written(grpo: Run, tmp_path: Path) -> None:
     code, out, _ = grpo("plan", *files)
     assert code == 1
     first = out.split("what helps, the best first:\n- ")[1].splitlines()[0]
-    assert first == "policy.train_micro_batch_size=2: fits (more and smaller passes)"
+    assert first == "policy.train_micro_batch_size=2, policy.logprob_batch_size=2: fits (more and smaller passes)"
     code, out, err = grpo("plan", *files, "--fix", "--yes")
     assert code == 0
     assert "+      train_micro_batch_size: 2" in err

@@ -174,6 +174,28 @@ def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
 @pytest.mark.parametrize(
     ("more", "found"),
     [
+        (
+            "accelerator: {worker: {cpu: '240',\n  memory: 4000Gi}}\n",
+            [("nodes/too-large", "more.yaml", 1), ("nodes/too-large", "more.yaml", 2)],
+        ),
+        # The requests of the machine that the values are for are no mistake of their own.
+        (
+            "ray:\n  workers: {podSpec: {nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h100-80gb}}}\n",
+            [("nodes/another-accelerator", "more.yaml", 2)],
+        ),
+    ],
+)
+def test_what_does_not_fit_a_machine_stands_at_the_value_that_asks_for_it(
+    grpo: Run, more: str, found: list[tuple[str, str, int]]
+) -> None:
+    Path("more.yaml").write_text(more)
+    _, out, _ = grpo("lint", *STACK, "--format", "json")
+    assert [(each["rule"], each["file"], each["line"]) for each in json.loads(out)["findings"]] == found
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
         ("job: {nodes: many}\n", "values/wrong-type"),
         ("zork: 1\n", "values/unknown-key"),
         ("accelerator: {name: null}\n", "values/no-accelerator"),

@@ -484,3 +484,23 @@ def test_the_example_asks_for_what_it_rewards() -> None:
     assert "What is 6 times 12?" in prompt
     assert all(f"<{tag}>" in prompt and f"</{tag}>" in prompt for tag in ("think", "answer"))
     assert VALUES["config"]["data"]["default"]["prompt_file"].endswith("/tags.txt")
+
+
+def pair_cases() -> list[tuple[str, str, str]]:
+    """Return kind, name and text of each reward in the fixtures of the rule job/reward-not-a-pair."""
+    folder = ROOT / "tests/rules/job/reward-not-a-pair"
+    trees = {kind: yaml.safe_load((folder / f"{kind}.yaml").read_text("utf-8")) for kind in ("bad", "good")}
+    return [(kind, name, each["file"]) for kind, tree in trees.items() for name, each in tree["job"]["rewards"].items()]
+
+
+@pytest.mark.parametrize(("kind", "name", "text"), pair_cases())
+def test_a_rule_knows_the_results_that_a_run_refuses(kind: str, name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(text)
+    told: list[str] = []
+    combined = rewards.Combination(
+        [rewards.Reward(name, 1, rewards.load_file(tmp_path / "mine.py").reward)], told.append
+    )
+    # The response that is wrong in the fixture "early" is the empty one.
+    score = combined("42", "" if name == "early" else "42").score
+    assert any("expected (score, correct)" in line for line in told) == (kind == "bad")
+    assert (score > 0) == (kind == "good" and name != "not-yet")

@@ -56,3 +56,12 @@ def test_a_value_that_a_last_file_sets_again_is_not_lost(own: Path, tmp_path: Pa
     last = tmp_path / "last.yaml"
     last.write_text("ray: {workers: {replicas: 8}}\n")
     assert order(PROFILE, own, RECIPE, SITE, last) == []
+
+
+def test_a_second_recipe_is_found_and_a_file_of_ones_own_is_none(own: Path) -> None:
+    other = ROOT / "values/recipes/llama3.1-8b-math-2n.yaml"
+    (found,) = order(PROFILE, RECIPE, other, SITE)
+    assert (found.at.file, found.severity) == (str(other), "warning")
+    assert found.what == f"{other} is a second recipe, after {RECIPE}"
+    own.write_text(other.read_text())
+    assert order(PROFILE, RECIPE, own, SITE) == []

@@ -10,6 +10,7 @@ import pytest
 from postrender import facts, paths, spelling
 from postrender.generate.sources import SECTIONS, read_yaml
 from postrender.schema import Schema
+from postrender.values import catalogue
 from tests.conftest import ROOT
 
 SCHEMA: dict[str, Any] = Schema(paths.schema("grpo-job")).source()
@@ -88,3 +89,14 @@ def test_a_value_that_may_be_meant_is_not_taken_for_another(value: str, meant: s
 def test_the_nearest_name_comes_first() -> None:
     assert spelling.near("nmae", ["name", "names", "label"], most=2) == ["name", "names"]
     assert spelling.near("zork", ["name"]) == []
+
+
+@pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
+def test_names_of_other_frameworks_lead_to_keys_that_exist(framework: str) -> None:
+    known = catalogue.load(framework, catalogue.versions(framework)[-1])
+    names = {key.rpartition(".")[2] for key in known.keys}
+    for name, keys in read_yaml(ROOT / f"schemas/catalogues/guesses/{framework}.yaml").items():
+        assert name not in names, f"{name} is a name of the framework itself"
+        assert keys
+        assert [key for key in keys if not known.knows(key)] == [], name
+        assert spelling.elsewhere(framework, name) == keys

@@ -45,6 +45,16 @@ def test_a_model_whose_sizes_are_not_known_is_named(recipe: str, text: str, tmp_
 def test_a_cluster_of_somebody_else_is_named(tmp_path: Path) -> None:
     found = [*unjudged.of(merge.load(files(tmp_path, "stack: {names: {cluster: theirs}}")))]
     assert found == ["cluster theirs (made by somebody else; grpo check compares its manifest)", MEMORY]
+    text = "{stack: {names: {cluster: theirs}}, job: {cluster: {mode: ephemeral}}}"
+    assert [*unjudged.of(merge.load(files(tmp_path, text)))] == [MEMORY]
+
+
+def test_rewards_that_are_files_are_named(tmp_path: Path) -> None:
+    text = 'job: {rewards: {mine: {weight: 1, file: "def reward(truth, text): return judged(truth, text)"}}}'
+    found = [*unjudged.of(merge.load(files(tmp_path, text)))]
+    assert found == ["what the files of job.rewards return (rewards are not executed: grpo try-reward)", MEMORY]
+    text = "job: {rewards: {mine: {weight: 1, builtin: exact_answer}}}"
+    assert [*unjudged.of(merge.load(files(tmp_path, text)))] == [MEMORY]
 
 
 def test_the_config_of_a_model_lets_rules_judge_it(tmp_path: Path) -> None:

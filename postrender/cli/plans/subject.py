@@ -38,7 +38,7 @@ class Subject(NamedTuple):
     stack: Stack | None
 
     def is_sound(self, changed: Effective) -> bool:
-        """Return whether a changed run breaks no rule that the run itself keeps."""
+        """Return whether a changed run has no error but those of the run itself, word for word."""
         return _broken(changed) <= _broken(self.run)
 
     def edits(self, change: Change) -> Mapping[Path, Any]:
@@ -51,10 +51,10 @@ class Subject(NamedTuple):
         return {locator.target(whole(key)): value for key, value in change.edits.items()}
 
 
-def _broken(run: Effective) -> set[str]:
-    """Return the rules about the framework and the run that a run breaks."""
+def _broken(run: Effective) -> set[tuple[str, str]]:
+    """Return the rules about the framework and the run that a run breaks, each with what is wrong."""
     rules = [rule for rule in registry.rules(VALUES) if not rule.id.startswith(_MEMORY)]
-    return {rule.id for rule, finding in judge_run(run, rules) if rule.severity == ERROR}
+    return {(rule.id, finding.what) for rule, finding in judge_run(run, rules) if rule.severity == ERROR}
 
 
 def of_stack(
@@ -105,4 +105,4 @@ def of_configuration(own: Own, accelerator: str | None, model_config: str | None
     if model_config:
         models.add(unjudged.name_in(run), model_config)
     # Other rules are about our charts.
-    return Subject(run, sorted(rule for rule in _broken(run) if rule.startswith(f"{own.framework}/")), None)
+    return Subject(run, sorted({rule for rule, _ in _broken(run) if rule.startswith(f"{own.framework}/")}), None)

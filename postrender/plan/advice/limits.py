@@ -43,7 +43,7 @@ def limits(run: Effective, is_sound: Sound) -> list[Limit]:
     """Return the limits of a run, each with everything else as it is; empty for a run that is not modelled."""
     if not worst(planner.plan(run)):
         return []
-    found = [_length(run), _micro_batch(run, is_sound), _nodes(run, is_sound)]
+    found = [longest(run), _micro_batch(run, is_sound), _nodes(run, is_sound)]
     return [each for each in found if each]
 
 
@@ -57,7 +57,7 @@ def _has_room(plan: planner.Plan) -> bool:
     return all(micro.budget >= micro.length for micro in micros if micro.budget)
 
 
-def _length(run: Effective) -> Limit | None:
+def longest(run: Effective) -> Limit:
     """Return the longest sequence, of prompt and answer, not above what the model reads."""
     if run.framework == "verl":
         key, prompt = "data.max_response_length", run.integer("data.max_prompt_length")
@@ -91,8 +91,8 @@ def _micro_batch(run: Effective, is_sound: Sound) -> Limit | None:
         return None
     found = None
     size = 1
-    while size <= _MOST_SEQUENCES and _fits(run, {key: size}):
-        found = size if is_sound(run.changed({key: size})) else found
+    while size <= _MOST_SEQUENCES and _fits(run, edits := offers.micro_batch(run, key, size)):
+        found = size if is_sound(run.changed(edits)) else found
         size *= 2
     return Limit("largest micro batch", key, run.integer(key), found, is_whole=size <= _MOST_SEQUENCES)
 

@@ -32,6 +32,7 @@ _LENGTHS: Final = (
     f"{nemo_rl.VLLM}.max_model_len",
     "data.max_input_seq_length",
 )
+_MICRO_BATCHES: Final = (nemo_rl.MICRO_BATCH, nemo_rl.LOGPROB_BATCH)
 
 
 class Offer(NamedTuple):
@@ -56,7 +57,7 @@ def _nemo_rl(run: Effective) -> Iterator[Offer]:
         if filled:
             yield Offer(_halves(run, f"{filled}.{tokens}", _number(run, LONGEST)), _MORE_STEPS)
         else:
-            yield Offer(_halves(run, size, 1), _MORE_STEPS)
+            yield Offer([micro_batch(run, size, edits[size]) for edits in _halves(run, size, 1)], _MORE_STEPS)
     yield _switch(run, f"{engine}.activation_checkpointing", _AGAIN)
     tensor = f"{engine}.tensor_model_parallel_size" if is_megatron else f"{engine}.tensor_parallel_size"
     if _number(run, tensor) > 1:
@@ -110,6 +111,17 @@ def nodes(run: Effective, count: int) -> dict[str, Json]:
     head = run.value("ray.head.gpus.enabled") is True
     edits: dict[str, Json] = {"=ray.workers.replicas": count - head}
     return {"=job.nodes": count, **edits} if run.value("job.nodes") else edits
+
+
+def micro_batch(run: Effective, key: str, size: int) -> dict[str, Json]:
+    """Return the values for a micro batch; NeMo RL's other one follows where the two must be equal."""
+    edits: dict[str, Json] = {key: size}
+    try:
+        is_equal = key in _MICRO_BATCHES and nemo_rl.needs_equal_micro_batches(run)
+    except UnknownError:
+        return edits
+    changed = run.changed(edits)
+    return edits | {other: size for other in _MICRO_BATCHES if is_equal and _number(changed, other) != size}
 
 
 def length(run: Effective, key: str, size: int) -> dict[str, Json]:

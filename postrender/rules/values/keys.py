@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from postrender import spelling
 from postrender.finding import WARNING, Finding, NewName
+from postrender.rules.values import misplaced
 from postrender.rules.values.checks import quoted
 from postrender.secrets import names_secret
 from postrender.values.config import OVERRIDE
@@ -155,19 +156,9 @@ def _unknown(run: Effective) -> Iterator[Finding]:
             if new:
                 yield Finding(what, keys=[path], fix=f"in {run.version} it is {new}")
                 continue
-            name, siblings = path.rpartition(".")[2], _siblings(path, run.catalogue)
-            elsewhere = [key for key in run.catalogue.keys if key.rpartition(".")[2] == name]
-            # A name that is right elsewhere is misplaced, and not misspelt for certain.
-            meant = "" if elsewhere else spelling.meant(name, siblings)
-            similar = [*spelling.near(name, siblings), *elsewhere[:3]]
+            similar, meant = misplaced.meant(path, run)
             fix = f"did you mean {' or '.join(similar)}?" if similar else ""
             yield Finding(what, keys=[path], fix=fix, proposed={path: NewName(meant)} if meant else {})
-
-
-def _siblings(path: str, catalogue: Catalogue) -> list[str]:
-    """Return the names of the keys in the same section."""
-    parent = path.rpartition(".")[0]
-    return [key.rpartition(".")[2] for key in catalogue.keys if key.rpartition(".")[0] == parent]
 
 
 def _lists(tree: Mapping[str, Any], base: Json, path: str = "") -> Iterator[str]:
@@ -195,6 +186,9 @@ def _types(run: Effective) -> Iterator[Finding]:
             wanted = run.catalogue.type_of(path)
             words = str(wanted).replace("|", " or ")
             fix, meant = _NULLS.get(path, "") if value is None else "", ""
+            if "list" in words.split(" or ") and isinstance(value, str | int | float):
+                is_secret = names_secret(path.rpartition(".")[2])
+                fix = f"write a list: [{'…' if is_secret else quoted(value)}]"
             if isinstance(wanted, list):
                 words = f"one of {', '.join(map(quoted, wanted))}"
                 known = [word for word in wanted if word]

@@ -69,6 +69,12 @@ def tensor_parallel(run: Effective) -> int:
     return _positive(run.integer(path))
 
 
+def needs_equal_micro_batches(run: Effective) -> bool:
+    """Say whether training and log probabilities must have the same micro batch size, as from TP 4 on."""
+    is_off = run.variable("NRL_IGNORE_TP_ACCURACY_CHECK") or run.on("loss_fn.force_on_policy_ratio")
+    return run.since("v0.6.0") and tensor_parallel(run) >= 4 and not is_off and run.has(LOGPROB_BATCH)
+
+
 def context_parallel(run: Effective) -> int:
     """Return the context parallel size of training."""
     return _positive(run.integer(f"{MEGATRON if is_megatron(run) else DTENSOR}.context_parallel_size"))

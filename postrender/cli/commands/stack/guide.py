@@ -12,6 +12,7 @@ from postrender.cli.command import Command, examples
 from postrender.cli.judging import refuse_secrets
 from postrender.errors import EXIT_CLEAN
 from postrender.start import guide as pages
+from postrender.values.set_arguments import Argument
 
 
 @click.command(
@@ -23,9 +24,10 @@ from postrender.start import guide as pages
     ),
 )
 @options.values()
+@options.set_values
 @options.accelerator
 @options.namespace("Namespace of the stack. Default: rl.")
-def guide(files: Sequence[str], accelerator: str | None, namespace: str | None) -> int:
+def guide(files: Sequence[str], arguments: Sequence[Argument], accelerator: str | None, namespace: str | None) -> int:
     """Print the tutorial with the names of your stack.
 
     It has every command, in the order in which you run them. The page goes from an empty project, or from a cluster of
@@ -33,6 +35,6 @@ def guide(files: Sequence[str], accelerator: str | None, namespace: str | None) 
     the command says for which.
     """
     given = options.with_profile(options.stack_files(files, accelerator), accelerator)
-    refuse_secrets(options.stack(files, accelerator))
-    sys.stdout.write(pages.of_files(given, namespace or "rl"))
+    refuse_secrets(options.stack(files, accelerator, arguments))
+    sys.stdout.write(pages.of_files(given, namespace or "rl", arguments))
     return EXIT_CLEAN

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def _pods(group: Group) -> int:
-    """Return how many pods a group has at most."""
+    """Return how many pods a group has at most; of replicas outside its bounds, the operator makes the nearest one."""
     if group.head:
         return 1
-    counts = [number(group.spec.get("replicas"))]
-    if group.cluster.scales:
-        counts.append(number(group.spec.get("maxReplicas")))
-    hosts = number(group.spec.get("numOfHosts"))
-    known = [count for count in counts if count is not None]
-    return max(known, default=1) * (1 if hosts is None else hosts)
+    count, hosts = number(group.spec.get("replicas")), number(group.spec.get("numOfHosts"))
+    least, most = number(group.spec.get("minReplicas")), number(group.spec.get("maxReplicas"))
+    if group.cluster.scales and most is not None:
+        count = most
+    makes = max(1 if count is None else count, least or 0)
+    return (makes if most is None else min(makes, most)) * (1 if hosts is None else hosts)
 
 
 def _too_few(target: Target) -> Found:

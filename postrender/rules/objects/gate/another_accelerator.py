@@ -19,14 +19,21 @@ if TYPE_CHECKING:
 def check(manifests: Manifests) -> Iterator[Finding]:
     """Find pods that take a whole node of another machine, if no pod selects the values' machine."""
     wiring = manifests.wiring
-    if wiring is None or manifests.whole_pods():
-        return
     for item, pod in manifests.pods():
-        others = wiring.others(accelerators(pod.spec))
-        if others and pod.gpu_container()[1] in _sizes(others, wiring.gpus):
+        others = others_of(manifests, pod)
+        if wiring and others:
             named = ", ".join(sorted(others))
             reason = f"the pod selects {named}, and the values are for {wiring.profile} ({wiring.label})"
             yield item.finding((*pod.path, "spec", *_chosen_by(pod)), reason)
+
+
+def others_of(manifests: Manifests, pod: Pod) -> set[str]:
+    """Return the other machines that a pod of a whole node selects, if no pod selects the values' machine."""
+    wiring = manifests.wiring
+    if wiring is None or manifests.whole_pods():
+        return set()
+    others = wiring.others(accelerators(pod.spec))
+    return others if others and pod.gpu_container()[1] in _sizes(others, wiring.gpus) else set()
 
 
 def _chosen_by(pod: Pod) -> Path:
@@ -44,8 +51,8 @@ RULE = Rule(
     target=OBJECTS,
     severity=ERROR,
     title="the pods select another machine than the values",
-    why="the post-renderer reads values files and not --set: it would wire no pod of the stream",
-    fix="give the values of the machine that the pods select, or change the selector",
+    why="on that machine the pods have the network and the libraries of another one, or none",
+    fix="give the values of that machine (to grpo-post-render in files: it does not see --set), or change the selector",
     source="https://cloud.google.com/kubernetes-engine/docs/how-to/gpus",
     fact="gke/R6",
     check=check,

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR
 from postrender.manifests.pods import accelerators, mapping
+from postrender.rules.objects.gate.another_accelerator import others_of
 from postrender.rules.objects.pods.podspec import Judged, each_pod
 from postrender.rules.rule import OBJECTS, Rule
 from postrender.values import profiles
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
+    from postrender.manifests.pods import Path
     from postrender.rules.objects.pods.podspec import Found
 
 _ARCH: Final = "kubernetes.io/arch"
@@ -65,30 +67,35 @@ def _arm(pod: Judged) -> Found:
         yield pod.path("nodeSelector", _ARCH), f"the pod selects {machine} and {_ARCH} {arch}"
 
 
-def _requested(pod: Judged, name: str) -> float:
-    """Return what all containers together request; a single init container may request more."""
+def _requested(pod: Judged, name: str) -> tuple[float, Path]:
+    """Return what all containers together request, and where most is; a single init container may request more."""
     running, before = 0.0, 0.0
+    most: tuple[float, Path] = (0.0, pod.path("containers"))
     for container in pod.containers():
         resources = mapping(container.spec.get("resources"))
-        amount = mapping(resources.get("requests")).get(name, mapping(resources.get("limits")).get(name))
-        size = (quantity(amount) if amount is not None else None) or 0.0
+        kind = next((kind for kind in ("requests", "limits") if name in mapping(resources.get(kind))), "")
+        size = (quantity(resources[kind][name]) if kind else None) or 0.0
+        most = max(most, (size, (*container.path, "resources", kind, name)), key=lambda found: found[0])
         if container.init and container.spec.get("restartPolicy") != "Always":
             before = max(before, size)
         else:
             running += size
-    return max(running, before)
+    return max(running, before), most[1]
 
 
 def _large(pod: Judged) -> Found:
     room = [found for label in accelerators(pod.spec) if (found := _room(label))]
-    if not room:
+    if not room or others_of(pod.manifests, pod.pod):
+        # The requests of the values' machine are no mistake of their own.
         return
     cores, memory = max(cores for cores, _ in room), max(memory for _, memory in room)
     machine = " or ".join(sorted(accelerators(pod.spec)))
-    if (asked := _requested(pod, "cpu")) > cores:
-        yield pod.path("containers"), f"the pod requests {asked:g} cores, and {machine} has about {cores} for it"
-    if (asked := _requested(pod, "memory") / _GIBIBYTE) > memory:
-        yield pod.path("containers"), f"the pod requests {asked:.0f} GiB, and {machine} has about {memory} for it"
+    asked, path = _requested(pod, "cpu")
+    if asked > cores:
+        yield path, f"the pod requests {asked:g} cores, and {machine} has about {cores} for it"
+    asked, path = _requested(pod, "memory")
+    if (asked := asked / _GIBIBYTE) > memory:
+        yield path, f"the pod requests {asked:.0f} GiB, and {machine} has about {memory} for it"
 
 
 RULES = (

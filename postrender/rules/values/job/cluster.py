@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from postrender import secrets
-from postrender.finding import Finding
+from postrender.finding import WARNING, Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from postrender.values.config import Effective
 
 TOPIC = Topic("job", framework="", source="charts/grpo-job/templates/")
+# A release has three numbers: v0.7.0.
+_DOTS = 2
 # Not every key that ends in _token: a configuration has pad_token too.
 _IN_CONFIG = ("password", "secret", "api_key", "apikey", "access_key", "hf_token")
 
@@ -65,6 +67,23 @@ def _unused(run: Effective) -> str | None:
 
 
 @TOPIC.rule(
+    "cluster-not-used",
+    "gke/R27",
+    "=stack.names.cluster =job.cluster.mode",
+    title="a cluster that somebody else made is the one that the job uses",
+    why="silent: the job makes a cluster of its own and pays for its nodes; the named one is not asked",
+    fix="set job.cluster.mode to existing, or remove stack.names.cluster",
+    source="rayjob.yaml at 0.1.0",
+    severity=WARNING,
+)
+def _not_used(run: Effective) -> str | None:
+    name = run.value("stack.names.cluster")
+    if not name or run.value("job.cluster.mode") != "ephemeral":
+        return None
+    return f"stack.names.cluster is {name}, and job.cluster.mode is ephemeral"
+
+
+@TOPIC.rule(
     "image-of-another-version",
     "nemo-rl/K3",
     "=images.training.tag =job.version",
@@ -74,11 +93,34 @@ def _unused(run: Effective) -> str | None:
     source="_nemo_rl.tpl at 0.1.0",
 )
 def _image(run: Effective) -> str | None:
+    tag = _release(run)
+    is_whole = tag.startswith("v") and tag.count(".") == _DOTS
+    return f"images.training.tag is {tag}, and job.version {run.version}" if is_whole else None
+
+
+@TOPIC.rule(
+    "image-not-published",
+    "nemo-rl/K3",
+    "=images.training.tag",
+    title="the tag of NVIDIA's image has the form of its releases",
+    why="NVIDIA publishes no such image: the pods wait in ImagePullBackOff",
+    fix="write the tag of a release: v and three numbers, as in job.version",
+    source="_nemo_rl.tpl at 0.1.0",
+)
+def _tag(run: Effective) -> Iterator[Finding]:
+    tag = _release(run)
+    # A registry of one's own may have such a tag.
+    is_theirs = run.value("images.training.repository") == "nvcr.io/nvidia/nemo-rl"
+    if tag and is_theirs and not (tag.startswith("v") and tag.count(".") == _DOTS):
+        yield Finding(f"images.training.tag is {tag}", proposed={"=images.training.tag": run.version})
+
+
+def _release(run: Effective) -> str:
+    """Return a tag of NeMo RL's image that names another release than job.version; an empty text for other tags."""
     tag, repository = str(run.value("images.training.tag")), str(run.value("images.training.repository"))
-    is_release = tag.startswith("v") and all(part.isdecimal() for part in tag[1:].split("."))
-    if run.framework != "nemo-rl" or not is_release or not repository.endswith("/nemo-rl") or tag == run.version:
-        return None
-    return f"images.training.tag is {tag}, and job.version {run.version}"
+    is_release = all(part.isdecimal() for part in tag.removeprefix("v").split("."))
+    is_other = run.framework == "nemo-rl" and repository.endswith("/nemo-rl") and tag != run.version
+    return tag if is_release and is_other else ""
 
 
 @TOPIC.rule(

@@ -1,11 +1,13 @@
-"""Downloads: several nodes do not fetch the same model from the Hugging Face hub."""
+"""The Hugging Face hub: several nodes do not fetch the same model, and its name is not misspelt."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from postrender import spelling
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.define import Topic
+from postrender.values import models
 from postrender.values.derived import mapping
 
 if TYPE_CHECKING:
@@ -39,3 +41,25 @@ def _downloads(run: Effective) -> Iterator[Finding]:
     if not name or "ephemeral" in volume:
         where = f"{_VOLUME} is {name}, which every node has for itself" if name else f"{_VOLUME} is empty"
         yield Finding(f"{run.nodes} nodes download {model}, and {where}")
+
+
+@TOPIC.rule(
+    "model-misspelt",
+    "nemo-rl/N1",
+    " ".join(_MODEL.values()),
+    title="the model is none that differs from a known one by a letter or a separator",
+    why="if the hub has no such model, the run ends when it loads it: every pod has started, and the GPUs are paid for",
+    fix="correct the name; a model that is really called so is named under job.fetch.models",
+    source="_environment.tpl at 0.1.0",
+    severity=WARNING,
+)
+def _misspelt(run: Effective) -> Iterator[Finding]:
+    key = _MODEL[run.framework]
+    name = run.at(key)
+    fetched = [model for model, entry in mapping(run.value("job.fetch.models")).items() if entry is not None]
+    if not isinstance(name, str) or "/" not in name or name in fetched or models.load(name):
+        return
+    meant = next((each for each in [*fetched, *models.names()] if spelling.is_slip(name, each)), "")
+    if meant:
+        what = f"{key} is {name}, a model that is not known, and {meant} is"
+        yield Finding(what, keys=[key], fix=f"did you mean {meant}?", proposed={key: meant})

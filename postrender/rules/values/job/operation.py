@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
+from postrender.plan import cost
 from postrender.rules.values.define import Topic
 from postrender.values import profiles
 from postrender.values.derived import mapping
@@ -28,6 +29,12 @@ _SCALE_DOWN: Final = 600
 _UPGRADE: Final = 3600
 # Labels of a single node.
 _HOSTS: Final = ("kubernetes.io/hostname", "cloud.google.com/gce-topology-host")
+
+# The steps between two checkpoints, and the last step, which saves too.
+_SAVES: Final = {
+    "nemo-rl": ("checkpointing.save_period", "grpo.max_num_steps"),
+    "verl": ("trainer.save_freq", "trainer.total_training_steps"),
+}
 
 
 def _retries(run: Effective) -> int:
@@ -57,6 +64,31 @@ def _scratch(run: Effective) -> Iterator[Finding]:
         yield Finding(f'{what} trainer.resume_mode is "disable"', keys=["trainer.resume_mode", "=job.retries"])
     if run.framework == "nemo-rl" and run.at("checkpointing.enabled") is False:
         yield Finding(f"{what} checkpointing.enabled is false", keys=["checkpointing.enabled", "=job.retries"])
+
+
+@TOPIC.rule(
+    "deadline-before-checkpoint",
+    "gke/R27",
+    "=job.deadlineSeconds",
+    title="an attempt reaches its first checkpoint before its deadline",
+    why="the attempt is ended with nothing saved: all its steps are paid for and lost",
+    fix="raise job.deadlineSeconds, or save after fewer steps",
+    source="postrender/plan/cost.py at 0.1.0",
+    severity=WARNING,
+)
+def _ends_first(run: Effective) -> Iterator[Finding]:
+    deadline, time = run.value("job.deadlineSeconds"), cost.step_time(run)
+    # NeMo RL can save before a time of its own.
+    saves_before = run.at("checkpointing.checkpoint_must_save_by") is not None
+    if not isinstance(deadline, int) or deadline < 1 or time is None or not _trains(run) or saves_before:
+        return
+    period, last = _SAVES[run.framework]
+    steps = run.integer(period)
+    if run.given_has(last) and run.at(last) is not None:
+        steps = min(steps, run.integer(last))
+    if 0 < deadline < steps * time.seconds:
+        what = f"job.deadlineSeconds is {deadline}, and the {steps} steps before the first checkpoint take about"
+        yield Finding(f"{what} {steps * time.seconds:.0f} s (job.stepTimes)", keys=["=job.deadlineSeconds", period])
 
 
 @TOPIC.rule(

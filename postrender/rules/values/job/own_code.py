@@ -33,7 +33,7 @@ _OTHER_PROCESSORS: Final = (
 )
 
 
-def _files(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
+def files(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
     """Yield name, text and entry of each reward that is a file."""
     for name, entry in mapping(run.value("job.rewards")).items():
         text = mapping(entry).get("file")
@@ -41,7 +41,7 @@ def _files(run: Effective) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
             yield name, text, mapping(entry)
 
 
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
     """Return the syntax tree of a reward's file; None if it has a mistake, which another rule reports."""
     try:
         with warnings.catch_warnings():
@@ -49,6 +49,12 @@ def _parsed(text: str) -> ast.Module | None:
             return ast.parse(text)
     except (SyntaxError, ValueError):
         return None
+
+
+def reward_of(tree: ast.Module) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """Return the function of a reward's file; None if no definition at the top level is it."""
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return next((node for node in reversed(found) if node.name == _FUNCTION), None)
 
 
 @TOPIC.rule(
@@ -103,7 +109,7 @@ def _absent(run: Effective) -> Iterator[Finding]:
     source="jobs/rewards/rewards.py at 0.1.0",
 )
 def _compiles(run: Effective) -> Iterator[Finding]:
-    for name, text, _ in _files(run):
+    for name, text, _ in files(run):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -126,12 +132,11 @@ def _compiles(run: Effective) -> Iterator[Finding]:
     source="jobs/rewards/rewards.py at 0.1.0",
 )
 def _function(run: Effective) -> Iterator[Finding]:
-    for name, text, entry in _files(run):
-        tree = _parsed(text)
+    for name, text, entry in files(run):
+        tree = parsed(text)
         if tree is None:
             continue
-        found = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        function = next((node for node in reversed(found) if node.name == _FUNCTION), None)
+        function = reward_of(tree)
         if function is not None:
             what = _wrong_signature(function, mapping(entry.get("kwargs")))
         else:

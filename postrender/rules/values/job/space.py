@@ -1,4 +1,4 @@
-"""Space: the volume of a run holds its checkpoints, and the local disk its model."""
+"""Space: the volume of a run holds its checkpoints, a local disk its model, the head's memory what it converts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from postrender.finding import WARNING, Finding
 from postrender.plan import planner
+from postrender.plan.setup import NotModelledError
 from postrender.rules.values.define import Topic
+from postrender.values.quantity import quantity
 from postrender.values.reference_errors import UnknownError
 
 if TYPE_CHECKING:
@@ -93,3 +95,25 @@ def _disk(run: Effective) -> Iterator[Finding]:
     if size < model:
         what = f"{key} is {run.value(key)}, and the model takes about {_gib(model.count)} (2 bytes a parameter)"
         yield Finding(what, keys=[f"={key}"], fix=f"write {math.ceil(1.1 * model.gib)}Gi or more")
+
+
+@TOPIC.rule(
+    "head-below-weights",
+    "nemo-rl/P8 verl/S12",
+    "=ray.head.memory",
+    title="the head has memory for the weights that task convert merges",
+    why="the kernel kills the conversion (exit code 137) after it has read the checkpoint",
+    fix="raise ray.head.memory above the size of the weights; the merge needs more than they take",
+    source="nemo_rl/utils/native_checkpoint.py:258 at v0.7.0",
+)
+def _converts(run: Effective) -> str | None:
+    text = run.value("ray.head.memory")
+    has = quantity(text) if run.value("job.task") == "convert" and not run.value("ray.head.gpus.enabled") else None
+    if has is None or run.value("stack.names.cluster"):
+        # A cluster that somebody else made has a head of its own.
+        return None
+    try:
+        needs = planner.converted(run)
+    except NotModelledError:
+        return None
+    return f"ray.head.memory is {text}, and the weights take {_gib(needs.count)}" if has < needs.count else None

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import Finding
 from postrender.plan import host, planner
+from postrender.plan.advice import limits, offers
 from postrender.plan.generation import GENERATION
 from postrender.plan.phase import DOES_NOT_FIT
 from postrender.rules.values.define import Topic
+from postrender.values.frameworks import nemo_rl, verl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +50,23 @@ def _does_not_fit(run: Effective) -> Iterator[Finding]:
         if each.verdict == DOES_NOT_FIT:
             phase = each.phase
             kind = _kind(phase)
-            key = {"model": _MODEL, "micro": _MICRO, "share": _SHARE}[kind][run.framework]
+            key, fix = {"model": _MODEL, "micro": _MICRO, "share": _SHARE}[kind][run.framework], _FIXES[kind]
+            if kind == "micro" and _is_smallest(run, key):
+                limit = limits.longest(run)
+                key = limit.key
+                fits = f"sequences of up to {limit.fits} tokens fit" if limit.fits else "no shorter sequence fits alone"
+                fix = f"{fits}, prompt included; grpo plan lists what else helps, and grpo plan --fix writes it"
             needs = f"{phase.name} needs {phase.peak} of a GPU"
-            yield Finding(f"{needs}, and {phase.usable} can be used", keys=[key], fix=_FIXES[kind])
+            yield Finding(f"{needs}, and {phase.usable} can be used", keys=[key], fix=fix)
             return
+
+
+def _is_smallest(run: Effective, key: str) -> bool:
+    """Say whether no smaller micro batch helps: tokens fill it, or a single sequence is too much."""
+    filled = verl.DYNAMIC if run.framework == "verl" else nemo_rl.DYNAMIC
+    if run.on(filled) or (run.framework == "nemo-rl" and run.on(nemo_rl.PACKING)) or run.integer(key) <= 1:
+        return True
+    return planner.plan(run.changed(offers.micro_batch(run, key, 1))).verdict == DOES_NOT_FIT
 
 
 def _kind(phase: Phase) -> str:

@@ -21,6 +21,7 @@ from postrender.values.frameworks.nemo_rl import (
     data_parallel,
     is_megatron,
     is_vllm,
+    needs_equal_micro_batches,
     pipeline_parallel,
     rows,
     split,
@@ -140,12 +141,9 @@ def _shares(run: Effective) -> Iterator[Finding]:
     since="v0.6.0",
 )
 def _accuracy(run: Effective) -> Iterator[Finding]:
-    size = tensor_parallel(run)
-    variable = "NRL_IGNORE_TP_ACCURACY_CHECK"
-    is_off = run.variable(variable) or run.on("loss_fn.force_on_policy_ratio")
-    if size < 4 or is_off or not run.has(LOGPROB_BATCH):
+    if not needs_equal_micro_batches(run):
         return
-    train, logprob = run.integer(MICRO_BATCH), run.integer(LOGPROB_BATCH)
+    size, train, logprob = tensor_parallel(run), run.integer(MICRO_BATCH), run.integer(LOGPROB_BATCH)
     if train != logprob:
         what = f"train_micro_batch_size is {train} and logprob_batch_size {logprob}, with tensor parallel size {size}"
         yield Finding(what, proposed={LOGPROB_BATCH: train})

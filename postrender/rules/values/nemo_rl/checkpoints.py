@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import CHECKPOINT, SETUP, TOPIC
+from postrender.rules.values.nemo_rl.run import CHECKPOINT, SETUP, TOPIC, TRIAL
 from postrender.values.frameworks.nemo_rl import DTENSOR, is_megatron, is_v2
 
 if TYPE_CHECKING:
@@ -42,6 +42,24 @@ def _prefix(run: Effective) -> Iterator[Finding]:
     if name is not None and not name.startswith(("val:", "train:")):
         known = {"val_reward": "val:accuracy", "accuracy": "val:accuracy", "val_accuracy": "val:accuracy"}.get(name)
         yield Finding(f'checkpointing.metric_name is "{name}"', proposed={_METRIC: known} if known else {})
+
+
+@TOPIC.rule(
+    "no-checkpoint",
+    "S73",
+    "checkpointing.enabled",
+    title="the run writes a checkpoint",
+    why="silent: no step is saved, not even the last one, so the trained model is lost when the job ends",
+    fix="set checkpointing.enabled to true; the last step is then saved whatever the save_period",
+    source="nemo_rl/algorithms/grpo.py:2883 at v0.7.0",
+    severity=WARNING,
+)
+def _never(run: Effective) -> str | None:
+    steps = run.integer("grpo.max_num_steps")
+    # A short run is a trial.
+    if run.at("checkpointing.enabled") is not False or steps <= TRIAL:
+        return None
+    return f"checkpointing.enabled is false, and the run has up to {steps} steps"
 
 
 @TOPIC.rule(

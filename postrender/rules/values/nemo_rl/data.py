@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
+from postrender import spelling
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
@@ -33,8 +33,13 @@ _LISTS = {"data set": "datasets", "processor": "processors", "environment": "env
 def _unknown(kind: str, name: str, run: Effective, keys: list[str]) -> Finding:
     """Report an unknown name, and suggest a known one."""
     known = [each for each in run.catalogue.names[_LISTS[kind]] if each != _ANY_PATH]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    fix = f"did you mean {close[0]}?" if close else f"one of {', '.join(known)}"
+    # The name of a class is often that of the data set on the hub, and all processors end with the same word.
+    short = {each.removesuffix("_processor").removesuffix("_data"): each for each in known}
+    close = spelling.near(name.rpartition("/")[2].removesuffix("_processor").removesuffix("_data"), short)
+    fix = f"did you mean {short[close[0]]}?" if close else f"one of {', '.join(known)}"
+    if kind == "data set" and "/" in name and not close:
+        path = "data_path" if run.since("v0.6.0") else "train_data_path"
+        fix = f"for a data set of the hub, write dataset_name: ResponseDataset and {path}: {name}"
     return Finding(f"no {kind} is called {quoted(name)} in {run.version}", keys=keys, fix=fix)
 
 

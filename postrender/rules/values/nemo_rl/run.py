@@ -8,6 +8,8 @@ from postrender.rules.values.define import Topic
 
 TOPIC: Final = Topic("nemo-rl", framework="nemo-rl", source="")
 
+# A run of so few steps is a trial, whatever its learning rate and its checkpoints.
+TRIAL: Final = 30
 # When the run would fail: the reason to correct the values now.
 SETUP: Final = "NeMo RL refuses it at set-up, when every pod has started and the GPUs are paid for"
 WORKER: Final = "the workers refuse it while they load the model, minutes into the job"

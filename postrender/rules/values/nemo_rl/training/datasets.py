@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender import spelling
@@ -47,6 +48,10 @@ _OLD_SPLITS: Final = {
     "refcoco": ("default",),
 }
 _FILES: Final = (".json", ".jsonl")
+# The columns of a JSONL file of task prepare-data, and where ResponseDataset looks for a text by default.
+_PREPARED: Final = re.compile(r"\$\{oc\.env:GRPO_DATASETS\}/([^/$]+)/[^/$]+\.jsonl")
+_COLUMNS: Final = ("question", "answer", "task_name")
+_TEXTS: Final = {"input_key": ("input", "question"), "output_key": ("output", "answer")}
 _MORE_FILES: Final = (*_FILES, ".arrow", ".csv", ".parquet", ".txt")
 
 
@@ -76,6 +81,31 @@ def _missing(run: Effective) -> Iterator[Finding]:
             if key not in section:
                 what = f"{path}: the data set {section['dataset_name']} needs {key}, which is not given"
                 yield Finding(what, keys=[f"{path}.dataset_name", path])
+
+
+@TOPIC.rule(
+    "column-not-prepared",
+    "D15",
+    "data.train.input_key data.train.output_key data.input_key data.output_key",
+    title="a column that the configuration names is one that prepare-data writes",
+    why=SETUP,
+    fix="write input_key: question and output_key: answer, whatever the columns of the source are",
+    source="nemo_rl/data/datasets/response_datasets/response_dataset.py:81 at v0.7.0",
+)
+def _columns(run: Effective) -> Iterator[Finding]:
+    entries = mapping(run.value("job.prepareData"))
+    for path, section in data_sections(run):
+        files = [section.get(key) for key in ("data_path", "train_data_path", "val_data_path")]
+        names = [found[1] for file in files if isinstance(file, str) and (found := _PREPARED.fullmatch(file))]
+        if section.get("dataset_name") != "ResponseDataset" or not any(map(entries.get, names)):
+            continue
+        for key, (default, right) in _TEXTS.items():
+            column = section.get(key, default)
+            if isinstance(column, str) and "${" not in column and column not in _COLUMNS:
+                given = "" if key in section else ", its default"
+                what = f"{path}.{key} is {quoted(column)}{given}, and the prepared files have {', '.join(_COLUMNS)}"
+                keys = [f"{path}.{name}" for name in (key, "data_path", "train_data_path")]
+                yield Finding(what, keys=[*keys, path], proposed={f"{path}.{key}": right} if key in section else {})
 
 
 @TOPIC.rule(

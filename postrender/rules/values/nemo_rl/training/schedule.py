@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
+from postrender.rules.values.nemo_rl.run import TOPIC, TRIAL, WORKER
 from postrender.rules.values.nemo_rl.training.optimizer import SCHEDULER, entries
 from postrender.values.frameworks.nemo_rl import MEGATRON, is_megatron
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 _STEPS: Final = "grpo.max_num_steps"
 _MEGATRON_WARM_UP: Final = f"{MEGATRON}.scheduler.lr_warmup_iters"
-# A run this short is a trial, whatever its learning rate.
-_TRIAL: Final = 30
 # A cosine that runs on for a tenth of its length is still near its lowest value.
 _FLAT: Final = 1.1
 # Arguments of schedules, with the values that torch takes.
@@ -90,7 +88,7 @@ def _factors(run: Effective) -> Iterator[Finding]:
 def _warm_up(run: Effective) -> Iterator[Finding]:
     steps = run.integer(_STEPS)
     if is_megatron(run):
-        if run.integer(_MEGATRON_WARM_UP) > steps > _TRIAL:
+        if run.integer(_MEGATRON_WARM_UP) > steps > TRIAL:
             what = f"the warm-up takes {run.integer(_MEGATRON_WARM_UP)} steps, and the run has {steps}"
             yield Finding(what, keys=[_MEGATRON_WARM_UP, _STEPS])
         return
@@ -99,9 +97,33 @@ def _warm_up(run: Effective) -> Iterator[Finding]:
         return
     start, end = (run.number(f"{first.path}.kwargs.{name}_factor") for name in ("start", "end"))
     length = run.integer(f"{first.path}.kwargs.total_iters")
-    if start < end and length > steps > _TRIAL:
+    if start < end and length > steps > TRIAL:
         what = f"the warm-up takes {length} steps, and the run has {steps}"
         yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", SCHEDULER, _STEPS])
+
+
+@TOPIC.rule(
+    "warm-up-cut-short",
+    "O13",
+    SCHEDULER,
+    title="the schedule after the warm-up starts when the warm-up has ended",
+    why="silent: the learning rate jumps at the milestone, which the warm-up was to prevent",
+    fix="write the total_iters of the warm-up as the first milestone",
+    source="torch/optim/lr_scheduler.py (SequentialLR) at 2.11.0",
+    severity=WARNING,
+)
+def _cut(run: Effective) -> Iterator[Finding]:
+    schedules, ends = [entry for entry in entries(run) if entry.is_schedule], _milestones_of(run)
+    if is_megatron(run) or len(schedules) < 2 or not ends or schedules[0].short != "LinearLR":
+        return
+    first = schedules[0]
+    if isinstance(first.kwargs, dict) and 0 < ends[0] < run.integer(f"{first.path}.kwargs.total_iters"):
+        start, end = (run.number(f"{first.path}.kwargs.{name}_factor") for name in ("start", "end"))
+        length = run.integer(f"{first.path}.kwargs.total_iters")
+        if start < end:
+            at = f"at {start + (end - start) * ends[0] / length:.2g} of the learning rate"
+            what = f"the warm-up takes {length} steps, and the milestone {ends[0]} ends it {at}"
+            yield Finding(what, keys=[f"{first.path}.kwargs.total_iters", *first.keys, SCHEDULER])
 
 
 @TOPIC.rule(

@@ -56,6 +56,22 @@ def _columns(run: Effective) -> Iterator[Finding]:
 
 
 @TOPIC.rule(
+    "batch-larger-than-data",
+    "D1",
+    f"{BATCH} data.gen_batch_size",
+    title="the data set fills at least one batch",
+    why="the run ends at set-up with Train dataloader is empty: the cluster is up, and its GPUs are paid for",
+    fix="lower the batch to the rows of the data set or less",
+    source="trainer/ppo/ray_trainer.py:368 at 0.7.1",
+)
+def _one_batch(run: Effective) -> Iterator[Finding]:
+    rows, batch = _rows(run), _batch(run)
+    if batch > rows:
+        key = "data.gen_batch_size" if run.at("data.gen_batch_size") else BATCH
+        yield Finding(f"{key} is {batch}, and the training data have {rows} rows", keys=[key])
+
+
+@TOPIC.rule(
     "more-steps-than-data",
     "D1",
     f"{_STEPS} {_EPOCHS}",
