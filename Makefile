@@ -13,7 +13,7 @@ LAYERS := network storage raycluster grpo-job
 # The tests start the programs many hundred times; without its bytecode each start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall tools e2e dist clean
+.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall tools e2e e2e-node dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,11 @@ e2e: $(STAMP) tools ## Install the stack on a real control plane with the real K
 	tools/ray.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 	$(BIN)/python tests/e2e/run.py
+
+e2e-node: $(STAMP) tools ## The same on real nodes: kubelets, containerd, pods that run (needs root on Linux; not in a container)
+	tools/node.sh
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
+	$(BIN)/python tests/e2e/node/run.py
 
 dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
 	rm -rf dist

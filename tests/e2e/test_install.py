@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from conftest import NewStack
-from harness.image import CODE, Call, Image
+from harness.image import CODE, Image
 from harness.kube import Kube, Manifest
 from harness.nodes import Profile
 from harness.rayhead import RayHeads
 from harness.stack import LAYERS, Stack
+from harness.trainer import Call
 from harness.waiting import until
 
 SECRET = {"secret": {"name": "hf-secret", "key": "hf_api_token"}}

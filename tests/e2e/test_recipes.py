@@ -12,9 +12,10 @@ import yaml
 
 from conftest import REPOSITORY, NewStack
 from harness import jobs_api
-from harness.image import Call, Image
+from harness.image import Image
 from harness.rayhead import RayHeads
 from harness.stack import Stack
+from harness.trainer import Call
 from harness.waiting import until
 
 RECIPES = sorted(path.stem for path in (REPOSITORY / "values/recipes").glob("*.yaml"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.kube import Kube
-from harness.processes import Programs
+from harness.processes import Program, Programs
 from harness.waiting import until
 
 # Prints True or False for each definition, False also for one without conditions yet.
@@ -31,8 +31,9 @@ class Tools:
 
 @dataclass(frozen=True)
 class Ports:
-    """Where one API server and its etcd listen."""
+    """Where one API server listens, and its etcd on the loopback interface."""
 
+    address: str = "127.0.0.1"
     api: int = 6443
     etcd: int = 2379
     peer: int = 2380
@@ -48,6 +49,7 @@ class ApiServer:
         self.ports = ports
         self.kubeconfig = work / "kubeconfig"
         self.kube = Kube(tools.bin / "kubectl", self.kubeconfig)
+        self.api: Program | None = None
 
     def start(self) -> None:
         """Start both and return when the API server is ready.
@@ -60,9 +62,13 @@ class ApiServer:
         token = secrets.token_hex(16)
         (pki / "tokens.csv").write_text(f"{token},admin,1,system:masters\n")
         self.start_tool("etcd", *etcd_flags(self.work / "etcd", self.ports))
-        self.start_tool("kube-apiserver", *api_server_flags(pki, self.ports))
         self.kubeconfig.write_text(json.dumps(kubeconfig(self.ports, pki / "apiserver.crt", token)))
         self.kubeconfig.chmod(0o600)
+        self.serve()
+
+    def serve(self) -> None:
+        """Start the API server on its store and return when it is ready; a test that has ended it may do so again."""
+        self.api = self.start_tool("kube-apiserver", *api_server_flags(self.work / "pki", self.ports))
         self.wait("API server ready", lambda: self.kube.raw("/readyz") == "ok")
 
     def apply_crds(self, *paths: str) -> None:
@@ -72,9 +78,9 @@ class ApiServer:
         # `kubectl wait` fails on a CRD that has no conditions yet; whole definitions are megabytes.
         self.wait("CRDs established", lambda: "False" not in self.kube.run("get", "crds", "-o", ESTABLISHED))
 
-    def start_tool(self, name: str, *flags: str | Path, **env: str) -> None:
+    def start_tool(self, name: str, *flags: str | Path, **env: str) -> Program:
         """Start one of the programs that `make tools` has built."""
-        self.programs.start(name, [self.tools.bin / name, *flags], **env)
+        return self.programs.start(name, [self.tools.bin / name, *flags], **env)
 
     def wait(self, what: str, probe: Callable[[], bool]) -> None:
         """Wait until `probe` is true; raise RuntimeError when one of the programs ends meanwhile."""
@@ -98,10 +104,9 @@ def api_server_flags(pki: Path, ports: Ports) -> list[str]:
     """Switch on what a real cluster has: RBAC, Pod Security (a default) and the admission plugin that GKE adds."""
     return [
         f"--etcd-servers=http://127.0.0.1:{ports.etcd}",
-        "--bind-address=127.0.0.1",
-        "--advertise-address=127.0.0.1",
+        f"--bind-address={ports.address}",
+        f"--advertise-address={ports.address}",
         f"--secure-port={ports.api}",
-        "--endpoint-reconciler-type=none",
         f"--cert-dir={pki}",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--service-account-issuer=https://kubernetes.default.svc",
@@ -111,12 +116,16 @@ def api_server_flags(pki: Path, ports: Ports) -> list[str]:
         "--authorization-mode=RBAC",
         "--enable-admission-plugins=ExtendedResourceToleration",
         "--allow-privileged=true",
+        # The service `kubernetes` cannot lead to a loopback address.
+        f"--endpoint-reconciler-type={'none' if ports.address.startswith('127.') else 'lease'}",
+        # Logs and exec: the names of nodes do not resolve here.
+        "--kubelet-preferred-address-types=InternalIP",
     ]
 
 
 def kubeconfig(ports: Ports, authority: Path, token: str) -> dict[str, object]:
     """Describe the connection of the administrator."""
-    server = f"https://127.0.0.1:{ports.api}"
+    server = f"https://{ports.address}:{ports.api}"
     return {
         "apiVersion": "v1",
         "kind": "Config",

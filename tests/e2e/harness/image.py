@@ -10,11 +10,11 @@ import importlib
 import json
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.sandbox import mount
+from harness.trainer import Trainer
 
 if TYPE_CHECKING:
     from harness.stack import Stack
@@ -30,28 +30,16 @@ ENVIRONMENT = {
 }
 
 
-@dataclass(frozen=True)
-class Call:
-    """One start of the trainer, as it saw it."""
-
-    argv: list[str]
-    environ: dict[str, str]
-    cwd: str
-    config: str
-    pid: int
-
-
-class Image:
+class Image(Trainer):
     """The files of the image inside the private root."""
 
     def __init__(self, ray: Path, standins: Path) -> None:
-        self.state = CODE / "e2e"
+        super().__init__(CODE / "e2e")
         self.trainer = standins / "run_grpo.py"
         self.jobs = standins.parents[2] / "jobs"
         VENV.mkdir(exist_ok=True)
         mount("--bind", ray, VENV)
         (CODE / "examples").mkdir(parents=True, exist_ok=True)
-        self.state.mkdir(exist_ok=True)
         # The base configuration, on which the run's own one rests by `defaults`; the stand-in trainer does not read it.
         (CODE / "examples/configs").mkdir(exist_ok=True)
         (CODE / "examples/configs/grpo_math_1B.yaml").write_text("{}\n")
@@ -82,41 +70,3 @@ class Image:
         finally:
             sys.path[:] = path
         (directory / "grpo.json").write_text(json.dumps({"digest": digest}))
-
-    def behave(self, **settings: object) -> None:
-        """Say what the next trainer does, and forget the calls so far.
-
-        seconds: how long it trains; hold: it trains until `finish`; exit: its code (a list gives one for each start);
-        save_seconds: how long it goes on writing after SIGTERM; steps: it saves so many checkpoints; die_at: the first
-        one of the run dies after this step.
-        """
-        for name in ("calls.jsonl", "beats.jsonl", "starts.jsonl", "finish"):
-            (self.state / name).unlink(missing_ok=True)
-        self.set(**settings)
-
-    def set(self, **settings: object) -> None:
-        """Change what the next trainer does; the calls so far are kept, and a trainer that runs is not affected."""
-        (self.state / "control.json").write_text(json.dumps(settings))
-
-    def finish(self) -> None:
-        """Let a trainer that is held come to its end."""
-        (self.state / "finish").touch()
-
-    def calls(self) -> list[Call]:
-        """Return the starts of the trainer since `behave`."""
-        return [Call(**record) for record in self._lines("calls.jsonl")]
-
-    def starts(self) -> list[int]:
-        """Return the step from which each trainer that saves checkpoints went on."""
-        return [record["from"] for record in self._lines("starts.jsonl")]
-
-    def writers(self) -> list[tuple[float, float, int]]:
-        """Return (first, last) sign of life and the process id of every trainer since `behave`, by start."""
-        seen: dict[int, list[float]] = {}
-        for record in self._lines("beats.jsonl"):
-            seen.setdefault(record["pid"], []).append(record["time"])
-        return sorted((times[0], times[-1], pid) for pid, times in seen.items())
-
-    def _lines(self, name: str) -> list[dict[str, Any]]:
-        file = self.state / name
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

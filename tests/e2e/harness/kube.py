@@ -129,6 +129,16 @@ class Kube:
         """Wait until an object does not exist."""
         until(lambda: self.find(kind, name, namespace) is None, f"{kind} {name} gone", seconds)
 
+    def execute(self, pod: Manifest, *words: str) -> str:
+        """Run a program in the first container of a pod and return its output."""
+        container = pod["spec"]["containers"][0]["name"]
+        where = [pod["metadata"]["name"], *in_namespace(pod["metadata"]["namespace"]), "--container", container]
+        return self.run("exec", *where, "--", *words)
+
+    def logs(self, pod: Manifest, *options: str) -> str:
+        """Return the log of a pod, of its first container unless the options name another one."""
+        return self.run("logs", pod["metadata"]["name"], *in_namespace(pod["metadata"]["namespace"]), *options)
+
     def events(self, namespace: str) -> str:
         """Return the events of a namespace, one a line, for a message."""
         columns = "custom-columns=O:.involvedObject.name,R:.reason,M:.message"

@@ -68,6 +68,11 @@ class Programs:
         self.running.append(program)
         return program
 
+    def end(self, program: Program, grace: float = 8.0) -> None:
+        """Stop one of the programs now."""
+        self.running.remove(program)
+        program.stop(grace)
+
     def check(self) -> None:
         """Raise RuntimeError when one of the programs has ended."""
         for program in self.running:

@@ -1,4 +1,4 @@
-"""Stand-in for the trainer of the image: records its call and behaves as /opt/nemo-rl/e2e/control.json says.
+"""Stand-in for the trainer of the image: records its call and behaves as control.json in its state folder says.
 
 It is NeMo RL's script and verl's module at once: what it needs of the configuration is where checkpoints go.
 """
@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-STATE = Path("/opt/nemo-rl/e2e")
+# A pod has it on its volume: files inside of the image are gone with the container.
+STATE = Path(os.environ.get("STANDIN_STATE", "/opt/nemo-rl/e2e"))
 
 
 def append(name: str, record: object) -> None:

@@ -1,0 +1,164 @@
+"""What a run survives in real pods: lost pods, a node and an API server that are away, and storage that fails.
+
+The trainer is a stand-in without Ray actors: what NeMo RL itself makes of a lost worker is not shown here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from conftest import Installed, NewStack, installed
+from harness import pods, sandbox
+from harness.kube import Kube, Manifest
+from harness.realnode.cluster import RealCluster
+from harness.stack import Stack
+from harness.waiting import until
+
+
+@pytest.fixture(scope="module")
+def ready(new_stack: NewStack) -> Iterator[Installed]:
+    """A stack whose cluster is ready, which all runs of this module share."""
+    with installed(new_stack("b200", "helm4", ray={"head": {"jobStopSeconds": 15}})) as found:
+        yield found
+
+
+@pytest.fixture
+def run(ready: Installed, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    """A run of its own name whose trainer goes on until the test lets it end."""
+    ready.trainer.behave(hold=True, save_seconds=1)
+    run = ready.with_run(request.node.originalname.removeprefix("test_").replace("_", "-")[:24].strip("-"), retries=1)
+    run.install("grpo-job")
+    until(ready.trainer.calls, "a trainer", 120)
+    yield run
+    run.uninstall("grpo-job")
+    whole(ready.stack)
+
+
+def whole(stack: Stack) -> list[Manifest]:
+    """Wait until the cluster has all its pods, ready, and return them."""
+
+    def ready() -> list[Manifest]:
+        found = stack.pods()
+        return found if len(found) == 3 and all(map(pods.is_ready, found)) else []
+
+    return until(ready, "three Ray pods that are ready", 300)
+
+
+def uids(found: list[Manifest]) -> set[str]:
+    """Return the identities of pods."""
+    return {str(pod["metadata"]["uid"]) for pod in found}
+
+
+def test_the_kubelet_is_away(run: Stack, ready: Installed, cluster: RealCluster) -> None:
+    """As in an upgrade of the node's programs: containers go on, and nothing is replaced."""
+    before = uids(run.pods())
+    node = cluster.nodes[run.pods()[0]["spec"]["nodeName"]]
+    assert node.kubelet
+    cluster.programs.end(node.kubelet)
+    time.sleep(20)
+    node.start_kubelet()
+    node.until_ready()
+    ready.trainer.finish()
+    run.until_job("SUCCEEDED", 120)
+    assert uids(run.pods()) == before
+    assert len(ready.trainer.calls()) == 1
+
+
+def test_the_api_server_is_away(run: Stack, ready: Installed, cluster: RealCluster) -> None:
+    """The operator, a pod as well, ends and is started again with growing pauses: the news reach the RayJob late."""
+    before = uids(run.pods())
+    assert cluster.server.api
+    cluster.programs.end(cluster.server.api)
+    time.sleep(60)
+    cluster.server.serve()
+    ready.trainer.finish()
+    run.until_job("SUCCEEDED", 400)
+    assert uids(run.pods()) == before
+    assert len(ready.trainer.calls()) == 1
+
+
+def test_the_container_of_the_head_is_killed(run: Stack, ready: Installed, kube: Kube) -> None:
+    """Ray's head process holds the driver: both are gone, and the run starts again on what comes back."""
+    kube.execute(run.pods()[0], "sh", "-c", "kill -9 $(pgrep gcs_server) || true")
+    until(lambda: len(ready.trainer.calls()) == 2, "a second start of the trainer", 300, seen=run.job_status)
+    ready.trainer.finish()
+    run.until_job("SUCCEEDED", 180)
+
+
+def test_the_head_pod_is_deleted(run: Stack, ready: Installed, kube: Kube) -> None:
+    head = run.pods()[0]
+    kube.run("delete", "pod", head["metadata"]["name"], "--namespace", run.namespace, "--wait=false")
+    until(lambda: len(ready.trainer.calls()) == 2, "a second start of the trainer", 300, seen=run.job_status)
+    first, second = ready.trainer.writers()
+    assert first[1] < second[0], "two trainers wrote at once"
+    ready.trainer.finish()
+    run.until_job("SUCCEEDED", 180)
+
+
+def test_a_worker_is_deleted_by_force(run: Stack, ready: Installed, kube: Kube) -> None:
+    worker = run.pods()[-1]
+    words = ["--namespace", run.namespace, "--grace-period=0", "--force"]
+    kube.run("delete", "pod", worker["metadata"]["name"], *words)
+    after = whole(run)
+    assert len(uids(after) & uids([worker])) == 0
+    ready.trainer.finish()
+    run.until_job("SUCCEEDED", 180)
+
+
+@pytest.fixture
+def volumes(work: Path) -> Iterator[Path]:
+    """The file system of all claims; writable and with room afterwards."""
+    folder = work / "volumes"
+    yield folder
+    (folder / "filler").unlink(missing_ok=True)
+    sandbox.mount("-o", "remount,rw", folder)
+
+
+def fill(folder: Path) -> None:
+    """Leave no room in a file system."""
+    with (folder / "filler").open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while True:
+            stream.write(bytes(1 << 20))
+
+
+def make_read_only(folder: Path) -> None:
+    """Refuse all writes; that waits for a moment in which no file is open for writing."""
+
+    def done() -> bool:
+        with contextlib.suppress(subprocess.CalledProcessError):
+            sandbox.mount("-o", "remount,ro", folder)
+            return True
+        return False
+
+    until(done, "a read-only file system", 60, every=0.02)
+
+
+@pytest.mark.parametrize(
+    ("break_it", "says"),
+    [(fill, "No space left on device"), (make_read_only, "Read-only file system")],
+    ids=["full", "read-only"],
+)
+def test_the_volume_fails(
+    ready: Installed, volumes: Path, kube: Kube, break_it: Callable[[Path], None], says: str
+) -> None:
+    """The trainer cannot write: the run fails with the words of the file system, and a later attempt goes on."""
+    ready.trainer.behave(hold=True, save_seconds=1)
+    run = ready.with_run(f"volume-{break_it.__name__}".replace("_", "-"))
+    run.install("grpo-job")
+    until(ready.trainer.calls, "a trainer", 120)
+    break_it(volumes)
+    status = run.until_job("FAILED", 300)
+    assert says in status["message"] + kube.logs(run.pods()[0], "--tail=-1")
+    (volumes / "filler").unlink(missing_ok=True)
+    sandbox.mount("-o", "remount,rw", volumes)
+    ready.trainer.set(seconds=1)
+    second = run.with_values(job={"attempt": 2})
+    second.upgrade("grpo-job")
+    second.until_job("SUCCEEDED", 240)
+    second.uninstall("grpo-job")

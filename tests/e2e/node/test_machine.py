@@ -1,0 +1,30 @@
+"""What a user sees where a machine is not ready."""
+
+from __future__ import annotations
+
+from conftest import GPU_NODES, NewStack
+from harness.kube import Kube
+from harness.nodes import Profile
+from harness.realnode.cluster import RealCluster
+from harness.waiting import until
+
+
+def test_a_machine_without_the_installers_files(
+    new_stack: NewStack, cluster: RealCluster, kube: Kube, profiles: dict[str, Profile]
+) -> None:
+    """The init container ends with the path that is missing; Ray never starts there."""
+    stack = new_stack("b200", "helm4")
+    script = profiles["b200"].values["nccl"]["environmentScript"]
+    for name in GPU_NODES:
+        cluster.nodes[name].machine.run("sh", "-c", "rm /home/kubernetes/bin/gib/scripts/*")
+    stack.install("network", "storage", "raycluster")
+
+    def said() -> str:
+        workers = [pod for pod in stack.pods() if pod["metadata"]["labels"]["ray.io/node-type"] == "worker"]
+        ended = [pod for pod in workers if pod["status"].get("initContainerStatuses", [{}])[0].get("restartCount")]
+        return kube.logs(ended[0], "--container=check-node", "--previous") if ended else ""
+
+    try:
+        assert script in until(said, "a check that has failed", 180, seen=lambda: kube.events(stack.namespace))
+    finally:
+        stack.uninstall("raycluster", "storage", "network")
