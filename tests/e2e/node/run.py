@@ -74,7 +74,7 @@ def missing() -> list[str]:
 def prepare(work: Path) -> None:
     """Let this namespace's programs ask the cluster's DNS, as pods do, and give the claims a file system of their own.
 
-    All machines see that file system, so that a test can fill it, or make it read-only, for all pods at once.
+    All machines see that file system, so that a test can fill it for all pods at once.
     """
     (work / "volumes").mkdir()
     sandbox.mount("-t", "tmpfs", "-o", "size=256m", "tmpfs", work / "volumes")
