@@ -203,7 +203,10 @@ def test_a_run_is_locked_as_the_same_run(task: str, mode: str, render: Render) -
     job = by_kind(off, "RayJob")["spec"]
     assert job["entrypoint"] == by_kind(on, "RayJob")["spec"]["entrypoint"]
     assert f'"digest": "{lock["digest"]}"' in job["entrypoint"]
-    assert job["entrypoint"].partition("GRPO_PROGRAMS")[0].replace(lock["digest"], "") == beginning
+    # The title is a comment for people.
+    title, _, rest = job["entrypoint"].partition("\n")
+    assert title.startswith("# ")
+    assert rest.partition("GRPO_PROGRAMS")[0].replace(lock["digest"], "") == beginning
     assert (job == by_kind(on, "RayJob")["spec"]) is (mode == "existing")
 
 

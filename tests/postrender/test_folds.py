@@ -97,7 +97,8 @@ def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
     assert isinstance(parts["trainer.py"], folds.Folded)
     assert isinstance(parts["rewards.py"], folds.Folded)
     assert '"mine"' in parts["rewards.json"]
-    assert "\nset -eu\nexec 3<<'GRPO_PLAN'\nGRPO_PLAN\n" in parts["shell"]
+    assert "\nset -eu\nexport GRPO_OWNER_LAPSE_SECONDS=" in parts["shell"]
+    assert "\nexec 3<<'GRPO_PLAN'\nGRPO_PLAN\n" in parts["shell"]
     assert "H4sI" not in parts["shell"]
     clear = dict(folds.parts(entrypoint, full=True))
     assert clear["__main__.py"] == PROGRAMS["launch"].read_text("utf-8")
