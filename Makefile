@@ -13,7 +13,7 @@ LAYERS := network storage raycluster grpo-job
 # The tests start the programs many hundred times; without its bytecode each start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall tools e2e e2e-node dist clean
+.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall learn tools e2e e2e-node dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,10 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 
 recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
 	$(BIN)/python -m pytest -q -s -m recall tests/recall tests/plan
+
+learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (SOURCES=DIR: its tree; SEED=1; needs root on Linux)
+	SOURCES="$(SOURCES)" tools/learn.sh
+	$(BIN)/python examples/learn-on-cpu/learn.py --seed $(or $(SEED),1)
 
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh

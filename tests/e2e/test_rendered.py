@@ -67,7 +67,7 @@ def test_a_run_from_rendered_manifests(
         assert health(kube.get("rayjob", stack.run, stack.namespace)) == "Healthy"
 
         second = changed.with_values(job={"attempt": 2})
-        assert "grpo-job: 2 objects, 2 written, 2 removed" in write(second, folder)
+        assert "grpo-job: 3 objects, 2 written, 2 removed" in write(second, folder)
         kube.run("apply", "-k", str(folder / "grpo-job"))
         second.until_job("SUCCEEDED")
         used = [yaml.safe_load(call.config)["grpo"]["max_num_steps"] for call in image.calls()]

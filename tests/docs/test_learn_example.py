@@ -1,0 +1,85 @@
+"""The example that learns on a CPU: its values are clean, its judgement and its picture say what the rewards are."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+from postrender.cli import main as cli
+from tests.conftest import ROOT
+
+EXAMPLE = ROOT / "examples/learn-on-cpu"
+SVG = "{http://www.w3.org/2000/svg}"
+FILES = [
+    "values/accelerators/h200.yaml",
+    "values/examples/one-gpu.yaml",
+    "values/recipes/smoke.yaml",
+    "examples/learn-on-cpu/values.yaml",
+]
+
+
+@pytest.fixture(scope="module")
+def curve() -> ModuleType:
+    """Import the example's module, which lies in no package."""
+    spec = importlib.util.spec_from_file_location("learn_curve", EXAMPLE / "curve.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def result(rewards: list[float], seed: int = 1) -> dict[str, Any]:
+    return {"seed": seed, "rewards": rewards, "killedAfter": 23}
+
+
+def test_lint_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for name in FILES for word in ("-f", str(ROOT / name))]
+    assert cli.main(["lint", "--fail-on", "warning", *words]) == 0, capsys.readouterr().out
+
+
+def test_the_program_renders_these_files() -> None:
+    text = (EXAMPLE / "cluster.py").read_text(encoding="utf-8")
+    shown = re.search(r"^FILES = (\[.*?^\])", text, re.MULTILINE | re.DOTALL)
+    assert shown
+    assert yaml.safe_load(shown[1]) == FILES
+
+
+def test_the_first_and_the_last_steps_are_compared(curve: ModuleType) -> None:
+    rewards = [0.1] * curve.WINDOW + [0.5] * 40 + [0.9] * curve.WINDOW
+    assert curve.means(rewards) == pytest.approx((0.1, 0.9))
+
+
+def test_the_picture_has_a_point_for_each_step_in_its_place(curve: ModuleType) -> None:
+    results = [result([0.0, 0.5, 1.0], seed=7), result([1.0, 0.5, 0.0], seed=8)]
+    root = ElementTree.fromstring(curve.picture(results))  # noqa: S314 - our own text
+    lines = [line.get("points", "").split() for line in root.iter(f"{SVG}polyline") if line.get("stroke")]
+    assert lines == [[curve.place(step, reward, 3) for step, reward in enumerate(one["rewards"], 1)] for one in results]
+    heights = [float(point.partition(",")[2]) for point in lines[0]]
+    assert heights == sorted(heights, reverse=True), "a higher reward is higher in the picture"
+    texts = {text.text for text in root.iter(f"{SVG}text")}
+    assert {"seed 7", "seed 8"} <= texts
+
+
+def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleType) -> None:
+    results = [json.loads(line) for line in (EXAMPLE / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert (EXAMPLE / "reward.svg").read_text(encoding="utf-8") == curve.picture(results)
+    for one in results:
+        early, late = curve.means(one["rewards"])
+        assert late >= early + curve.MARGIN
+        assert f"| {one['seed']} | {early:.3f} | {late:.3f} |" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
+
+
+def test_every_replaced_module_is_named_in_the_readme() -> None:
+    """The table of what is real is no shorter than what is changed."""
+    text = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+    for path in Path(EXAMPLE / "image/standins").glob("cpu_*.py"):
+        assert f"`{path.name}`" in text, path.name
