@@ -503,4 +503,4 @@ def test_a_rule_knows_the_results_that_a_run_refuses(kind: str, name: str, text:
     # The response that is wrong in the fixture "early" is the empty one.
     score = combined("42", "" if name == "early" else "42").score
     assert any("expected (score, correct)" in line for line in told) == (kind == "bad")
-    assert (score > 0) == (kind == "good" and name != "not-yet")
+    assert (score > 0) == (kind == "good" and name != "not_yet")
