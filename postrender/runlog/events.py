@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -31,10 +32,23 @@ def read(word: str, *, follow: bool) -> Iterator[list[Found]]:
     if word == STDIN:
         return _of_text(pieces.of_pipe(0), _STDIN_NAME)
     if os.path.isdir(word):
-        return ([Found(*each) for each in found] for found in directory.read(word, follow=follow))
+        return _of_directory(word, follow=follow)
     if forms.of_file(word, grows=follow) == forms.TENSORBOARD:
         return ([Found(each, Location(word)) for each in found] for found in tensorboard.read([word], follow=follow))
     return _of_text(pieces.of_file(word, follow=follow), word, wait=follow)
+
+
+def _of_directory(path: str, *, follow: bool) -> Iterator[list[Found]]:
+    """Yield the events of a run: of TensorBoard's files, else of its outputs, else of its samples."""
+    *before, last = directory.outputs(path) or [""]
+    if last and not directory.has_all_measures(path):
+        for output in before:
+            # An attempt that was stopped early has no steps.
+            with contextlib.suppress(InputError):
+                yield from _of_text(pieces.of_file(output, follow=False), output)
+        yield from _of_text(pieces.of_file(last, follow=follow), last, wait=follow)
+    else:
+        yield from ([Found(*each) for each in found] for found in directory.read(path, follow=follow))
 
 
 def _of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[list[Found]]:

@@ -203,6 +203,16 @@ def test_the_samples_of_a_run_have_its_rewards(grpo: Run, tmp_path: Path) -> Non
     assert f"{folder}/train_data_step3.jsonl: step 3: the mean reward of 3 steps is 0, and so is" in out
 
 
+def test_the_outputs_of_all_attempts_are_one_run(grpo: Run, tmp_path: Path) -> None:
+    texts = {"1": logs.nemo_rl(steps=3), "2": "stopped early\n", "10": logs.nemo_rl(steps=2, start=3)}
+    for attempt, text in texts.items():
+        (tmp_path / "attempts" / attempt).mkdir(parents=True)
+        (tmp_path / "attempts" / attempt / "output.log").write_text(text)
+    code, out, err = grpo(tmp_path)
+    assert (code, err) == (0, "5 steps, 0 findings\n")
+    assert [line.split()[1] for line in out.splitlines()] == ["1", "2", "3", "3", "4"]
+
+
 def test_a_directory_without_steps_is_refused(grpo: Run, tmp_path: Path) -> None:
     code, _, err = grpo(tmp_path)
     assert code == 2
