@@ -13,7 +13,7 @@ from postrender.rules.judge import judge
 from postrender.rules.log.define import Shown
 from postrender.rules.rule import LOG
 from postrender.runlog.events import Found
-from postrender.runlog.shared import Event, Judge, Sign, Step
+from postrender.runlog.shared import ENDED, LOADING, Event, Judge, Phase, Sign, Step
 
 
 class Watcher:
@@ -41,7 +41,8 @@ class Watcher:
         return False
 
     def _take(self, event: Event, at: Location) -> bool:
-        self._last, self._is_silent = self._now(), False
+        # Loading a model takes as long as it takes, and a training that has ended is silent.
+        self._last, self._is_silent = self._now(), isinstance(event, Phase) and event.name in (LOADING, ENDED)
         self._screen.show(event)
         if not isinstance(event, Step):
             return False
