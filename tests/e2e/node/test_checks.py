@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from conftest import Installed, NewStack, installed
+from conftest import Installed
 from harness.helm import HelmError
 from harness.kube import Kube
 from harness.stack import TOKEN
 
+pytestmark = pytest.mark.shared
 
-@pytest.fixture(scope="module")
-def ready(new_stack: NewStack) -> Iterator[Installed]:
-    """A stack whose cluster is ready."""
-    with installed(new_stack("b200", "helm4")) as found:
-        yield found
+
+@pytest.fixture
+def ready(shared: Installed) -> Installed:
+    """The shared stack."""
+    return shared
 
 
 def helm_test(ready: Installed, kube: Kube, name: str) -> tuple[bool, str]:
@@ -41,6 +40,14 @@ def test_gpus_that_do_not_exist_are_named(ready: Installed, kube: Kube) -> None:
     passed, said = helm_test(ready, kube, "gpus")
     assert not passed
     assert "nvidia-smi" in said
+
+
+def test_nccl_comes_as_far_as_without_gpus(ready: Installed, kube: Kube) -> None:
+    """All ranks of both nodes have started, with NCCL's variables; then they need PyTorch, which this image lacks."""
+    passed, said = helm_test(ready, kube, "nccl")
+    assert not passed
+    print(said)
+    assert "No module named 'torch'" in said
 
 
 def test_the_token_of_the_hub_is_on_every_node_and_in_no_log(ready: Installed, kube: Kube) -> None:
