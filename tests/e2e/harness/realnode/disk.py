@@ -31,8 +31,12 @@ class Disk:
             machine.run(*words)
 
     def fail(self) -> None:
-        """Let the kernel find an error in the file system."""
+        """Let the kernel find an error in the file system; what it has not written yet is lost too."""
         Path(f"/sys/fs/ext4/{self.device.name}/trigger_fs_error").write_text("1")
+
+    def flush(self) -> None:
+        """Write what is still in memory, as the kernel does after some seconds."""
+        run("sync", "--file-system", self.place)
 
     def repair(self) -> None:
         """Check the file system while nobody uses it, and mount it again.
