@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +16,7 @@ from harness.realnode.cluster import RealCluster
 from harness.realnode.dranet import RAILS, Rails
 from harness.realnode.node import Node
 from harness.stack import Stack
-from harness.waiting import until
+from harness.waiting import report, until
 
 METRICS = 8080
 
@@ -66,7 +67,9 @@ def test_a_machine_that_lacks_an_interface(stack: Stack, rails: Rails, machines:
         seen=lambda: kube.events(stack.namespace),
     )
     rails.plug(machines[-1], [RAILS - 1])
+    since = time.time()
     stack.until_ready(READY_SECONDS)
+    report("the cluster is ready", since)
 
 
 def test_each_worker_has_the_interfaces_of_its_machine(stack: Stack, machines: list[Node], kube: Kube) -> None:

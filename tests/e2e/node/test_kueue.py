@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from harness.kueue import Kueue
 from harness.realnode.cluster import RealCluster
 from harness.stack import Stack
 from harness.trainer import Trainer
-from harness.waiting import until
+from harness.waiting import report, until
 
 EXAMPLE = load((REPOSITORY / "examples/kueue/queue.yaml").read_text())
 QUEUE = {"kueue": {"queue": "gpus", "topology": {"preferred": "cloud.google.com/gce-topology-block"}}}
@@ -67,8 +68,11 @@ def test_a_cluster_and_a_run_wait_for_room_and_start(new_queued: NewQueued, kueu
     second.install("storage", "raycluster")
     until_it_waits(kueue, "RayCluster", second.cluster, second)
     first.uninstall("raycluster")
+    since = time.time()
     kueue.until_admitted("RayCluster", second.cluster, second.namespace, 60)
+    report("the cluster is admitted", since)
     second.until_ready(READY_SECONDS)
+    report("the cluster is ready", since)
     assert [pod["status"]["phase"] for pod in second.pods()] == ["Running"] * 3
 
     run = new_queued(job={"cluster": {"mode": "ephemeral"}})

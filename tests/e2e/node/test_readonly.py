@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from harness.kube import Kube
 from harness.realnode.cluster import RealCluster
 from harness.realnode.disk import Disk
 from harness.stack import Stack
-from harness.waiting import until
+from harness.waiting import report, until
 
 
 @pytest.fixture
@@ -45,7 +46,9 @@ def test_the_volume_turns_read_only(ready: Installed, disk: Disk, kube: Kube) ->
     until(lambda: ready.trainer.starts() == [0], "a trainer that has saved two steps", 120)
     disk.flush()
     disk.fail()
+    since = time.time()
     assert "Read-only file system" in run.until_job("FAILED", 300)["message"]
+    report("the run has failed", since)
     run.uninstall("raycluster")
     until(lambda: not kube.list("pods", run.namespace), "no pod", 60)
     disk.repair()

@@ -115,6 +115,8 @@ class Node:
             "evictionHard": {"memory.available": "100Mi"},
             "podLogsDir": str(self.machine.folder / "pods"),
             "syncFrequency": "10s",
+            # A pause that doubles to five minutes shows nothing more.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "10s"},
             "nodeStatusUpdateFrequency": "4s",
         }
 
