@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the pinned command-line tools and the control plane into .tools/ (git-ignored).
 # usage: tools/build.sh [NAME…]     NAME: helm3 helm4 kubeconform kustomize actionlint etcd kwok kubernetes kuberay kuberay-1.5 kuberay-chart kuberay-validate jobset kueue gke-crds (default: these)
-#       kubelet containerd runc cni-plugins coredns kube-router: for real nodes, see tools/node.sh
+#       kubelet containerd runc cni-plugins coredns kube-router dranet: for real nodes, see tools/node.sh
 #
 # Each folder under tools/go is a Go module of its own that pins one program: `go install` refuses modules with
 # `replace` directives and modules whose version list the proxy does not serve. go.sum pins every dependency by digest.
@@ -89,6 +89,7 @@ tool_cni-plugins() {
 }
 tool_coredns() { build coredns coredns github.com/coredns/coredns; }
 tool_kube-router() { build kube-router kube-router github.com/cloudnativelabs/kube-router/v2/cmd/kube-router; }
+tool_dranet() { build dranet dranet sigs.k8s.io/dranet/cmd/dranet; }
 tool_gke-crds() { copy_folder gke-crds github.com/GoogleCloudPlatform/gke-networking-api config/crds gke-crds; }
 kubernetes() {
   # Without the version flags /version says v0.0.0-master and charts with kubeVersion fail.

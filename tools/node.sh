@@ -18,7 +18,7 @@ done
 pkg-config --exists libseccomp || { echo "tools/node.sh: needs libseccomp (apt-get install libseccomp-dev)" >&2; exit 3; }
 [ "$(id -u)" = 0 ] || { echo "tools/node.sh: debootstrap needs root" >&2; exit 3; }
 
-tools/build.sh kubelet containerd runc cni-plugins coredns kube-router
+tools/build.sh kubelet containerd runc cni-plugins coredns kube-router dranet
 
 if [ "$(cat "$node/base.stamp" 2>/dev/null)" != "$packages" ]; then
   echo "making the Debian base"

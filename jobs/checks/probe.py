@@ -274,12 +274,15 @@ class Rank:
 
 
 def join(rank: int, world: int, address: str, plan: Plan, log: str) -> tuple[float, str, str]:
-    import torch
-    import torch.distributed as dist
-
     expected, given = plan["net"], os.environ.get("NCCL_NET", "")
     if expected and given != expected:
         raise ProbeError(f"NCCL_NET is {given or 'not set'} in Ray's workers, expected {expected}: NCCL could use TCP")
+    try:
+        import torch
+        import torch.distributed as dist
+    except ImportError as error:
+        where = f"{plan['pair']}: rank {rank}"
+        raise ProbeError(f"{where} has no PyTorch ({error}): images.training is not a training image") from None
     os.environ.update(NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT,NET", NCCL_DEBUG_FILE=log)
     device = torch.device("cuda" if plan["backend"] == "nccl" else "cpu")
     try:

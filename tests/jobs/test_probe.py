@@ -266,6 +266,25 @@ def test_a_rank_without_the_networks_plugin_refuses_to_measure(probe: Any, monke
     assert problem == "NCCL_NET is Socket in Ray's workers, expected gIB: NCCL could use TCP"
 
 
+@pytest.mark.parametrize(
+    ("net", "said"),
+    [
+        (
+            "gIB",
+            "w-1: rank 3 has no PyTorch (No module named 'torch'): images.training is not a training image",
+        ),
+        ("Socket", "NCCL_NET is Socket in Ray's workers, expected gIB: NCCL could use TCP"),
+    ],
+)
+def test_an_image_without_pytorch(net: str, said: str, probe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setenv("NCCL_NET", net)
+    plan = {"net": "gIB", "backend": "nccl", "seconds": 10, "pair": "w-1"}
+    problem, _ = probe.Rank().measure(3, 16, "10.0.0.1:1", plan)
+    assert problem == said
+
+
 def test_the_log_of_nccl_is_read_for_network_and_warning(probe: Any, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("w-1:1:1 [0] NCCL INFO Using network Socket\nw-1 [0] NCCL WARN first\nNCCL INFO Using network gIB\n")

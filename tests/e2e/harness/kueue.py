@@ -12,6 +12,7 @@ import yaml
 from harness.controlplane import ControlPlane, answers
 from harness.kube import Manifest, dump
 from harness.processes import Program
+from harness.realnode.cluster import RealCluster
 from harness.waiting import until
 
 NAMESPACE = "kueue-system"
@@ -28,7 +29,7 @@ exec "$@"
 class Kueue:
     """One Kueue: `start` installs its definitions and webhooks, `stop` removes the webhooks again."""
 
-    def __init__(self, plane: ControlPlane, work: Path) -> None:
+    def __init__(self, plane: ControlPlane | RealCluster, work: Path) -> None:
         self.plane = plane
         self.kube = plane.kube
         self.work = work / "kueue"
@@ -59,8 +60,7 @@ class Kueue:
         if self.webhooks:
             self.kube.run("delete", "--ignore-not-found", "-f", "-", stdin=dump(self.webhooks))
         if self.program:
-            self.plane.programs.running.remove(self.program)
-            self.program.stop()
+            self.plane.programs.end(self.program)
 
     def until_admitted(self, kind: str, name: str, namespace: str, seconds: float = 30) -> None:
         """Wait until the workload of an object is admitted."""
@@ -73,12 +73,24 @@ class Kueue:
 
     def admitted(self, kind: str, name: str, namespace: str) -> bool:
         """Tell whether the workload of an object is admitted."""
+        return any(
+            each["type"] == "Admitted" and each["status"] == "True" for each in self._said(kind, name, namespace)
+        )
+
+    def waits_for(self, kind: str, name: str, namespace: str) -> str:
+        """Return why the workload of an object has no quota, as `kubectl describe workload` shows it."""
+        for each in self._said(kind, name, namespace):
+            if each["type"] == "QuotaReserved" and each["status"] == "False":
+                return str(each["message"])
+        return ""
+
+    def _said(self, kind: str, name: str, namespace: str) -> list[Manifest]:
+        """Return the conditions of the workload of an object."""
         for workload in self.kube.list("workloads.kueue.x-k8s.io", namespace):
             owner = workload["metadata"]["ownerReferences"][0]
             if (owner["kind"], owner["name"]) == (kind, name):
-                conditions = workload.get("status", {}).get("conditions", [])
-                return any(each["type"] == "Admitted" and each["status"] == "True" for each in conditions)
-        return False
+                return list(workload.get("status", {}).get("conditions", []))
+        return []
 
 
 def make_certificate(folder: Path) -> None:

@@ -130,6 +130,11 @@ class Stack:
         for layer in layers:
             self.helm.uninstall(self.release(layer), self.namespace)
 
+    def uninstall_all(self) -> None:
+        """Uninstall every release of the namespace."""
+        for release in json.loads(self.helm.run("list", "--namespace", self.namespace, "-o", "json")):
+            self.helm.uninstall(release["name"], self.namespace)
+
     def render(self, layer: str) -> list[Manifest]:
         """Render a layer without installing it."""
         return self.helm.template(self.release(layer), self.chart(layer), self.namespace, self.options())

@@ -29,3 +29,8 @@ def until(
             instead = f"; instead: {seen()}" if seen else ""
             raise AssertionError(f"expected within {seconds:g} s: {expected}{instead}")
         time.sleep(every)
+
+
+def report(what: str, since: float) -> None:
+    """Print how long it took; docs/howto/faults.md has these figures, and `pytest -rP` shows them."""
+    print(f"{what} after {time.time() - since:.0f} s")

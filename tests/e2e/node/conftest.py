@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import itertools
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -59,6 +58,12 @@ def pytest_configure() -> None:
         pytest.exit("start these tests by `python tests/e2e/node/run.py [pytest arguments]`", returncode=3)
     leftovers.end_with_parent()
     leftovers.adopt_orphans()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests of the shared stack last: it stays to the end, and the GPU nodes have no room for another one."""
+    items.sort(key=lambda item: item.get_closest_marker("shared") is not None)
 
 
 @pytest.fixture(scope="session")
@@ -221,5 +226,11 @@ def installed(stack: Stack) -> Iterator[Installed]:
         stack.until_ready(READY_SECONDS)
         yield Installed(stack, Trainer(stack.on_volume(STATE)))
     finally:
-        for release in json.loads(stack.helm.run("list", "--namespace", stack.namespace, "-o", "json")):
-            stack.helm.uninstall(release["name"], stack.namespace)
+        stack.uninstall_all()
+
+
+@pytest.fixture(scope="session")
+def shared(new_stack: NewStack) -> Iterator[Installed]:
+    """A stack whose cluster is ready, for all tests with the mark `shared`."""
+    with installed(new_stack("b200", "helm4", ray={"head": {"jobStopSeconds": 20}})) as found:
+        yield found

@@ -35,6 +35,8 @@ PROGRAMS = (
     "cni/ptp",
     "coredns",
     "kube-router",
+    "dranet",
+    "kueue",
     "ray-operator",
     "helm3",
     "helm4",
@@ -46,6 +48,8 @@ PACKAGES = {
     "iptables": "iptables",
     "ipset": "ipset",
     "openssl": "openssl",
+    "losetup": "mount",
+    "mkfs.ext4": "e2fsprogs",
 }
 
 
@@ -63,7 +67,7 @@ def missing() -> list[str]:
     for name in PROGRAMS:
         if not os.access(TOOLS / "bin" / name, os.X_OK):
             lacking.append(f".tools/bin/{name}: run `make tools` and `tools/node.sh`")
-    for name in ("kuberay-crds", "kuberay-operator", "gke-crds"):
+    for name in ("kuberay-crds", "kuberay-operator", "gke-crds", "kueue-crds", "kueue-webhooks"):
         if not (TOOLS / "share" / name).is_dir():
             lacking.append(f".tools/share/{name}: run `make tools`")
     if not (TOOLS / "node/base").is_dir():

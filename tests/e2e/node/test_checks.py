@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
 import pytest
 
-from conftest import Installed, NewStack, installed
+from conftest import Installed
 from harness.helm import HelmError
 from harness.kube import Kube
 from harness.stack import TOKEN
 
+pytestmark = pytest.mark.shared
 
-@pytest.fixture(scope="module")
-def ready(new_stack: NewStack) -> Iterator[Installed]:
-    """A stack whose cluster is ready."""
-    with installed(new_stack("b200", "helm4")) as found:
-        yield found
+
+@pytest.fixture
+def ready(shared: Installed) -> Installed:
+    """The shared stack."""
+    return shared
 
 
 def helm_test(ready: Installed, kube: Kube, name: str) -> tuple[bool, str]:
@@ -41,6 +42,14 @@ def test_gpus_that_do_not_exist_are_named(ready: Installed, kube: Kube) -> None:
     passed, said = helm_test(ready, kube, "gpus")
     assert not passed
     assert "nvidia-smi" in said
+
+
+def test_nccl_comes_as_far_as_without_gpus(ready: Installed, kube: Kube) -> None:
+    """Sixteen ranks have started on two nodes, with NCCL's variables; then they need PyTorch."""
+    passed, said = helm_test(ready, kube, "nccl")
+    assert not passed
+    assert "all-gather of 1.00 GiB by nccl, 8 ranks on each node" in said
+    assert re.search(r"nccl failed: \S+ and \S+: rank \d+ has no PyTorch .*: images.training is not a", said)
 
 
 def test_the_token_of_the_hub_is_on_every_node_and_in_no_log(ready: Installed, kube: Kube) -> None:

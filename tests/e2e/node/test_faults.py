@@ -12,19 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Installed, NewStack, installed
+from conftest import Installed
 from harness import pods
 from harness.kube import Kube, Manifest
+from harness.realnode import runtime
 from harness.realnode.cluster import RealCluster
 from harness.stack import Stack
-from harness.waiting import until
+from harness.waiting import report, until
+
+pytestmark = pytest.mark.shared
 
 
-@pytest.fixture(scope="module")
-def ready(new_stack: NewStack) -> Iterator[Installed]:
-    """A stack whose cluster is ready, which all runs of this module share."""
-    with installed(new_stack("b200", "helm4", ray={"head": {"jobStopSeconds": 15}})) as found:
-        yield found
+@pytest.fixture
+def ready(shared: Installed) -> Installed:
+    """The shared stack."""
+    return shared
 
 
 @pytest.fixture
@@ -54,6 +56,18 @@ def uids(found: list[Manifest]) -> set[str]:
     return {str(pod["metadata"]["uid"]) for pod in found}
 
 
+def until_second_start(run: Stack, ready: Installed) -> None:
+    """Wait until the trainer is started again."""
+    since = time.time()
+    until(lambda: len(ready.trainer.calls()) == 2, "a second start of the trainer", 300, seen=run.job_status)
+    report("the trainer starts again", since)
+
+
+def container(pod: Manifest) -> Manifest:
+    """Return the status of the Ray container."""
+    return dict(pod["status"]["containerStatuses"][0])
+
+
 def test_the_kubelet_is_away(run: Stack, ready: Installed, cluster: RealCluster) -> None:
     """As in an upgrade of the node's programs: containers go on, and nothing is replaced."""
     before = uids(run.pods())
@@ -76,8 +90,10 @@ def test_the_api_server_is_away(run: Stack, ready: Installed, cluster: RealClust
     cluster.programs.end(cluster.server.api)
     time.sleep(60)
     cluster.server.serve()
+    since = time.time()
     ready.trainer.finish()
     run.until_job("SUCCEEDED", 400)
+    report("the RayJob says that the run has ended", since)
     assert uids(run.pods()) == before
     assert len(ready.trainer.calls()) == 1
 
@@ -85,7 +101,7 @@ def test_the_api_server_is_away(run: Stack, ready: Installed, cluster: RealClust
 def test_the_container_of_the_head_is_killed(run: Stack, ready: Installed, kube: Kube) -> None:
     """Ray's head process holds the driver: both are gone, and the run starts again on what comes back."""
     kube.execute(run.pods()[0], "sh", "-c", "kill -9 $(pgrep gcs_server) || true")
-    until(lambda: len(ready.trainer.calls()) == 2, "a second start of the trainer", 300, seen=run.job_status)
+    until_second_start(run, ready)
     ready.trainer.finish()
     run.until_job("SUCCEEDED", 180)
 
@@ -93,19 +109,40 @@ def test_the_container_of_the_head_is_killed(run: Stack, ready: Installed, kube:
 def test_the_head_pod_is_deleted(run: Stack, ready: Installed, kube: Kube) -> None:
     head = run.pods()[0]
     kube.run("delete", "pod", head["metadata"]["name"], "--namespace", run.namespace, "--wait=false")
-    until(lambda: len(ready.trainer.calls()) == 2, "a second start of the trainer", 300, seen=run.job_status)
+    until_second_start(run, ready)
     first, second = ready.trainer.writers()
     assert first[1] < second[0], "two trainers wrote at once"
     ready.trainer.finish()
     run.until_job("SUCCEEDED", 180)
 
 
+def test_the_container_of_a_worker_is_killed(run: Stack, ready: Installed, cluster: RealCluster, kube: Kube) -> None:
+    """It starts again in the same pod, and joins the same head."""
+    before, worker = uids(run.pods()), run.pods()[-1]
+    machine, since = cluster.nodes[worker["spec"]["nodeName"]].machine, time.time()
+    runtime.kill(machine, cluster.tools, container(worker)["containerID"].removeprefix("containerd://"))
+
+    def ended() -> Manifest | None:
+        now = container(kube.get("pod", worker["metadata"]["name"], run.namespace))
+        # The workers of a head that was killed have started again before.
+        again = now["restartCount"] > container(worker)["restartCount"]
+        return now["lastState"]["terminated"] if again else None
+
+    assert until(ended, "the container starts again", 60)["exitCode"] == 137
+    assert uids(whole(run)) == before
+    report("three nodes are ready", since)
+    ready.trainer.finish()
+    run.until_job("SUCCEEDED", 180)
+    assert len(ready.trainer.calls()) == 1
+
+
 def test_a_worker_is_deleted_by_force(run: Stack, ready: Installed, kube: Kube) -> None:
     worker = run.pods()[-1]
-    words = ["--namespace", run.namespace, "--grace-period=0", "--force"]
+    words, since = ["--namespace", run.namespace, "--grace-period=0", "--force"], time.time()
     kube.run("delete", "pod", worker["metadata"]["name"], *words)
     after = whole(run)
     assert len(uids(after) & uids([worker])) == 0
+    report("three nodes are ready", since)
     ready.trainer.finish()
     run.until_job("SUCCEEDED", 180)
 
@@ -132,7 +169,9 @@ def test_the_volume_is_full(ready: Installed, volumes: Path, kube: Kube) -> None
     run.install("grpo-job")
     until(ready.trainer.calls, "a trainer", 120)
     fill(volumes)
+    since = time.time()
     status = run.until_job("FAILED", 300)
+    report("the run has failed", since)
     assert "No space left on device" in status["message"] + kube.logs(run.pods()[0], "--tail=-1")
     (volumes / "filler").unlink()
     ready.trainer.set(seconds=1)

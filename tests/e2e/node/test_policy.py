@@ -7,19 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import Installed, NewStack, installed
+from harness.connections import address, connects
 from harness.kube import Kube, Manifest
 from harness.realnode.cluster import OPERATOR
 from harness.waiting import until
 
 JOBS, GCS, CLIENT = 8265, 6379, 10001
-CONNECT = """
-import socket, sys
-try:
-    socket.create_connection((sys.argv[1], int(sys.argv[2])), 3)
-    print("open")
-except OSError as error:
-    print(error)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +38,6 @@ def stranger(ready: Installed, kube: Kube) -> Manifest:
     return until(running, "the stranger", 60)
 
 
-def connects(kube: Kube, source: Manifest, target: Manifest, port: int) -> bool:
-    """Tell whether a pod opens a connection to another one."""
-    words = ("python3", "-c", CONNECT, target["status"]["podIP"], str(port))
-    return kube.execute(source, *words).strip() == "open"
-
-
 def test_the_operator_runs_a_job(ready: Installed) -> None:
     ready.trainer.behave(seconds=0)
     run = ready.with_run("policy")
@@ -61,17 +48,17 @@ def test_the_operator_runs_a_job(ready: Installed) -> None:
 
 def test_the_pods_of_the_cluster_reach_each_other(ready: Installed, kube: Kube) -> None:
     head, *workers = ready.stack.pods()
-    assert [connects(kube, worker, head, GCS) for worker in workers] == [True, True]
+    assert [connects(kube, worker, address(head), GCS) for worker in workers] == [True, True]
 
 
 @pytest.mark.parametrize("port", [JOBS, GCS, CLIENT])
 def test_a_stranger_does_not(ready: Installed, kube: Kube, stranger: Manifest, port: int) -> None:
     head = ready.stack.pods()[0]
-    assert connects(kube, head, head, port), "the port is closed for everybody"
-    assert not connects(kube, stranger, head, port)
+    assert connects(kube, head, address(head), port), "the port is closed for everybody"
+    assert not connects(kube, stranger, address(head), port)
 
 
 def test_the_stranger_is_not_cut_off_from_everything(ready: Installed, kube: Kube, stranger: Manifest) -> None:
     """Otherwise the refusals above would show nothing."""
     operator = kube.list("pods", OPERATOR)[0]
-    assert connects(kube, stranger, operator, 8080)
+    assert connects(kube, stranger, address(operator), 8080)

@@ -13,12 +13,15 @@ from harness.kube import Kube
 from harness.waiting import until
 
 # Both Helms render the same for both machines: the other suite compares all four.
-COMBINATIONS = ["helm3-h200", "helm4-b200"]
+COMBINATIONS = ["helm3-h200", pytest.param("shared", marks=pytest.mark.shared)]
 
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
 def ready(request: pytest.FixtureRequest, new_stack: NewStack) -> Iterator[Installed]:
     """A stack whose cluster is ready, which all runs of this module share."""
+    if request.param == "shared":
+        yield request.getfixturevalue("shared")
+        return
     helm, accelerator = request.param.split("-")
     with installed(new_stack(accelerator, helm, ray={"head": {"jobStopSeconds": 20}})) as found:
         yield found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,8 @@ class Node:
             "evictionHard": {"memory.available": "100Mi"},
             "podLogsDir": str(self.machine.folder / "pods"),
             "syncFrequency": "10s",
+            # A pause that doubles to five minutes shows nothing more.
+            "crashLoopBackOff": {"maxContainerRestartPeriod": "10s"},
             "nodeStatusUpdateFrequency": "4s",
         }
 
@@ -138,8 +141,19 @@ def inherit(folder: Path) -> None:
             (folder / name).write_text((folder.parent / name).read_text())
 
 
-def remove_cgroups(node: str) -> list[str]:
-    """Remove a node's control groups after its processes have ended, and name those that could not be removed."""
+def remove_cgroups(node: str, seconds: float = 5) -> list[str]:
+    """Remove a node's control groups after its processes have ended, and name those that could not be removed.
+
+    The kernel calls a group busy until it has done away with the last process.
+    """
+    deadline = time.monotonic() + seconds
+    while (kept := try_to_remove_cgroups(node)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return kept
+
+
+def try_to_remove_cgroups(node: str) -> list[str]:
+    """Remove a node's control groups as far as they are empty, and name the others."""
     kept = []
     for top in cgroups(node):
         for folder in [*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top]:

@@ -11,6 +11,7 @@ from harness.realnode.node import cgroups
 TRIALS = {
     "network namespaces with bridges and cables": "ip link add b0 type bridge && ip link add v0 type veth peer name v1",
     "mounts of the kind overlay": "mkdir l u w m && mount -t overlay overlay -o lowerdir=l,upperdir=u,workdir=w m",
+    "file systems in a file": "truncate -s 8M f && mkfs.ext4 -q f && mkdir d && mount -o loop f d && umount d",
     "rules of iptables": "iptables -A FORWARD -j ACCEPT",
     "rules of nftables": "nft add table ip grpo",
     "sets of addresses": "ipset create grpo hash:ip",

@@ -18,7 +18,6 @@ CONFIGURATION = """
 version = 3
 root = "{root}"
 state = "/run/containerd"
-disabled_plugins = ["io.containerd.nri.v1.nri"]
 
 [grpc]
   address = "{socket}"
@@ -98,6 +97,11 @@ def start(machine: Machine, tools: Tools, images: Path | None) -> Program:
 def ctr(machine: Machine, tools: Tools, *words: str | Path) -> list[str | Path]:
     """Return the command line of containerd's client on a machine, for the images and containers of Kubernetes."""
     return machine.inside(tools.bin / "ctr", f"--address={SOCKET}", "--namespace=k8s.io", *words)
+
+
+def kill(machine: Machine, tools: Tools, container: str) -> None:
+    """Kill a container's first process, as the kernel does that has no memory left; `container` is its id."""
+    subprocess.run(ctr(machine, tools, "tasks", "kill", "--signal=SIGKILL", container), check=True, capture_output=True)
 
 
 def load_images(machine: Machine, tools: Tools, archive: Path) -> None:
