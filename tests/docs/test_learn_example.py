@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,7 @@ import yaml
 
 from postrender.cli import main as cli
 from tests.conftest import ROOT
+from tests.jobs.torch_python import torch_python
 
 EXAMPLE = ROOT / "examples/learn-on-cpu"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -80,6 +83,16 @@ def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleTyp
         early, late = curve.means(one["rewards"])
         assert late >= early + curve.MARGIN
         assert f"| {one['seed']} | {early:.3f} | {late:.3f} |" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_context_of_a_device_acts_as_without_the_stand_in() -> None:
+    """transformers makes models on `meta`, and gives values only to what is there."""
+    change = "import torch, cpu_devices; cpu_devices.change(torch)"
+    code = change + "\nwith torch.device('meta'): print(torch.arange(3).device)"
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLE / "image/standins")}
+    words = [str(torch_python()), "-c", code]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env=environment)
+    assert done.stdout == "meta\n"
 
 
 def test_every_replaced_module_is_named_in_the_readme() -> None:
