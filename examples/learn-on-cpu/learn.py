@@ -1,7 +1,8 @@
-"""Let NeMo RL's own GRPO learn on this machine's CPU: python learn.py [--seed N] [--steps N].
+"""Let NeMo RL's own GRPO learn on this machine's CPU: python learn.py [--in-pods] [--seed N] [--steps N].
 
-Everything runs in a network and mount namespace of its own, where only the loopback interface exists. Needs root on
-Linux and what tools/learn.sh makes; anything missing is exit code 3. Exit code 1: the run did not learn, or broke.
+Everything runs in a network and mount namespace of its own, which nothing can be reached from or reach. Needs root on
+Linux and what tools/learn.sh makes; --in-pods also what real nodes need, and tools/learn-image.sh. Anything missing is
+exit code 3. Exit code 1: the run did not learn, or broke.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # The namespace, the processes and their end are those of the end-to-end tests.
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-from harness import leftovers, sandbox, suite  # noqa: E402 - from the folder above
+from cluster import TOOLS, Cluster  # noqa: E402
+from harness import leftovers, suite  # noqa: E402 - from the folder above
 
 INSIDE = "GRPO_LEARN_INSIDE"
 FAILED, CANNOT_RUN = 1, 3
-TOOLS = ROOT / ".tools/learn"
 
 
-def missing() -> list[str]:
+def missing(in_pods: bool) -> list[str]:
     """List what this machine lacks, each entry with what to do about it."""
     lacking = []
     if os.geteuid() != 0:
@@ -32,12 +33,17 @@ def missing() -> list[str]:
     lacking += [f"{name} on PATH: install util-linux" for name in ("unshare", "mount") if shutil.which(name) is None]
     if not (TOOLS / "venv/.stamp").is_file() or not (TOOLS / "source/nemo_rl").is_dir():
         lacking.append(".tools/learn: run `tools/learn.sh`")
+    if in_pods and not lacking:
+        import pods
+
+        return pods.missing()
     return lacking
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--in-pods", action="store_true", help="install the charts on real nodes, with KubeRay")
     parser.add_argument("--seed", type=int, default=1, help="of the model, the questions and the run")
     parser.add_argument(
         "--steps", type=int, default=60, help="at least 30; with less than 60 the rewards are not judged"
@@ -53,13 +59,26 @@ def main() -> int:
     asked = arguments()
     if INSIDE in os.environ:
         return inside(Path(os.environ[INSIDE]), asked)
-    if lacking := missing():
+    if lacking := missing(asked.in_pods):
         print("\n".join(f"learn: SKIPPED: needs {entry}" for entry in lacking), file=sys.stderr)
         return CANNOT_RUN
-    with tempfile.TemporaryDirectory(prefix="learn-", dir="/tmp") as work:
+    # The machines link the files of images, so they lie beside them.
+    with tempfile.TemporaryDirectory(prefix="learn-", dir=TOOLS.resolve() if asked.in_pods else "/tmp") as work:
         os.environ[INSIDE] = work
         namespaces = ["unshare", "--net", "--mount", "--propagation", "private", "--"]
         return suite.supervise([*namespaces, sys.executable, *sys.argv])
+
+
+def cluster(work: Path, in_pods: bool) -> Cluster:
+    """Return the cluster on which the story runs; only pods need the libraries of the end-to-end tests."""
+    if in_pods:
+        import pods
+
+        return pods.PodCluster(work)
+    import processes
+
+    processes.enter(work)
+    return processes.ProcessCluster(work)
 
 
 def inside(work: Path, asked: argparse.Namespace) -> int:
@@ -67,10 +86,9 @@ def inside(work: Path, asked: argparse.Namespace) -> int:
     import story
 
     leftovers.end_with_parent()
-    sandbox.enter(work)
     leftovers.adopt_orphans()
     try:
-        story.run(work, asked.seed, asked.steps)
+        story.tell(cluster(work, asked.in_pods), asked.seed, asked.steps)
         code = 0
     except (story.StoryError, KeyboardInterrupt) as error:
         print(f"learn: {error or 'interrupted'}", file=sys.stderr)

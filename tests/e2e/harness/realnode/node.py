@@ -141,7 +141,7 @@ def inherit(folder: Path) -> None:
             (folder / name).write_text((folder.parent / name).read_text())
 
 
-def remove_cgroups(node: str, seconds: float = 5) -> list[str]:
+def remove_cgroups(node: str, seconds: float = 10) -> list[str]:
     """Remove a node's control groups after its processes have ended, and name those that could not be removed.
 
     The kernel calls a group busy until it has done away with the last process.
