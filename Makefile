@@ -88,9 +88,9 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
 	$(BIN)/python -m pytest -q -s -m recall tests/recall tests/plan
 
-learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (SOURCES=DIR: its tree; SEED=1; needs root on Linux)
-	SOURCES="$(SOURCES)" tools/learn.sh
-	$(BIN)/python examples/learn-on-cpu/learn.py --seed $(or $(SEED),1)
+learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU, or DEVICE=cuda (SOURCES=DIR: its tree; SEED=1; needs root on Linux)
+	SOURCES="$(SOURCES)" DEVICE="$(or $(DEVICE),cpu)" tools/learn.sh
+	$(BIN)/python examples/learn-on-cpu/learn.py --device $(or $(DEVICE),cpu) --seed $(or $(SEED),1)
 
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh

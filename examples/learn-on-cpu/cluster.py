@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +54,24 @@ class ClusterError(Exception):
     """The cluster or a job does not do what was expected."""
 
 
+def grpo(*words: str, settings: Iterable[str] = ()) -> str:
+    """Run `grpo` with the example's values and return its output.
+
+    A setting is one more values file, or KEY=VALUE. Raises ClusterError.
+    """
+    command = [str(Path(sys.executable).with_name("grpo")), *words]
+    for one in [*FILES, *settings]:
+        command += ["-f" if one.endswith(".yaml") else "--set", one]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ClusterError(f"{shlex.join(command)} ended with exit code {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
 def rendered(layer: str, kind: str, *settings: str) -> Record:
     """Return the object of a kind that a chart renders from the example's values."""
-    words = [str(Path(sys.executable).with_name("grpo")), "render", layer, "--full"]
-    words += [word for name in FILES for word in ("-f", name)] + [word for one in settings for word in ("--set", one)]
-    text = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    found: list[Record] = [one for one in yaml.safe_load_all(text.stdout) if one and one["kind"] == kind]
+    text = grpo("render", layer, "--full", settings=settings)
+    found: list[Record] = [one for one in yaml.safe_load_all(text) if one and one["kind"] == kind]
     return found[0]
 
 
@@ -77,11 +91,15 @@ def ask(path: str, body: Record | None = None) -> Any:
 
 
 class Cluster:
-    """A context manager; leaving it ends Ray and all that it has started."""
+    """A context manager; leaving it ends Ray and all that it has started.
 
-    def __init__(self, work: Path) -> None:
+    `settings` are for every job, and `environment` is for every process, besides what all have.
+    """
+
+    def __init__(self, work: Path, *settings: str, **environment: str) -> None:
         self.programs = Programs(work / "logs")
-        self.environment = variables(work)
+        self.settings = settings
+        self.environment = {**variables(work), **environment}
         for name in ("home", "ray"):
             (work / name).mkdir()
 
@@ -91,7 +109,7 @@ class Cluster:
         try:
             self.programs.start("head", [*ray, *head], **self.environment)
             self.wait(lambda: ask("jobs/") is not None, "a Ray head", 180)
-            worker = ["--address=127.0.0.1:6379", "--num-cpus=16", "--num-gpus=1"]
+            worker = ["--address=127.0.0.1:6379", "--node-ip-address=127.0.0.1", "--num-cpus=16", "--num-gpus=1"]
             self.programs.start("worker", [*ray, *worker], **self.environment)
         except BaseException:
             self.programs.stop()
@@ -121,7 +139,7 @@ class Cluster:
 
     def submit(self, *settings: str) -> str:
         """Submit the RayJob that the chart renders, as the KubeRay operator does; return its name."""
-        job = rendered("grpo-job", "RayJob", *settings)
+        job = rendered("grpo-job", "RayJob", *self.settings, *settings)
         name = str(job["metadata"]["name"])
         runtime = yaml.safe_load(job["spec"].get("runtimeEnvYAML") or "{}")
         body = {"submission_id": name, "entrypoint": job["spec"]["entrypoint"], "runtime_env": runtime}
