@@ -105,22 +105,21 @@ def run(work: Path, result: dict[str, Any]) -> None:
     links = paths(work)
 
     def act(work: Path, result: dict[str, Any]) -> None:
-        seed, gpu = result["seed"], look()
-        if gpu is None:
-            raise story.StoryError("the GPU is gone")
-        story.make("make_questions.py", "raw", seed)
+        story.make("make_questions.py", "raw", result["seed"])
         for folder, name in (("model", "cuda"), ("memory-model", "memory")):
-            story.say(story.make("make_model.py", folder, seed, name))
+            story.say(story.make("make_model.py", folder, result["seed"], name))
         with Cluster(work, memory.VALUES[0], **environment(links)) as cluster:
             story.learn(cluster, result)
-            result["memory"] = compared(cluster, gpu)
+            result["memory"] = compared(cluster)
 
     with linked(links):
         story.run(work, result, act)
 
 
-def compared(cluster: Cluster, gpu: Gpu) -> dict[str, Any]:
-    """Measure, print and return the memory of each phase beside the plan."""
+def compared(cluster: Cluster) -> dict[str, Any]:
+    """Measure, print and return the memory of each phase beside the plan; what is in use now is not the run's."""
+    if (gpu := look()) is None:
+        raise story.StoryError(f"nvidia-smi does not find GPU {CHOSEN} any more")
     plan = memory.planned(gpu.total, DATA / "memory-model/config.json")
     try:
         samples, phases = memory.measure(cluster, CHOSEN, DATA)
