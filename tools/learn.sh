@@ -47,5 +47,7 @@ rm -rf "$venv"
 "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements"
 # As in the image, NeMo RL is installed from a folder at this path.
 for packages in "$venv"/lib/python*/site-packages; do echo /opt/nemo-rl >"$packages/nemo-rl.pth"; done
+# In the image the environment lies at this path, and `make learn` shows it there.
+grep -rlI --max-count=1 '^#!.*/venv[^/]*/bin/python' "$venv/bin" | xargs sed -i '1s|^#!.*/venv[^/]*/bin/python.*|#!/opt/nemo_rl_venv/bin/python|'
 echo "$stamp" >"$venv/.stamp"
 echo "installed: NeMo RL $version and its libraries"

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import memory
 import story
-from cluster import CODE, DATA, IMAGE, VENV, Cluster
+from cluster import CODE, DATA, HERE, IMAGE, ROOT, TOOLS, VENV, Cluster
+from processes import ProcessCluster
+from records import Run
 
-TOOLS = story.ROOT / ".tools/learn"
 # As the machine may have several GPUs, Ray, CUDA and nvidia-smi must count them in the same way.
 CHOSEN = os.environ.get("CUDA_VISIBLE_DEVICES", "0").partition(",")[0]
 VERSION = "0.7.0"
@@ -49,7 +50,7 @@ def paths(work: Path) -> dict[Path, Path]:
     """Return the paths of the image and of the volume that are not there yet, and the folders that they show."""
     brought = {VENV: TOOLS / "venv-cuda", CODE: TOOLS / "source"}
     wanted = {path: folder for path, folder in brought.items() if not path.exists()}
-    return {**wanted, IMAGE: story.HERE / "image", DATA: work / "data"}
+    return {**wanted, IMAGE: HERE / "image", DATA: work / "data"}
 
 
 def missing() -> list[str]:
@@ -67,7 +68,7 @@ def missing() -> list[str]:
         if os.path.lexists(path):
             lacking.append(f"{path} free, where a link is made: run in a container")
         elif folder.is_relative_to(TOOLS) and not folder.exists():
-            lacking.append(f"{path} or {folder.relative_to(story.ROOT)}: run `DEVICE=cuda tools/learn.sh`")
+            lacking.append(f"{path} or {folder.relative_to(ROOT)}: run `DEVICE=cuda tools/learn.sh`")
     info = CODE / "nemo_rl/package_info.py"
     if info.is_file() and (found := version(info.read_text(encoding="utf-8"))) != VERSION:
         lacking.append(f"NeMo RL {VERSION}: {CODE} has {found}")
@@ -99,32 +100,33 @@ def environment(links: Mapping[Path, Path]) -> dict[str, str]:
     }
 
 
-def run(work: Path, result: dict[str, Any]) -> None:
-    """Run the story; raise StoryError if it does not end as it should."""
+class GpuCluster(ProcessCluster):
+    """Ray as processes of a machine with a GPU, without the stand-ins of the CPU."""
+
+    name = "cuda"
+    model = "cuda"
+
+
+def tell(work: Path, seed: int, steps: int) -> None:
+    """Run the story, then measure; raise StoryError if it does not end as it should."""
     (work / "data").mkdir()
     links = paths(work)
-
-    def act(work: Path, result: dict[str, Any]) -> None:
-        story.make("make_questions.py", "raw", result["seed"])
-        for folder, name in (("model", "cuda"), ("memory-model", "memory")):
-            story.say(story.make("make_model.py", folder, result["seed"], name))
-        with Cluster(work, memory.VALUES[0], **environment(links)) as cluster:
-            story.learn(cluster, result)
-            result["memory"] = compared(cluster)
-
     with linked(links):
-        story.run(work, result, act)
+        story.tell(GpuCluster(work, memory.VALUES[0], **environment(links)), seed, steps, learn)
 
 
-def compared(cluster: Cluster) -> dict[str, Any]:
-    """Measure, print and return the memory of each phase beside the plan; what is in use now is not the run's."""
+def learn(cluster: Cluster, run: Run, result: dict[str, Any]) -> None:
+    """Go through the story, and write the memory of each phase beside the plan into `result`; print it too."""
+    story.learn(cluster, run, result)
+    story.say(cluster.make("make_model.py", "memory-model", result["seed"], "memory"))
+    # What is in use now, without a job, is not the run's.
     if (gpu := look()) is None:
         raise story.StoryError(f"nvidia-smi does not find GPU {CHOSEN} any more")
-    plan = memory.planned(gpu.total, DATA / "memory-model/config.json")
+    plan = memory.planned(gpu.total, cluster.data / "memory-model/config.json")
     try:
-        samples, phases = memory.measure(cluster, CHOSEN, DATA)
+        samples, phases = memory.measure(cluster, CHOSEN)
         rows = memory.compare(memory.peaks(samples, phases), gpu.used, plan)
     except memory.MeasureError as error:
         raise story.StoryError(str(error)) from None
     story.say(f"memory of {gpu.name}, {gpu.used} MiB of it in use before:\n{memory.table(rows)}")
-    return {"gpu": gpu.name, "usedBeforeMiB": gpu.used, "totalMiB": gpu.total, "phases": rows}
+    result["memory"] = {"gpu": gpu.name, "usedBeforeMiB": gpu.used, "totalMiB": gpu.total, "phases": rows}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Cluster, grpo
+from records import Run
 
 HERE = Path(__file__).resolve().parent
 VALUES = [str(HERE / name) for name in ("values-cuda.yaml", "values-memory.yaml")]
@@ -100,7 +101,7 @@ def planned(total: int, model: Path) -> dict[str, Any]:
     return found
 
 
-def measure(cluster: Cluster, gpu: str, data: Path) -> tuple[list[tuple[float, int]], list[tuple[float, str]]]:
+def measure(cluster: Cluster, gpu: str) -> tuple[list[tuple[float, int]], list[tuple[float, str]]]:
     """Train three steps while nvidia-smi watches the GPU; return its samples and the phases."""
     question = ["--query-gpu=timestamp,memory.used", "--format=csv,noheader,nounits", f"--loop-ms={MILLISECONDS}"]
     watcher = cluster.programs.start("memory", ["nvidia-smi", f"--id={gpu}", *question])
@@ -108,5 +109,5 @@ def measure(cluster: Cluster, gpu: str, data: Path) -> tuple[list[tuple[float, i
         cluster.run(VALUES[-1], seconds=1800)
     finally:
         cluster.programs.end(watcher)
-    output = (data / "runs/memory/attempts/1/output.log").read_text(encoding="utf-8", errors="replace")
+    output = Run(cluster.data / "runs/memory").output(1)
     return series(watcher.log.read_text(encoding="utf-8")), beginnings(output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -26,6 +27,7 @@ FILES = [
     "values/recipes/smoke.yaml",
     "examples/learn-on-cpu/values.yaml",
 ]
+IN_PODS = "examples/learn-on-cpu/pods.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +45,9 @@ def result(rewards: list[float], seed: int = 1) -> dict[str, Any]:
     return {"seed": seed, "rewards": rewards, "killedAfter": 23}
 
 
-def test_lint_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [word for name in FILES for word in ("-f", str(ROOT / name))]
+@pytest.mark.parametrize("files", [FILES, [*FILES, IN_PODS]], ids=["processes", "pods"])
+def test_lint_finds_nothing(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for name in files for word in ("-f", str(ROOT / name))]
     assert cli.main(["lint", "--fail-on", "warning", *words]) == 0, capsys.readouterr().out
 
 
@@ -53,6 +56,7 @@ def test_the_program_renders_these_files() -> None:
     shown = re.search(r"^FILES = (\[.*?^\])", text, re.MULTILINE | re.DOTALL)
     assert shown
     assert yaml.safe_load(shown[1]) == FILES
+    assert f'VALUES = "{IN_PODS}"\n' in (EXAMPLE / "pods.py").read_text(encoding="utf-8")
 
 
 def test_the_first_and_the_last_steps_are_compared(curve: ModuleType) -> None:
@@ -75,9 +79,20 @@ def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleTyp
     results = [json.loads(line) for line in (EXAMPLE / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     assert (EXAMPLE / "reward.svg").read_text(encoding="utf-8") == curve.picture(results)
     for one in results:
+        assert one["cluster"] == "pods"
         early, late = curve.means(one["rewards"])
         assert late >= early + curve.MARGIN
         assert f"| {one['seed']} | {early:.3f} | {late:.3f} |" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_context_of_a_device_acts_as_without_the_stand_in() -> None:
+    """transformers makes models on `meta`, and gives values only to what is there."""
+    change = "import torch, cpu_devices; cpu_devices.change(torch)"
+    code = change + "\nwith torch.device('meta'): print(torch.arange(3).device)"
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLE / "image/standins")}
+    words = [str(torch_python()), "-c", code]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env=environment)
+    assert done.stdout == "meta\n"
 
 
 def test_every_replaced_module_is_named_in_the_readme() -> None:

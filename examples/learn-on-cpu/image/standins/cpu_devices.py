@@ -45,8 +45,8 @@ def itself(self: Any, *_args: Any, **_kwargs: Any) -> Any:
 
 def change(torch: Any) -> None:
     """Change the module torch."""
-    # `with torch.device("meta")` acts on a set of functions that torch collects once: it must have those that are
-    # called. With the new ones in it, transformers would leave the rotary embedding of a model without values.
+    # `with torch.device("meta")` acts on functions that torch collects once: on the old ones, which ours call.
+    # Otherwise transformers leaves the rotary embedding of a model without values.
     from torch.utils import _device
 
     _device._device_constructors()
