@@ -86,6 +86,8 @@ class Cluster(ABC):
     # What it runs as, and where the files of the volume /data lie for this process.
     name: str
     data: Path
+    # The model of image/models.json that learns.
+    model = "cpu"
 
     def __init__(self, work: Path, programs: Programs, *settings: str) -> None:
         self.work = work
@@ -99,7 +101,7 @@ class Cluster(ABC):
         self.programs.stop()
 
     @abstractmethod
-    def make(self, program: str, folder: str, seed: int) -> str:
+    def make(self, program: str, folder: str, seed: int, *names: str) -> str:
         """Run a program of the image, which writes into a folder of the volume; return what it prints."""
 
     @abstractmethod

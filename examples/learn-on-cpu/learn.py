@@ -1,8 +1,8 @@
-"""Let NeMo RL's own GRPO learn on this machine's CPU: python learn.py [--in-pods] [--seed N] [--steps N].
+"""Let NeMo RL's own GRPO learn on this machine: python learn.py [--in-pods | --device cuda] [--seed N] [--steps N].
 
-Everything runs in a network and mount namespace of its own, which nothing can be reached from or reach. Needs root on
-Linux and what tools/learn.sh makes; --in-pods also what real nodes need, and tools/learn-image.sh. Anything missing is
-exit code 3. Exit code 1: the run did not learn, or broke.
+On the CPU everything runs in a network and mount namespace of its own, which nothing can be reached from or reach.
+Needs root on Linux and what tools/learn.sh makes; --in-pods also what real nodes need, and tools/learn-image.sh.
+Anything missing is exit code 3. Exit code 1: the run did not learn, or broke.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -25,15 +26,19 @@ INSIDE = "GRPO_LEARN_INSIDE"
 FAILED, CANNOT_RUN = 1, 3
 
 
-def missing(in_pods: bool) -> list[str]:
+def missing(asked: argparse.Namespace) -> list[str]:
     """List what this machine lacks, each entry with what to do about it."""
+    if asked.device == "cuda":
+        import gpu
+
+        return gpu.missing()
     lacking = []
     if os.geteuid() != 0:
         lacking.append("root (a network namespace needs it): run as root, for example in a privileged container")
     lacking += [f"{name} on PATH: install util-linux" for name in ("unshare", "mount") if shutil.which(name) is None]
     if not (TOOLS / "venv/.stamp").is_file() or not (TOOLS / "source/nemo_rl").is_dir():
         lacking.append(".tools/learn: run `tools/learn.sh`")
-    if in_pods and not lacking:
+    if asked.in_pods and not lacking:
         import pods
 
         return pods.missing()
@@ -43,7 +48,9 @@ def missing(in_pods: bool) -> list[str]:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--in-pods", action="store_true", help="install the charts on real nodes, with KubeRay")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--in-pods", action="store_true", help="install the charts on real nodes, with KubeRay")
+    where.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: one GPU, with vLLM")
     parser.add_argument("--seed", type=int, default=1, help="of the model, the questions and the run")
     parser.add_argument(
         "--steps", type=int, default=60, help="at least 30; with less than 60 the rewards are not judged"
@@ -55,40 +62,52 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Enter the namespaces and run this file again in them; there, run the story."""
+    """Run the story; on the CPU, enter the namespaces and run this file again in them."""
     asked = arguments()
     if INSIDE in os.environ:
-        return inside(Path(os.environ[INSIDE]), asked)
-    if lacking := missing(asked.in_pods):
+        leftovers.end_with_parent()
+        return run(Path(os.environ[INSIDE]), asked)
+    if lacking := missing(asked):
         print("\n".join(f"learn: SKIPPED: needs {entry}" for entry in lacking), file=sys.stderr)
         return CANNOT_RUN
     # The machines link the files of images, so they lie beside them.
     with tempfile.TemporaryDirectory(prefix="learn-", dir=TOOLS.resolve() if asked.in_pods else "/tmp") as work:
+        if asked.device == "cuda":
+            return run(Path(work), asked)
         os.environ[INSIDE] = work
         namespaces = ["unshare", "--net", "--mount", "--propagation", "private", "--"]
         return suite.supervise([*namespaces, sys.executable, *sys.argv])
 
 
-def cluster(work: Path, in_pods: bool) -> Cluster:
-    """Return the cluster on which the story runs; only pods need the libraries of the end-to-end tests."""
-    if in_pods:
+def tell(work: Path, asked: argparse.Namespace) -> None:
+    """Run the story on the cluster that is asked for; only pods need the libraries of the end-to-end tests."""
+    import story
+
+    if asked.device == "cuda":
+        import gpu
+
+        return gpu.tell(work, asked.seed, asked.steps)
+    cluster: Cluster
+    if asked.in_pods:
         import pods
 
-        return pods.PodCluster(work)
-    import processes
+        cluster = pods.PodCluster(work)
+    else:
+        import processes
 
-    processes.enter(work)
-    return processes.ProcessCluster(work)
+        processes.enter(work)
+        cluster = processes.ProcessCluster(work)
+    return story.tell(cluster, asked.seed, asked.steps)
 
 
-def inside(work: Path, asked: argparse.Namespace) -> int:
+def run(work: Path, asked: argparse.Namespace) -> int:
     """Run the story, then make sure that no process outlives it."""
     import story
 
-    leftovers.end_with_parent()
     leftovers.adopt_orphans()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        story.tell(cluster(work, asked.in_pods), asked.seed, asked.steps)
+        tell(work, asked)
         code = 0
     except (story.StoryError, KeyboardInterrupt) as error:
         print(f"learn: {error or 'interrupted'}", file=sys.stderr)

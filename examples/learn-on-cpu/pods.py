@@ -90,8 +90,8 @@ class PodCluster(Cluster):
         """The pod of the head."""
         return self.kube.list("pods", NAMESPACE, "ray.io/node-type=head")[0]
 
-    def make(self, program: str, folder: str, seed: int) -> str:
-        words = ("python3", "-W", "ignore", str(IMAGE / program), str(DATA / folder), str(seed))
+    def make(self, program: str, folder: str, seed: int, *names: str) -> str:
+        words = ("python3", "-W", "ignore", str(IMAGE / program), str(DATA / folder), str(seed), *names)
         with harness_errors():
             return self.kube.execute(self.head, *words).strip()
 

@@ -69,15 +69,15 @@ class ProcessCluster(Cluster):
         try:
             self.programs.start("head", [*ray, *head], **self.environment)
             self.wait(lambda: ask("jobs/") is not None, "a Ray head", 180)
-            worker = ["--address=127.0.0.1:6379", "--num-cpus=16", "--num-gpus=1"]
+            worker = ["--address=127.0.0.1:6379", "--node-ip-address=127.0.0.1", "--num-cpus=16", "--num-gpus=1"]
             self.programs.start("worker", [*ray, *worker], **self.environment)
         except BaseException:
             self.programs.stop()
             raise
         return self
 
-    def make(self, program: str, folder: str, seed: int) -> str:
-        words = list(map(str, [VENV / "bin/python", "-W", "ignore", IMAGE / program, DATA / folder, seed]))
+    def make(self, program: str, folder: str, seed: int, *names: str) -> str:
+        words = list(map(str, [VENV / "bin/python", "-W", "ignore", IMAGE / program, DATA / folder, seed, *names]))
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
         done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
         if done.returncode:

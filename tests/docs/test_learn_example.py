@@ -98,5 +98,21 @@ def test_a_context_of_a_device_acts_as_without_the_stand_in() -> None:
 def test_every_replaced_module_is_named_in_the_readme() -> None:
     """The table of what is real is no shorter than what is changed."""
     text = (EXAMPLE / "README.md").read_text(encoding="utf-8")
-    for path in Path(EXAMPLE / "image/standins").glob("cpu_*.py"):
+    for path in Path(EXAMPLE / "image/standins").glob("c*_*.py"):
         assert f"`{path.name}`" in text, path.name
+
+
+@pytest.mark.tool("torch")
+def test_a_device_for_a_block_of_code_is_obeyed() -> None:
+    """transformers makes a model on the device meta first; else it leaves its rotary embedding without values."""
+    program = """
+import torch, cpu_devices
+cpu_devices.change(torch)
+with torch.device("meta"):
+    print(*(make(2).device for make in (torch.empty, torch.arange, torch.tensor)))
+ones = torch.ones(2)
+print(torch.empty(2, device="cuda:0").device, ones.to(torch.device("cuda")).device, ones.cuda().device)
+"""
+    words = [torch_python(), "-W", "ignore", "-c", program]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, cwd=EXAMPLE / "image/standins")
+    assert done.stdout.splitlines() == ["meta meta meta", "cpu cpu cpu"]
