@@ -21,6 +21,8 @@ WIDTH = 4000
 _EVERY = ("common/*.py", "launcher/*.py")
 TASKS = {
     "train": (
+        "guard/*.py",
+        "runlog/*.py",
         "rewards/*.py",
         "staging/*.py",
         "tasks/code_digest.py",
