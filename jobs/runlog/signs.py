@@ -4,28 +4,26 @@
     for step in steps:
         for sign in judge.add(step):  # signs that were not there at the step before
             ...
-    judge.silent(seconds, phase)      # a run that prints nothing any more
+    judge.silent(seconds)             # a run that prints nothing any more
 
-A sign is found at the last step, from this one and the steps before. Its limits are in `Limits`, and the page of its
-rule (`run/<id of the sign>`) says where they are from.
+A sign is found at the last step, from this one and the steps before. Its limits are in `Limits`; the page of its rule,
+`run/` and the id, says where they come from.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import fmean, median
 from typing import Final, NamedTuple
 
-from steps import CHECKPOINT, LOADING, VALIDATION, Step
+from history import History
+from steps import CHECKPOINT, VALIDATION, Step
 
 ERROR: Final = "error"
 WARNING: Final = "warning"
-# Steps that are remembered, and steps that are the start of a run.
-REMEMBERED: Final = 200
-START: Final = 5
+STALLED: Final = "stalled"
 
 
 class Sign(NamedTuple):
@@ -39,79 +37,196 @@ class Sign(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """From when on a measure is a sign. Counts are steps in a row, factors compare with the median of steps before."""
+    """From when on a measure is a sign: `…_steps` are steps in a row, a `…_factor` compares with a median."""
 
+    # Rewards without variation, and a loss of which four printed decimals show nothing.
     dead_steps: int = 3
     dead_loss: float = 1e-4
+    # All of these steps are below this share of the best mean of as many steps before.
     collapse_steps: int = 10
     collapse_factor: float = 0.5
-    length_steps: int = 3
-    length_factor: float = 3.0
-    length_short: float = 0.5
+    # A measure that jumps for one or two steps is no sign.
+    steps: int = 3
+    longer_factor: float = 3.0
+    shorter_factor: float = 0.5
     truncated: float = 0.3
     kl: float = 0.5
     kl_factor: float = 10.0
     generation_kl: float = 0.01
     entropy_factor: float = 0.1
     entropy: float = 0.02
+    # A mean reward from which on a run has nothing left to learn, as a share of the highest reward.
     solved: float = 0.9
     grad_norm: float = 1.0
     grad_norm_factor: float = 10.0
     ratio_low: float = 0.95
     ratio_high: float = 1.05
-    time_factor: float = 2.0
+    slower_factor: float = 2.0
     silent_factor: float = 10.0
     silent_seconds: float = 1800.0
-
-
-class History:
-    """The first steps of a run and the last ones, the newest last; a step of before a resume that is repeated goes."""
-
-    def __init__(self) -> None:
-        self.first: list[Step] = []
-        self.last: deque[Step] = deque(maxlen=REMEMBERED)
-
-    def add(self, step: Step) -> None:
-        """Append a step; drop those with its number or a higher one, which it replaces."""
-        while self.last and self.last[-1].number >= step.number:
-            self.last.pop()
-        self.first = [one for one in self.first if one.number < step.number]
-        self.last.append(step)
-        if len(self.first) < START:
-            self.first.append(step)
-
-    def now(self, name: str, count: int) -> list[float]:
-        """Return a measure of the last `count` steps, oldest first; nothing if one of them lacks it."""
-        return known(list(self.last)[-count:], name, count) if len(self.last) >= count else []
-
-    def before(self, name: str, count: int, skip: int) -> list[float]:
-        """Return what is known of a measure in the `count` steps before the last `skip`."""
-        return known(list(self.last)[:-skip][-count:], name)
-
-    def start(self, name: str, skip: int) -> list[float]:
-        """Return a measure of the first steps; nothing if they overlap the last `skip` or lack it."""
-        if len(self.first) < START or len(self.last) < START + skip:
-            return []
-        return known(self.first, name, START)
-
-
-def known(steps: list[Step], name: str, count: int = 0) -> list[float]:
-    """Return the finite values of a measure; nothing if there are fewer than `count`."""
-    values = [value for step in steps if (value := getattr(step, name)) is not None and math.isfinite(value)]
-    return values if len(values) >= count else []
 
 
 def not_a_number(history: History, limits: Limits) -> str:
     """Find a measure that is NaN or infinite."""
     del limits
-    step = history.last[-1]
-    names = ("loss", "grad_norm", "reward", "kl")
-    found = [f"{name} is {value}" for name in names if (value := getattr(step, name)) is not None and not math.isfinite(value)]
-    return " and ".join(found)
+    step = history.steps[-1]
+    values = {"the loss": step.loss, "the gradient norm": step.grad_norm, "the reward": step.reward, "the KL": step.kl}
+    return " and ".join(f"{name} is {value}" for name, value in values.items() if not is_finite(value))
 
 
+def is_finite(value: float | None) -> bool:
+    return value is None or math.isfinite(value)
+
+
+def dead_reward(history: History, limits: Limits) -> str:
+    """Find rewards that are the same for every answer: no group has an advantage, and the model learns nothing."""
+    count = limits.dead_steps
+    rewards, losses = history.last("reward", count), history.last("loss", count)
+    if not rewards or len(set(rewards)) > 1:
+        return ""
+    low, high = history.last("reward_min", count), history.last("reward_max", count)
+    same = f"the mean reward of {count} steps is {rewards[-1]:g}"
+    if low and high:
+        return f"{same}, and so is that of every answer" if low == high else ""
+    if losses and max(map(abs, losses)) < limits.dead_loss:
+        return f"{same}, and the loss is below {limits.dead_loss:g}"
+    # A penalty on the KL keeps the loss above 0. Other means than 0 may be equal by chance.
+    return same if rewards[-1] == 0 else ""
+
+
+def reward_collapse(history: History, limits: Limits) -> str:
+    """Find rewards that stay far below what the run had reached."""
+    count = limits.collapse_steps
+    now, before = history.last("reward", count), history.before("reward", count)
+    best = max((fmean(before[at : at + count]) for at in range(len(before) - count + 1)), default=0.0)
+    if not now or best <= 0 or max(now) >= best * limits.collapse_factor:
+        return ""
+    return f"the reward is below {max(now):.3g} for {count} steps, after {best:.3g} on average of {count} steps"
+
+
+def length_explosion(history: History, limits: Limits) -> str:
+    """Find answers that suddenly are many times longer."""
+    now, before = history.last("length", limits.steps), history.before("length", limits.steps, last=10)
+    if not now or len(before) < limits.steps or min(now) <= (usual := median(before)) * limits.longer_factor:
+        return ""
+    return f"answers have {now[-1]:.0f} tokens on average, {now[-1] / usual:.1f} times as many as in the steps before"
+
+
+def length_collapse(history: History, limits: Limits) -> str:
+    """Find answers that became short while the reward did not rise."""
+    now, start = history.last("length", limits.steps), history.start("length", limits.steps)
+    if not now or not start or max(now) >= (usual := median(start)) * limits.shorter_factor:
+        return ""
+    reward, first = history.last("reward", limits.steps), history.start("reward", limits.steps)
+    if not reward or not first or fmean(reward) > fmean(first):
+        return ""
+    fell = f"{now[-1]:.0f} tokens on average, {usual:.0f} at the start"
+    return f"answers have {fell}, and the reward did not rise: {fmean(reward):.3g}, {fmean(first):.3g} at the start"
+
+
+def truncated(history: History, limits: Limits) -> str:
+    """Find answers that end at the limit of their length."""
+    if now := history.last("truncated", limits.steps):
+        found = f"{now[-1]:.0%} of the answers reach the limit of their length, for {limits.steps} steps"
+        return f"{found} more than {limits.truncated:.0%}" if min(now) > limits.truncated else ""
+    lengths = history.last("length", limits.steps)
+    # Means of lengths differ unless all answers have the same one.
+    is_limit = lengths and lengths[-1] > 1 and len(set(lengths)) == 1 and lengths[-1].is_integer()
+    return (
+        f"answers have {lengths[-1]:.0f} tokens in each of {limits.steps} steps: all reach the limit"
+        if is_limit
+        else ""
+    )
+
+
+def kl_blow_up(history: History, limits: Limits) -> str:
+    """Find a policy that leaves the reference model."""
+    now, before = history.last("kl", limits.steps), history.before("kl", limits.steps)
+    if (
+        not now
+        or min(now) <= limits.kl
+        or (len(before) >= limits.steps and min(now) <= median(before) * limits.kl_factor)
+    ):
+        return ""
+    usual = f", {median(before):.3g} in the steps before" if before else ""
+    return f"the KL from the reference model is {now[-1]:.3g}{usual}"
+
+
+def generation_mismatch(history: History, limits: Limits) -> str:
+    """Find an engine that generates with other probabilities than the policy has."""
+    now = history.last("generation_kl", limits.steps)
+    if not now or min(now) <= limits.generation_kl:
+        return ""
+    return f"the KL between policy and generation is {now[-1]:.3g}, more than {limits.generation_kl:g}, for {limits.steps} steps"
+
+
+def importance_ratio(history: History, limits: Limits) -> str:
+    """Find ratios of policy and engine that stay away from 1."""
+    now = history.last("importance_ratio", limits.steps)
+    if not now or not (max(now) < limits.ratio_low or min(now) > limits.ratio_high):
+        return ""
+    return f"the mean importance ratio is {now[-1]:.3g} for {limits.steps} steps, expected {limits.ratio_low} to {limits.ratio_high}"
+
+
+def entropy_collapse(history: History, limits: Limits) -> str:
+    """Find a policy that hardly varies its answers though its reward does not rise any more."""
+    count = limits.collapse_steps
+    now, start = history.last("entropy", count), history.start("entropy", count)
+    if not now or not start or max(now) >= max(median(start) * limits.entropy_factor, limits.entropy):
+        return ""
+    reward, before, highest = (
+        history.last("reward", count),
+        history.before("reward", count, last=count),
+        history.last("reward_max", 1),
+    )
+    if (
+        not reward
+        or not before
+        or fmean(reward) > fmean(before)
+        or fmean(reward) >= limits.solved * (highest or [1.0])[0]
+    ):
+        return ""
+    return (
+        f"the entropy is {now[-1]:.3g}, {median(start):.3g} at the start, and the reward stays at {fmean(reward):.3g}"
+    )
+
+
+def grad_norm_spikes(history: History, limits: Limits) -> str:
+    """Find gradients that stay many times larger than before."""
+    now, before = history.last("grad_norm", limits.steps), history.before("grad_norm", limits.steps, last=20)
+    if not now or len(before) < 5 or min(now) <= max(limits.grad_norm, median(before) * limits.grad_norm_factor):
+        return ""
+    return f"the gradient norm is {now[-1]:.3g}, {median(before):.3g} in the steps before"
+
+
+def slow_steps(history: History, limits: Limits) -> str:
+    """Find steps that take much longer than before, more than their longer answers explain."""
+    now, before = history.last("seconds", limits.steps), history.before("seconds", limits.steps, last=10)
+    if not now or len(before) < limits.steps:
+        return ""
+    usual, longer = median(before), 1.0
+    lengths, lengths_before = history.last("length", limits.steps), history.before("length", limits.steps, last=10)
+    if lengths and lengths_before and median(lengths_before) > 0:
+        longer = max(1.0, max(lengths) / median(lengths_before))
+    if min(now) <= usual * limits.slower_factor * longer:
+        return ""
+    return f"steps take {now[-1]:.0f} s, {usual:.0f} s before"
+
+
+# By the id of the sign: its severity, and what finds it.
 SIGNS: Final[dict[str, tuple[str, Callable[[History, Limits], str]]]] = {
     "not-a-number": (ERROR, not_a_number),
+    "dead-reward": (ERROR, dead_reward),
+    "reward-collapse": (ERROR, reward_collapse),
+    "kl-blow-up": (ERROR, kl_blow_up),
+    "entropy-collapse": (WARNING, entropy_collapse),
+    "length-explosion": (WARNING, length_explosion),
+    "length-collapse": (WARNING, length_collapse),
+    "truncated": (WARNING, truncated),
+    "generation-mismatch": (WARNING, generation_mismatch),
+    "importance-ratio": (WARNING, importance_ratio),
+    "grad-norm-spikes": (WARNING, grad_norm_spikes),
+    "slow-steps": (WARNING, slow_steps),
 }
 
 
@@ -125,17 +240,25 @@ class Judge:
     def add(self, step: Step) -> list[Sign]:
         """Add a step; return the signs that it shows and the step before did not."""
         self.history.add(step)
-        found = [
-            Sign(name, severity, step.number, what)
-            for name, (severity, check) in SIGNS.items()
-            if (what := check(self.history, self.limits))
-        ]
-        new = [sign for sign in found if sign.id not in self.active]
-        self.active = {sign.id for sign in found}
+        found = {name: check(self.history, self.limits) for name, (_, check) in SIGNS.items()}
+        shown = {name for name, what in found.items() if what}
+        new = [Sign(name, SIGNS[name][0], step.number, found[name]) for name in found if name in shown - self.active]
+        self.active = shown
         return new
 
-    def silent(self, seconds: float, phase: str) -> Sign | None:
-        """Return the sign of a run that has printed no event for some seconds in this phase, or None.
+    def silent(self, seconds: float) -> Sign | None:
+        """Return the sign of a run that has printed nothing about its steps for some seconds, or None.
 
-        A run that loads, or that has no complete step yet, has no time to compare with.
+        A run without a complete step has no time to compare with. A validation or a checkpoint may come between steps,
+        so the longest ones add to the time of a step.
         """
+        times = self.history.before("seconds", 0)
+        if not times:
+            return None
+        usual = median(times)
+        pauses = sum(max(self.history.phase(name), default=0.0) for name in (VALIDATION, CHECKPOINT))
+        limit = max(self.limits.silent_seconds, self.limits.silent_factor * (usual + pauses))
+        if seconds <= limit:
+            return None
+        what = f"no step for {seconds:.0f} s; a step took {usual:.0f} s"
+        return Sign(STALLED, ERROR, self.history.steps[-1].number, what)

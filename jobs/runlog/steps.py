@@ -35,6 +35,8 @@ class Step:
     """
 
     number: int
+    # The line of the output, counted from 1, at which the step is complete.
+    line: int = 0
     # Mean over the samples of the step, and the lowest and highest of one sample.
     reward: float | None = None
     reward_min: float | None = None

@@ -1,0 +1,190 @@
+"""Read what NeMo RL's GRPO prints.
+
+Sources: nemo_rl/algorithms/grpo.py and print_performance_metrics of nemo_rl/algorithms/utils.py at v0.4.0, v0.5.0,
+v0.6.0, v0.7.0 and 7ea279ab; they print the same lines, synchronous and asynchronous, and later versions print more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from log_lines import number, words
+from steps import (
+    CHECKPOINT,
+    ENDED,
+    GENERATION,
+    LOADING,
+    LOGPROBS,
+    REFIT,
+    REWARDS,
+    STEP,
+    TRAINING,
+    VALIDATION,
+    Event,
+    Phase,
+    Step,
+    Validation,
+)
+
+# A line without one of these is of no use: most lines of a log are progress bars and other processes' messages.
+_MARK: Final = re.compile("•|={25} |▶ |📊|Saving checkpoint|Tokens/sec|stopping training|training complete!")
+_HEADER: Final = re.compile(r"={25} (Epoch|Step) (\d+)/(\d+) ={25}$")
+_MEASURE: Final = re.compile(r"• ([^:]+): (\S+?)(s|%)?(?: tokens| steps| \([\d.]+%\))?$")
+_RATE: Final = re.compile(r"- (E2E|Generation Worker Group) \(Tokens/sec(/gpu)?\): (\S+)$")
+_SAVING: Final = re.compile(r"Saving checkpoint for step (\d+)\.\.\.$")
+_VALIDATING: Final = re.compile(r"▶ Starting validation at step (\d+)\.\.\.$")
+_SETUP: Final = "▶ Setting up compute cluster..."
+_RESULTS: Final = "📊 Training Results:"
+_ENDS: Final = ("stopping training early", "Async GRPO training complete!")
+
+_MEASURES: Final = {
+    "Loss": "loss",
+    "Generation KL Error": "generation_kl",
+    "Avg Reward": "reward",
+    # With dynamic sampling: of all generations, then of those that are trained on.
+    "Avg Total Reward": "reward",
+    "Mean Generation Length": "length",
+    "Total step time": "seconds",
+}
+_TIMERS: Final = {
+    "generation": GENERATION,
+    "exposed_generation": GENERATION,
+    "policy_and_reference_logprobs": LOGPROBS,
+    "policy_training": TRAINING,
+    "reward_calculation": REWARDS,
+    "checkpointing": CHECKPOINT,
+    "weight_sync": REFIT,
+    "prepare_for_generation/total": REFIT,
+}
+_VALIDATED: Final = {
+    "Accuracy": "reward",
+    "Average response length": "length",
+    "Total validation time": "seconds",
+}
+
+
+class NemoRl:
+    """Turn lines into events; a step is complete with the last line of its throughput, or where the next one starts."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        """Forget the process before: another attempt writes into the same log."""
+        self.epoch, self.shown, self.validated = 1, 0, 0
+        # Steps of the epochs before. A header counts in its epoch; checkpoints and validations count in the run.
+        self.before: int | None = None
+        self.step: Step | None = None
+        self.validation: dict[str, float] | None = None
+        self.validation_seconds: float | None = None
+        self.phase = LOADING
+
+    @property
+    def number(self) -> int:
+        """Return the number of the step that runs, over all epochs; 0 before the first one."""
+        return (self.before or 0) + self.shown if self.shown else 0
+
+    def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Event]:
+        """Yield the events of complete lines."""
+        search = _MARK.search
+        for at, line in lines:
+            if search(line):
+                yield from self._line(at, words(line))
+
+    def end(self) -> Iterator[Event]:
+        """Yield the last step if all its results are there but for the throughput."""
+        yield from self._complete(0)
+
+    def _line(self, at: int, line: str) -> Iterator[Event]:
+        first = line[:1]
+        if first == "•":
+            yield from self._measure(line)
+        elif first == "-":
+            yield from self._rate(at, line)
+        elif first == "=" and (match := _HEADER.match(line)):
+            yield from self._header(at, match[1], int(match[2]), int(match[3]))
+        elif match := _SAVING.match(line):
+            yield from self._enter(CHECKPOINT, int(match[1]))
+        elif match := _VALIDATING.match(line):
+            self.validation, self.validated = {}, int(match[1])
+            yield from self._enter(VALIDATION, self.validated)
+        elif line == _RESULTS and self.shown:
+            yield from self._results(at)
+        elif line == _SETUP:
+            yield from self._complete(at)
+            self._start()
+            yield Phase(LOADING)
+        elif line.endswith(_ENDS):
+            yield from self._complete(at)
+            yield Phase(ENDED)
+
+    def _header(self, at: int, what: str, count: int, of: int) -> Iterator[Event]:
+        """Begin an epoch or a step; dynamic sampling prints the header of a step again for each batch that it tries."""
+        yield from self._complete(at)
+        if what == "Epoch":
+            self.epoch, self.before, self.shown = count, None, 0
+            return
+        self.shown, self.validation_seconds = count, None
+        if self.before is None:
+            self.before = (self.epoch - 1) * of
+        yield from self._back()
+
+    def _enter(self, phase: str, step: int) -> Iterator[Event]:
+        """Enter a phase whose line has the number of the step over all epochs."""
+        if self.shown:
+            self.before = step - self.shown
+        self.phase = phase
+        yield Phase(phase, step)
+
+    def _back(self) -> Iterator[Event]:
+        self.phase = STEP if self.shown else LOADING
+        yield Phase(self.phase, self.number or None)
+
+    def _results(self, at: int) -> Iterator[Event]:
+        if self.phase != STEP:
+            yield from self._back()
+        self.step, self.validation = Step(self.number, at), None
+        if self.validation_seconds is not None:
+            self.step.phases[VALIDATION] = self.validation_seconds
+
+    def _measure(self, line: str) -> Iterator[Event]:
+        match = _MEASURE.match(line)
+        value = number(match[2]) if match else None
+        if match is None or value is None:
+            return
+        name, of_timer = match[1], match[3] == "s" and line.endswith("%)")
+        if self.validation is not None and name in _VALIDATED:
+            self.validation[_VALIDATED[name]] = value
+            yield from self._validation_done()
+        elif self.step is None:
+            return
+        elif name in _MEASURES:
+            setattr(self.step, _MEASURES[name], value)
+        elif of_timer:
+            # Timers are sorted by time, and those of one name contain each other.
+            self.step.phases.setdefault(_TIMERS.get(name, name), value)
+
+    def _validation_done(self) -> Iterator[Event]:
+        if self.validation and "seconds" in self.validation:
+            self.validation_seconds = self.validation["seconds"]
+            found = Validation(self.validated, **self.validation)
+            self.validation = None
+            yield found
+            yield from self._back()
+
+    def _rate(self, at: int, line: str) -> Iterator[Event]:
+        if not self.step or not (match := _RATE.match(line)):
+            return
+        if match[1] == "E2E" and match[2]:
+            self.step.tokens_per_second_per_gpu = number(match[3])
+        elif match[1] != "E2E" and not match[2]:
+            yield from self._complete(at)
+
+    def _complete(self, at: int) -> Iterator[Event]:
+        """Yield the step that has its results; what follows them was lost if it has no time."""
+        step, self.step = self.step, None
+        if step and step.seconds is not None:
+            step.line = step.line or at
+            yield step
