@@ -25,14 +25,14 @@ from owner import Owner
 from runtime import JobError, Record, now, say
 from signs import SIGNS, Judge
 from status import Status, timestamp
-from steps import CHECKPOINT, ENDED, Event, Step, Validation
+from steps import CHECKPOINT, ENDED, VALIDATION, Event, Step, Validation
 from trainer import Watch
 
 KEPT: Final = 64 << 10
 # How often status.json shows the hours of a run that prints nothing.
 REFRESH: Final = 60.0
-# verl prints one line a step, and neither when it validates nor when it saves.
-SILENT: Final = "verl"
+# What a version of verl may not say: that it validates, or saves.
+UNSEEN: Final = {"verl": {CHECKPOINT, VALIDATION}}
 STOPPED: Final = "stopped.txt"
 
 
@@ -50,7 +50,7 @@ class Guard(Watch):
         self.status = Status(directory, about, lambda: not owner.lost)
         self.grace = float(self.settings["saveSeconds"])
         seconds, factor = self.settings["deadlines"], self.settings["factor"]
-        self.heartbeat = Heartbeat(seconds, factor, announces=self.framework != SILENT)
+        self.heartbeat = Heartbeat(seconds, factor, set(UNSEEN.get(self.framework, ())))
         self.heartbeat.stepped = self.status.stepped
         self.judge, self.shown = Judge(), dict[str, int]()
         self.chunks = queue.Queue[bytes](4096)
@@ -125,24 +125,18 @@ class Guard(Watch):
 
     def take(self, event: Event) -> None:
         """Note an event in the heartbeat, the signs and the status."""
-        was, silent = self.heartbeat.phase, self.heartbeat.silent
         self.heartbeat.beat(event)
-        if was == CHECKPOINT:
-            self.save(silent)
         shown: Record = {"phase": self.heartbeat.phase, "heartbeat": timestamp()}
         if isinstance(event, Step):
             shown |= {"step": event.number, "reward": event.reward}
-            if CHECKPOINT in event.phases and self.framework == SILENT:
-                self.save(0.0)
+            if CHECKPOINT in event.phases:
+                # The checkpoint holds what was there when its save began.
+                self.saved = True
+                self.status.save(event.phases[CHECKPOINT])
             self.find_signs(event)
         elif isinstance(event, Validation) and event.reward is not None:
             shown["validation"] = event.reward
         self.status.set(**shown)
-
-    def save(self, seconds: float) -> None:
-        """Note that a checkpoint of `seconds` ago is complete."""
-        self.saved = True
-        self.status.save(seconds)
 
     def find_signs(self, step: Step) -> None:
         """Say which signs are new, and stop where the values say so."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from typing import Final
 
-from steps import CHECKPOINT, ENDED, LOADING, STEP, VALIDATION, Event, Phase, Step, Validation
+from steps import CHECKPOINT, ENDED, LOADING, STEP, VALIDATION, Event, Phase, Step
 
 # A start compiles in its first step, so this step has a floor of its own.
 FIRST: Final = "first step"
@@ -26,15 +26,12 @@ LONGEST_TICK: Final = 10.0
 class Heartbeat:
     """The silence of a trainer, in seconds that this program has counted itself, so no clock can jump."""
 
-    def __init__(self, seconds: dict[str, float], factor: float, announces: bool) -> None:
+    def __init__(self, seconds: dict[str, float], factor: float, unseen: set[str]) -> None:
+        # Phases that a step may contain without a line that says so, until one is seen.
         self.floors = {phase: float(seconds[key]) for phase, key in FLOORS.items()}
         # A run that has ended may still write and upload its results.
         self.floors[ENDED] = self.floors[LOADING]
-        if not announces:
-            more = self.floors[CHECKPOINT] + self.floors[VALIDATION]
-            self.floors[FIRST] += more
-            self.floors[STEP] += more
-        self.factor = factor
+        self.factor, self.unseen = factor, unseen
         self.times: dict[str, list[float]] = {}
         # Whether a line was ever understood, and whether a whole step was.
         self.understood = self.stepped = False
@@ -64,16 +61,17 @@ class Heartbeat:
             self.times.setdefault(STEP, []).append(self.longest)
             self.longest, self.fresh, self.stepped = 0.0, False, True
         name = event.name if isinstance(event, Phase) else STEP
-        # A validation before the first step.
-        if isinstance(event, Validation) and self.fresh and not event.number:
-            name = LOADING
+        self.unseen.discard(name)
         self.phase = FIRST if name == STEP and self.fresh else name
         self.silent = 0.0
 
     def deadline(self) -> float:
         """Return the seconds of silence after which the phase counts as stalled."""
-        before = self.times.get(STEP if self.phase == FIRST else self.phase)
-        return max(self.floors[self.phase], self.factor * statistics.median(before) if before else 0.0)
+        floor, works = self.floors[self.phase], self.phase in (FIRST, STEP)
+        if works:
+            floor += sum(self.floors[phase] for phase in self.unseen)
+        before = self.times.get(STEP if works else self.phase)
+        return max(floor, self.factor * statistics.median(before) if before else 0.0)
 
     def overdue(self) -> bool:
         return self.silent > self.deadline()
