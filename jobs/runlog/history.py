@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from math import isfinite
 from typing import Final
 
 from steps import Step
@@ -47,8 +47,7 @@ class History:
 
 
 def _known(steps: list[Step], name: str) -> list[float]:
-    values = (getattr(step, name) for step in steps)
-    return [value for value in values if value is not None and math.isfinite(value)]
+    return [value for step in steps if (value := getattr(step, name)) is not None and isfinite(value)]
 
 
 def _all(steps: list[Step], name: str, count: int) -> list[float]:

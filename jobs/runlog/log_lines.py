@@ -18,7 +18,7 @@ _BAR: Final = re.compile(r"^[^\[]*\d+%\|.*?\]\s*")
 
 
 class Lines:
-    """Cut text that comes in pieces into lines, each with its number; a carriage return ends a line, but not its number."""
+    """Cut text that comes in pieces into numbered lines; after a carriage return the number stays."""
 
     def __init__(self) -> None:
         self.number, self.rest = 1, ""

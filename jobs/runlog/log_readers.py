@@ -18,7 +18,7 @@ class _OfLines(Protocol):
 
 
 class LogReader:
-    """Read a log whose lines one of several readers knows: all of them until the first step, then the one that had it."""
+    """Read a log whose framework is not known: by several readers up to the first step, then by the one that had it."""
 
     def __init__(self, *readers: _OfLines) -> None:
         self.lines, self.readers = Lines(), list(readers)

@@ -49,7 +49,7 @@ class Limits:
     steps: int = 3
     longer_factor: float = 3.0
     shorter_factor: float = 0.5
-    truncated: float = 0.3
+    truncated: float = 0.1
     kl: float = 0.5
     kl_factor: float = 10.0
     generation_kl: float = 0.01
@@ -59,8 +59,8 @@ class Limits:
     solved: float = 0.9
     grad_norm: float = 1.0
     grad_norm_factor: float = 10.0
-    ratio_low: float = 0.95
-    ratio_high: float = 1.05
+    ratio_low: float = 0.8
+    ratio_high: float = 1.25
     slower_factor: float = 2.0
     silent_factor: float = 10.0
     silent_seconds: float = 1800.0
@@ -98,8 +98,10 @@ def reward_collapse(history: History, limits: Limits) -> str:
     """Find rewards that stay far below what the run had reached."""
     count = limits.collapse_steps
     now, before = history.last("reward", count), history.before("reward", count)
+    if not now or not before or max(now) >= max(before) * limits.collapse_factor:
+        return ""
     best = max((fmean(before[at : at + count]) for at in range(len(before) - count + 1)), default=0.0)
-    if not now or best <= 0 or max(now) >= best * limits.collapse_factor:
+    if best <= 0 or max(now) >= best * limits.collapse_factor:
         return ""
     return f"the reward is below {max(now):.3g} for {count} steps, after {best:.3g} on average of {count} steps"
 
@@ -127,8 +129,10 @@ def length_collapse(history: History, limits: Limits) -> str:
 def truncated(history: History, limits: Limits) -> str:
     """Find answers that end at the limit of their length."""
     if now := history.last("truncated", limits.steps):
-        found = f"{now[-1]:.0%} of the answers reach the limit of their length, for {limits.steps} steps"
-        return f"{found} more than {limits.truncated:.0%}" if min(now) > limits.truncated else ""
+        found = f"{now[-1]:.0%} of the answers reach the limit of their length"
+        return (
+            f"{found}, for {limits.steps} steps more than {limits.truncated:.0%}" if min(now) > limits.truncated else ""
+        )
     lengths = history.last("length", limits.steps)
     # Means of lengths differ unless all answers have the same one.
     is_limit = lengths and lengths[-1] > 1 and len(set(lengths)) == 1 and lengths[-1].is_integer()
@@ -157,7 +161,8 @@ def generation_mismatch(history: History, limits: Limits) -> str:
     now = history.last("generation_kl", limits.steps)
     if not now or min(now) <= limits.generation_kl:
         return ""
-    return f"the KL between policy and generation is {now[-1]:.3g}, more than {limits.generation_kl:g}, for {limits.steps} steps"
+    above = f"for {limits.steps} steps above {limits.generation_kl:g}"
+    return f"the KL of policy and generation is {now[-1]:.3g}, {above}"
 
 
 def importance_ratio(history: History, limits: Limits) -> str:
@@ -165,7 +170,8 @@ def importance_ratio(history: History, limits: Limits) -> str:
     now = history.last("importance_ratio", limits.steps)
     if not now or not (max(now) < limits.ratio_low or min(now) > limits.ratio_high):
         return ""
-    return f"the mean importance ratio is {now[-1]:.3g} for {limits.steps} steps, expected {limits.ratio_low} to {limits.ratio_high}"
+    expected = f"expected {limits.ratio_low} to {limits.ratio_high}"
+    return f"the mean importance ratio is {now[-1]:.3g}, for {limits.steps} steps away from 1: {expected}"
 
 
 def entropy_collapse(history: History, limits: Limits) -> str:
@@ -194,7 +200,12 @@ def entropy_collapse(history: History, limits: Limits) -> str:
 def grad_norm_spikes(history: History, limits: Limits) -> str:
     """Find gradients that stay many times larger than before."""
     now, before = history.last("grad_norm", limits.steps), history.before("grad_norm", limits.steps, last=20)
-    if not now or len(before) < 5 or min(now) <= max(limits.grad_norm, median(before) * limits.grad_norm_factor):
+    if (
+        not now
+        or min(now) <= limits.grad_norm
+        or len(before) < 5
+        or min(now) <= median(before) * limits.grad_norm_factor
+    ):
         return ""
     return f"the gradient norm is {now[-1]:.3g}, {median(before):.3g} in the steps before"
 
@@ -205,6 +216,8 @@ def slow_steps(history: History, limits: Limits) -> str:
     if not now or len(before) < limits.steps:
         return ""
     usual, longer = median(before), 1.0
+    if min(now) <= usual * limits.slower_factor:
+        return ""
     lengths, lengths_before = history.last("length", limits.steps), history.before("length", limits.steps, last=10)
     if lengths and lengths_before and median(lengths_before) > 0:
         longer = max(1.0, max(lengths) / median(lengths_before))
@@ -228,6 +241,7 @@ SIGNS: Final[dict[str, tuple[str, Callable[[History, Limits], str]]]] = {
     "grad-norm-spikes": (WARNING, grad_norm_spikes),
     "slow-steps": (WARNING, slow_steps),
 }
+SEVERITIES: Final = {**{name: severity for name, (severity, _) in SIGNS.items()}, STALLED: ERROR}
 
 
 class Judge:
@@ -242,7 +256,7 @@ class Judge:
         self.history.add(step)
         found = {name: check(self.history, self.limits) for name, (_, check) in SIGNS.items()}
         shown = {name for name, what in found.items() if what}
-        new = [Sign(name, SIGNS[name][0], step.number, found[name]) for name in found if name in shown - self.active]
+        new = [Sign(name, SEVERITIES[name], step.number, found[name]) for name in found if name in shown - self.active]
         self.active = shown
         return new
 
@@ -261,4 +275,4 @@ class Judge:
         if seconds <= limit:
             return None
         what = f"no step for {seconds:.0f} s; a step took {usual:.0f} s"
-        return Sign(STALLED, ERROR, self.history.steps[-1].number, what)
+        return Sign(STALLED, SEVERITIES[STALLED], self.history.steps[-1].number, what)

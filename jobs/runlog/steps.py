@@ -31,7 +31,7 @@ ENDED: Final = "ended"
 class Step:
     """A complete step; a measure that the output does not have is None.
 
-    `number` counts optimizer steps of the run from 1. Times are in seconds, memory is in GiB, and lengths are in tokens.
+    `number` counts the steps of the run from 1. Times are in seconds, memory is in GiB, and lengths are in tokens.
     """
 
     number: int
@@ -70,7 +70,7 @@ class Validation:
 
 @dataclass(frozen=True)
 class Phase:
-    """The run enters a phase: LOADING, STEP, VALIDATION, CHECKPOINT or ENDED; `step` is the number where it is known."""
+    """The run enters a phase: LOADING, STEP, VALIDATION, CHECKPOINT or ENDED; `step` is its number where known."""
 
     name: str
     step: int | None = None

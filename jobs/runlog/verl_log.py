@@ -70,9 +70,11 @@ _TIMERS: Final = {
     "save_checkpoint": CHECKPOINT,
     "testing": VALIDATION,
 }
-_TIMER: Final = re.compile(r"timing(?:_s)?/(.+)")
+_TIMES: Final = ("timing_s", "timing")
 # The mean over the answers to a prompt, not the best or the most frequent one; then the key of v0.2.
 _TEST_SCORE: Final = re.compile(r"val-core/.*/mean@\d+$|val/test_score/.+")
+_KEYS: Final = {*(key for keys in _MEASURES.values() for key in keys), *_KL, *_KL.values()}
+_SECTIONS: Final = ("timing_s/", "timing/", "val-core/", "val/")
 
 
 class Verl:
@@ -117,11 +119,12 @@ class Verl:
 
 
 def pairs(line: str) -> dict[str, float]:
-    """Return the measures of a line `step:N - key:value - …`; a key may contain colons and single blanks."""
+    """Return the measures of a line `step:N - key:value - …` that are read; a key may contain colons and blanks."""
     found = {}
     for part in line.split(" - ")[1:]:
         key, _, text = part.rpartition(":")
-        if key and (value := number(text)) is not None:
+        # A line has a hundred measures, most of which are not read.
+        if (key in _KEYS or key.startswith(_SECTIONS)) and (value := number(text)) is not None:
             found[key] = value
     return found
 
@@ -133,8 +136,9 @@ def _step(at: int, count: int, found: Mapping[str, float]) -> Step:
             setattr(step, name, found[key])
     step.kl = next((found[key] for key, coefficient in _KL.items() if key in found and coefficient in found), None)
     for key, value in found.items():
-        if (match := _TIMER.fullmatch(key)) and match[1] != "step":
-            step.phases[_TIMERS.get(match[1], match[1])] = value
+        section, _, timer = key.partition("/")
+        if section in _TIMES and timer != "step":
+            step.phases[_TIMERS.get(timer, timer)] = value
     if step.seconds is None and step.phases:
         step.seconds = sum(step.phases.values())
     return step

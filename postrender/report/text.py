@@ -16,7 +16,7 @@ _SHOWN_CHARACTERS = 200
 
 def write(findings: Sequence[Finding], fail_on: str) -> str:
     """Return the report, with a newline at its end; empty without findings. `fail_on` is as in formats.write."""
-    blocks = [_block(finding) for finding in findings]
+    blocks = [block(finding) for finding in findings]
     if not blocks:
         return ""
     count = _count(findings)
@@ -36,7 +36,7 @@ def _worst(findings: Sequence[Finding]) -> str:
     return next(name for name in SEVERITIES if is_at_least(findings, name))
 
 
-def _block(finding: Finding) -> str:
+def block(finding: Finding) -> str:
     source = "" if finding.secret else excerpt(finding.at)
     mark = "" if finding.severity == ERROR else f"{finding.severity}: "
     also = "".join(f"  also: {at} {key}\n" for at, key in finding.also)

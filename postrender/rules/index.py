@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from postrender.errors import UsageError
 from postrender.rules import registry
 from postrender.rules.reading import READING
-from postrender.rules.rule import CHART, OBJECTS, REFUSED, VALUES
+from postrender.rules.rule import CHART, LOG, OBJECTS, REFUSED, VALUES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,8 @@ _NEAR = 3
 
 
 def rules() -> tuple[Rule, ...]:
-    """Return every rule: those over values, then those over objects, then those over charts."""
-    return registry.rules(VALUES, OBJECTS, CHART)
+    """Return every rule: those over values, then those over objects, charts and logs."""
+    return registry.rules(VALUES, OBJECTS, CHART, LOG)
 
 
 def everything() -> list[Rule]:
@@ -30,8 +30,8 @@ def everything() -> list[Rule]:
 
 
 def never_ignored() -> set[str]:
-    """Return the ids that checks.ignore cannot accept: checks of reading values, and rules that a chart enforces."""
-    return {rule.id for rule in everything() if not rule.source or rule.why == REFUSED}
+    """Return the ids that checks.ignore cannot accept: reading of values, what a chart enforces, what a log shows."""
+    return {rule.id for rule in everything() if not rule.source or rule.why == REFUSED or rule.target == LOG}
 
 
 def find(words: Sequence[str], command: str) -> list[Rule]:

@@ -7,16 +7,20 @@ from typing import Any, Final, NamedTuple
 
 from postrender.finding import Finding
 
-# The target of a rule. The check gets an Effective (the run that the values describe), a Manifests or a Chart.
+# The target of a rule. The check gets an Effective (the run that the values describe), a Manifests, a Chart, or
+# the signs that a log shows.
 VALUES: Final = "values"
 OBJECTS: Final = "objects"
 CHART: Final = "chart"
+# The steps of a training, as its log has them.
+LOG: Final = "log"
 # The stream that the post-renderer wires; no rule is about it, but findings are.
 STREAM: Final = "stream"
 _COMMANDS: Final = {
     VALUES: "grpo lint",
     OBJECTS: "grpo check",
     CHART: "grpo check",
+    LOG: "grpo watch",
     STREAM: "grpo-post-render",
 }
 # The reason of a rule that a chart also enforces: its findings cannot be ignored.

@@ -12,10 +12,10 @@ from postrender.cli import options, output, rulebook
 from postrender.cli.command import Command, examples
 from postrender.errors import EXIT_CLEAN
 from postrender.rules import index
-from postrender.rules.rule import CHART, OBJECTS, STREAM, VALUES, Rule
+from postrender.rules.rule import CHART, LOG, OBJECTS, STREAM, VALUES, Rule
 
 # The names of targets in JSON.
-_JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts", STREAM: "streams"}
+_JUDGES = {VALUES: "values", OBJECTS: "objects", CHART: "charts", LOG: "logs", STREAM: "streams"}
 
 
 @click.command(

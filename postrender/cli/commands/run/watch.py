@@ -1,0 +1,83 @@
+"""The command `grpo watch`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from postrender.cli import options
+from postrender.cli.command import Command, examples, wrong
+from postrender.cli.rulebook import split
+from postrender.cli.watching.drawing import Screen
+from postrender.cli.watching.watcher import Watcher
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
+from postrender.finding import ERROR
+from postrender.rules import registry
+from postrender.rules.rule import LOG
+from postrender.runlog import events
+
+_DOMAIN = "run/"
+
+
+def _names() -> dict[str, set[str]]:
+    """Return the ids of rules that each word of --stop-on means: a sign, or all signs that are errors."""
+    rules = registry.rules(LOG)
+    errors = {rule.id for rule in rules if rule.severity == ERROR}
+    return {ERROR: errors, **{rule.id.removeprefix(_DOMAIN): {rule.id} for rule in rules}}
+
+
+def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> set[str]:
+    names = _names()
+    ids: set[str] = set()
+    for word in split(value):
+        if (name := word.removeprefix(_DOMAIN)) not in names:
+            message = f"{options.called(param)} is {word!r}, expected {ERROR} or one of {', '.join(sorted(names))}"
+            raise wrong(message, near=name, known=[*names])
+        ids |= names[name]
+    return ids
+
+
+@click.command(
+    cls=Command,
+    options_metavar="FILE|DIR|- [OPTIONS]",
+    epilog=examples(
+        "kubectl logs -f job/my-run-1 | grpo watch -",
+        "grpo watch driver.log",
+        "grpo watch driver.log --follow --stop-on error",
+        "grpo watch /data/runs/my-run --format json",
+    ),
+)
+@click.argument("words", nargs=-1, type=options.FILE, metavar="")
+@click.option("--follow", is_flag=True, help="Go on with what is written, as tail -f, until the training has ended.")
+@click.option(
+    "--stop-on",
+    multiple=True,
+    metavar="SIGN|error",
+    callback=_stop_on,
+    shell_complete=options.completing(_names),
+    help="Stop with exit code 1 at this sign, or at any that is an error. Part several with commas.",
+)
+@options.output_format("text", "json")
+def watch(words: Sequence[str], stop_on: set[str], form: str, *, follow: bool) -> int:
+    """Show the steps of a training, and the signs that it does not learn or hangs.
+
+    FILE is the output of a training with NeMo RL or verl, verl's file log, or an event file of TensorBoard; - is stdin.
+    DIR is the directory of a run, where TensorBoard's files have all measures and the samples have only rewards.
+
+    Each step is a line with reward, length of the answers, loss, KL, time and speed, as far as the log has them. On a
+    terminal a curve shows the reward of the last steps. A finding says what is wrong, why it matters and what to do;
+    grpo rules run lists the signs. JSON has one object a line.
+
+    The exit code is 0 whatever is found, 1 if --stop-on ended the watch, and 2 if FILE has no steps.
+    """
+    if len(words) != 1:
+        path = click.get_current_context().command_path
+        raise wrong("one log is needed", fix=f"{path} FILE, {path} DIR, or kubectl logs -f … | {path} -")
+    (word,) = words
+    watcher = Watcher(Screen(form), stop_on)
+    stopped = watcher.watch(events.read(word, follow=follow), live=follow or word == events.STDIN)
+    found = len(watcher.findings)
+    sys.stderr.write(f"{watcher.steps} steps, {found} finding{'' if found == 1 else 's'}\n")
+    return EXIT_FINDINGS if stopped else EXIT_CLEAN

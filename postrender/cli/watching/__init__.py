@@ -1,0 +1,1 @@
+"""What `grpo watch` shows of a training."""

@@ -1,0 +1,58 @@
+"""Show a training line by line: plain, coloured with the curve of the reward on a terminal, or as JSON."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from typing import Final
+
+from rich.text import Text
+
+from postrender import secrets
+from postrender.cli import output
+from postrender.cli.watching import lines
+from postrender.finding import Finding
+from postrender.report import text as report_text
+from postrender.runlog.shared import Event, Step
+from postrender.terminal import console
+
+_SHOWN_STEPS: Final = 24
+
+
+class Screen:
+    """Write events and findings to stdout as they come."""
+
+    def __init__(self, form: str) -> None:
+        self._json = form == "json"
+        self._watched = console.is_watched(sys.stdout)
+        self._rewards: deque[float] = deque(maxlen=_SHOWN_STEPS)
+
+    def show(self, event: Event) -> None:
+        """Write the line of an event; a phase has one in JSON only."""
+        if self._json:
+            self._write(f"{lines.record(event)}\n")
+        elif line := lines.text(event):
+            if self._watched:
+                self._draw(line, event)
+            else:
+                self._write(f"{line}\n")
+
+    def tell(self, finding: Finding) -> None:
+        """Write a finding: where, what, why, and what to do."""
+        if self._json:
+            self._write(f"{lines.record(finding)}\n")
+        else:
+            output.write(report_text.visible(secrets.mask(report_text.block(finding))))
+            sys.stdout.flush()
+
+    def _draw(self, line: str, event: Event) -> None:
+        drawn = Text(line, "bold" if not isinstance(event, Step) else "")
+        if isinstance(event, Step) and event.reward is not None:
+            self._rewards.append(event.reward)
+            drawn.append(f"  {lines.sparkline(list(self._rewards))}", "cyan")
+        console.create(sys.stdout).print(drawn, soft_wrap=True)
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(secrets.mask(text))
+        # A line is shown when it comes, also in a pipe.
+        sys.stdout.flush()

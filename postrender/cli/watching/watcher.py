@@ -1,0 +1,63 @@
+"""Read a training to its end, judge each step, and say what is found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from postrender.cli.watching.drawing import Screen
+from postrender.errors import Location
+from postrender.finding import Finding
+from postrender.rules import registry
+from postrender.rules.judge import judge
+from postrender.rules.log.define import Shown
+from postrender.rules.rule import LOG
+from postrender.runlog.events import Found
+from postrender.runlog.shared import ENDED, Judge, Phase, Sign, Step
+
+
+class Watcher:
+    """Show the events of a training, and the signs that its steps show.
+
+    `stop_on` holds ids of rules: the first finding of one ends the watch. `now` tells the time in seconds.
+    """
+
+    def __init__(self, screen: Screen, stop_on: Collection[str], now: Callable[[], float] = time.monotonic) -> None:
+        self._screen, self._stop_on, self._now = screen, stop_on, now
+        self._judge, self._last, self._at = Judge(), now(), Location("")
+        self._is_silent = False
+        self.findings: list[Finding] = []
+        self.steps = 0
+
+    def watch(self, batches: Iterable[Sequence[Found]], *, live: bool) -> bool:
+        """Read all events; return whether a sign of `stop_on` ended the watch. A `live` training may also be silent."""
+        for batch in batches:
+            if not batch and live and self._silence():
+                return True
+            for event, at in batch:
+                if self._take(event, at):
+                    return True
+                if live and event == Phase(ENDED):
+                    return False
+        return False
+
+    def _take(self, event: object, at: Location) -> bool:
+        self._last, self._is_silent = self._now(), False
+        self._screen.show(event)  # type: ignore[arg-type]
+        if not isinstance(event, Step):
+            return False
+        self.steps, self._at = self.steps + 1, at
+        return self._tell(self._judge.add(event))
+
+    def _silence(self) -> bool:
+        """Tell once that nothing has come for too long."""
+        sign = None if self._is_silent else self._judge.silent(self._now() - self._last)
+        self._is_silent = self._is_silent or sign is not None
+        return self._tell([sign] if sign else [])
+
+    def _tell(self, signs: Sequence[Sign]) -> bool:
+        found = judge(Shown([(sign, self._at) for sign in signs]), registry.rules(LOG)) if signs else []
+        for finding in found:
+            self._screen.tell(finding)
+        self.findings += found
+        return any(finding.rule in self._stop_on for finding in found)

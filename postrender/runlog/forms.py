@@ -1,0 +1,48 @@
+"""Find out what a file is: a log of NeMo RL or verl, verl's file log, or TensorBoard's; refuse any other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from log_readers import ANY, VERL_FILE
+from postrender.errors import InputError, Location, UnreadableError
+from postrender.runlog import tensorboard
+
+TENSORBOARD: Final = "tensorboard"
+HEAD_BYTES: Final = 8192
+_GZIP: Final = b"\x1f\x8b"
+# What each writer puts first into its lines.
+_VERL_FILE: Final = b'{"step":'
+_SAMPLES: Final = (b'{"content"', b'{"input"', b'{"agent_ref"')
+
+
+def of_file(path: str, *, grows: bool) -> str:
+    """Return the form of a file; a file that still grows may be empty.
+
+    Raises UnreadableError, and InputError for a file that has no steps.
+    """
+    if tensorboard.is_events(path):
+        return TENSORBOARD
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except FileNotFoundError as error:
+        fix = "name the log, a run's directory, or - for stdin: kubectl logs -f … | grpo watch -"
+        raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
+    if not head and not grows:
+        raise InputError("the file is empty", at=Location(path), fix="--follow waits for what is written into it")
+    return of_text(head, path)
+
+
+def of_text(head: bytes, name: str) -> str:
+    """Return the form of what begins with some bytes; raise InputError if it has no steps."""
+    if head.startswith(_GZIP):
+        raise InputError("this is compressed", at=Location(name), fix=f"gunzip -c {name} | grpo watch -")
+    if b"\0" in head:
+        raise InputError("this is a binary file, not a log", at=Location(name), fix="name the output of the training")
+    if head.startswith(_SAMPLES):
+        fix = "name the directory of the run; grpo samples shows this file"
+        raise InputError("this has the samples of one step", at=Location(name), fix=fix)
+    return VERL_FILE if head.startswith(_VERL_FILE) else ANY

@@ -1,0 +1,56 @@
+"""Read a file or a pipe piece by piece, also while it grows."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from postrender.errors import Location, UnreadableError
+
+PIECE_BYTES: Final = 1 << 20
+# How often a file that grows is looked at.
+PAUSE_SECONDS: Final = 0.5
+
+
+def of_file(path: str, *, follow: bool, pause: Callable[[float], None] = time.sleep) -> Iterator[str]:
+    """Yield the text of a file; with `follow`, go on with what is written into it, and yield "" while nothing is.
+
+    A file that became shorter is read from its start: another attempt writes it. Raises UnreadableError.
+    """
+    decode = _decoder()
+    try:
+        with open(path, "rb", buffering=0) as file:
+            while True:
+                if piece := file.read(PIECE_BYTES):
+                    yield decode(piece)
+                elif not follow:
+                    return
+                else:
+                    yield ""
+                    pause(PAUSE_SECONDS)
+                    if os.stat(path).st_size < file.tell():
+                        file.seek(0)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
+
+
+def of_pipe(descriptor: int) -> Iterator[str]:
+    """Yield the text of a pipe as it comes, and "" while nothing comes."""
+    decode = _decoder()
+    while True:
+        ready, _, _ = select.select([descriptor], [], [], PAUSE_SECONDS)
+        if not ready:
+            yield ""
+        elif piece := os.read(descriptor, PIECE_BYTES):
+            yield decode(piece)
+        else:
+            return
+
+
+def _decoder() -> Callable[[bytes], str]:
+    """Return what decodes pieces of UTF-8 that are cut anywhere; other bytes become a replacement character."""
+    return codecs.getincrementaldecoder("utf-8")("replace").decode
