@@ -49,6 +49,8 @@ class Limits:
     steps: int = 3
     longer_factor: float = 3.0
     shorter_factor: float = 0.5
+    # A reward that is higher by this share has risen.
+    risen: float = 0.1
     truncated: float = 0.1
     kl: float = 0.5
     kl_factor: float = 10.0
@@ -120,7 +122,7 @@ def length_collapse(history: History, limits: Limits) -> str:
     if not now or not start or max(now) >= (usual := median(start)) * limits.shorter_factor:
         return ""
     reward, first = history.last("reward", limits.steps), history.start("reward", limits.steps)
-    if not reward or not first or fmean(reward) > fmean(first):
+    if not reward or not first or fmean(reward) > fmean(first) + limits.risen * abs(fmean(first)):
         return ""
     fell = f"{now[-1]:.0f} tokens on average, {usual:.0f} at the start"
     return f"answers have {fell}, and the reward did not rise: {fmean(reward):.3g}, {fmean(first):.3g} at the start"

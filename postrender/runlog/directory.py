@@ -1,4 +1,4 @@
-"""Read the steps of a run from its directory: from TensorBoard's files, else from the samples of each step."""
+"""What the directory of a run has of its steps: TensorBoard's files, outputs of attempts, samples of each step."""
 
 from __future__ import annotations
 
@@ -16,14 +16,26 @@ Place = tuple[Event, Location]
 File = tuple[Path, int]
 
 
-def read(directory: str, *, follow: bool) -> Iterator[list[Place]]:
-    """Yield the events of a run with their places.
+def outputs(directory: str) -> list[str]:
+    """Return the outputs of the attempts, the first one first; the launcher writes them (jobs/launcher/launch.py)."""
+    folder = os.path.join(directory, "attempts")
+    attempts = [name for name in os.listdir(folder) if name.isdecimal()] if os.path.isdir(folder) else []
+    paths = [os.path.join(folder, name, "output.log") for name in sorted(attempts, key=int)]
+    return [path for path in paths if os.path.isfile(path)]
 
-    TensorBoard's files have all measures; the samples, which every run has, only rewards. Raises InputError for a
-    directory without steps.
+
+def has_all_measures(directory: str) -> bool:
+    """Return whether there are files of TensorBoard, and the library that reads them: outputs have less measures."""
+    return bool(tensorboard.folders(directory)) and tensorboard.is_installed()
+
+
+def read(directory: str, *, follow: bool) -> Iterator[list[Place]]:
+    """Yield the events of a run with their places: of TensorBoard's files, else of the samples, which have rewards.
+
+    Raises InputError for a directory without steps.
     """
     found = tensorboard.folders(directory)
-    if found and tensorboard.is_installed():
+    if has_all_measures(directory):
         for events in tensorboard.read(found, follow=follow):
             yield [(event, Location(directory)) for event in events]
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
@@ -9,7 +10,7 @@ from typing import Final, NamedTuple
 import log_readers
 from postrender.errors import InputError, Location
 from postrender.runlog import directory, forms, pieces, tensorboard
-from steps import Event, Step
+from steps import ENDED, Event, Phase, Step
 
 STDIN: Final = "-"
 _STDIN_NAME: Final = "<stdin>"
@@ -31,13 +32,27 @@ def read(word: str, *, follow: bool) -> Iterator[list[Found]]:
     if word == STDIN:
         return _of_text(pieces.of_pipe(0), _STDIN_NAME)
     if os.path.isdir(word):
-        return ([Found(*each) for each in found] for found in directory.read(word, follow=follow))
+        return _of_directory(word, follow=follow)
     if forms.of_file(word, grows=follow) == forms.TENSORBOARD:
         return ([Found(each, Location(word)) for each in found] for found in tensorboard.read([word], follow=follow))
     return _of_text(pieces.of_file(word, follow=follow), word, wait=follow)
 
 
+def _of_directory(path: str, *, follow: bool) -> Iterator[list[Found]]:
+    """Yield the events of a run: of TensorBoard's files, else of its outputs, else of its samples."""
+    *before, last = directory.outputs(path) or [""]
+    if last and not directory.has_all_measures(path):
+        for output in before:
+            # An attempt that was stopped early has no steps.
+            with contextlib.suppress(InputError):
+                yield from _of_text(pieces.of_file(output, follow=False), output)
+        yield from _of_text(pieces.of_file(last, follow=follow), last, wait=follow)
+    else:
+        yield from ([Found(*each) for each in found] for found in directory.read(path, follow=follow))
+
+
 def _of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[list[Found]]:
+    """Yield the events of a text; one that is waited for has an end when its last line says so."""
     reader, seen, any_step = None, False, False
     for piece in text:
         if reader is None and piece:
@@ -45,6 +60,8 @@ def _of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[
         found = reader.feed(piece) if reader else []
         seen, any_step = seen or bool(found), any_step or any(isinstance(each, Step) for each in found)
         yield [_found(each, name) for each in found]
+        if wait and found and found[-1] == Phase(ENDED):
+            break
     if reader is None and not wait:
         raise InputError("there is nothing in it", at=Location(name), fix="name the output of a training")
     last = reader.end() if reader else []

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from signs import SEVERITIES, STALLED, Judge, Sign
-from steps import ENDED, Event, Phase, Step, Validation
+from steps import Event, Phase, Step, Validation
 
-__all__ = ["ENDED", "SEVERITIES", "STALLED", "Event", "Judge", "Phase", "Sign", "Step", "Validation"]
+__all__ = ["SEVERITIES", "STALLED", "Event", "Judge", "Phase", "Sign", "Step", "Validation"]

@@ -104,7 +104,7 @@ def test_json_has_every_field(grpo: Run) -> None:
         "before": "",
     }
     assert {each["severity"] for each in listed} <= {*SEVERITIES}
-    assert {each["judges"] for each in listed} == {"values", "objects", "charts", "streams"}
+    assert {each["judges"] for each in listed} == {"values", "objects", "charts", "logs", "streams"}
 
 
 def test_a_domain_lists_its_rules(grpo: Run) -> None:
@@ -163,7 +163,7 @@ def test_an_unknown_name_leads_to_those_that_are_near(grpo: Run, words: list[str
 
 
 def test_a_wheel_has_no_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It has charts, schemas and values; a page is told without them."""
+    """It has charts, schemas, values and programs; a page is told without examples."""
     folder = tmp_path / "site"
     (folder / "postrender/_data").mkdir(parents=True)
     for path in (ROOT / "postrender").iterdir():
@@ -174,6 +174,7 @@ def test_a_wheel_has_no_examples(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         f"paths._PACKAGE = {str(folder / 'postrender')!r}; sys.exit(main(['rules', 'pods/duplicate-merge-key']))"
     )
     (folder / "postrender/_data/charts").mkdir()
+    (folder / "postrender/_data/jobs").symlink_to(ROOT / "jobs")
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT)
     assert "  fix: remove one of the two entries\n" in done.stdout
     assert "bad:" not in done.stdout

@@ -11,7 +11,7 @@ import pytest
 
 from postrender.rules import index, registry
 from postrender.rules.objects.pods import images
-from postrender.rules.rule import CHART, OBJECTS, VALUES
+from postrender.rules.rule import CHART, LOG, OBJECTS, VALUES
 from tests.conftest import ROOT
 
 RULES = ROOT / "postrender/rules"
@@ -32,8 +32,8 @@ def test_every_rule_that_the_sources_define_is_found() -> None:
 
 def test_rules_are_in_the_order_of_targets_and_ids() -> None:
     ids = [rule.id for rule in index.rules()]
-    assert ids == [rule.id for target in (VALUES, OBJECTS, CHART) for rule in registry.rules(target)]
-    for target in (VALUES, OBJECTS, CHART):
+    assert ids == [rule.id for target in (VALUES, OBJECTS, CHART, LOG) for rule in registry.rules(target)]
+    for target in (VALUES, OBJECTS, CHART, LOG):
         assert [rule.id for rule in registry.rules(target)] == sorted(rule.id for rule in registry.rules(target))
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch(r"[a-z0-9-]+/[a-z0-9-]+", each) for each in ids)
@@ -71,7 +71,7 @@ def test_the_gate_loads_no_rules_but_its_own() -> None:
 def test_a_rule_is_in_the_folder_that_its_id_names(rule: registry.Rule) -> None:
     """But in the gate, whose rules are from many domains and have a module each."""
     domain, slug = rule.id.replace("-", "_").split("/")
-    folder = {VALUES: f"values/{domain}", OBJECTS: f"objects/{domain}", CHART: "chart"}[rule.target]
+    folder = {VALUES: f"values/{domain}", OBJECTS: f"objects/{domain}", CHART: "chart", LOG: "log"}[rule.target]
     if rule.id in GATE:
         assert (RULES / f"objects/gate/{slug}.py").is_file()
     else:

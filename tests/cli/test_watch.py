@@ -1,0 +1,391 @@
+"""grpo watch: of a log, of one that grows, of stdin, of the directory of a run, and of what is none of these."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.cli.watching import lines
+from postrender.cli.watching.drawing import Screen
+from postrender.cli.watching.watcher import Watcher
+from postrender.errors import Location
+from postrender.rules import registry
+from postrender.rules.rule import LOG
+from postrender.runlog import pieces, settled
+from postrender.runlog.events import Found
+from postrender.runlog.shared import Step
+from tests.cli.test_terminal import environment, watched
+from tests.conftest import ROOT
+from tests.runlog import logs
+
+Run = Callable[..., tuple[int, str, str]]
+NAN = float("nan")
+DEAD = logs.nemo_rl(steps=7, reward=0.0, loss=0.0)
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*words: object) -> tuple[int, str, str]:
+        code = cli.main(["watch", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "driver.log"
+    path.write_text(logs.nemo_rl(steps=3, reward=[0.25, 0.5, 0.75]))
+    return path
+
+
+def records(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_each_step_is_a_line(grpo: Run, log: Path) -> None:
+    code, out, err = grpo(log)
+    assert (code, err) == (0, "3 steps, 0 findings\n")
+    assert out.splitlines()[1] == (
+        "step 2  reward 0.5000  length 200  loss 0.0125  generation KL 0.0007"
+        "  50.0 s (generation 40%, training 30%)  640 tokens/s/GPU"
+    )
+    assert len(out.splitlines()) == 3
+
+
+def test_a_validation_is_a_line(grpo: Run, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(logs.validation(0, 0.125) + logs.header(1, 1) + logs.validation(1, 0.5) + logs.results())
+    _, out, _ = grpo(path)
+    assert out.splitlines()[:2] == [
+        "validation  reward 0.1250  length 202  12.2 s",
+        "validation after step 1  reward 0.5000  length 202  12.2 s",
+    ]
+
+
+def test_a_finding_says_where_what_why_and_what_to_do(grpo: Run, log: Path) -> None:
+    log.write_text(DEAD)
+    code, out, err = grpo(log)
+    assert (code, err) == (0, "7 steps, 1 finding\n")
+    at = [number for number, line in enumerate(DEAD.split("\n"), 1) if line == "📊 Training Results:"][2]
+    assert out.splitlines()[3:7] == [
+        f"{log}, line {at}: step 3: the mean reward of 3 steps is 0, and the loss is below 0.0001  [run/dead-reward]",
+        f"  why: {next(rule for rule in registry.rules(LOG) if rule.id == 'run/dead-reward').why}",
+        "  fix: read samples with grpo samples, then try the reward on one of them with grpo try-reward",
+        "  see: grpo rules run/dead-reward",
+    ]
+
+
+@pytest.mark.parametrize("sign", ["dead-reward", "run/dead-reward", "error", "kl-blow-up,dead-reward"])
+def test_stop_on_ends_the_watch_with_1(grpo: Run, log: Path, sign: str) -> None:
+    log.write_text(DEAD)
+    code, out, err = grpo(log, "--stop-on", sign)
+    assert (code, err) == (1, "3 steps, 1 finding\n")
+    assert "step 3  " in out
+    assert "step 4  " not in out
+
+
+def test_stop_on_another_sign_does_not(grpo: Run, log: Path) -> None:
+    log.write_text(DEAD)
+    assert grpo(log, "--stop-on", "kl-blow-up")[0] == 0
+
+
+def test_json_has_an_object_a_line(grpo: Run, log: Path) -> None:
+    log.write_text(logs.nemo_rl(steps=3, reward=[0.25, 0.5, 0.75], loss=[0.0, 0.0, NAN]))
+    code, out, _ = grpo(log, "--format", "json")
+    found = records(out)
+    assert code == 0
+    assert [each["event"] for each in found if each["event"] != "phase"] == ["step"] * 3 + ["finding"]
+    first, *_, third, finding = [each for each in found if each["event"] != "phase"]
+    assert first["number"] == 1
+    assert first["phases"]["generation"] == 20.0
+    assert "kl" not in first
+    assert third["loss"] == "nan"
+    assert (finding["rule"], finding["severity"], finding["line"]) == ("run/not-a-number", "error", third["line"])
+    assert {each["name"] for each in found if each["event"] == "phase"} == {"loading", "step", "ended"}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            [],
+            "one log is needed\n  fix: grpo watch FILE, grpo watch DIR, or kubectl logs -f … | grpo watch -",
+        ),
+        (["a", "b"], "grpo watch: one log is needed"),
+        (
+            ["a", "--stop-on", "ded-reward"],
+            "grpo watch: --stop-on is 'ded-reward', expected error or one of dead-reward",
+        ),
+        (["a", "--stop-on", "ded-reward"], "  fix: did you mean dead-reward?"),
+        (["a", "--format", "yaml"], "grpo watch: --format is 'yaml', expected one of text, json"),
+    ],
+)
+def test_a_wrong_command_line_is_refused(grpo: Run, words: list[str], message: str) -> None:
+    code, out, err = grpo(*words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "the file is empty"),
+        (b"\x7fELF\0\0\0", "this is a binary file, not a log"),
+        (gzip.compress(b"text", mtime=0), "this is compressed"),
+        (b"{'loss': 0.1, 'reward': 0.2}\n", "it has no step of NeMo RL's GRPO or of verl"),
+        (b'{"step": 1}\n', "it has no step of NeMo RL's GRPO or of verl"),
+        (b'{"content": [["a"]], "rewards": [0.5]}\n', "this has the samples of one step"),
+        (DEAD[: DEAD.index("Timing")].encode(), "it ends before its first step is complete"),
+        ("\ufeff\u2028".encode() + b"\xff\xfe\n" * 9, "it has no step of NeMo RL's GRPO or of verl"),
+    ],
+)
+def test_what_has_no_steps_is_refused_in_a_sentence(grpo: Run, tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(data)
+    code, out, err = grpo(path)
+    assert (code, out) == (2, "")
+    first, second = err.splitlines()
+    assert first == f"{path}: {message}"
+    assert second.startswith("  fix: ")
+
+
+def test_a_missing_file_is_refused(grpo: Run, tmp_path: Path) -> None:
+    code, _, err = grpo(tmp_path / "none.log")
+    assert code == 3
+    assert "none.log: there is no such file\n  fix: name the log, a run's directory, or - for stdin" in err
+
+
+def test_bytes_that_are_no_text_do_not_matter(grpo: Run, log: Path) -> None:
+    log.write_bytes(b"\xff\xfe broken \xc3\n" + log.read_bytes().replace(b"Preparing", b"Prep\xe2\x96aring"))
+    assert grpo(log)[2] == "3 steps, 0 findings\n"
+
+
+def test_secrets_and_control_characters_of_a_log_are_not_shown(grpo: Run, log: Path) -> None:
+    """A line shows numbers and names of timers only; a name may be anything."""
+    log.write_text(log.read_text().replace("some_new_timer", "\x1b]0;title\x07timer").replace("0.25s", "40.25s"))
+    _, out, _ = grpo(log)
+    assert "\x1b" not in out
+
+
+def row(step: int, reward: float) -> str:
+    data = {**logs.VERL, "critic/score/mean": reward, "critic/score/min": reward, "critic/score/max": reward}
+    return json.dumps({"step": step, "data": data}, separators=(",", ":")) + "\n"
+
+
+def test_the_file_log_of_verl_is_known_by_its_form(grpo: Run, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("".join(row(step, 0.5) for step in (1, 2, 3)))
+    code, out, err = grpo(path)
+    assert (code, err) == (0, "3 steps, 1 finding\n")
+    assert f"{path}, line 3: step 3: the mean reward of 3 steps is 0.5, and so is that of every answer" in out
+
+
+def test_the_samples_of_a_run_have_its_rewards(grpo: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "logs/exp_001"
+    folder.mkdir(parents=True)
+    for step in (1, 2, 3):
+        rows = [{"content": [["question", "answer"]], "rewards": [0.0], "idx": each} for each in range(4)]
+        (folder / f"train_data_step{step}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    code, out, err = grpo(tmp_path)
+    assert (code, err) == (0, "3 steps, 1 finding\n")
+    assert out.startswith("step 1  reward 0.0000\nstep 2  reward 0.0000\n")
+    assert f"{folder}/train_data_step3.jsonl: step 3: the mean reward of 3 steps is 0, and so is" in out
+
+
+def test_the_outputs_of_all_attempts_are_one_run(grpo: Run, tmp_path: Path) -> None:
+    texts = {"1": logs.nemo_rl(steps=3), "2": "stopped early\n", "10": logs.nemo_rl(steps=2, start=3)}
+    for attempt, text in texts.items():
+        (tmp_path / "attempts" / attempt).mkdir(parents=True)
+        (tmp_path / "attempts" / attempt / "output.log").write_text(text)
+    code, out, err = grpo(tmp_path)
+    assert (code, err) == (0, "5 steps, 0 findings\n")
+    assert [line.split()[1] for line in out.splitlines()] == ["1", "2", "3", "3", "4"]
+
+
+def test_a_directory_without_steps_is_refused(grpo: Run, tmp_path: Path) -> None:
+    code, _, err = grpo(tmp_path)
+    assert code == 2
+    assert err.startswith(f"{tmp_path}: the directory has no steps of a training\n  fix: name <mountPath>/runs/NAME")
+
+
+def write_scalars(folder: Path, rows: dict[int, dict[str, float]]) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    folder.mkdir(parents=True)
+    writer = EventFileWriter(str(folder))
+    for step, scalars in rows.items():
+        for tag, value in scalars.items():
+            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+            writer.add_event(Event(step=step, wall_time=float(step), summary=summary))
+    writer.close()
+
+
+def test_tensorboard_files_have_all_measures_of_nemo_rl(grpo: Run, tmp_path: Path) -> None:
+    rows = {
+        step: {
+            "train/loss": 0.5,
+            "train/reward": 0.25 * step,
+            "train/grad_norm": 0.125,
+            "train/kl_penalty": 0.0625,
+            "train/approx_entropy": 0.5,
+            "train/mean_gen_tokens_per_sample": 200.25,
+            "timing/train/total_step_time": 10.0,
+            "timing/train/policy_training": 5.0,
+            "performance/tokens_per_sec_per_gpu": 640.0,
+        }
+        for step in (1, 2)
+    }
+    rows[2] |= {"validation/accuracy": 0.75}
+    write_scalars(tmp_path / "logs/exp_001/tensorboard", rows)
+    # The second start of the trainer resumes with step 2.
+    write_scalars(tmp_path / "logs/exp_002/tensorboard", {2: {**rows[2], "train/reward": 0.625}, 3: rows[1]})
+    code, out, err = grpo(tmp_path)
+    assert (code, err) == (0, "3 steps, 0 findings\n")
+    assert out.splitlines()[:3] == [
+        "step 1  reward 0.2500  length 200  loss 0.5000  KL 0.0625  entropy 0.5  gradient norm 0.125"
+        "  10.0 s (training 50%)  640 tokens/s/GPU",
+        "validation after step 2  reward 0.7500",
+        out.splitlines()[2],
+    ]
+    assert out.splitlines()[2].startswith("step 2  reward 0.6250")
+    (file,) = (tmp_path / "logs/exp_001/tensorboard").iterdir()
+    assert grpo(file)[2] == "2 steps, 0 findings\n"
+
+
+def test_tensorboard_files_of_verl_have_the_keys_of_its_console(grpo: Run, tmp_path: Path) -> None:
+    write_scalars(tmp_path / "logs", {1: {**logs.VERL}, 2: {**logs.VERL}})
+    code, out, err = grpo(tmp_path)
+    assert (code, err) == (0, "2 steps, 0 findings\n")
+    assert out.startswith("step 1  reward 0.8125  length 240  truncated 0%  loss -0.0021  KL 0.00041")
+
+
+def test_tensorboard_files_of_something_else_are_refused(grpo: Run, tmp_path: Path) -> None:
+    write_scalars(tmp_path / "logs", {1: {"accuracy": 0.5}})
+    code, _, err = grpo(tmp_path)
+    assert code == 2
+    assert "it has no step of NeMo RL's GRPO or of verl" in err
+
+
+def test_without_the_library_its_extra_is_named(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_scalars(tmp_path / "logs", {1: {**logs.VERL}})
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    code, _, err = grpo(tmp_path)
+    assert (code, "pip install 'grpo-charts[report]'" in err) == (2, True)
+    (file,) = (tmp_path / "logs").iterdir()
+    assert "pip install 'grpo-charts[report]'" in grpo(file)[2]
+
+
+def start(*words: object, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "postrender.cli", "watch", *map(str, words)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, env=environment(), cwd=ROOT, **pipes, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def test_a_pipe_is_shown_while_it_is_written() -> None:
+    text = logs.nemo_rl(steps=2)
+    cut = text.index("Step 2/2")
+    with start("-") as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(text[:cut])
+        process.stdin.flush()
+        assert process.stdout.readline().startswith("step 1  reward 0.2500")
+        out, err = process.communicate(text[cut:])
+    assert out.startswith("step 2  ")
+    assert (process.returncode, err) == (0, "2 steps, 0 findings\n")
+
+
+def test_an_empty_pipe_is_refused() -> None:
+    with start("-") as process:
+        _, err = process.communicate("")
+    assert (process.returncode, err.splitlines()[0]) == (2, "<stdin>: there is nothing in it")
+
+
+def test_a_log_is_followed_until_the_training_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "driver.log"
+    path.write_text("")
+    text = logs.nemo_rl(steps=3)
+    middle = text.index("Step 3/3")
+    with start(path, "--follow") as process, path.open("a") as file:
+        assert process.stdout
+        file.write(text[:middle])
+        file.flush()
+        assert [process.stdout.readline()[:7] for _ in range(2)] == ["step 1 ", "step 2 "]
+        file.write(text[middle:])
+        file.flush()
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out[:7], err) == (0, "step 3 ", "3 steps, 0 findings\n")
+
+
+def test_a_log_that_became_shorter_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("first")
+    text = pieces.of_file(str(path), follow=True, pause=lambda _: None)
+    assert [next(text), next(text)] == ["first", ""]
+    path.write_text("2nd")
+    assert [next(text), next(text)] == ["2nd", ""]
+
+
+def test_what_may_still_be_written_waits_for_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: Iterator[dict[int, int]] = iter([{1: 10, 2: 5}, {1: 10, 2: 9}, {1: 10, 2: 9}, {1: 10, 2: 9, 3: 1}])
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    found = settled.items(lambda: next(looks), follow=True)
+    assert [next(found) for _ in range(4)] == [[(1, 10)], [], [(2, 9)], []]
+
+
+def test_silence_is_a_sign_of_a_live_training_only(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = [0.0]
+    steps = [Found(Step(n, reward=0.1 * n, loss=0.1, seconds=400.0), Location("log", n)) for n in range(1, 6)]
+
+    def batches() -> Iterator[list[Found]]:
+        yield steps
+        for _ in range(3):
+            clock[0] += 3000.0
+            yield []
+
+    watcher = Watcher(Screen("text"), {"run/stalled"}, lambda: clock[0])
+    assert not watcher.watch(batches(), live=False)
+    assert watcher.findings == []
+    watcher = Watcher(Screen("text"), set(), lambda: clock[0])
+    assert not watcher.watch(batches(), live=True)
+    assert [finding.rule for finding in watcher.findings] == ["run/stalled"]
+    assert "log, line 5: step 5: no step for 6000 s; a step took 400 s  [run/stalled]" in capsys.readouterr().out
+    assert Watcher(Screen("text"), {"run/stalled"}, lambda: clock[0]).watch(batches(), live=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "bars"),
+    [([], ""), ([1.0], "▁"), ([0.0, 0.5, 1.0], "▁▄█"), ([2.0, 2.0], "▁▁"), ([0.0, NAN, 1.0], "▁ █"), ([NAN], " ")],
+)
+def test_a_sparkline_has_a_bar_for_each_value(values: list[float], bars: str) -> None:
+    assert lines.sparkline(values) == bars
+
+
+def test_a_terminal_shows_the_curve_of_the_reward(log: Path) -> None:
+    coloured = watched(log.parent, "watch", str(log))
+    assert "▁▄█" in coloured
+    assert "\x1b[36m" in coloured
+    plain = watched(log.parent, "watch", str(log), NO_COLOR="1")
+    assert "▁▄█" in plain
+    assert "\x1b[36m" not in plain
+    assert "▁" not in watched(log.parent, "watch", str(log), CI="1")
+
+
+def test_the_readers_of_a_job_need_the_standard_library_only() -> None:
+    folder = ROOT / "jobs/runlog"
+    modules = ",".join(sorted(path.stem for path in folder.glob("*.py")))
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); import {modules}"
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True, cwd=os.sep)

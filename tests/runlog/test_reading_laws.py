@@ -1,0 +1,93 @@
+"""Laws of the readers: where the text is cut does not matter, nothing raises, and a file is read like a string."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import log_readers
+from log_lines import LONGEST
+from steps import Event, Step
+from tests.runlog import logs
+
+NEMO_RL = logs.SETUP + logs.epoch(1, 2) + logs.validation(0) + logs.nemo_rl(steps=2) + logs.header(3, 9) + logs.work()
+COLOURED = logs.verl_run([logs.VERL, logs.VERL_NUMPY, logs.VERL], "\x1b[36m(TaskRunner pid=7, ip=10.0.0.1)\x1b[0m ")
+TEXTS = {
+    "nemo-rl": NEMO_RL,
+    "nemo-rl-crlf": NEMO_RL.replace("\n", "\r\n"),
+    "verl": COLOURED,
+    "both": NEMO_RL + COLOURED,
+}
+FORMS = ("nemo-rl", "verl", log_readers.ANY, log_readers.VERL_FILE)
+
+
+def read(pieces: list[str], form: str) -> list[Event]:
+    reader = log_readers.reader(form)
+    return [event for piece in pieces for event in reader.feed(piece)] + reader.end()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_pieces_give_the_events_of_the_whole(name: str, data: st.DataObject) -> None:
+    text = TEXTS[name]
+    cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=8).map(sorted))
+    bounds = [0, *cuts, len(text)]
+    pieces = [text[start:end] for start, end in itertools.pairwise(bounds)]
+    assert read(pieces, log_readers.ANY) == read([text], log_readers.ANY)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_single_characters_give_the_events_of_the_whole(name: str) -> None:
+    assert read(list(TEXTS[name]), log_readers.ANY) == read([TEXTS[name]], log_readers.ANY)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_log_may_be_cut_at_any_byte(name: str) -> None:
+    """The events are then the first ones of the whole; only the last line, which is cut, may say something else."""
+    data = TEXTS[name].encode()
+    whole = [event for event in read([TEXTS[name]], log_readers.ANY) if isinstance(event, Step)]
+    for end in range(0, len(data), 3):
+        decoded = codecs.getincrementaldecoder("utf-8")("replace").decode(data[:end])
+        found = [event for event in read([decoded], log_readers.ANY) if isinstance(event, Step)]
+        assert found[:-1] == whole[: max(len(found) - 1, 0)]
+        assert [step.number for step in found] == [step.number for step in whole[: len(found)]]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=150, deadline=None)
+@given(
+    lines=st.lists(st.one_of(st.text(), st.sampled_from([*NEMO_RL.split("\n"), *COLOURED.split("\n")])), max_size=30)
+)
+def test_nothing_raises(form: str, lines: list[str]) -> None:
+    read(["\n".join(lines)], form)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.binary(max_size=400))
+def test_bytes_that_are_no_text_do_not_raise(data: bytes) -> None:
+    for form in FORMS:
+        read([data.decode("utf-8", "replace")], form)
+
+
+def test_a_line_without_end_takes_no_memory() -> None:
+    reader = log_readers.LogReader()
+    for _ in range(5):
+        reader.feed("x" * LONGEST)
+    assert len(reader.lines.rest) == LONGEST
+    # A bar that is drawn for hours has no line end; what follows it is read.
+    reader = log_readers.reader("verl")
+    for _ in range(3):
+        reader.feed("\r  1%|          | 1/9 [00:01<00:09]" * 40_000)
+    assert [event for event in reader.feed("\r" + logs.verl(1, logs.VERL)) if isinstance(event, Step)]
+
+
+def test_the_reader_that_had_a_step_reads_the_rest() -> None:
+    reader = log_readers.reader(log_readers.ANY)
+    reader.feed(logs.nemo_rl(steps=1))
+    assert len(reader.readers) == 1  # type: ignore[attr-defined]
+    assert [event for event in reader.feed(COLOURED) if isinstance(event, Step)] == []
