@@ -260,6 +260,4 @@ def start_evidence(request: str) -> subprocess.Popen[bytes]:
         file.write(request.encode())
         file.seek(0)
         null = subprocess.DEVNULL
-        return subprocess.Popen(
-            [sys.executable, program], stdin=file, stdout=null, stderr=null, start_new_session=True
-        )
+        return subprocess.Popen([sys.executable, program], stdin=file, stdout=null, stderr=null, start_new_session=True)

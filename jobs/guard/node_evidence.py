@@ -72,10 +72,10 @@ def of_training(group: int) -> dict[int, str]:
         return (group > 0 and leader == group) or is_worker or word.startswith("VLLM")
 
     found = {pid for pid in every if belongs(pid)}
-    more = True
-    while more:
-        more = {pid for pid, (parent, _, _) in every.items() if parent in found} - found
-        found |= more
+    new = set(found)
+    while new:
+        new = {pid for pid, (parent, _, _) in every.items() if parent in new} - found
+        found |= new
     return {pid: every[pid][2] for pid in sorted(found - {os.getpid()})}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signs import SEVERITIES, STALLED, Judge, Sign
+from signs import SEVERITIES, SIGNS, STALLED, Judge, Sign
 from steps import Event, Phase, Step, Validation
 
-__all__ = ["SEVERITIES", "STALLED", "Event", "Judge", "Phase", "Sign", "Step", "Validation"]
+__all__ = ["SEVERITIES", "SIGNS", "STALLED", "Event", "Judge", "Phase", "Sign", "Step", "Validation"]

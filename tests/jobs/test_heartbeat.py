@@ -61,7 +61,9 @@ def test_a_large_run_of_verl_is_never_overdue_though_it_says_nothing_in_a_step(j
         clock.phase("step")
 
 
-@pytest.mark.parametrize(("phase", "key"), [("loading", "loading"), ("checkpoint", "checkpoint"), ("step", "firstStep")])
+@pytest.mark.parametrize(
+    ("phase", "key"), [("loading", "loading"), ("checkpoint", "checkpoint"), ("step", "firstStep")]
+)
 def test_a_stall_is_found_at_the_floor(jobs: Any, phase: str, key: str) -> None:
     clock = Clock(jobs)
     clock.phase(phase)

@@ -1,4 +1,4 @@
-"""The guard in real pods: a trainer waits for a worker that hangs, and goes on from its checkpoint on the same cluster."""
+"""The guard in real pods: a trainer that waits for a worker which hangs is started again on the same cluster."""
 
 from __future__ import annotations
 
