@@ -23,7 +23,7 @@ from configuration import to_yaml
 from files import create_exclusively, write_atomically
 from owner import BEAT, LAPSE, Owner, highest, read_record
 from runtime import JobError, Record, StopRequestError, now, pause, run_program, say
-from trainer import WATCHED, copied, supervise
+from trainer import WATCHED, Watch, copied, supervise
 from watchdog import Watchdog
 from workers import wait_for_workers
 
@@ -193,26 +193,43 @@ def check_resume(plan: Record, owner: Owner) -> None:
         ensure_complete(plan, Path(plan["runDirectory"]))
 
 
-def train(plan: Record, words: list[str], owner: Owner, mask: set[int]) -> int:
-    """Run the trainer, retry up to plan["retries"] times after a failure, and return the last exit code."""
-    retries = plan.get("retries", 0)
-    for retry in range(retries + 1):
-        pause(BEAT if retry else 0)
-        check_resume(plan, owner)
-        if workers := plan.get("workers"):
-            wait_for_workers(workers["nodes"], workers["gpus"], workers["timeoutSeconds"])
-        if stage := plan.get("stage"):
-            from local_model import with_local_model
+def watch_of(plan: Record, owner: Owner) -> Watch:
+    """Return what watches the trainer: the guard of a training, unless the values switch it off."""
+    if "guard" not in plan:
+        return Watch()
+    from guard import Guard
 
-            # At each start: a node may be a new one.
-            command = with_local_model(words, stage)
-        else:
-            command = words
-        owner.confirm()
-        code, stopped, lost = supervise(command, owner, mask)
-        if stopped or retry == retries or (code == 0 and not lost):
+    return Guard(plan, owner)
+
+
+def ready(plan: Record, words: list[str], owner: Owner) -> list[str]:
+    """Return the trainer's command when it can start: a step to resume from, GPUs, the model, and the run are there."""
+    check_resume(plan, owner)
+    if workers := plan.get("workers"):
+        wait_for_workers(workers["nodes"], workers["gpus"], workers["timeoutSeconds"])
+    if stage := plan.get("stage"):
+        from local_model import with_local_model
+
+        # At each start: a node may be a new one.
+        words = with_local_model(words, stage)
+    owner.confirm()
+    return words
+
+
+def train(plan: Record, words: list[str], owner: Owner, mask: set[int], watch: Watch) -> int:
+    """Run the trainer, retry up to plan["retries"] times after a failure, and return the last exit code."""
+    retry, retries = 0, plan.get("retries", 0)
+    while True:
+        code, stopped, lost = supervise(ready(plan, words, owner), owner, mask, watch)
+        if stopped:
             break
-        say(f"starting the trainer again: retry {retry + 1} of {retries}")
+        # A stall is no failure of the trainer: it has restarts of its own.
+        if lost or not watch.again():
+            if retry == retries or (code == 0 and not lost):
+                break
+            retry += 1
+            say(f"starting the trainer again: retry {retry} of {retries}")
+        pause(BEAT)
     if lost:
         raise JobError("stopped the trainer because this attempt could not prove that it owns the run")
     # A trainer that saves and exits with 0 after a signal has not reached its last step.
@@ -262,11 +279,12 @@ def launch(plan: Record, mask: set[int], outputs: contextlib.ExitStack) -> int:
         # A newer attempt may have started while this one waited.
         check_attempt(plan, directory)
         owner.heart.start()
-        outputs.enter_context(copied(folder / "output.log"))
-        write_files(plan, folder)
-        set_environment(plan)
-        run_checks(plan)
-        return train(plan, words, owner, mask)
+        with watch_of(plan, owner) as watch:
+            outputs.enter_context(copied(folder / "output.log", watch.hear))
+            write_files(plan, folder)
+            set_environment(plan)
+            run_checks(plan)
+            return train(plan, words, owner, mask, watch)
     finally:
         owner.release()
 

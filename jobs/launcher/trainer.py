@@ -9,8 +9,9 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import TracebackType
 
 from owner import BEAT, GRACE, Owner
 from runtime import NEVER, STOP_SIGNALS, Progress, now, say
@@ -22,14 +23,45 @@ WATCHED = {*STOP_SIGNALS, signal.SIGCHLD}
 GUARD = ["sh", "-c", "trap '' TERM INT HUP; read line; kill -9 0"]
 
 
-def forward_output(reader: int, output: int, chunks: queue.Queue[bytes]) -> None:
-    """Copy a pipe to this program's own output and to a queue, until every process has closed the pipe."""
+class Watch:
+    """What watches a trainer beside the owner of the run: for a task that is no training, nothing."""
+
+    grace = 0.0  # seconds that a trainer has to save when it is stopped
+
+    def begin(self, pid: int, group: int) -> None:
+        """Start to watch a trainer."""
+
+    def hear(self, chunk: bytes) -> None:
+        """Take output, in another thread and without waiting."""
+
+    def look(self, paused: bool) -> str:
+        """Return why the trainer must be stopped, or an empty text; `paused` says that the volume does not answer."""
+        del paused
+        return ""
+
+    def ended(self, code: int, stopped: bool) -> None:
+        """Note the end of a trainer, and whether it was asked to stop from outside."""
+
+    def again(self) -> bool:
+        """Return whether to start a trainer again that this watch has stopped; raise JobError to give up."""
+        return False
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """End the watch."""
+
+
+def forward_output(reader: int, output: int, chunks: queue.Queue[bytes], hear: Callable[[bytes], None]) -> None:
+    """Copy a pipe to this program's own output, to a queue and to `hear`, until every process has closed the pipe."""
     while chunk := os.read(reader, 1 << 16):
         with contextlib.suppress(OSError):
             os.write(output, chunk)
         # If the volume hangs, the copy loses lines, but the trainer and this program continue.
         with contextlib.suppress(queue.Full):
             chunks.put_nowait(chunk)
+        hear(chunk)
 
 
 def keep_output(path: Path, chunks: queue.Queue[bytes]) -> None:
@@ -42,11 +74,14 @@ def keep_output(path: Path, chunks: queue.Queue[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def copied(path: Path) -> Iterator[None]:
-    """Also write the output of this program and its trainer to a file on the volume, where it outlives the cluster."""
+def copied(path: Path, hear: Callable[[bytes], None]) -> Iterator[None]:
+    """Also write the output of this program and its trainer to a file on the volume, where it outlives the cluster.
+
+    `hear` is given the same output.
+    """
     reader, writer = os.pipe()
     kept, chunks = [os.dup(1), os.dup(2)], queue.Queue[bytes](256)
-    forwarder = threading.Thread(target=forward_output, args=[reader, kept[0], chunks], daemon=True)
+    forwarder = threading.Thread(target=forward_output, args=[reader, kept[0], chunks, hear], daemon=True)
     keeper = threading.Thread(target=keep_output, args=[path, chunks], daemon=True)
     forwarder.start()
     keeper.start()
@@ -93,6 +128,13 @@ class Trainer:
         if info.si_pid != os.getppid() or "RAY_JOB_CONFIG_JSON_ENV_VAR" not in os.environ:
             os.kill(self.pid, info.si_signo)
 
+    def stop(self, reason: str, deadline: float, before: float) -> float:
+        """Ask the trainer to stop, once; return when to kill it."""
+        say(f"{reason}; stopping the trainer")
+        if before == NEVER:
+            os.kill(self.pid, signal.SIGTERM)
+        return min(before, deadline)
+
     def end(self, patience: float) -> None:
         """Kill the trainer's remaining processes, after `patience` seconds in which they may end by themselves."""
         os.kill(self.group, signal.SIGKILL)
@@ -108,24 +150,26 @@ class Trainer:
             pass
 
 
-def supervise(words: list[str], owner: Owner, mask: set[int]) -> tuple[int, bool, bool]:
+def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> tuple[int, bool, bool]:
     """Run the trainer to its end; return its exit code, whether it was asked to stop, and whether the run was lost."""
-    trainer, received, kill_at = Trainer(words, mask), set[int](), NEVER
+    trainer, received, kill_at, lost = Trainer(words, mask), set[int](), NEVER, False
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
+    watch.begin(trainer.pid, trainer.group)
     while (code := trainer.poll()) is None:
         info, Progress.at = signal.sigtimedwait(WATCHED, BEAT / 5), now()
         if info and info.si_signo in STOP_SIGNALS and info.si_signo not in received:
             received.add(info.si_signo)
             trainer.forward(info)
             say(f"{signal.Signals(info.si_signo).name}: waiting until the trainer has ended")
-        owner.stall()
+        paused = owner.stall()
         if now() > kill_at:
             os.killpg(trainer.group, signal.SIGKILL)
             os.kill(trainer.pid, signal.SIGKILL)
-        elif kill_at == NEVER and (reason := owner.trouble()):
-            os.kill(trainer.pid, signal.SIGTERM)
-            kill_at = now() + GRACE
-            say(f"{reason}; stopping the trainer")
+        elif not lost and (reason := owner.trouble()):
+            lost, kill_at = True, trainer.stop(reason, now() + GRACE, kill_at)
+        elif kill_at == NEVER and not received and (reason := watch.look(paused)):
+            kill_at = trainer.stop(reason, now() + watch.grace, kill_at)
     trainer.end(PATIENCE if kill_at == NEVER else 0)
     say(f"the trainer ended with exit code {code}")
-    return code, bool(received), kill_at != NEVER
+    watch.ended(code, bool(received))
+    return code, bool(received), lost

@@ -1,12 +1,13 @@
 """Pack the programs of each task into one archive, which the entrypoint of its job carries as text.
 
-An archive is a gzipped tar in base64: `base64 -d FILE | tar -tz` lists it. All programs lie side by side in it.
+An archive is a tar with bzip2, a fifth smaller than with gzip, in base64: `base64 -d FILE | tar -tj` lists it. All
+programs lie side by side in it.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
+import bz2
 import io
 import tarfile
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ WIDTH = 4000
 _EVERY = ("common/*.py", "launcher/*.py")
 TASKS = {
     "train": (
+        "guard/*.py",
+        "runlog/*.py",
         "rewards/*.py",
         "staging/*.py",
         "tasks/code_digest.py",
@@ -38,11 +41,11 @@ TASKS = {
 def render(root: Path) -> dict[str, str]:
     """Return the archive of each task by its path below a repository root.
 
-    An archive that holds the same programs stays as it is, because another zlib would write other bytes.
+    An archive that holds the same programs stays as it is, because another library would write other bytes.
     """
     found = {}
     for task in TASKS:
-        path, programs = f"{FOLDER}/{task}.tar.gz.b64", files(root, task)
+        path, programs = f"{FOLDER}/{task}.tar.bz2.b64", files(root, task)
         there = (root / path).read_text("utf-8") if (root / path).is_file() else ""
         found[path] = there if folds.unpacked(there) == programs else pack(programs)
     return found
@@ -63,5 +66,5 @@ def pack(programs: Mapping[str, str]) -> str:
             entry = tarfile.TarInfo(name)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
-    packed = base64.b64encode(gzip.compress(buffer.getvalue(), mtime=0)).decode()
+    packed = base64.b64encode(bz2.compress(buffer.getvalue())).decode()
     return "".join(f"{packed[at : at + WIDTH]}\n" for at in range(0, len(packed), WIDTH))

@@ -13,7 +13,6 @@ import io
 import json
 import re
 import tarfile
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -124,8 +123,8 @@ def fold_object(item: Mapping[str, Any]) -> Mapping[str, Any]:
 def unpacked(archive: str) -> dict[str, str]:
     """Return the programs in the archive of an entrypoint, text by name; none if it is no such archive."""
     found = {}
-    with contextlib.suppress(ValueError, OSError, EOFError, tarfile.TarError, zlib.error):
-        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(archive)), mode="r:gz") as tar:
+    with contextlib.suppress(ValueError, OSError, EOFError, tarfile.TarError):
+        with tarfile.open(fileobj=io.BytesIO(base64.b64decode(archive)), mode="r:bz2") as tar:
             for entry in tar:
                 file = tar.extractfile(entry) if entry.isfile() else None
                 found[entry.name] = file.read().decode() if file else ""

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from signs import SEVERITIES, STALLED, Judge, Sign
+from signs import SEVERITIES, SIGNS, STALLED, Judge, Sign
 from steps import ENDED, LOADING, Event, Phase, Step, Validation
 
-__all__ = ["ENDED", "LOADING", "SEVERITIES", "STALLED", "Event", "Judge", "Phase", "Sign", "Step", "Validation"]
+__all__ = [
+    "ENDED",
+    "LOADING",
+    "SEVERITIES",
+    "SIGNS",
+    "STALLED",
+    "Event",
+    "Judge",
+    "Phase",
+    "Sign",
+    "Step",
+    "Validation",
+]

@@ -95,6 +95,7 @@ EVERYTHING: dict[str, Any] = {
     "job": {
         "stepTimes": {"b200": {"seconds": 92.2, "nodes": 2, "source": "ours"}},
         "configFor": {"b200": {"grpo": {"seed": 7}}},
+        "guard": {"stopOn": {"not-a-number": {"steps": 2}}},
         "env": {"SAME": {"value": "1"}},
         "stage": True,
         "fetch": {"models": {"a/b": {"revision": "main"}}, "datasets": {"a/b": {"revision": "main"}}},

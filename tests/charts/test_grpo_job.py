@@ -296,7 +296,29 @@ def test_wandb_is_switched_on_in_the_framework_too(render: Render, render_text: 
 def test_variables_of_the_driver_are_part_of_the_plan(render: Render) -> None:
     """They travel in the entrypoint, because a cluster that runs cannot be given any."""
     values = {"job": {"env": {"NRL_X": {"value": "it's $HOME"}}}}
+    values["job"]["guard"] = {"enabled": False}
     assert plan(render("grpo-job", values))["environment"] == {"NRL_X": "it's $HOME", "GRPO_DATASETS": "/data/datasets"}
+
+
+@pytest.mark.parametrize("framework", ["nemo-rl", "verl"])
+def test_the_record_of_collectives_is_kept_and_the_values_say_how(framework: str, render: Render) -> None:
+    recipe = "qwen2.5-32b-gsm8k-verl" if framework == "verl" else "gemma3-27b-gsm8k"
+    values = {
+        "ray": {"env": {"TORCH_FR_DUMP_TEMP_FILE": {"value": "/mine/rank-"}}},
+        "job": {"env": {"TORCH_FR_BUFFER_SIZE": {"value": "50"}}},
+    }
+    found = plan(render("grpo-job", values, recipe=recipe))["environment"]
+    assert found["TORCH_NCCL_DUMP_ON_TIMEOUT"] == "1"
+    assert found["TORCH_FR_BUFFER_SIZE"] == "50"
+    assert "TORCH_FR_DUMP_TEMP_FILE" not in found
+
+
+def test_the_guard_has_the_time_to_save_of_the_head(render: Render) -> None:
+    values = {"ray": {"head": {"jobStopSeconds": 77}}, "job": {"guard": {"stopOn": {"dead-reward": {}}}}}
+    found = plan(render("grpo-job", values))["guard"]
+    assert found["saveSeconds"] == 77
+    assert found["stopOn"] == {"dead-reward": {"steps": 1}}
+    assert "guard" not in plan(render("grpo-job", {"job": {"task": "convert"}}))
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from tests.charts.test_grpo_job import lock, plan, rayjob
 from tests.conftest import ROOT, Object, Render
 from tests.programs import carried
 
-ARCHIVE = ROOT / programs.FOLDER / "train.tar.gz.b64"
+ARCHIVE = ROOT / programs.FOLDER / "train.tar.bz2.b64"
 REWARDS = {"job": {"rewards": {"mine": {"file": "def mine(*a, **k):\n    return 0.5\n"}}}}
 
 
@@ -93,7 +93,7 @@ def test_the_same_programs_make_the_same_archive() -> None:
 
 def test_an_archive_of_another_zlib_stays_and_an_old_one_does_not(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "jobs", tmp_path / "jobs")
-    path = f"{programs.FOLDER}/clean.tar.gz.b64"
+    path = f"{programs.FOLDER}/clean.tar.bz2.b64"
     archive = tmp_path / path
     archive.parent.mkdir(parents=True)
     # Other bytes with the same content.

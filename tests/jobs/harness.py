@@ -31,7 +31,7 @@ def entrypoint(plan: dict[str, Any], version: str = VERSION, body: str = "") -> 
     text = json.dumps(plan, indent=2, ensure_ascii=False)
     return (
         f"set -eu\nexec 3<<'GRPO_PLAN'\n{text}\nGRPO_PLAN\nprograms=$(mktemp -d)\n{body}"
-        f"base64 -d <<'GRPO_PROGRAMS' | tar -xzoC \"$programs\"\n{archive()}GRPO_PROGRAMS\n"
+        f"base64 -d <<'GRPO_PROGRAMS' | tar -xjoC \"$programs\"\n{archive()}GRPO_PROGRAMS\n"
         f"exec python3 -I \"$programs\" '{version}'"
     )
 

@@ -120,7 +120,7 @@ def entrypoint(program: str, attempt: int = 1, reward: str = "x = 1\n") -> str:
     return (
         f"set -eu\nexec 3<<'GRPO_PLAN'\n{plan}\nGRPO_PLAN\n"
         f"cat >\"$programs/rewards/mine.py\" <<'GRPO_FILE'\n{reward}GRPO_FILE\n"
-        f"base64 -d <<'GRPO_PROGRAMS' | tar -xzoC \"$programs\"\n{pack({'__main__.py': program})}GRPO_PROGRAMS\n"
+        f"base64 -d <<'GRPO_PROGRAMS' | tar -xjoC \"$programs\"\n{pack({'__main__.py': program})}GRPO_PROGRAMS\n"
         "exec python3 -I \"$programs\" 'grpo-job 0.1.0'"
     )
 

@@ -19,7 +19,7 @@ include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray
 {{- if ne (len .) 3 }}{{ fail "grpo.entrypoint takes (list $ BEGINNING DIGEST)" }}{{ end -}}
 {{- $root := index . 0 -}}
 {{- include "grpo.checkRuntimeEnv" $root -}}
-{{- $file := printf "files/programs/%s.tar.gz.b64" $root.Values.job.task -}}
+{{- $file := printf "files/programs/%s.tar.bz2.b64" $root.Values.job.task -}}
 {{- $archive := $root.Files.Get $file | required (printf "%s is missing from the chart" $file) -}}
 {{- $version := printf "%s %s, sha256 %s" $root.Chart.Name $root.Chart.Version (sha256sum $archive) -}}
 {{- $beginning := index . 1 | replace (include "grpo.digestPlace" $root) (index . 2) -}}
@@ -51,11 +51,16 @@ mkdir "$programs/rewards" "$programs/prompts"
 {{- end }}
 {{ end }}
 
+{{/* grpo.extract: by Python, because an image may have no bzip2. Python 3.12 and 3.13 would warn of what 3.14 does. */}}
+{{- define "grpo.extract" -}}
+import sys, tarfile; tarfile.open(fileobj=sys.stdin.buffer, mode="r|bz2").extractall(sys.argv[1])
+{{- end }}
+
 {{/* grpo.unpack (list ARCHIVE VERSION): -I: no module of the folder in which the job starts stands in for one of
      Python's. */}}
 {{- define "grpo.unpack" -}}
 {{- if ne (len .) 2 }}{{ fail "grpo.unpack takes (list ARCHIVE VERSION)" }}{{ end -}}
-base64 -d <<'GRPO_PROGRAMS' | tar -xzoC "$programs"
+base64 -d <<'GRPO_PROGRAMS' | python3 -IWignore -c '{{ include "grpo.extract" . }}' "$programs"
 {{ index . 0 | trimSuffix "\n" }}
 GRPO_PROGRAMS
 exec python3 -I "$programs" '{{ index . 1 }}'

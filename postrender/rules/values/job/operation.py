@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.plan import cost
 from postrender.rules.values.define import Topic
+from postrender.runlog.shared import SIGNS
 from postrender.values import profiles
 from postrender.values.derived import mapping
 
@@ -89,6 +90,44 @@ def _ends_first(run: Effective) -> Iterator[Finding]:
     if 0 < deadline < steps * time.seconds:
         what = f"job.deadlineSeconds is {deadline}, and the {steps} steps before the first checkpoint take about"
         yield Finding(f"{what} {steps * time.seconds:.0f} s (job.stepTimes)", keys=["=job.deadlineSeconds", period])
+
+
+@TOPIC.rule(
+    "guard-below-step-time",
+    "gke/R27",
+    "=job.guard.deadlines.stepSeconds =job.guard.deadlines.firstStepSeconds",
+    title="the guard gives a step more time than it takes",
+    why="the guard takes the first steps for a stall and stops a healthy trainer",
+    fix="raise the deadline to several times the time of a step, or remove the line",
+    source="jobs/guard/heartbeat.py at 0.1.0",
+)
+def _guard_too_short(run: Effective) -> Iterator[Finding]:
+    time = cost.step_time(run)
+    if time is None or not _trains(run) or run.value("job.guard.enabled") is False:
+        return
+    for name in ("firstStepSeconds", "stepSeconds"):
+        key = f"job.guard.deadlines.{name}"
+        deadline = run.value(key)
+        if isinstance(deadline, int) and deadline <= time.seconds:
+            yield Finding(
+                f"{key} is {deadline}, and a step takes {time.seconds:.0f} s (job.stepTimes)", keys=[f"={key}"]
+            )
+
+
+@TOPIC.rule(
+    "guard-unknown-sign",
+    "gke/R27",
+    "=job.guard.stopOn",
+    title="job.guard.stopOn names signs that exist",
+    why="the launcher refuses the name when it starts, and the pods wait for nothing",
+    fix="write one of the names in the message",
+    source="jobs/runlog/signs.py at 0.1.0",
+)
+def _unknown_sign(run: Effective) -> Iterator[Finding]:
+    for name, entry in mapping(run.value("job.guard.stopOn")).items():
+        if entry is not None and name not in SIGNS:
+            known = ", ".join(sorted(SIGNS))
+            yield Finding(f"there is no sign {name}; there are {known}", keys=[f"=job.guard.stopOn.{name}"])
 
 
 @TOPIC.rule(

@@ -1,0 +1,90 @@
+"""Collect what shows why a training stands still, into a folder of the run, before its processes are stopped.
+
+The guard starts it as a program of its own and kills it when its time is over, so each part is written at once. The
+request is JSON on the standard input: folder, reason, output, group, prefix, age, seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import node_evidence
+from node_evidence import output_of
+from runtime import Record, now
+
+COMMAND = 20.0
+
+
+def keep(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def ray_state(folder: Path) -> None:
+    """Ask Ray for its nodes, actors and tasks, each in a limited time."""
+    for name, words in {
+        "ray-status.txt": ["ray", "status", "--verbose"],
+        "ray-actors.txt": ["ray", "list", "actors", "--limit", "1000", "--filter", "state!=DEAD"],
+        "ray-tasks.txt": ["ray", "summary", "tasks"],
+    }.items():
+        keep(folder, {name: output_of(words, COMMAND).encode()})
+
+
+def other_nodes(folder: Path, request: Record, deadline: float) -> None:
+    """Collect on each node of the Ray cluster; say which of them did not answer."""
+    # Not a second driver of the submitted job: Ray would create that job's runtime environment again.
+    os.environ.pop("RAY_JOB_CONFIG_JSON_ENV_VAR", None)
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    ray.init(address="auto", log_to_driver=False, logging_level="ERROR")
+
+    def collect(program: str, arguments: list[Any]) -> Any:
+        names: Record = {}
+        exec(compile(program, "node_evidence", "exec"), names)  # noqa: S102  our own program, from this folder
+        return names["collect"](*arguments)
+
+    # A function of this main program, which travels to the workers as it is.
+    program = Path(node_evidence.__file__).read_text(encoding="utf-8")
+    here, asked = ray.get_runtime_context().get_node_id(), {}
+    for node in ray.nodes():
+        if node["Alive"] and node["NodeID"] != here:
+            place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            task = ray.remote(num_cpus=0, max_retries=0)(collect).options(scheduling_strategy=place)
+            asked[task.remote(program, [0, request["prefix"], request["age"]])] = node["NodeManagerHostname"]
+    while asked and now() < deadline:
+        for answer in ray.wait(list(asked), num_returns=1, timeout=max(0.0, deadline - now()))[0]:
+            name = asked.pop(answer)
+            try:
+                name, files = ray.get(answer)
+            except ray.exceptions.RayError as error:
+                files = {"error.txt": f"{error}\n".encode()}
+            keep(folder / name, files)
+    for name in asked.values():
+        keep(folder / name, {"error.txt": b"the node did not answer in time\n"})
+
+
+def main() -> None:
+    """Collect the nearest first: what lies in this pod needs no other."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    request = json.load(sys.stdin)
+    folder, deadline = Path(request["folder"]), now() + request["seconds"] * 0.8
+    keep(folder, {"reason.txt": f"{request['reason']}\n".encode(), "output.txt": request["output"].encode()})
+    name, files = node_evidence.collect(request["group"], request["prefix"], request["age"])
+    keep(folder / name, files)
+    ray_state(folder)
+    try:
+        other_nodes(folder, request, deadline)
+    except Exception as error:  # Whatever Ray's client raises: the rest is there.
+        keep(folder, {"ray-error.txt": f"Ray did not answer: {error}\n".encode()})
+    keep(folder, {"complete.txt": b"all parts were asked for\n"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""How long a training may print nothing that its reader knows: a deadline for each phase of a run.
+
+The deadline is the floor from the values, or `factor` times the median of what the phase took before in this run.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Final
+
+from steps import CHECKPOINT, ENDED, LOADING, STEP, VALIDATION, Event, Phase, Step
+
+# A start compiles in its first step, so this step has a floor of its own.
+FIRST: Final = "first step"
+FLOORS: Final = {
+    LOADING: "loadingSeconds",
+    FIRST: "firstStepSeconds",
+    STEP: "stepSeconds",
+    CHECKPOINT: "checkpointSeconds",
+    VALIDATION: "validationSeconds",
+}
+# A longer look back is a pause of the launcher or its machine, in which the trainer had no time either.
+LONGEST_TICK: Final = 10.0
+
+
+class Heartbeat:
+    """The silence of a trainer, in seconds that this program has counted itself, so no clock can jump."""
+
+    def __init__(self, seconds: dict[str, float], factor: float, unseen: set[str]) -> None:
+        # Phases that a step may contain without a line that says so, until one is seen.
+        self.floors = {phase: float(seconds[key]) for phase, key in FLOORS.items()}
+        # A run that has ended may still write and upload its results.
+        self.floors[ENDED] = self.floors[LOADING]
+        self.factor, self.unseen = factor, unseen
+        self.times: dict[str, list[float]] = {}
+        # Whether a line was ever understood, and whether a whole step was.
+        self.understood = self.stepped = False
+        self.begin()
+
+    def begin(self) -> None:
+        """Note the start of a trainer."""
+        self.phase, self.fresh, self.silent, self.quiet, self.longest = LOADING, True, 0.0, 0.0, 0.0
+
+    def tick(self, seconds: float) -> None:
+        """Count the seconds since the last look."""
+        self.silent += min(seconds, LONGEST_TICK)
+        self.quiet += min(seconds, LONGEST_TICK)
+
+    def hear(self) -> None:
+        """Note output of any kind."""
+        self.quiet = 0.0
+
+    def beat(self, event: Event) -> None:
+        """Note an event of the reader, and how long the phase took before it."""
+        self.understood = True
+        if self.phase in (FIRST, STEP):
+            self.longest = max(self.longest, self.silent)
+        elif self.phase != ENDED:
+            self.times.setdefault(self.phase, []).append(self.silent)
+        if isinstance(event, Step):
+            self.times.setdefault(STEP, []).append(self.longest)
+            self.longest, self.fresh, self.stepped = 0.0, False, True
+        name = event.name if isinstance(event, Phase) else STEP
+        self.unseen.discard(name)
+        self.phase = FIRST if name == STEP and self.fresh else name
+        self.silent = 0.0
+
+    def deadline(self) -> float:
+        """Return the seconds of silence after which the phase counts as stalled."""
+        floor, works = self.floors[self.phase], self.phase in (FIRST, STEP)
+        if works:
+            floor += sum(self.floors[phase] for phase in self.unseen)
+        before = self.times.get(STEP if works else self.phase)
+        return max(floor, self.factor * statistics.median(before) if before else 0.0)
+
+    def overdue(self) -> bool:
+        return self.silent > self.deadline()
+
+    def judges(self) -> bool:
+        """Return whether silence means a stall: of a trainer whose steps were never understood, only real silence."""
+        return self.understood and (self.stepped or self.quiet > self.deadline())

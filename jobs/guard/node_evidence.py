@@ -1,0 +1,129 @@
+"""Collect on one node what shows why a training stands still: its processes, their stacks, its GPUs, NCCL's records.
+
+Nothing here stops a process or changes one. Environment variables and arguments of processes are left out: they may
+hold secrets. It runs in the launcher's pod, and as text in a Ray task on every other node.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import glob
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+# One program's share of the time.
+PATIENCE = 15.0
+PY_SPY = "py-spy"
+LARGEST, MOST = 16 << 20, 64 << 20
+
+
+def output_of(words: list[str], patience: float) -> str:
+    """Return what a program prints, or why it printed nothing."""
+    program = shutil.which(words[0])
+    if program is None:
+        return f"{words[0]} is not in the image\n"
+    try:
+        with subprocess.Popen(
+            [program, *words[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as process:
+            try:
+                text = process.communicate(timeout=patience)[0]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                return f"{words[0]} did not answer within {patience:.0f} s\n"
+    except OSError as error:
+        return f"{words[0]} cannot be started: {error.strerror}\n"
+    ended = f"({words[0]} ended with exit code {process.returncode})\n" if process.returncode else ""
+    return text.decode(errors="replace") + ended
+
+
+def read(path: str) -> str:
+    with contextlib.suppress(OSError):
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def processes() -> dict[int, tuple[int, int, str]]:
+    """Return the parent, the group and the first word of each process of this pod."""
+    found = {}
+    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        rest = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if len(rest) > 2:
+            word = read(f"/proc/{pid}/cmdline").partition("\0")[0]
+            found[pid] = (int(rest[1]), int(rest[2]), word)
+    return found
+
+
+def of_training(group: int) -> dict[int, str]:
+    """Return the trainer's processes, the busy workers of Ray, vLLM's engines, and what these have started."""
+    every = processes()
+
+    def belongs(pid: int) -> bool:
+        _, leader, word = every[pid]
+        is_worker = word.startswith("ray::") and not word.startswith("ray::IDLE")
+        return (group > 0 and leader == group) or is_worker or word.startswith("VLLM")
+
+    found = {pid for pid in every if belongs(pid)}
+    new = set(found)
+    while new:
+        new = {pid for pid, (parent, _, _) in every.items() if parent in new} - found
+        found |= new
+    return {pid: every[pid][2] for pid in sorted(found - {os.getpid()})}
+
+
+def threads(pid: int) -> str:
+    """Describe the threads of a process: state, processor time, and the call of the kernel in which each waits."""
+    lines = []
+    for task in sorted(glob.glob(f"/proc/{pid}/task/*"), key=lambda path: int(path.rpartition("/")[2])):
+        name, _, rest = read(f"{task}/stat").partition(" (")[2].rpartition(") ")
+        fields = rest.split()
+        if len(fields) > 12:
+            ticks = int(fields[11]) + int(fields[12])
+            used = ticks / os.sysconf("SC_CLK_TCK")
+            waits = read(f"{task}/wchan") or "?"
+            lines.append(f"  {task.rpartition('/')[2]:>8} {fields[0]} {used:10.1f} s  {waits:32} {name}\n")
+    return "".join(lines)
+
+
+def stacks(pid: int) -> str:
+    # --nonblocking: the process is not paused, so nothing that goes wrong here can hold it.
+    text = output_of([PY_SPY, "dump", "--nonblocking", "--pid", str(pid)], PATIENCE)
+    if "ermission" in text or "not permitted" in text:
+        text += "the pod may not read the memory of its processes: it needs the capability SYS_PTRACE\n"
+    return text
+
+
+def dumps(prefix: str, since: float) -> dict[str, bytes]:
+    """Return the files that NCCL's flight recorder has written since then, up to a size."""
+    found: dict[str, bytes] = {}
+    for path in sorted(glob.glob(f"{glob.escape(prefix)}*")) if prefix else []:
+        with contextlib.suppress(OSError):
+            about = os.stat(path)
+            room = MOST - sum(map(len, found.values()))
+            if about.st_mtime >= since and about.st_size <= min(LARGEST, room):
+                found[f"nccl/{os.path.basename(path)}"] = Path(path).read_bytes()
+    return found
+
+
+def collect(group: int, prefix: str, age: float) -> tuple[str, dict[str, bytes]]:
+    """Return this pod's name, and files by name; `age` is how long the trainer has run, in seconds."""
+    found = {"nvidia-smi.txt": output_of(["nvidia-smi"], PATIENCE)}
+    ours = of_training(group)
+    lines = [f"{pid} {word}\n{threads(pid)}" for pid, word in ours.items()]
+    found["processes.txt"] = "".join(lines) or "no process of a training runs here\n"
+    if ours and shutil.which(PY_SPY) is None:
+        found["stacks.txt"] = f"no stacks: {PY_SPY} is not in the image\n"
+    elif ours:
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for pid, text in zip(ours, pool.map(stacks, ours), strict=True):
+                found[f"stacks-{pid}.txt"] = f"{pid} {ours[pid]}\n{text}"
+    files = {name: text.encode() for name, text in found.items()}
+    return socket.gethostname(), files | dumps(prefix, time.time() - age)

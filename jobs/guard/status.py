@@ -1,0 +1,114 @@
+"""Keep status.json in the folder of a run: where it is, what it has cost, what was found.
+
+A thread of its own writes it, because a volume may hang or be full, and the run must not notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from files import read_json, write_atomically
+from owner import BEAT
+from runtime import Record, say
+
+NAME: Final = "status.json"
+FINDINGS: Final = 50
+PATIENCE: Final = min(5.0, 2 * BEAT)
+
+
+def timestamp() -> str:
+    """Return the time of the day in UTC, for people: nothing is computed from it."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def number(record: Record, key: str) -> float:
+    value = record.get(key)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+class Status:
+    """The record of a run; GPU-hours are of all its attempts, and count while a trainer runs.
+
+    `unsaved` hours are those since the last checkpoint. They are lost when the trainer or this program is killed.
+    """
+
+    def __init__(self, directory: Path, about: Record, allowed: Callable[[], bool]) -> None:
+        self.path, self.allowed, self.told = directory / NAME, allowed, False
+        before = {}
+        with contextlib.suppress(OSError):
+            before = read_json(str(self.path))
+        hours = before.get("gpuHours")
+        hours = hours if isinstance(hours, dict) else {}
+        self.spent = number(hours, "spent")
+        self.lost = number(hours, "lost") + number(hours, "unsaved")
+        self.unsaved = 0.0
+        # Whether an earlier start of this run has printed a step that was understood.
+        self.stepped = number(before, "step") > 0
+        self.fields: Record = {**about, "started": timestamp(), "state": "starting", "findings": []}
+        self.lock, self.changed, self.done = threading.Lock(), threading.Event(), threading.Event()
+        self.writer = threading.Thread(target=self.keep, daemon=True)
+        self.writer.start()
+
+    def set(self, **fields: Any) -> None:
+        """Change fields of the record."""
+        with self.lock:
+            self.fields.update(fields)
+        self.changed.set()
+
+    def find(self, sign: str, text: str) -> None:
+        """Add a finding; the oldest ones go."""
+        finding = {"time": timestamp(), "sign": sign, "text": text}
+        with self.lock:
+            self.fields["findings"] = [*self.fields["findings"], finding][-FINDINGS:]
+        self.changed.set()
+
+    def spend(self, seconds: float) -> None:
+        """Count GPU-hours of a trainer that runs."""
+        hours = seconds * number(self.fields, "gpus") / 3600
+        self.spent += hours
+        self.unsaved += hours
+
+    def save(self, seconds: float) -> None:
+        """Note that the state of `seconds` ago is in a complete checkpoint."""
+        self.unsaved = seconds * number(self.fields, "gpus") / 3600
+
+    def lose(self) -> None:
+        """Note that a trainer has ended before its work was saved."""
+        self.lost, self.unsaved = self.lost + self.unsaved, 0.0
+
+    def text(self) -> str:
+        hours = {"spent": round(self.spent, 3), "lost": round(self.lost, 3), "unsaved": round(self.unsaved, 3)}
+        with self.lock:
+            return json.dumps({**self.fields, "updated": timestamp(), "gpuHours": hours}, indent=2) + "\n"
+
+    def write(self) -> None:
+        try:
+            if self.allowed():
+                write_atomically(self.path, self.text(), "draft")
+                self.told = False
+        except OSError as error:
+            if not self.told:
+                say(f"warning: cannot write {self.path}: {error.strerror}; the run goes on")
+            self.told = True
+
+    def keep(self) -> None:
+        """Write changes, at most once a heartbeat, and the last one at the end."""
+        last = False
+        while not last:
+            self.changed.wait()
+            self.changed.clear()
+            last = self.done.is_set()
+            self.write()
+            self.done.wait(BEAT)
+
+    def close(self) -> None:
+        """Write the last state; give up on a volume that hangs."""
+        self.done.set()
+        self.changed.set()
+        self.writer.join(PATIENCE)

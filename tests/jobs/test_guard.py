@@ -1,0 +1,344 @@
+"""The guard of a training: real launches whose trainer stands still, is slow, or shows a sign."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from .harness import BEAT, Launch, Site, until
+
+TRAINER = Path(__file__).with_name("guarded.py")
+# Seconds that a phase may show nothing; what a start of Python takes on a busy machine is below it.
+FLOOR = 3.0
+PHASES = ("loading", "firstStep", "step", "checkpoint", "validation")
+
+
+def guard(floor: float = FLOOR, **changes: Any) -> dict[str, Any]:
+    return {
+        "deadlines": {f"{phase}Seconds": floor for phase in PHASES},
+        "factor": 5,
+        "restarts": 1,
+        "evidenceSeconds": 20,
+        "saveSeconds": 1,
+        "stopOn": {},
+        **changes,
+    }
+
+
+def start(
+    site: Site, *options: object, attempt: int = 1, settings: dict[str, Any] | None = None, **plan: Any
+) -> Launch:
+    words = ["python3", str(TRAINER), str(site.stamps), str(site.directory / "checkpoints"), *map(str, options)]
+    identity = {"run": "gemma3-gsm8k", "framework": plan.pop("framework", "nemo-rl")}
+    return site.start_plan(
+        site.plan(attempt, command=words, identity=identity, guard=settings or guard(), **plan),
+    )
+
+
+def status(site: Site) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((site.directory / "status.json").read_text(encoding="utf-8"))
+    return found
+
+
+def evidence(site: Site, attempt: int = 1) -> list[Path]:
+    return sorted((site.directory / f"attempts/{attempt}/evidence").glob("*"))
+
+
+def steps(site: Site) -> list[int]:
+    return [int(word[5:]) for _, _, word, _ in site.lines() if word.startswith("step-")]
+
+
+def moments(site: Site, word: str) -> list[float]:
+    return [moment for _, _, found, moment in site.lines() if found == word]
+
+
+def nothing_is_left(site: Site) -> None:
+    """No process of a trainer, of its evidence or of its launcher lives."""
+
+    def left() -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if str(site.tmp).encode() in path.read_bytes():
+                    found.append(path.parent.name)
+            except OSError:
+                continue
+        return found
+
+    until(lambda: not left(), "the end of all processes")
+
+
+def test_a_training_that_goes_well_is_left_alone(site: Site) -> None:
+    launch = start(site)
+    assert launch.wait() == 0, launch.output
+    assert "guard:" not in launch.output
+    found = status(site)
+    assert (found["state"], found["step"], found["reward"], found["exitCode"]) == ("ended", 4, 0.5, 0)
+    assert found["gpuHours"]["lost"] == found["gpuHours"]["unsaved"] == 0
+    assert found["findings"] == []
+    assert evidence(site) == []
+
+
+@pytest.mark.parametrize("where", ["loading@0", "step@1", "step@3", "validation@2", "checkpoint@2"])
+def test_a_stall_costs_its_deadline_and_a_restart(site: Site, where: str) -> None:
+    launch = start(site, "--stall", where, "--stop")
+    assert launch.wait(60) == 0, launch.output
+    phase = where.partition("@")[0]
+    name = "first step" if where == "step@1" else phase
+    assert f"phase {name}" in launch.output
+    assert "restart 1 of 1" in launch.output
+    # Saved once each: what a start had not saved is done again by the next one, and only that.
+    assert sorted(int(path.name[5:]) for path in (site.directory / "checkpoints").glob("step_*")) == [1, 2, 3, 4]
+    assert steps(site) == [1, 2, 3, 4]
+    stalled, again = moments(site, "stalls")[0], moments(site, "start")[1]
+    assert again - stalled < FLOOR + 10
+    (folder,) = evidence(site)
+    assert "the trainer has stalled" in (folder / "reason.txt").read_text()
+    assert "Setting up compute cluster" in (folder / "output.txt").read_text(encoding="utf-8")
+    (pod,) = [path for path in folder.iterdir() if path.is_dir()]
+    assert "python3" in (pod / "processes.txt").read_text()
+    assert status(site)["state"] == "ended"
+    assert [finding["sign"] for finding in status(site)["findings"]] == ["stalled"]
+    site.never_two()
+    nothing_is_left(site)
+
+
+def test_the_same_stall_again_ends_the_attempt_with_its_reason(site: Site) -> None:
+    launch = start(site, "--stall", "step@3", "--always", "--every", 2, "--deaf")
+    assert launch.wait(60) == 1, launch.output
+    last = launch.output.splitlines()[-1]
+    assert "the trainer has stalled: phase first step after step 2" in last
+    assert "gave up after 1 of 1 restarts (job.guard.restarts) without a new checkpoint" in last
+    assert f"evidence: {evidence(site)[1]}" in last
+    assert len(moments(site, "start")) == 2
+    assert status(site)["reason"] in last
+    assert site.record()["state"] == "released"
+    nothing_is_left(site)
+
+
+def test_a_stall_after_a_new_checkpoint_is_another_one(site: Site) -> None:
+    """A run that gets on between its stalls is not given up."""
+    (site.directory / "checkpoints").mkdir(parents=True)
+    # The first start stalls in step 2, the second one in step 3, the third one does not.
+    script = site.tmp / "each.py"
+    script.write_text(
+        "import os, pathlib, sys\n"
+        f"done = len(os.listdir({str(site.directory / 'checkpoints')!r}))\n"
+        "stall = ['--always', '--stall', f'step@{done + 2}'] if done < 2 else []\n"
+        f"os.execv(sys.executable, [sys.executable, {str(TRAINER)!r}, *sys.argv[1:], *stall])\n"
+    )
+    words = ["python3", str(script), str(site.stamps), str(site.directory / "checkpoints")]
+    identity = {"run": "gemma3-gsm8k", "framework": "nemo-rl"}
+    launch = site.start_plan(site.plan(command=words, identity=identity, guard=guard()))
+    assert launch.wait(90) == 0, launch.output
+    assert launch.output.count("restart 1 of 1") == 2
+    assert len(moments(site, "start")) == 3
+    assert steps(site) == [1, 2, 3, 4]
+
+
+def test_a_child_that_ignores_sigterm_is_killed(site: Site) -> None:
+    launch = start(site, "--stall", "step@2", "--deaf", "--child", settings=guard(restarts=0))
+    assert launch.wait(60) == 1, launch.output
+    assert "gave up after 0 of 0 restarts" in launch.output
+    nothing_is_left(site)
+
+
+@pytest.mark.parametrize("slow", ["step@1=2", "checkpoint@2=2", "validation@3=2", "step@4=2"])
+def test_a_slow_phase_below_its_floor_is_no_stall(site: Site, slow: str) -> None:
+    launch = start(site, "--time", slow)
+    assert launch.wait(60) == 0, launch.output
+    assert "guard:" not in launch.output
+    assert len(moments(site, "start")) == 1
+
+
+def test_the_deadline_follows_the_times_of_the_run(site: Site) -> None:
+    """Steps of a second make a pause of four a slow step, though the floor is shorter."""
+    launch = start(site, "--time", "step=1", "--time", "step@4=4", settings=guard(3))
+    assert launch.wait(60) == 0, launch.output
+    assert "guard:" not in launch.output
+
+
+def test_a_trainer_that_goes_on_while_evidence_is_collected_is_not_stopped(site: Site) -> None:
+    slow = site.tmp / "bin" / "nvidia-smi"
+    slow.write_text("#!/bin/sh\nsleep 30\n")
+    slow.chmod(0o755)
+    launch = start(site, "--time", "step@3=4.5")
+    assert launch.wait(60) == 0, launch.output
+    assert "the trainer goes on and is not stopped" in launch.output
+    assert len(moments(site, "start")) == 1
+    assert [finding["sign"] for finding in status(site)["findings"]] == ["stalled", "slow"]
+    nothing_is_left(site)
+
+
+def test_evidence_that_hangs_holds_nothing(site: Site) -> None:
+    slow = site.tmp / "bin" / "nvidia-smi"
+    slow.write_text("#!/bin/sh\nsleep 120\n")
+    slow.chmod(0o755)
+    launch = start(site, "--stall", "step@2", settings=guard(restarts=0, evidenceSeconds=2))
+    assert launch.wait(60) == 1, launch.output
+    assert "the evidence is not complete: its time is over" in launch.output
+    assert (evidence(site)[0] / "output.txt").exists()
+    nothing_is_left(site)
+
+
+def test_output_that_is_not_understood_stops_nothing(site: Site) -> None:
+    launch = start(site, "--chatter", 5, settings=guard(1))
+    assert launch.wait(60) == 0, launch.output
+    assert launch.output.count("cannot judge") == 1
+    assert [finding["sign"] for finding in status(site)["findings"]] == ["not-understood"]
+
+
+def test_a_silent_program_that_nobody_knows_is_not_stopped(site: Site) -> None:
+    words = ["python3", "-c", "import time; time.sleep(4)"]
+    identity = {"run": "gemma3-gsm8k", "framework": "nemo-rl"}
+    launch = site.start_plan(site.plan(command=words, identity=identity, guard=guard(1)))
+    assert launch.wait(60) == 0, launch.output
+    assert launch.output.count("cannot judge") == 1
+
+
+def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(site: Site) -> None:
+    """It loads as NeMo RL does, and then prints what no reader knows."""
+    script = "import time\nprint('▶ Setting up compute cluster...', flush=True)\n" + (
+        "for _ in range(50): print('iteration', flush=True); time.sleep(0.1)\n"
+    )
+    identity = {"run": "gemma3-gsm8k", "framework": "nemo-rl"}
+    launch = site.start_plan(site.plan(command=["python3", "-c", script], identity=identity, guard=guard(1)))
+    assert launch.wait(60) == 0, launch.output
+    assert launch.output.count("cannot judge") == 1
+
+
+def test_a_pause_of_the_launcher_is_no_stall(site: Site) -> None:
+    """A machine that was frozen goes on later, with the trainer."""
+    # The owner of the run must bear the pause too.
+    site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "60"
+    launch = start(site, "--time", "step@3=1.5", settings=guard(12, factor=2), takeoverSeconds=90)
+    until(lambda: moments(site, "step-2"), "the second step")
+    trainer = site.trainer_pid(1)
+    for pid in (launch.process.pid, trainer):
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(13)
+    for pid in (launch.process.pid, trainer):
+        os.kill(pid, signal.SIGCONT)
+    assert launch.wait(60) == 0, launch.output
+    assert "stalled" not in launch.output
+
+
+def test_a_sign_is_reported_and_stops_nothing_by_default(site: Site) -> None:
+    launch = start(site, "--loss", "nan", "--bad-from", 3)
+    assert launch.wait(60) == 0, launch.output
+    assert launch.output.count("guard: step 3: the loss is nan (sign not-a-number)") == 1
+    (found,) = status(site)["findings"]
+    assert found["sign"] == "not-a-number"
+
+
+def test_a_sign_ends_the_attempt_where_the_values_say_so(site: Site) -> None:
+    settings = guard(stopOn={"dead-reward": {"steps": 2}}, restarts=5)
+    options = ("--steps", 60, "--time", "step=0.2", "--reward", "0.0000", "--loss", "0.0000")
+    launch = start(site, *options, settings=settings, retries=3)
+    assert launch.wait(60) == 1, launch.output
+    last = launch.output.splitlines()[-1]
+    assert "shows the sign dead-reward (job.guard.stopOn)" in last
+    assert len(moments(site, "start")) == 1
+    assert max(steps(site)) < 50
+    assert evidence(site)[0].name in last
+    # KubeRay's next cluster of the same attempt takes no GPUs.
+    again = start(site, *options, settings=settings, workers={"nodes": 1, "gpus": 8, "timeoutSeconds": 600})
+    assert again.wait(20) == 1
+    assert "the guard has ended this attempt: step " in again.output.splitlines()[-1]
+    nothing_is_left(site)
+
+
+def test_an_unknown_sign_is_refused_before_anything_starts(site: Site) -> None:
+    launch = start(site, settings=guard(stopOn={"bad-luck": {}}))
+    assert launch.wait() == 1
+    assert "job.guard.stopOn: there is no sign bad-luck; there are dead-reward" in launch.output.splitlines()[-1]
+    assert not site.stamps.exists()
+
+
+def test_status_that_cannot_be_written_costs_nothing(site: Site) -> None:
+    """As on a full volume."""
+    site.directory.mkdir(parents=True)
+    (site.directory / ".status.json.draft").symlink_to("/dev/full")
+    launch = start(site)
+    assert launch.wait(60) == 0, launch.output
+    assert launch.output.count("cannot write ") == 1
+    assert "No space left on device; the run goes on" in launch.output
+
+
+def test_a_volume_that_hangs_for_the_status_alone_costs_nothing(site: Site) -> None:
+    site.directory.mkdir(parents=True)
+    os.mkfifo(site.directory / ".status.json.draft")
+    started = time.monotonic()
+    launch = start(site)
+    assert launch.wait(60) == 0, launch.output
+    assert time.monotonic() - started < 20
+
+
+def test_evidence_that_cannot_be_written_does_not_keep_the_restart(site: Site) -> None:
+    folder = site.directory / "attempts/1"
+    folder.mkdir(parents=True)
+    (folder / "evidence").write_text("a file is in the way")
+    launch = start(site, "--stall", "step@2")
+    assert launch.wait(60) == 0, launch.output
+    assert "restart 1 of 1" in launch.output
+
+
+def test_a_launcher_that_is_killed_counts_its_loss_at_the_next_start(site: Site) -> None:
+    launch = start(site, "--steps", 3, "--stall", "step@3", settings=guard(60))
+    until(lambda: moments(site, "stalls"), "the third step")
+    time.sleep(6 * BEAT)
+    launch.process.kill()
+    launch.wait()
+    nothing_is_left(site)
+    before = status(site)
+    assert before["state"] == "running"
+    again = start(site, "--steps", 3, attempt=2, settings=guard(60))
+    assert again.wait(60) == 0, again.output
+    assert status(site)["attempt"] == 2
+    assert steps(site) == [1, 2, 3]
+
+
+def test_a_stop_from_outside_is_no_stall(site: Site) -> None:
+    launch = start(site, "--stall", "step@2", "--time", "loading=0.1", settings=guard(60))
+    until(lambda: moments(site, "stalls"), "the second step")
+    launch.signal(signal.SIGTERM)
+    assert launch.wait(20) == 128 + signal.SIGTERM
+    assert "guard:" not in launch.output
+    assert status(site)["exitCode"] == 128 + signal.SIGTERM
+
+
+def test_a_training_that_has_ended_and_does_not_exit_is_not_trained_again(site: Site) -> None:
+    launch = start(site, "--stall", "ended@0")
+    assert launch.wait(60) == 1, launch.output
+    assert "the training has ended, but its processes have not" in launch.output.splitlines()[-1]
+    assert len(moments(site, "start")) == 1
+
+
+def test_a_stall_takes_a_restart_and_no_retry(site: Site) -> None:
+    launch = start(site, "--stall", "step@2", retries=1)
+    assert launch.wait(60) == 0, launch.output
+    assert "retry 1 of" not in launch.output
+    assert "restart 1 of 1" in launch.output
+
+
+def test_a_reader_that_fails_stops_nothing(
+    site: Site, jobs: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (site.directory / "attempts/1").mkdir(parents=True)
+    plan = site.plan(identity={"framework": "nemo-rl"}, guard=guard())
+    with jobs("guard").Guard(plan, SimpleNamespace(lost="")) as watch:
+        watch.begin(0, 0)
+        monkeypatch.setattr(watch.reader, "feed", lambda text: 1 / 0)
+        for _ in range(3):
+            watch.hear(b"line\n")
+            assert watch.look(paused=False) == ""
+    said = capsys.readouterr().out
+    assert said.count("cannot read the output (ZeroDivisionError: division by zero)") == 1
+    assert status(site)["findings"][0]["sign"] == "not-understood"
