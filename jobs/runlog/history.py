@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
 from steps import Step
 
@@ -18,38 +18,48 @@ class History:
     def __init__(self) -> None:
         self.first: list[Step] = []
         self.steps: list[Step] = []
+        # The measures of these steps, by name: None is unknown, NaN or infinite.
+        self.measures: dict[str, list[float | None]] = {name: [] for name in vars(Step(0))}
 
     def add(self, step: Step) -> None:
         """Append a step; drop those with its number and after, which the run repeats."""
-        while self.steps and self.steps[-1].number >= step.number:
-            self.steps.pop()
-        self.steps = [*self.steps[-REMEMBERED + 1 :], step]
+        kept = len(self.steps)
+        while kept and self.steps[kept - 1].number >= step.number:
+            kept -= 1
+        oldest = max(0, kept - REMEMBERED + 1)
+        lists: list[list[Any]] = [self.steps, *self.measures.values()]
+        for values in lists:
+            del values[kept:], values[:oldest]
+        self.steps.append(step)
+        for name, value in vars(step).items():
+            self.measures[name].append(_known(value))
         self.first = [one for one in self.first if one.number < step.number]
         if len(self.first) < START:
             self.first.append(step)
 
     def last(self, name: str, count: int) -> list[float]:
         """Return a measure of the last steps; nothing if one of them lacks it."""
-        return _all(self.steps[-count:], name, count)
+        return _all(self.measures[name][-count:], count)
 
     def before(self, name: str, skip: int, last: int = REMEMBERED) -> list[float]:
         """Return what is known of a measure in the steps before the last `skip` ones, the `last` of them."""
-        return _known(self.steps[: len(self.steps) - skip][-last:], name)
+        end = len(self.steps) - skip
+        return [value for value in self.measures[name][max(0, end - last) : max(0, end)] if value is not None]
 
     def start(self, name: str, skip: int) -> list[float]:
         """Return a measure of the first steps; nothing if they overlap the last `skip` ones, or lack it."""
         overlaps = len(self.first) < START or len(self.steps) < START + skip
-        return [] if overlaps else _all(self.first, name, START)
+        return [] if overlaps else _all([_known(getattr(step, name)) for step in self.first], START)
 
     def phase(self, name: str) -> list[float]:
         """Return the seconds of a phase in the steps that have it."""
         return [step.phases[name] for step in self.steps if name in step.phases]
 
 
-def _known(steps: list[Step], name: str) -> list[float]:
-    return [value for step in steps if (value := getattr(step, name)) is not None and isfinite(value)]
+def _known(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and isfinite(value) else None
 
 
-def _all(steps: list[Step], name: str, count: int) -> list[float]:
-    found = _known(steps, name)
+def _all(values: list[float | None], count: int) -> list[float]:
+    found = [value for value in values if value is not None]
     return found if len(found) == count else []

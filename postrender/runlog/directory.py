@@ -1,4 +1,4 @@
-"""What the directory of a run has of its steps: TensorBoard's files, the output of each attempt, samples of each step."""
+"""What the directory of a run has of its steps: TensorBoard's files, outputs of attempts, samples of each step."""
 
 from __future__ import annotations
 

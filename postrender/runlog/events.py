@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import log_readers
 from postrender.errors import InputError, Location
 from postrender.runlog import directory, forms, pieces, tensorboard
-from steps import Event, Step
+from steps import ENDED, Event, Phase, Step
 
 STDIN: Final = "-"
 _STDIN_NAME: Final = "<stdin>"
@@ -52,6 +52,7 @@ def _of_directory(path: str, *, follow: bool) -> Iterator[list[Found]]:
 
 
 def _of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[list[Found]]:
+    """Yield the events of a text; one that is waited for has an end when its last line says so."""
     reader, seen, any_step = None, False, False
     for piece in text:
         if reader is None and piece:
@@ -59,6 +60,8 @@ def _of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[
         found = reader.feed(piece) if reader else []
         seen, any_step = seen or bool(found), any_step or any(isinstance(each, Step) for each in found)
         yield [_found(each, name) for each in found]
+        if wait and found and found[-1] == Phase(ENDED):
+            break
     if reader is None and not wait:
         raise InputError("there is nothing in it", at=Location(name), fix="name the output of a training")
     last = reader.end() if reader else []

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from signs import SEVERITIES, STALLED, Judge, Sign
-from steps import ENDED, Event, Phase, Step, Validation
+from steps import ENDED, LOADING, Event, Phase, Step, Validation
 
-__all__ = ["ENDED", "SEVERITIES", "STALLED", "Event", "Judge", "Phase", "Sign", "Step", "Validation"]
+__all__ = ["ENDED", "LOADING", "SEVERITIES", "STALLED", "Event", "Judge", "Phase", "Sign", "Step", "Validation"]

@@ -23,7 +23,7 @@ from postrender.rules import registry
 from postrender.rules.rule import LOG
 from postrender.runlog import pieces, settled
 from postrender.runlog.events import Found
-from postrender.runlog.shared import Step
+from postrender.runlog.shared import Phase, Step
 from tests.cli.test_terminal import environment, watched
 from tests.conftest import ROOT
 from tests.runlog import logs
@@ -364,6 +364,21 @@ def test_silence_is_a_sign_of_a_live_training_only(capsys: pytest.CaptureFixture
     assert [finding.rule for finding in watcher.findings] == ["run/stalled"]
     assert "log, line 5: step 5: no step for 6000 s; a step took 400 s  [run/stalled]" in capsys.readouterr().out
     assert Watcher(Screen("text"), {"run/stalled"}, lambda: clock[0]).watch(batches(), live=True)
+
+
+@pytest.mark.parametrize(("phase", "stalls"), [("ended", False), ("loading", False), ("validation", True)])
+def test_a_training_that_loads_or_has_ended_may_be_silent(phase: str, stalls: bool) -> None:
+    clock = [0.0]
+    steps = [Found(Step(n, reward=0.1 * n, loss=0.1, seconds=400.0), Location("log", n)) for n in range(1, 6)]
+
+    def batches() -> Iterator[list[Found]]:
+        yield [*steps, Found(Phase(phase), Location("log"))]
+        clock[0] += 9000.0
+        yield []
+
+    watcher = Watcher(Screen("text"), set(), lambda: clock[0])
+    watcher.watch(batches(), live=True)
+    assert bool(watcher.findings) == stalls
 
 
 @pytest.mark.parametrize(

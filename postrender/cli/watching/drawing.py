@@ -43,7 +43,10 @@ class Screen:
             self._write(f"{lines.record(finding)}\n")
         else:
             output.write(report_text.visible(secrets.mask(report_text.block(finding))))
-            sys.stdout.flush()
+
+    def flush(self) -> None:
+        """Let a reader of a pipe see what was written."""
+        sys.stdout.flush()
 
     def _draw(self, line: str, event: Event) -> None:
         drawn = Text(line, "bold" if not isinstance(event, Step) else "")
@@ -54,5 +57,3 @@ class Screen:
 
     def _write(self, text: str) -> None:
         sys.stdout.write(secrets.mask(text))
-        # A line is shown when it comes, also in a pipe.
-        sys.stdout.flush()

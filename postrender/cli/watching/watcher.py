@@ -13,7 +13,7 @@ from postrender.rules.judge import judge
 from postrender.rules.log.define import Shown
 from postrender.rules.rule import LOG
 from postrender.runlog.events import Found
-from postrender.runlog.shared import ENDED, Judge, Phase, Sign, Step
+from postrender.runlog.shared import ENDED, LOADING, Event, Judge, Phase, Sign, Step
 
 
 class Watcher:
@@ -37,13 +37,13 @@ class Watcher:
             for event, at in batch:
                 if self._take(event, at):
                     return True
-                if live and event == Phase(ENDED):
-                    return False
+            self._screen.flush()
         return False
 
-    def _take(self, event: object, at: Location) -> bool:
-        self._last, self._is_silent = self._now(), False
-        self._screen.show(event)  # type: ignore[arg-type]
+    def _take(self, event: Event, at: Location) -> bool:
+        # Loading a model takes as long as it takes, and a training that has ended is silent.
+        self._last, self._is_silent = self._now(), isinstance(event, Phase) and event.name in (LOADING, ENDED)
+        self._screen.show(event)
         if not isinstance(event, Step):
             return False
         self.steps, self._at = self.steps + 1, at

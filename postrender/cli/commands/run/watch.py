@@ -43,7 +43,7 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     cls=Command,
     options_metavar="FILE|DIR|- [OPTIONS]",
     epilog=examples(
-        "kubectl logs -f job/my-run-1 | grpo watch -",
+        "kubectl logs --follow POD | grpo watch -",
         "grpo watch driver.log",
         "grpo watch driver.log --follow --stop-on error",
         "grpo watch /data/runs/my-run --format json",

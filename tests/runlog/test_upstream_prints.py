@@ -1,0 +1,80 @@
+"""The print statements of the frameworks have the words that the readers look for.
+
+GRPO_NEMO_RL_SOURCES names a folder with nrl-v0.4.0 to nrl-v0.7.0, GRPO_VERL_SOURCES one with verl-v0.6.1 and so on.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import nemo_rl_log
+import verl_log
+
+NEMO_RL = ("v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0")
+VERL = ("v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0")
+# What a version does not print yet.
+LATER = {("v0.4.0", "Generation KL Error")}
+
+
+def source(variable: str, name: str) -> Path:
+    """Return a source tree; without it the test is skipped, with a message."""
+    tree = Path(os.environ.get(variable, ""), name)
+    if variable not in os.environ or not tree.is_dir():
+        pytest.skip(f"{variable} names no folder with {name}: its print statements were not read")
+    return tree
+
+
+def printed(file: Path) -> list[str]:
+    """Return the texts that a module prints; a value in one is `{}`."""
+    calls = (node for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call))
+    prints = [
+        call.args[0] for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print" and call.args
+    ]
+    return [re.sub(r"\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}", "{}", ast.unparse(each)) for each in prints]
+
+
+@pytest.mark.parametrize("version", NEMO_RL)
+def test_nemo_rl_prints_the_words_that_are_read(version: str) -> None:
+    folder = source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}") / "nemo_rl/algorithms"
+    texts = "\n".join(printed(folder / "grpo.py") + printed(folder / "utils.py"))
+    measures = [name for name in nemo_rl_log._MEASURES if (version, name) not in LATER]
+    expected = [f"• {name}: {{}}" for name in (*measures, *nemo_rl_log._VALIDATED)]
+    expected += [
+        "Step {}/{} ",
+        "Epoch {}/{} ",
+        "Saving checkpoint for step {}...",
+        "▶ Starting validation at step {}...",
+    ]
+    expected += ["- E2E (Tokens/sec/gpu): {}", "- Generation Worker Group (Tokens/sec): {}", "• {}: {}s ({}%)"]
+    expected += [nemo_rl_log._RESULTS, nemo_rl_log._SETUP, *nemo_rl_log._ENDS]
+    assert [text for text in expected if text not in texts] == []
+
+
+@pytest.mark.parametrize("version", NEMO_RL)
+def test_nemo_rl_has_the_timers_that_are_read(version: str) -> None:
+    text = (source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}") / "nemo_rl/algorithms/grpo.py").read_text("utf-8")
+    timers = set(re.findall(r'timer\.(?:time|start)\(\s*"([^"]+)"', text))
+    assert {*nemo_rl_log.TIMERS} <= timers
+
+
+@pytest.mark.parametrize("version", VERL)
+def test_verl_prints_the_words_that_are_read(version: str) -> None:
+    tree = source("GRPO_VERL_SOURCES", f"verl-{version}")
+    (logger,) = (tree / "verl").rglob("aggregate_logger.py")
+    assert 'f"step:{step}"' in logger.read_text("utf-8")
+    assert '" - ".join' in logger.read_text("utf-8")
+    text = "\n".join(path.read_text("utf-8") for path in sorted((tree / "verl").rglob("*.py")))
+    of_now = (
+        "critic/score/mean",
+        "response_length/mean",
+        "response_length/clip_ratio",
+        "actor/pg_loss",
+        "perf/throughput",
+    )
+    assert [key for key in of_now if f'"{key}"' not in text] == []
+    assert [words for words in verl_log._BEGINS if words not in text] == []
