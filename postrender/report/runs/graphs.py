@@ -19,11 +19,9 @@ from postrender.report.runs.run import Run
 
 # How many runs have a colour of their own.
 MOST_RUNS: Final = 4
-# From this many steps on, a thick line shows the mean of the last WINDOW ones.
-SMOOTHED_FROM: Final = 20
+# A run with as many steps has no dots; a thick line shows the mean of the last WINDOW steps.
+MANY: Final = 60
 WINDOW: Final = 10
-# Below this many steps each one has a dot; above, dots are only there to be pointed at.
-DOTS_BELOW: Final = 60
 # A measure whose highest value is this many times its median has a logarithmic axis.
 LOGARITHMIC_FROM: Final = 50
 _RUN_COLOURS: Final = [f"var(--run-{number})" for number in range(1, MOST_RUNS + 1)]
@@ -48,7 +46,7 @@ class Graph(NamedTuple):
 def program() -> str:
     """Return the JavaScript that draws a specification: Vega, Vega-Lite and vega-embed in one text."""
     version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
-    return str(vl_convert.javascript_bundle(vl_version=version))
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", version))
 
 
 def graphs(runs: Sequence[Run]) -> list[Graph]:
@@ -70,7 +68,7 @@ def _of_measure(measure: Measure, runs: Sequence[Run]) -> Graph:
     validations = _validations(measure, runs)
     told = [_told(measure, run) for run in runs]
     notes = ["the axis is logarithmic"] if logarithmic else []
-    notes += [f"thick: mean of the last {WINDOW} steps"] if len(rows) >= SMOOTHED_FROM else []
+    notes += [f"thick: mean of the last {WINDOW} steps"] if _many(runs) else []
     notes += ["diamonds: validation"] if validations else []
     notes += ["gaps: the value is not a number"] if len(values) < len(rows) else []
     layers = [*_lines(measure, rows, runs, logarithmic=logarithmic), *_diamonds(validations, runs), *_marks(runs)]
@@ -82,14 +80,14 @@ def _lines(measure: Measure, rows: Rows, runs: Sequence[Run], *, logarithmic: bo
     scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False)
     value = alt.Y("value:Q", title=None, scale=scale)
     base = alt.Chart(alt.InlineData(values=rows))
-    smoothed = len(rows) >= SMOOTHED_FROM
+    smoothed = _many(runs)
     shared = {"x": alt.X("step:Q", axis=_STEP_AXIS, scale=alt.Scale(nice=False)), "color": _run_colour(runs)}
     tooltip = [
         alt.Tooltip("run:N"),
         alt.Tooltip("step:Q"),
         alt.Tooltip("value:Q", title=measure.title, format=".4~g"),
     ]
-    dot = alt.OverlayMarkDef(size=25 if len(rows) < DOTS_BELOW else 60, opacity=1 if len(rows) < DOTS_BELOW else 0)
+    dot = alt.OverlayMarkDef(size=60 if smoothed else 25, opacity=0 if smoothed else 1)
     line = base.mark_line(point=dot, strokeWidth=1 if smoothed else 2, opacity=0.45 if smoothed else 1)
     yield line.encode(**shared, y=value, strokeDash=_run_dash(runs), tooltip=tooltip)
     if smoothed:
@@ -117,7 +115,7 @@ def _diamonds(rows: Rows, runs: Sequence[Run]) -> Iterator[alt.Chart]:
     if rows:
         tooltip = [alt.Tooltip("run:N"), alt.Tooltip("step:Q"), alt.Tooltip("value:Q", title="Validation")]
         mark = alt.Chart(alt.InlineData(values=rows)).mark_point(
-            shape="diamond", size=90, filled=True, opacity=1, stroke="var(--paper)"
+            shape="diamond", size=150, filled=True, opacity=1, stroke="var(--ink)", strokeWidth=1.5
         )
         yield mark.encode(x="step:Q", y="value:Q", color=_run_colour(runs), tooltip=tooltip)
 
@@ -217,6 +215,10 @@ def _told(measure: Measure, run: Run) -> str:
     ends = [f"{measure.text(value)} at step {step}" for step, value in (finite[0], finite[-1])]
     lowest, highest = (f"{measure.text(value)} at step {step}" for step, value in (low, high))
     return f"{run.name}: from {ends[0]} to {ends[1]}, lowest {lowest}, highest {highest}"
+
+
+def _many(runs: Sequence[Run]) -> bool:
+    return any(len(run.steps) >= MANY for run in runs)
 
 
 def line_style(index: int) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from postrender.report.runs.run import Run
 
 REST: Final = "rest of the step"
 # How many phases have a colour of their own: those that take the most time.
-SHOWN: Final = 6
+SHOWN: Final = 8
 
 
 class Part(NamedTuple):
