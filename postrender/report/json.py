@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from typing import Any
 
 from postrender import secrets
 from postrender.finding import Finding
@@ -11,7 +13,12 @@ from postrender.finding import Finding
 
 def write(findings: Sequence[Finding]) -> str:
     """Return the report: one object with the list `findings`."""
-    entries = [
+    return json.dumps({"findings": entries(findings)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def entries(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Return an object for each finding."""
+    return [
         {
             "rule": finding.rule,
             "severity": finding.severity,
@@ -24,4 +31,8 @@ def write(findings: Sequence[Finding]) -> str:
         }
         for finding in findings
     ]
-    return json.dumps({"findings": entries}, indent=2, ensure_ascii=False) + "\n"
+
+
+def plain(value: object) -> object:
+    """Return a value that JSON has: NaN and infinity become texts."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

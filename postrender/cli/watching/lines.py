@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from postrender.finding import Finding
+from postrender.report import json as findings_json
 from postrender.runlog.shared import Event, Phase, Step, Validation
 
 # What a line shows of a step, with the format of the number.
@@ -86,10 +87,5 @@ def record(event: Event | Finding) -> str:
         names = {Step: "step", Validation: "validation", Phase: "phase"}
         fields = {"event": names[type(event)], **dataclasses.asdict(event)}
         fields = {name: value for name, value in fields.items() if name != "line" or value}
-    known = {name: _plain(value) for name, value in fields.items() if value is not None}
+    known = {name: findings_json.plain(value) for name, value in fields.items() if value is not None}
     return json.dumps(known, ensure_ascii=False)
-
-
-def _plain(value: object) -> object:
-    """Return a value that JSON has: NaN and infinity become texts."""
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

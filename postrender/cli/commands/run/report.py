@@ -1,0 +1,73 @@
+"""The command `grpo report`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+from postrender.cli import options
+from postrender.cli.command import Command, examples, wrong
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, OutputError
+from postrender.finding import SEVERITIES, is_at_least
+from postrender.report.runs import formats, run
+from postrender.terminal import console
+
+_MOST = 4
+
+
+@click.command(
+    cls=Command,
+    options_metavar="LOG... [OPTIONS]",
+    epilog=examples(
+        "grpo report driver.log -o report.html",
+        "grpo report /data/runs/my-run -o report.html",
+        "grpo report before.log after.log -o comparison.html",
+        "grpo report driver.log --format markdown --fail-on warning",
+    ),
+)
+@click.argument("words", nargs=-1, type=options.FILE, metavar="")
+@click.option("-o", "--output", type=options.FILE, metavar="FILE", help="Write into this file instead of stdout.")
+@options.output_format(*formats.FORMATS)
+@options.one_of(
+    "--fail-on",
+    choices=SEVERITIES,
+    default=SEVERITIES[0],
+    help="Exit with 1 for findings of this severity or a worse one.",
+)
+def report(words: Sequence[str], output: str | None, form: str, fail_on: str) -> int:
+    """Report how a training went: findings, figures, graphs and samples, on one page that works offline.
+
+    LOG is what grpo watch reads: the output of a training with NeMo RL or verl, verl's file log, an event file of
+    TensorBoard, the directory of a run, or - for stdin. A directory also has samples. Up to four runs are
+    shown side by side, with the differences of their figures. Logs of attempts that resumed one run are one run if
+    they come one after the other: cat 1.log 2.log | grpo report - -o report.html
+
+    Measures that a log does not have are named, and no graph shows them. The page needs the extra report
+    (pip install 'grpo-charts[report]'); json and markdown do not.
+    """
+    if not 1 <= len(words) <= _MOST:
+        path = click.get_current_context().command_path
+        raise wrong(f"{len(words)} logs are given, expected 1 to {_MOST}", fix=f"{path} LOG -o report.html")
+    if form == formats.HTML and output is None and console.is_watched(sys.stdout):
+        raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
+    runs = run.read_all(words)
+    _deliver(formats.write(runs, form), output)
+    findings = [finding for each in runs for finding in each.findings]
+    if output:
+        count = len(findings)
+        sys.stderr.write(f"{output}: {sum(len(each.steps) for each in runs)} steps, ")
+        sys.stderr.write(f"{count} finding{'' if count == 1 else 's'}\n")
+    return EXIT_FINDINGS if is_at_least(findings, fail_on) else EXIT_CLEAN
+
+
+def _deliver(text: str, output: str | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        with open(output, "w", encoding="utf-8") as stream:
+            stream.write(text)
+    except OSError as error:
+        raise OutputError(f"{output}: cannot be written: {error.strerror}", fix="name another file") from error

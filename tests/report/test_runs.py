@@ -1,0 +1,316 @@
+"""grpo report: its figures, its page, two runs side by side, and what a log must not do to it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.report.runs import figures, graphs, phases
+from postrender.report.runs.run import Run, read_all
+from postrender.runlog.shared import Step, Validation
+from tests.conftest import ROOT
+from tests.runlog import logs
+
+Command = Callable[..., tuple[int, str, str]]
+EVIL = "<script>alert(1)</script>"
+# A slash would make it a part of another phase, which is not drawn.
+PHASE = "<script>alert(2)<b>"
+
+
+@pytest.fixture
+def grpo(capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*words: object) -> tuple[int, str, str]:
+        code = cli.main(["report", *map(str, words)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "driver.log"
+    path.write_text(logs.nemo_rl(steps=24, reward=[step / 32 for step in range(24)]))
+    return path
+
+
+class Page(HTMLParser):
+    """What a browser would see: elements with their attributes, texts outside of scripts, and the specifications."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self.specifications, self._open = "", "", ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._open = "json" if dict(attrs).get("id") == "specifications" else tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open == "json":
+            self.specifications += data
+        elif self._open not in ("script", "style"):
+            self.text += data
+
+    def graphs(self) -> list[dict[str, Any]]:
+        found = json.loads(self.specifications)
+        assert isinstance(found, list)
+        return found
+
+
+def rows(specification: Any) -> list[dict[str, Any]]:
+    """Return all data of a specification, wherever it stands."""
+    if isinstance(specification, list):
+        return [row for each in specification for row in rows(each)]
+    if not isinstance(specification, dict):
+        return []
+    shared = [row for each in specification.get("datasets", {}).values() for row in each]
+    return [*shared, *specification.get("values", []), *(row for each in specification.values() for row in rows(each))]
+
+
+def page(grpo: Command, *words: object) -> Page:
+    code, out, err = grpo(*words)
+    assert (code, err) == (0, "")
+    return Page(out)
+
+
+def steps(count: int, **measures: Any) -> list[Step]:
+    return [Step(number, **measures) for number in range(1, count + 1)]
+
+
+def verl(numbers: range, reward: float, clipped: float = 0.0) -> str:
+    """Return a log of verl with a validation after every second step."""
+    measures = {**logs.VERL, "critic/score/mean": reward, "response_length/clip_ratio": clipped}
+    tested = {**measures, "val-core/gsm8k/reward/mean@1": reward}
+    return "".join(logs.verl(number, measures if number % 2 else tested) for number in numbers)
+
+
+def values(runs: list[Run]) -> dict[str, list[float | None]]:
+    return {figure.id: list(figure.values) for figure in figures.figures(runs)}
+
+
+def test_figures_equal_a_count_by_hand(log: Path) -> None:
+    """The rewards are 0 to 23, divided by 32: the first ten have the mean 4.5 / 32, the last ten 18.5 / 32."""
+    found = {name: each for name, (each,) in values(read_all([str(log)])).items()}
+    assert found == {
+        "steps": 24,
+        "firstStep": 1,
+        "lastStep": 24,
+        "seconds": 24 * 50.0,
+        "stepSeconds": 50.0,
+        "rewardFirstMean": pytest.approx(4.5 / 32, abs=1e-4),
+        "rewardLastMean": pytest.approx(18.5 / 32, abs=1e-4),
+        "lengthFirstMean": 200.5,
+        "lengthLastMean": 200.5,
+        "generationKlFirstMean": 0.0007,
+        "generationKlLastMean": 0.0007,
+        "tokensPerSecondPerGpu": 640.5,
+    }
+
+
+def test_what_is_not_in_the_log_is_named_and_not_drawn(grpo: Command, log: Path) -> None:
+    shown = page(grpo, log)
+    missing = "Truncated answers, KL from the reference model, Importance ratio, Entropy, Gradient norm"
+    assert f"Not in the log: {missing}, Memory of a GPU, highest, Validation." in shown.text
+    titles = re.findall(r"graph-\d+", " ".join(str(each.get("id")) for _, each in shown.elements))
+    assert len(titles) == len(shown.graphs()) == 6
+    drawn = [
+        row for graph in shown.graphs() for layer in graph.get("layer", [graph]) for row in layer["data"]["values"]
+    ]
+    assert drawn
+    assert None not in [row.get("value", row.get("seconds")) for row in drawn]
+    assert not re.search("Entropy|Gradient norm", " ".join(str(each.get("aria-label")) for _, each in shown.elements))
+
+
+def test_a_measure_that_only_one_run_has_is_no_zero_of_the_other() -> None:
+    runs = [Run("a", "a", steps(3, entropy=0.5)), Run("b", "b", steps(3, reward=1.0))]
+    (entropy,) = (each for each in figures.figures(runs) if each.id == "entropyLastMean")
+    assert (entropy.text(1), entropy.difference(1)) == ("not in the log", "")
+    assert next(graph.text for graph in graphs.graphs(runs) if graph.title == "Entropy").endswith("b: not in the log")
+
+
+def test_the_phases_of_a_step_add_up_to_its_time() -> None:
+    run = Run("a", "a", [Step(1, seconds=10.0, phases={"training": 6.0, "generation": 3.0, "generation/part": 2.0})])
+    parts = list(phases.parts(run, phases.longest([run])))
+    assert parts == [(1, "training", 6.0), (1, "generation", 3.0), (1, phases.REST, 1.0)]
+    assert not phases.overlap(run, phases.longest([run]))
+    run.steps[0].phases["ref"] = 4.0
+    assert phases.overlap(run, phases.longest([run]))
+
+
+def test_a_resumed_run_counts_each_step_and_validation_once(tmp_path: Path) -> None:
+    path = tmp_path / "both.log"
+    first, again = (verl(range(1, 6), 0.1), verl(range(4, 8), 0.9))
+    path.write_text(first + again)
+    (run,) = read_all([str(path)])
+    assert [(step.number, step.reward) for step in run.steps] == [
+        *((number, 0.1) for number in (1, 2, 3)),
+        *((number, 0.9) for number in (4, 5, 6, 7)),
+    ]
+    assert [(each.number, each.reward) for each in run.validations] == [(2, 0.1), (4, 0.9), (6, 0.9)]
+
+
+def test_two_runs_have_the_same_axes_and_a_difference(grpo: Command, log: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.log"
+    other.write_text(logs.nemo_rl(steps=30, reward=0.5))
+    shown = page(grpo, log, other)
+    assert "A difference is that to driver.log." in shown.text
+    assert "Time of all steps (s)12001500+300 (+25%)" in shown.text
+    assert "the runs end at different steps" in shown.text
+    assert {row["run"] for row in rows(shown.graphs()[0])} == {"driver.log", "other.log"}
+    times = [graph["encoding"] for graph in shown.graphs() if "x2" in graph.get("encoding", {})]
+    assert len(times) == 2
+    assert times[0]["x"]["scale"] == times[1]["x"]["scale"] == {"domain": [0.5, 30.5], "nice": False}
+    assert times[0]["y"]["scale"] == times[1]["y"]["scale"] == {"domain": [0, 50.0]}
+
+
+def test_runs_of_the_same_file_name_are_told_apart(tmp_path: Path) -> None:
+    paths = [tmp_path / name / "driver.log" for name in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text(logs.nemo_rl(steps=1))
+    assert [run.name for run in read_all([str(path) for path in paths])] == [str(path) for path in paths]
+    assert [run.name for run in read_all([str(paths[0])] * 2)] == [str(paths[0]), f"{paths[0]} (2)"]
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> Path:
+    """A run whose name, phases and samples are markup."""
+    folder = tmp_path / "<img src=x onerror=alert(1)>"
+    (folder / "logs/exp_001").mkdir(parents=True)
+    (folder / "attempts/1").mkdir(parents=True)
+    text = logs.nemo_rl(steps=3).replace("some_new_timer", PHASE)
+    assert PHASE in text
+    (folder / "attempts/1/output.log").write_text(text)
+    token = "hf_" + "Ab1" * 12
+    rows = [{"content": [[EVIL, f"{EVIL}\x1b[31m {token}", "</pre>"]], "rewards": [index / 4]} for index in range(4)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "logs/exp_001/train_data_step3.jsonl").write_text(lines)
+    return folder
+
+
+def test_text_of_a_log_is_no_markup(grpo: Command, evil: Path) -> None:
+    code, out, _ = grpo(evil)
+    shown = Page(out)
+    assert code == 0
+    assert sum(tag == "script" for tag, _ in shown.elements) == 3
+    assert not [tag for tag, attributes in shown.elements if tag == "img" or "onerror" in attributes]
+    assert EVIL in shown.text
+    assert "Sample 3, reward 0.75" in shown.text
+    assert any(PHASE in str(graph) for graph in shown.graphs())
+    assert "<" not in shown.specifications
+    assert "hf_Ab1" not in out
+    assert "\x1b" not in out
+    _, markdown, _ = grpo(evil, "--format", "markdown")
+    assert "<" not in markdown.replace("\\<", "")
+
+
+def test_the_page_asks_nothing_of_another_place(grpo: Command, log: Path) -> None:
+    shown = page(grpo, log)
+    assert not [each for _, each in shown.elements if {"src", "href", "action", "data", "poster"} & {*each}]
+    (policy,) = (each["content"] for tag, each in shown.elements if each.get("http-equiv"))
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; ")
+    assert "http" not in policy
+    assert "http" not in re.sub(r'"\$schema": "[^"]+"', "", shown.specifications)
+
+
+def test_the_page_has_a_title_headings_and_a_text_for_each_graph(grpo: Command, log: Path) -> None:
+    shown = page(grpo, log)
+    tags = [tag for tag, _ in shown.elements]
+    assert tags.count("h1") == tags.count("title") == tags.count("main") == 1
+    labels = [each.get("aria-label") or "" for _, each in shown.elements if each.get("role") == "img"]
+    assert len(labels) == len(shown.graphs())
+    assert labels[0] == (
+        "Reward. driver.log: from 0.0000 at step 1 to 0.7188 at step 24, lowest 0.0000 at step 1, "
+        "highest 0.7188 at step 24"
+    )
+
+
+def test_two_runs_of_the_command_write_the_same_bytes(log: Path) -> None:
+    command = [sys.executable, "-m", "postrender.cli", "report", str(log), str(log)]
+    first, second = (subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout for _ in range(2))
+    assert first == second
+    assert len(first) < 1_500_000
+
+
+def test_findings_come_first_and_make_the_exit_code(grpo: Command, tmp_path: Path) -> None:
+    path = tmp_path / "dead.log"
+    path.write_text(logs.nemo_rl(steps=7, reward=0.0, loss=0.0))
+    output = tmp_path / "report.html"
+    assert grpo(path, "-o", output) == (1, "", f"{output}: 7 steps, 1 finding\n")
+    shown = Page(output.read_text())
+    assert shown.text.index("run/dead-reward") < shown.text.index("Reward, mean of the first 10")
+    assert "driver.log has fewer" not in shown.text
+    code, out, _ = grpo(path, "--format", "json", "--fail-on", "error")
+    (told,) = json.loads(out)["runs"]
+    assert (code, [each["rule"] for each in told["findings"]]) == (1, ["run/dead-reward"])
+    assert "1 findings" not in out
+    code, out, _ = grpo(path, "--format", "markdown")
+    assert (code, "- **error** `run/dead-reward`: step 3" in out) == (1, True)
+
+
+def test_a_warning_fails_only_where_it_is_asked_for(grpo: Command, tmp_path: Path) -> None:
+    path = tmp_path / "slow.log"
+    path.write_text(verl(range(1, 9), 0.5, clipped=0.4))
+    assert grpo(path, "--format", "json")[0] == 0
+    assert grpo(path, "--format", "json", "--fail-on", "warning")[0] == 1
+
+
+def test_numbers_that_are_none_are_told_and_leave_a_gap(grpo: Command, tmp_path: Path) -> None:
+    runs = [Run("a", "a", [Step(1, loss=0.5), Step(2, loss=float("nan"))], [Validation(1, float("inf"))])]
+    (loss,) = (each for each in graphs.graphs(runs) if each.title == "Loss")
+    assert "gaps: the value is not a number" in loss.note
+    assert json.dumps(loss.specification, allow_nan=False)
+    path = tmp_path / "nan.log"
+    path.write_text(logs.nemo_rl(steps=4, loss=float("nan")))
+    assert grpo(path, "-o", tmp_path / "nan.html")[0] == 1
+    code, out, _ = grpo(path, "--format", "json")
+    assert (code, json.loads(out)["runs"][0]["steps"][0]["loss"]) == (1, "nan")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ((), 2, "0 logs are given, expected 1 to 4"),
+        (("empty.log", "--format", "json"), 2, "the file is empty"),
+        (("absent.log", "-o", "report.html"), 3, "there is no such file"),
+        (("driver.log", "--format", "markdown", "-o", "no/such/folder"), 3, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_reported_is_said(
+    grpo: Command, log: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], code: int, message: str
+) -> None:
+    monkeypatch.chdir(log.parent)
+    (log.parent / "empty.log").write_text("")
+    found, out, err = grpo(*words)
+    assert (found, out) == (code, "")
+    assert message in err
+    assert "fix: " in err
+
+
+def test_without_the_libraries_the_other_formats_still_work(log: Path) -> None:
+    def run(form: str) -> subprocess.CompletedProcess[str]:
+        program = "import sys; sys.modules['vl_convert'] = None; from postrender.cli.main import main; sys.exit(main())"
+        command = [sys.executable, "-c", program, "report", str(log), "--format", form]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    done = run("html")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        "the page needs a library that is not installed: vl_convert\n"
+        "  fix: pip install 'grpo-charts[report]', or --format markdown\n"
+    )
+    assert run("markdown").returncode == 0
