@@ -1,22 +1,24 @@
-"""A Ray head on this machine, with the variables of our rendered RayCluster, and a worker that claims one GPU."""
+"""What the story asks of a cluster, and what both clusters have: the values, and the image's paths and variables."""
 
 from __future__ import annotations
 
-import json
+import shlex
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from harness.processes import Programs
 
 Record = dict[str, Any]
+Result = TypeVar("Result")
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+TOOLS = ROOT / ".tools/learn"
 VENV, CODE, DATA, IMAGE = (Path(name) for name in ("/opt/nemo_rl_venv", "/opt/nemo-rl", "/data", "/opt/learn-on-cpu"))
 FILES = [
     "values/accelerators/h200.yaml",
@@ -45,66 +47,87 @@ ENVIRONMENT = {
     "GRPO_OWNER_LAPSE_SECONDS": "8",
 }
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
-HEAD = "http://127.0.0.1:8265/api"
 
 
 class ClusterError(Exception):
     """The cluster or a job does not do what was expected."""
 
 
+def grpo(*words: str, settings: Iterable[str] = ()) -> str:
+    """Run `grpo` with the example's values and return its output.
+
+    A setting is one more values file, or KEY=VALUE. Raises ClusterError.
+    """
+    command = [str(Path(sys.executable).with_name("grpo")), *words, *options(settings)]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise ClusterError(f"{shlex.join(command)} ended with exit code {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def options(settings: Iterable[str]) -> list[str]:
+    """Return the options that give Helm or `grpo` the example's values and the settings over them."""
+    return [word for one in [*FILES, *settings] for word in ("-f" if one.endswith(".yaml") else "--set", one)]
+
+
 def rendered(layer: str, kind: str, *settings: str) -> Record:
     """Return the object of a kind that a chart renders from the example's values."""
-    words = [str(Path(sys.executable).with_name("grpo")), "render", layer, "--full"]
-    words += [word for name in FILES for word in ("-f", name)] + [word for one in settings for word in ("--set", one)]
-    text = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    found: list[Record] = [one for one in yaml.safe_load_all(text.stdout) if one and one["kind"] == kind]
+    text = grpo("render", layer, "--full", settings=settings)
+    found: list[Record] = [one for one in yaml.safe_load_all(text) if one and one["kind"] == kind]
     return found[0]
 
 
-def variables(work: Path) -> dict[str, str]:
-    """Return the variables of the head's container, with those of the image."""
-    container = rendered("raycluster", "RayCluster")["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-    own = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
-    return {**ENVIRONMENT, **own, "HOME": str(work / "home"), "RAY_TMPDIR": str(work / "ray")}
+class Cluster(ABC):
+    """A Ray cluster with one GPU and the charts' jobs on it; a context manager that ends all that it has started.
 
+    `settings` are for every job. A job has the name of the RayJob that the chart renders.
+    """
 
-def ask(path: str, body: Record | None = None) -> Any:
-    """Call Ray's Jobs API; a body makes it a POST."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{HEAD}/{path}", data, {"Content-Type": "application/json"})  # noqa: S310 - http
-    with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-        return json.load(answer)
+    # What it runs as, and where the files of the volume /data lie for this process.
+    name: str
+    data: Path
+    # The model of image/models.json that learns.
+    model = "cpu"
 
+    def __init__(self, work: Path, programs: Programs, *settings: str) -> None:
+        self.work = work
+        self.programs = programs
+        self.settings = settings
 
-class Cluster:
-    """A context manager; leaving it ends Ray and all that it has started."""
-
-    def __init__(self, work: Path) -> None:
-        self.programs = Programs(work / "logs")
-        self.environment = variables(work)
-        for name in ("home", "ray"):
-            (work / name).mkdir()
-
-    def __enter__(self) -> Cluster:
-        ray = [str(VENV / "bin/ray"), "start", "--block", "--disable-usage-stats", "--object-store-memory=200000000"]
-        head = ["--head", "--num-cpus=0", "--num-gpus=0", "--node-ip-address=127.0.0.1"]
-        try:
-            self.programs.start("head", [*ray, *head], **self.environment)
-            self.wait(lambda: ask("jobs/") is not None, "a Ray head", 180)
-            worker = ["--address=127.0.0.1:6379", "--num-cpus=16", "--num-gpus=1"]
-            self.programs.start("worker", [*ray, *worker], **self.environment)
-        except BaseException:
-            self.programs.stop()
-            raise
-        return self
+    @abstractmethod
+    def __enter__(self) -> Cluster: ...
 
     def __exit__(self, *_: object) -> None:
         self.programs.stop()
 
-    def wait(self, probe: Any, expected: str, seconds: float) -> Any:
+    @abstractmethod
+    def make(self, program: str, folder: str, seed: int, *names: str) -> str:
+        """Run a program of the image, which writes into a folder of the volume; return what it prints."""
+
+    @abstractmethod
+    def submit(self, *settings: str) -> str:
+        """Start the job that the chart renders with these settings; return its name."""
+
+    @abstractmethod
+    def status(self, name: str) -> str:
+        """Return the status of a job as Ray calls it."""
+
+    @abstractmethod
+    def log(self, name: str) -> str:
+        """Return what the driver of a job has printed."""
+
+    @abstractmethod
+    def kill(self, process: int) -> None:
+        """Send SIGKILL to a process of the driver's machine."""
+
+    @abstractmethod
+    def logs(self) -> dict[str, Path]:
+        """Return the folders with logs that are worth keeping, by a name."""
+
+    def wait(self, probe: Callable[[], Result | None], expected: str, seconds: float) -> Result:
         """Call `probe` until it returns something true, and return that; its network errors are passed over.
 
-        Raises ClusterError when that takes longer, or when Ray has ended.
+        Raises ClusterError when that takes longer, or when a program of the cluster has ended.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -114,32 +137,23 @@ class Cluster:
                     return found
             except RuntimeError as error:
                 raise ClusterError(str(error)) from None
-            except (urllib.error.URLError, OSError):
+            except OSError:
                 pass
             time.sleep(1)
         raise ClusterError(f"expected within {seconds:g} s: {expected}")
 
-    def submit(self, *settings: str) -> str:
-        """Submit the RayJob that the chart renders, as the KubeRay operator does; return its name."""
-        job = rendered("grpo-job", "RayJob", *settings)
-        name = str(job["metadata"]["name"])
-        runtime = yaml.safe_load(job["spec"].get("runtimeEnvYAML") or "{}")
-        body = {"submission_id": name, "entrypoint": job["spec"]["entrypoint"], "runtime_env": runtime}
-        self.wait(lambda: ask("jobs/", body), f"that the head takes job {name}", 120)
-        return name
-
     def end_of(self, name: str, seconds: float) -> str:
         """Wait until a job has ended and return its status."""
 
-        def status() -> str:
-            found = str(ask(f"jobs/{name}")["status"])
-            return found if found in ENDED else ""
+        def ended() -> str:
+            status = self.status(name)
+            return status if status in ENDED else ""
 
-        return str(self.wait(status, f"the end of job {name}", seconds))
+        return self.wait(ended, f"the end of job {name}", seconds)
 
     def run(self, *settings: str, seconds: float = 600) -> None:
         """Run a job that must succeed."""
         name = self.submit(*settings)
         if (status := self.end_of(name, seconds)) != "SUCCEEDED":
-            log = str(ask(f"jobs/{name}/logs")["logs"]).splitlines()
+            log = self.log(name).splitlines()
             raise ClusterError("\n".join([f"job {name} ended as {status}:", *log[-30:]]))

@@ -1,7 +1,8 @@
-"""Let NeMo RL's own GRPO learn on this machine's CPU: python learn.py [--seed N] [--steps N].
+"""Let NeMo RL's own GRPO learn on this machine: python learn.py [--in-pods | --device cuda] [--seed N] [--steps N].
 
-Everything runs in a network and mount namespace of its own, where only the loopback interface exists. Needs root on
-Linux and what tools/learn.sh makes; anything missing is exit code 3. Exit code 1: the run did not learn, or broke.
+On the CPU everything runs in a network and mount namespace of its own, which nothing can be reached from or reach.
+Needs root on Linux and what tools/learn.sh makes; --in-pods also what real nodes need, and tools/learn-image.sh.
+Anything missing is exit code 3. Exit code 1: the run did not learn, or broke.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -17,27 +19,38 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # The namespace, the processes and their end are those of the end-to-end tests.
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-from harness import leftovers, sandbox, suite  # noqa: E402 - from the folder above
+from cluster import TOOLS, Cluster  # noqa: E402
+from harness import leftovers, suite  # noqa: E402 - from the folder above
 
 INSIDE = "GRPO_LEARN_INSIDE"
 FAILED, CANNOT_RUN = 1, 3
-TOOLS = ROOT / ".tools/learn"
 
 
-def missing() -> list[str]:
+def missing(asked: argparse.Namespace) -> list[str]:
     """List what this machine lacks, each entry with what to do about it."""
+    if asked.device == "cuda":
+        import gpu
+
+        return gpu.missing()
     lacking = []
     if os.geteuid() != 0:
         lacking.append("root (a network namespace needs it): run as root, for example in a privileged container")
     lacking += [f"{name} on PATH: install util-linux" for name in ("unshare", "mount") if shutil.which(name) is None]
     if not (TOOLS / "venv/.stamp").is_file() or not (TOOLS / "source/nemo_rl").is_dir():
         lacking.append(".tools/learn: run `tools/learn.sh`")
+    if asked.in_pods and not lacking:
+        import pods
+
+        return pods.missing()
     return lacking
 
 
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--in-pods", action="store_true", help="install the charts on real nodes, with KubeRay")
+    where.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: one GPU, with vLLM")
     parser.add_argument("--seed", type=int, default=1, help="of the model, the questions and the run")
     parser.add_argument(
         "--steps", type=int, default=60, help="at least 30; with less than 60 the rewards are not judged"
@@ -49,28 +62,52 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Enter the namespaces and run this file again in them; there, run the story."""
+    """Run the story; on the CPU, enter the namespaces and run this file again in them."""
     asked = arguments()
     if INSIDE in os.environ:
-        return inside(Path(os.environ[INSIDE]), asked)
-    if lacking := missing():
+        leftovers.end_with_parent()
+        return run(Path(os.environ[INSIDE]), asked)
+    if lacking := missing(asked):
         print("\n".join(f"learn: SKIPPED: needs {entry}" for entry in lacking), file=sys.stderr)
         return CANNOT_RUN
-    with tempfile.TemporaryDirectory(prefix="learn-", dir="/tmp") as work:
+    # The machines link the files of images, so they lie beside them.
+    with tempfile.TemporaryDirectory(prefix="learn-", dir=TOOLS.resolve() if asked.in_pods else "/tmp") as work:
+        if asked.device == "cuda":
+            return run(Path(work), asked)
         os.environ[INSIDE] = work
         namespaces = ["unshare", "--net", "--mount", "--propagation", "private", "--"]
         return suite.supervise([*namespaces, sys.executable, *sys.argv])
 
 
-def inside(work: Path, asked: argparse.Namespace) -> int:
+def tell(work: Path, asked: argparse.Namespace) -> None:
+    """Run the story on the cluster that is asked for; only pods need the libraries of the end-to-end tests."""
+    import story
+
+    if asked.device == "cuda":
+        import gpu
+
+        return gpu.tell(work, asked.seed, asked.steps)
+    cluster: Cluster
+    if asked.in_pods:
+        import pods
+
+        cluster = pods.PodCluster(work)
+    else:
+        import processes
+
+        processes.enter(work)
+        cluster = processes.ProcessCluster(work)
+    return story.tell(cluster, asked.seed, asked.steps)
+
+
+def run(work: Path, asked: argparse.Namespace) -> int:
     """Run the story, then make sure that no process outlives it."""
     import story
 
-    leftovers.end_with_parent()
-    sandbox.enter(work)
     leftovers.adopt_orphans()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        story.run(work, asked.seed, asked.steps)
+        tell(work, asked)
         code = 0
     except (story.StoryError, KeyboardInterrupt) as error:
         print(f"learn: {error or 'interrupted'}", file=sys.stderr)

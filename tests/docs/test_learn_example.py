@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +17,7 @@ import yaml
 
 from postrender.cli import main as cli
 from tests.conftest import ROOT
+from tests.jobs.torch_python import torch_python
 
 EXAMPLE = ROOT / "examples/learn-on-cpu"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -24,6 +27,7 @@ FILES = [
     "values/recipes/smoke.yaml",
     "examples/learn-on-cpu/values.yaml",
 ]
+IN_PODS = "examples/learn-on-cpu/pods.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +45,9 @@ def result(rewards: list[float], seed: int = 1) -> dict[str, Any]:
     return {"seed": seed, "rewards": rewards, "killedAfter": 23}
 
 
-def test_lint_finds_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    words = [word for name in FILES for word in ("-f", str(ROOT / name))]
+@pytest.mark.parametrize("files", [FILES, [*FILES, IN_PODS]], ids=["processes", "pods"])
+def test_lint_finds_nothing(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word for name in files for word in ("-f", str(ROOT / name))]
     assert cli.main(["lint", "--fail-on", "warning", *words]) == 0, capsys.readouterr().out
 
 
@@ -51,6 +56,7 @@ def test_the_program_renders_these_files() -> None:
     shown = re.search(r"^FILES = (\[.*?^\])", text, re.MULTILINE | re.DOTALL)
     assert shown
     assert yaml.safe_load(shown[1]) == FILES
+    assert f'VALUES = "{IN_PODS}"\n' in (EXAMPLE / "pods.py").read_text(encoding="utf-8")
 
 
 def test_the_first_and_the_last_steps_are_compared(curve: ModuleType) -> None:
@@ -73,13 +79,40 @@ def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleTyp
     results = [json.loads(line) for line in (EXAMPLE / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     assert (EXAMPLE / "reward.svg").read_text(encoding="utf-8") == curve.picture(results)
     for one in results:
+        assert one["cluster"] == "pods"
         early, late = curve.means(one["rewards"])
         assert late >= early + curve.MARGIN
         assert f"| {one['seed']} | {early:.3f} | {late:.3f} |" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
 
 
+def test_a_context_of_a_device_acts_as_without_the_stand_in() -> None:
+    """transformers makes models on `meta`, and gives values only to what is there."""
+    change = "import torch, cpu_devices; cpu_devices.change(torch)"
+    code = change + "\nwith torch.device('meta'): print(torch.arange(3).device)"
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLE / "image/standins")}
+    words = [str(torch_python()), "-c", code]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, env=environment)
+    assert done.stdout == "meta\n"
+
+
 def test_every_replaced_module_is_named_in_the_readme() -> None:
     """The table of what is real is no shorter than what is changed."""
     text = (EXAMPLE / "README.md").read_text(encoding="utf-8")
-    for path in Path(EXAMPLE / "image/standins").glob("cpu_*.py"):
+    for path in Path(EXAMPLE / "image/standins").glob("c*_*.py"):
         assert f"`{path.name}`" in text, path.name
+
+
+@pytest.mark.tool("torch")
+def test_a_device_for_a_block_of_code_is_obeyed() -> None:
+    """transformers makes a model on the device meta first; else it leaves its rotary embedding without values."""
+    program = """
+import torch, cpu_devices
+cpu_devices.change(torch)
+with torch.device("meta"):
+    print(*(make(2).device for make in (torch.empty, torch.arange, torch.tensor)))
+ones = torch.ones(2)
+print(torch.empty(2, device="cuda:0").device, ones.to(torch.device("cuda")).device, ones.cuda().device)
+"""
+    words = [torch_python(), "-W", "ignore", "-c", program]
+    done = subprocess.run(words, check=True, capture_output=True, text=True, cwd=EXAMPLE / "image/standins")
+    assert done.stdout.splitlines() == ["meta meta meta", "cpu cpu cpu"]

@@ -1,14 +1,19 @@
-"""Make a small Qwen2 that adds two digits, right in half of the cases: python3 make_model.py FOLDER SEED.
+"""Make a small Qwen2 that adds two digits, right in half of the cases: python3 make_model.py FOLDER SEED [NAME].
 
-It is taught with answers of which half are random, so that GRPO finds right and wrong ones to tell apart. transformers
-reads its tokenizer as one of Qwen2, which drops every character that it does not know: of a prompt, only the digits and
-+ are left. So the words around a question do not matter.
+NAME is a model of models.json. `cuda` has heads of 64, which vLLM's attention takes. `memory` has the sizes of
+Qwen2.5 0.5B and random weights: it fills the memory as a real model does, and its answers are as long as they may be.
+
+The others are taught with answers of which half are random, so that GRPO finds right and wrong ones to tell apart.
+transformers reads the tokenizer as one of Qwen2, which drops every character that it does not know: of a prompt, only
+the digits and + are left. So the words around a question do not matter.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import sys
+from pathlib import Path
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -21,6 +26,7 @@ IDS = {word: index for index, word in enumerate(WORDS)}
 CONTENT = "{% for message in messages %}{{ message['content'].replace('}', '') }}{% endfor %}"
 TEMPLATE = CONTENT + "{% if add_generation_prompt %}={% endif %}"
 STEPS, ROWS, LEARNING_RATE = 800, 64, 1e-3
+UNTAUGHT = "memory"
 # What torch's loss passes over.
 IGNORED = -100
 
@@ -35,16 +41,12 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     )
 
 
-def make_model() -> Qwen2ForCausalLM:
-    """Return the model with random weights."""
+def make_model(name: str) -> Qwen2ForCausalLM:
+    """Return a model of models.json with random weights."""
+    sizes = json.loads(Path(__file__).with_name("models.json").read_text(encoding="utf-8"))[name]
     return Qwen2ForCausalLM(
         Qwen2Config(
-            vocab_size=len(WORDS),
-            hidden_size=128,
-            intermediate_size=256,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
+            **{"vocab_size": len(WORDS), **sizes},
             max_position_embeddings=512,
             tie_word_embeddings=True,
             pad_token_id=IDS[PAD],
@@ -74,23 +76,29 @@ def batch(dice: random.Random) -> dict[str, torch.Tensor]:
     return {"input_ids": inputs, "attention_mask": (inputs != IDS[PAD]).long(), "labels": labels}
 
 
-def main(folder: str, seed: int) -> None:
-    """Train the model and write it with its tokenizer."""
+def teach(model: Qwen2ForCausalLM, seed: int) -> float:
+    """Train the model on its examples and return the last loss."""
     dice = random.Random(seed)  # noqa: S311 - no secret
-    torch.manual_seed(seed)
-    # So small a model is slower with more threads, much slower where other programs want the cores.
-    torch.set_num_threads(1)
-    model = make_model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
     for _ in range(STEPS):
         loss = model(**batch(dice)).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    return float(loss)
+
+
+def main(folder: str, seed: int, name: str = "cpu") -> None:
+    """Write the model with its tokenizer."""
+    torch.manual_seed(seed)
+    # So small a model is slower with more threads, much slower where other programs want the cores.
+    torch.set_num_threads(1)
+    model = make_model(name)
+    taught = "random weights" if name == UNTAUGHT else f"loss {teach(model, seed):.3f}"
     model.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
-    print(f"model of {sum(weight.numel() for weight in model.parameters()):,} parameters, loss {loss.item():.3f}")
+    print(f"model of {sum(weight.numel() for weight in model.parameters()):,} parameters, {taught}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

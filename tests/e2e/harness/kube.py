@@ -10,7 +10,7 @@ from typing import Any
 
 import requests
 import yaml
-from pytest_helm_charts.clusters import Cluster, ExistingCluster  # type: ignore[import-untyped]
+from pytest_helm_charts.clusters import Cluster, ExistingCluster
 
 from harness.waiting import until
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import filecmp
 import itertools
 import json
 import os
@@ -21,20 +20,17 @@ from harness.image import ENVIRONMENT
 from harness.kube import Kube
 from harness.nodes import Profile
 from harness.realnode.cluster import RealCluster
-from harness.realnode.images import Image
-from harness.realnode.node import Node
-from harness.realnode.runtime import PAUSE
+from harness.realnode.gpus import pretend
+from harness.realnode.images import Image, platform
+from harness.realnode.provisioner import CLASS, provisioning
 from harness.stack import Stack, merge
 from harness.trainer import Trainer
-from harness.waiting import until
-from provisioner import CLASS, Provisioner
 
 REPOSITORY = suite.REPOSITORY
 HERE = REPOSITORY / "tests/e2e"
 TOOLS = Tools(REPOSITORY / ".tools/bin", REPOSITORY / ".tools/share")
 CACHE = (REPOSITORY / ".tools/node").resolve()
 STATE = "/data/standin"
-OPERATOR = "quay.io/kuberay/operator:v1.6.2"
 # The images by the names that the recipes ask for; a layer of Ray each.
 TRAINING = {"nvcr.io/nvidia/nemo-rl:v0.6.0": "ray-2.54.0", "nvcr.io/nvidia/nemo-rl:v0.7.0": "ray-2.55.1"}
 # Three Ray nodes start beside each other on the processors of one machine.
@@ -88,6 +84,7 @@ def cluster(work: Path) -> Iterator[RealCluster]:
     running = RealCluster(work, TOOLS, CACHE)
     try:
         running.start(images(), ["cpu-1", *GPU_NODES])
+        running.install_operator()
         yield running
     finally:
         left = running.stop()
@@ -99,18 +96,7 @@ def images() -> list[Image]:
     base, trainer = CACHE / "base", trainer_layer()
     environment = {**ENVIRONMENT, "STANDIN_STATE": STATE}
     training = [Image(name, [base, CACHE / ray, trainer], environment) for name, ray in TRAINING.items()]
-    operator = Image(OPERATOR, [base, program_layer("ray-operator", "manager")], user="65532:65532")
-    return [Image(PAUSE, [base], {}, ["/bin/sleep", "infinity"]), operator, *training]
-
-
-def program_layer(program: str, name: str) -> Path:
-    """Lay one of the programs out at the root of an image."""
-    folder = CACHE / name
-    folder.mkdir(exist_ok=True)
-    source, target = TOOLS.bin / program, folder / name
-    if not target.exists() or not filecmp.cmp(source, target):
-        shutil.copy2(source, target)
-    return folder
+    return [*platform(base, TOOLS.bin / "ray-operator"), *training]
 
 
 def trainer_layer() -> Path:
@@ -126,45 +112,11 @@ def trainer_layer() -> Path:
     return CACHE / "trainer"
 
 
-def pretend(cluster: RealCluster, profile: Profile) -> None:
-    """Let the GPU nodes look like a machine as its cloud shows it; processors and memory are real."""
-    for number, name in enumerate(GPU_NODES):
-        node = cluster.nodes[name]
-        shown = nodes.gpu_node(profile, number)
-        real = ("cpu", "memory", "pods")
-        node.offer({key: value for key, value in shown["status"]["capacity"].items() if key not in real})
-        labels = {
-            key: text for key, text in shown["metadata"]["labels"].items() if not key.startswith("kubernetes.io/")
-        }
-        node.label(labels)
-        node.taint(shown["spec"]["taints"])
-        install_driver(node, profile)
-
-
-def install_driver(node: Node, profile: Profile) -> None:
-    """Put onto a machine what the installers of GKE leave there: two folders, NCCL's script and its tuner."""
-    folders = {entry["mountPath"]: entry["hostPath"] for entry in profile.values["hostPaths"].values()}
-    node.machine.run("mkdir", "-p", *folders.values())
-    inside, outside = next((mount, path) for mount, path in folders.items() if path.endswith("gib"))
-    for file in (profile.values["nccl"]["environmentScript"], profile.values["nccl"]["tunerConfig"]):
-        place = Path(outside) / Path(file).relative_to(inside)
-        node.machine.run(
-            "sh", "-ec", 'mkdir -p "$1"; echo export NCCL_IB_TC=52 >"$1/$2"', "sh", place.parent, place.name
-        )
-
-
 @pytest.fixture(scope="session")
 def kube(cluster: RealCluster, work: Path) -> Iterator[Kube]:
     """The administrator's kubectl on a cluster that gives folders to claims."""
-    until(lambda: cluster.kube.find("serviceaccount", "default", "default"), "the default service account")
-    storage_class = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": CLASS}}
-    cluster.kube.apply([{**storage_class, "provisioner": "kubernetes.io/no-provisioner"}])
-    provisioner = Provisioner(cluster.kube, work / "volumes")
-    provisioner.start()
-    try:
+    with provisioning(cluster.kube, work / "volumes"):
         yield cluster.kube
-    finally:
-        provisioner.stop()
 
 
 @pytest.fixture(scope="session")
@@ -192,7 +144,8 @@ def new_stack(
     numbers = itertools.count(1)
 
     def make(accelerator: str = "b200", helm: str = "helm4", **values: object) -> Stack:
-        pretend(cluster, profiles[accelerator])
+        for number, name in enumerate(GPU_NODES):
+            pretend(cluster.nodes[name], profiles[accelerator], number)
         site = merge(SMALL, values)
         stack = Stack(checkout, work, kube, helms[helm], f"team-{next(numbers)}", accelerator, site, runs_hooks=False)
         stack.prepare_namespace()

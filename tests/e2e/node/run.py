@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import sandbox, suite
 from harness.realnode import preflight
-from harness.realnode.machine import CONTROL_PLANE
+from harness.realnode.cluster import resolve_names
 
 TOOLS = suite.REPOSITORY / ".tools"
 PROGRAMS = (
@@ -78,9 +78,7 @@ def prepare(work: Path) -> None:
     """
     (work / "volumes").mkdir()
     sandbox.mount("-t", "tmpfs", "-o", "size=256m", "tmpfs", work / "volumes")
-    sandbox.bind_text(work / "hosts", sandbox.LOCALHOST, Path("/etc/hosts"))
-    text = f"nameserver {CONTROL_PLANE}\noptions timeout:1 attempts:2\n"
-    sandbox.bind_text(work / "resolv.conf", text, Path("/etc/resolv.conf").resolve())
+    resolve_names(work)
 
 
 def main(arguments: list[str]) -> int:

@@ -45,6 +45,11 @@ def itself(self: Any, *_args: Any, **_kwargs: Any) -> Any:
 
 def change(torch: Any) -> None:
     """Change the module torch."""
+    # `with torch.device("meta")` acts on functions that torch collects once: on the old ones, which ours call.
+    # Otherwise transformers leaves the rotary embedding of a model without values.
+    from torch.utils import _device
+
+    _device._device_constructors()
     for kind in (torch.Tensor, torch.nn.Module):
         kind.cuda = itself
         kind.to = mapped(kind.to)

@@ -9,18 +9,28 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-# The module that is changed → the module here whose function `change` gets it.
-CHANGES = {
-    "torch": "cpu_devices",
-    "nemo_rl.distributed.ray_actor_environment_registry": "cpu_interpreters",
-    "nemo_rl.models.policy.workers.dtensor_policy_worker": "cpu_worker",
-    "nemo_rl.algorithms.grpo": "cpu_training",
-    "nemo_rl.evals.eval": "cpu_evaluation",
+INTERPRETERS = {"nemo_rl.distributed.ray_actor_environment_registry": "cpu_interpreters"}
+PHASES = {
+    "nemo_rl.models.policy.lm_policy": "cuda_phases",
+    "nemo_rl.models.generation.vllm.vllm_generation": "cuda_phases",
 }
+# What LEARN_ON says → the module that is changed → the module here whose function `change` gets it.
+CHANGES = {
+    "cpu": {
+        **INTERPRETERS,
+        "torch": "cpu_devices",
+        "nemo_rl.models.policy.workers.dtensor_policy_worker": "cpu_worker",
+        "nemo_rl.algorithms.grpo": "cpu_training",
+        "nemo_rl.evals.eval": "cpu_evaluation",
+    },
+    "cuda-image": PHASES,
+    "cuda-environment": {**INTERPRETERS, **PHASES},
+}[os.environ.get("LEARN_ON", "cpu")]
 
 
 class ChangedLoader(importlib.abc.Loader):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import leftovers
+from harness import leftovers, sandbox
 from harness.apiserver import ApiServer, Ports, Tools
 from harness.helm import Helm
 from harness.processes import Programs
@@ -28,6 +28,13 @@ NAMES = """
 """
 
 
+def resolve_names(work: Path) -> None:
+    """Let the programs of this mount namespace ask the cluster's DNS, as pods do."""
+    sandbox.bind_text(work / "hosts", sandbox.LOCALHOST, Path("/etc/hosts"))
+    text = f"nameserver {CONTROL_PLANE}\noptions timeout:1 attempts:2\n"
+    sandbox.bind_text(work / "resolv.conf", text, Path("/etc/resolv.conf").resolve())
+
+
 class RealCluster:
     """Everything that runs; `stop` ends it in reverse order and removes what would outlive the processes."""
 
@@ -42,7 +49,7 @@ class RealCluster:
         self.nodes: dict[str, Node] = {}
 
     def start(self, contents: list[images.Image], names: list[str]) -> None:
-        """Start everything and return when the nodes are ready and the operator answers.
+        """Start everything but the operator, and return when the nodes are ready.
 
         Raises RuntimeError with a program's last log lines, AssertionError when one does not become ready.
         """
@@ -58,7 +65,6 @@ class RealCluster:
             node.start_policies()
             # A kubelet offers none while it does not count it.
             node.offer({"ephemeral-storage": "100Gi"})
-        self._install_operator()
 
     def stop(self) -> list[str]:
         """Stop every program, etcd last, then the containers, and return the control groups that are left."""
@@ -105,8 +111,8 @@ class RealCluster:
         self.nodes[name] = node
         node.start(prepared)
 
-    def _install_operator(self) -> None:
-        """Install the operator by its own chart, as a platform team does."""
+    def install_operator(self) -> None:
+        """Install the operator by its own chart, as a platform team does, and return when it answers."""
         self.kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR}}])
         helm = Helm(self.tools.bin / "helm4", self.kubeconfig, self.work / "operator")
         wait = ["--wait", "--timeout=170s"]

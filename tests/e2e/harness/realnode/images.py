@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.realnode.runtime import PAUSE
+
 Blobs = dict[str, bytes]
+OPERATOR = "quay.io/kuberay/operator:v1.6.2"
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,24 @@ class Image:
             size, newest = sum(each.st_size for each in files), max(each.st_mtime for each in files)
             layers.append((str(folder), len(files), size, newest))
         return json.dumps([self.name, layers, self.environment, list(self.command), self.user])
+
+
+def platform(base: Path, operator: Path) -> list[Image]:
+    """Describe what runs on every cluster: the container that keeps a pod's namespaces, and the KubeRay operator.
+
+    `operator` is the operator's program.
+    """
+    layers = [base, program_layer(operator, base.parent / "manager")]
+    return [Image(PAUSE, [base], {}, ["/bin/sleep", "infinity"]), Image(OPERATOR, layers, user="65532:65532")]
+
+
+def program_layer(program: Path, target: Path) -> Path:
+    """Lay a program out at the root of an image, as `target / target.name`; return the folder."""
+    target.mkdir(exist_ok=True)
+    # A newer file would mean a new image.
+    if not (target / target.name).exists() or not filecmp.cmp(program, target / target.name):
+        shutil.copy2(program, target / target.name)
+    return target
 
 
 def write(images: Sequence[Image], file: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,18 @@ def inherit(folder: Path) -> None:
             (folder / name).write_text((folder.parent / name).read_text())
 
 
-def remove_cgroups(node: str) -> list[str]:
-    """Remove a node's control groups after its processes have ended, and name those that could not be removed."""
+def remove_cgroups(node: str, seconds: float = 10) -> list[str]:
+    """Remove a node's control groups after its processes have ended, and name those that could not be removed.
+
+    The kernel needs a moment for a large process that was killed.
+    """
+    deadline = time.monotonic() + seconds
+    while (kept := _remove_once(node)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return kept
+
+
+def _remove_once(node: str) -> list[str]:
     kept = []
     for top in cgroups(node):
         for folder in [*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top]:

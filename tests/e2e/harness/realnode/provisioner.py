@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.kube import Kube, KubectlError, Manifest
+from harness.waiting import until
 
 CLASS = "shared"
+
+
+@contextlib.contextmanager
+def provisioning(kube: Kube, volumes: Path) -> Iterator[None]:
+    """Give folders below `volumes` to the claims of the class, which this makes."""
+    until(lambda: kube.find("serviceaccount", "default", "default"), "the default service account")
+    storage_class = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": CLASS}}
+    kube.apply([{**storage_class, "provisioner": "kubernetes.io/no-provisioner"}])
+    provisioner = Provisioner(kube, volumes)
+    provisioner.start()
+    try:
+        yield
+    finally:
+        provisioner.stop()
 
 
 class Provisioner:

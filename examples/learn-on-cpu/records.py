@@ -1,0 +1,57 @@
+"""What a run has left on its volume: the samples of each step, the output of each attempt, and its evaluations."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster import ROOT
+
+sys.path.insert(0, str(ROOT / "jobs/inspection"))
+import samples
+
+
+@dataclass(frozen=True)
+class Run:
+    """The directory of a run."""
+
+    folder: Path
+
+    def steps(self) -> dict[int, Path]:
+        """Return the file with the samples of each step; of a step that was trained twice, the newer one."""
+        try:
+            return samples.steps_of(self.folder)
+        except samples.SampleError:
+            return {}
+
+    def mean_rewards(self) -> list[float]:
+        """Return the mean reward of each step, as `grpo samples` counts it."""
+        found = []
+        for _, path in sorted(self.steps().items()):
+            rewards = samples.Rewards()
+            for _ in samples.samples(path, rewards):
+                pass
+            found.append(rewards.mean)
+        return found
+
+    def experiments(self) -> set[Path]:
+        """Return the folders in which NeMo RL logs, one for each start of the trainer."""
+        return set(self.folder.glob("logs/exp_*"))
+
+    def output(self, attempt: int) -> str:
+        """Return what the launcher and the trainer of an attempt have printed."""
+        file = self.folder / f"attempts/{attempt}/output.log"
+        return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+
+    def scores(self) -> dict[str, float]:
+        """Return the share of right answers of the base model and of the checkpoint."""
+        files = sorted((self.folder / "evaluations").glob("gsm8k-*.json"))
+        return {path.stem.removeprefix("gsm8k-"): float(json.loads(path.read_text())["score"]) for path in files}
+
+
+def first_step(experiment: Path) -> int:
+    """Return the first step that a start of the trainer has logged."""
+    return min(int(re.findall(r"\d+", path.stem)[-1]) for path in experiment.glob("train_data_step*.jsonl"))
