@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import filecmp
 import itertools
-import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import leftovers, nodes, suite
+from harness import nodes, suite
 from harness.apiserver import Tools
 from harness.helm import Helm
 from harness.image import ENVIRONMENT
@@ -28,6 +26,8 @@ from harness.stack import Stack, merge
 from harness.trainer import Trainer
 from harness.waiting import until
 from provisioner import CLASS, Provisioner
+
+pytest_plugins = ["harness.fixtures"]
 
 REPOSITORY = suite.REPOSITORY
 HERE = REPOSITORY / "tests/e2e"
@@ -51,35 +51,6 @@ SMALL = {
 }
 
 NewStack = Callable[..., Stack]
-
-
-def pytest_configure() -> None:
-    """Refuse to run outside the namespaces, where the nodes would change the machine's own network."""
-    if suite.INSIDE not in os.environ:
-        pytest.exit("start these tests by `python tests/e2e/node/run.py [pytest arguments]`", returncode=3)
-    leftovers.end_with_parent()
-    leftovers.adopt_orphans()
-
-
-@pytest.fixture(scope="session")
-def work() -> Path:
-    """The folder of this run: data, keys, logs."""
-    return Path(os.environ[suite.INSIDE])
-
-
-@pytest.fixture(scope="session")
-def checkout(work: Path) -> Path:
-    """A copy of charts and values: an edit during the run would make an unchanged upgrade a changed one."""
-    folder = work / "checkout"
-    for name in ("charts", "jobs", "values"):
-        shutil.copytree(REPOSITORY / name, folder / name, symlinks=True)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def profiles() -> dict[str, Profile]:
-    """The machines whose GPUs the nodes can pretend to have."""
-    return nodes.read_profiles(REPOSITORY / "values/accelerators")
 
 
 @pytest.fixture(scope="session")
@@ -168,18 +139,6 @@ def kube(cluster: RealCluster, work: Path) -> Iterator[Kube]:
 
 
 @pytest.fixture(scope="session")
-def helms(kube: Kube, work: Path) -> dict[str, Helm]:
-    """Helm 3 and Helm 4 by name."""
-    return {name: Helm(TOOLS.bin / name, kube.kubeconfig, work / name) for name in ("helm3", "helm4")}
-
-
-@pytest.fixture(params=["helm3", "helm4"])
-def helm(request: pytest.FixtureRequest, helms: dict[str, Helm]) -> Helm:
-    """Helm 3 and Helm 4, one after the other."""
-    return helms[request.param]
-
-
-@pytest.fixture(scope="session")
 def new_stack(
     kube: Kube,
     cluster: RealCluster,
@@ -194,7 +153,7 @@ def new_stack(
     def make(accelerator: str = "b200", helm: str = "helm4", **values: object) -> Stack:
         pretend(cluster, profiles[accelerator])
         site = merge(SMALL, values)
-        stack = Stack(checkout, work, kube, helms[helm], f"team-{next(numbers)}", accelerator, site, runs_hooks=False)
+        stack = Stack(checkout, work, kube, helms[helm], f"team-{next(numbers)}", accelerator, site)
         stack.prepare_namespace()
         return stack
 
@@ -221,5 +180,4 @@ def installed(stack: Stack) -> Iterator[Installed]:
         stack.until_ready(READY_SECONDS)
         yield Installed(stack, Trainer(stack.on_volume(STATE)))
     finally:
-        for release in json.loads(stack.helm.run("list", "--namespace", stack.namespace, "-o", "json")):
-            stack.helm.uninstall(release["name"], stack.namespace)
+        stack.uninstall_all()
