@@ -1,4 +1,4 @@
-"""Runs, tasks and checks on one cluster in real pods. From `held` on, the tests share a run and keep their order."""
+"""Runs and tasks on one cluster in real pods. From `held` on, the tests share a run and keep their order."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import yaml
 
 from conftest import READY_SECONDS, Installed, NewStack, installed
 from harness.argocd import health
-from harness.helm import Helm, HelmError
+from harness.helm import HelmError
 from harness.kube import Kube, KubectlError, Manifest, dump
-from harness.stack import TOKEN, Stack
+from harness.stack import Stack
 from harness.waiting import until
+from test_checks import helm_test
 
 # How long a trainer saves; less than the pods may take.
 SAVE = 6.0
@@ -46,44 +47,10 @@ def ready(new_stack: NewStack) -> Iterator[Installed]:
         yield found
 
 
-def helm_test(stack: Stack, kube: Kube, name: str) -> tuple[bool, str]:
-    """Run one test of the cluster's chart; return whether it passed, and what its pod said."""
-    pod = f"{stack.cluster}-test-{name}"
-    words = ("test", stack.release("raycluster"), "--namespace", stack.namespace, "--filter", f"name={pod}")
-    try:
-        stack.helm.run(*words, "--timeout", "170s")
-        passed = True
-    except HelmError:
-        passed = False
-    return passed, kube.logs(kube.get("pod", pod, stack.namespace))
-
-
 def output(run: Stack) -> str:
     """Return what the first attempt of a run has written on the volume."""
     file = run.on_volume(f"/data/runs/{run.job}/attempts/1/output.log")
     return file.read_text() if file.exists() else ""
-
-
-def test_storage_passes_and_leaves_nothing_behind(ready: Installed, kube: Kube) -> None:
-    passed, said = helm_test(ready.stack, kube, "storage")
-    assert passed, said
-    assert not list(ready.stack.on_volume("/data").glob(".helm-test-*"))
-
-
-def test_gpus_that_do_not_exist_are_named(ready: Installed, kube: Kube) -> None:
-    passed, said = helm_test(ready.stack, kube, "gpus")
-    assert not passed
-    assert "nvidia-smi" in said
-
-
-def test_the_token_of_the_hub_is_on_every_node_and_in_no_log(
-    ready: Installed, kube: Kube, helms: dict[str, Helm]
-) -> None:
-    """Helm 3 tests the release as Helm 4 does."""
-    passed, said = helm_test(ready.stack.with_helm(helms["helm3"]), kube, "huggingface")
-    assert passed, said
-    assert "HF_TOKEN is set and not empty on 3 nodes" in said
-    assert TOKEN not in said
 
 
 @pytest.mark.parametrize(("token", "answer"), [("own", "200"), ("wrong", "403"), ("none", "401")])

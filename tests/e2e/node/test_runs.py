@@ -27,6 +27,7 @@ RAY = {
     "head": {"jobStopSeconds": 20, "env": {"E2E_ALL": {"value": "head"}}},
     "workers": {"env": {"E2E_WORKERS": {"value": "1"}}},
 }
+OPEN = {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}
 
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
@@ -80,7 +81,7 @@ def test_upgrades_under_a_run(ready: Installed, kube: Kube) -> None:
     run.install("grpo-job")
     until(ready.trainer.calls, "a trainer", 180)
     before = {pod["metadata"]["uid"] for pod in run.pods()}
-    for change in ({"env": {"NCCL_DEBUG": {"value": "INFO"}}}, {"tokenAuth": {"enabled": False}}):
+    for change in ({"env": {"NCCL_DEBUG": {"value": "INFO"}}}, OPEN):
         with pytest.raises(HelmError, match=f"{run.cluster}-idle-check"):
             run.with_values(ray=change).upgrade("raycluster")
     run.with_values(stack={"labels": {"cost-centre": "17"}}).upgrade("raycluster")

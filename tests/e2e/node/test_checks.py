@@ -1,0 +1,53 @@
+"""`helm test` in real pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from conftest import Installed, NewStack, installed
+from harness.helm import Helm, HelmError
+from harness.kube import Kube
+from harness.stack import TOKEN, Stack
+
+
+@pytest.fixture(scope="module")
+def ready(new_stack: NewStack) -> Iterator[Installed]:
+    """A stack whose cluster is ready."""
+    with installed(new_stack("b200", "helm4")) as found:
+        yield found
+
+
+def helm_test(stack: Stack, kube: Kube, name: str) -> tuple[bool, str]:
+    """Run one test of the cluster's chart; return whether it passed, and what its pod said."""
+    pod = f"{stack.cluster}-test-{name}"
+    words = ("test", stack.release("raycluster"), "--namespace", stack.namespace, "--filter", f"name={pod}")
+    try:
+        stack.helm.run(*words, "--timeout", "170s")
+        passed = True
+    except HelmError:
+        passed = False
+    return passed, kube.logs(kube.get("pod", pod, stack.namespace))
+
+
+def test_storage_passes_and_leaves_nothing_behind(ready: Installed, kube: Kube) -> None:
+    passed, said = helm_test(ready.stack, kube, "storage")
+    assert passed, said
+    assert not list(ready.stack.on_volume("/data").glob(".helm-test-*"))
+
+
+def test_gpus_that_do_not_exist_are_named(ready: Installed, kube: Kube) -> None:
+    passed, said = helm_test(ready.stack, kube, "gpus")
+    assert not passed
+    assert "nvidia-smi" in said
+
+
+def test_the_token_of_the_hub_is_on_every_node_and_in_no_log(
+    ready: Installed, kube: Kube, helms: dict[str, Helm]
+) -> None:
+    """Helm 3 tests the release as Helm 4 does."""
+    passed, said = helm_test(ready.stack.with_helm(helms["helm3"]), kube, "huggingface")
+    assert passed, said
+    assert "HF_TOKEN is set and not empty on 3 nodes" in said
+    assert TOKEN not in said
