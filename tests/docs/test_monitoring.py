@@ -72,10 +72,10 @@ def test_every_expression_asks_for_metrics_of_ray() -> None:
 
 
 def test_ray_has_the_gpu_metrics() -> None:
-    reporters = [*(ROOT / ".tools/ray").glob(REPORTER)]
+    reporters = sorted((ROOT / ".tools/node").glob(f"ray-*/opt/nemo_rl_venv/{REPORTER}"))
     if not reporters:
-        pytest.skip("needs .tools/ray (tools/ray.sh)")
-    source = reporters[0].read_text("utf-8")
+        pytest.skip("needs .tools/node (tools/node.sh)")
+    source = reporters[-1].read_text("utf-8")
     for name in IN_SOURCE | {each for each in SERVED if each.startswith("ray_node_")}:
         assert f'"{name.removeprefix("ray_")}": Gauge(' in source, name
 

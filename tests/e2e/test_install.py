@@ -1,4 +1,4 @@
-"""Both stacks, each by one of the Helms: install, run, apply again, uninstall."""
+"""Both stacks, each by one of the Helms: install, apply again, uninstall."""
 
 from __future__ import annotations
 
@@ -7,62 +7,37 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-import yaml
 
 from conftest import NewStack
-from harness.image import CODE, Image
 from harness.kube import Kube, Manifest
 from harness.nodes import Profile
-from harness.rayhead import RayHeads
 from harness.stack import LAYERS, Stack
-from harness.trainer import Call
 from harness.waiting import until
 
-SECRET = {"secret": {"name": "hf-secret", "key": "hf_api_token"}}
-RAY = {
-    "env": {"E2E_ALL": {"value": "all"}, "E2E_SECRET": SECRET},
-    "head": {"env": {"E2E_ALL": {"value": "head"}}},
-    "workers": {"env": {"E2E_WORKERS": {"value": "1"}}},
-}
 # Both Helms render the same for both machines: the suite compares all four.
 COMBINATIONS = ["helm3-h200", "helm4-b200"]
 
 
 @dataclass(frozen=True)
 class Installed:
-    """A stack whose four layers are installed and whose first run has ended."""
+    """A stack whose four layers are installed and whose cluster is ready."""
 
     stack: Stack
     profile: Profile
-    calls: list[Call]
-    status: Manifest
 
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
-def installed(
-    request: pytest.FixtureRequest,
-    new_stack: NewStack,
-    profiles: dict[str, Profile],
-    ray_heads: RayHeads,
-    image: Image,
-) -> Iterator[Installed]:
-    """Install the four layers and wait for the job."""
+def installed(request: pytest.FixtureRequest, new_stack: NewStack, profiles: dict[str, Profile]) -> Iterator[Installed]:
+    """Install the four layers and wait for the cluster."""
     helm, accelerator = request.param.split("-")
-    stack = new_stack(accelerator, helm, ray=RAY, job={"env": {"E2E_JOB": {"value": "it's $HOME"}}})
-    ray_heads.namespaces.add(stack.namespace)
-    image.behave(seconds=0.5)
+    stack = new_stack(accelerator, helm)
     try:
-        stack.install("network", "storage", "raycluster")
+        stack.install(*LAYERS)
         stack.until_ready()
-        ray_heads.until_up(stack.namespace)
-        stack.install("grpo-job")
-        status = stack.until_job("SUCCEEDED")
-        yield Installed(stack, profiles[accelerator], image.calls(), status)
+        yield Installed(stack, profiles[accelerator])
     finally:
-        ray_heads.namespaces.discard(stack.namespace)
         # Networks belong to the whole cluster: what a failed test leaves would fail every later install.
-        for release in json.loads(stack.helm.run("list", "--namespace", stack.namespace, "-o", "json")):
-            stack.helm.uninstall(release["name"], stack.namespace)
+        stack.uninstall_all()
 
 
 def container(pod: Manifest) -> Manifest:
@@ -114,47 +89,6 @@ def test_metrics_are_collected_from_every_pod(installed: Installed, kube: Kube) 
         ports = {port["name"]: port["containerPort"] for port in container(pod)["ports"]}
         assert ports[spec["podMetricsEndpoints"][0]["port"]] == 8080
         assert [pod["metadata"]["labels"][name] for name in spec["podTargetLabels"]] == [stack.cluster]
-
-
-def test_the_job_ran_once_to_its_end(installed: Installed) -> None:
-    assert installed.status["jobDeploymentStatus"] == "Complete"
-    assert len(installed.calls) == 1
-
-
-def test_the_trainer_is_called_as_the_image_expects(installed: Installed) -> None:
-    (call,) = installed.calls
-    assert call.cwd == str(CODE)
-    assert call.argv[0] == "examples/run_grpo.py"
-    assert call.argv[1] == "--config"
-
-
-def test_the_driver_has_the_environment_of_the_head(installed: Installed) -> None:
-    (call,) = installed.calls
-    assert call.environ["HF_TOKEN"] == "not-a-real-one"
-    assert call.environ["HF_HOME"] == "/weights/huggingface"
-    for worker in installed.stack.pods()[1:]:
-        literal = {entry["name"]: entry.get("value") for entry in container(worker)["env"]}
-        # NeMo RL hands the driver's environment to every worker: what differs would overwrite the worker's own.
-        assert call.environ["LD_LIBRARY_PATH"] == literal["LD_LIBRARY_PATH"]
-        assert "PATH" not in literal or call.environ["PATH"] == literal["PATH"]
-        own = {name for name in literal if name.startswith("NCCL_")}
-        assert not own & set(call.environ)
-
-
-def test_variables_of_the_values_reach_the_driver(installed: Installed) -> None:
-    (call,) = installed.calls
-    found = {name: value for name, value in call.environ.items() if name.startswith("E2E_")}
-    assert found == {"E2E_ALL": "head", "E2E_SECRET": "not-a-real-one", "E2E_JOB": "it's $HOME"}
-
-
-def test_the_configuration_reaches_the_trainer(installed: Installed) -> None:
-    (call,) = installed.calls
-    config = yaml.safe_load(call.config)
-    recipe = yaml.safe_load((installed.stack.repository / "values/recipes/gemma3-27b-gsm8k.yaml").read_text())
-    assert config["cluster"] == {"num_nodes": 2, "gpus_per_node": installed.profile.values["gpusPerNode"]}
-    assert config["grpo"] == recipe["job"]["config"]["grpo"]
-    assert config["policy"]["optimizer"]["kwargs"]["lr"] == pytest.approx(3e-7)
-    assert f"/data/runs/{installed.stack.job}/" in config["checkpointing"]["checkpoint_dir"]
 
 
 @pytest.mark.parametrize("layer", LAYERS)

@@ -12,7 +12,6 @@ import pytest
 from conftest import REPOSITORY, NewStack
 from harness.controlplane import ControlPlane
 from harness.helm import Helm, HelmError
-from harness.image import Image
 from harness.kube import Kube, Manifest, dump, load
 from harness.kueue import Kueue
 from harness.stack import Stack
@@ -21,12 +20,11 @@ from harness.waiting import until
 EXAMPLES = REPOSITORY / "examples/kueue"
 QUEUE: dict[str, Any] = {"queue": "gpus", "topology": {"preferred": "cloud.google.com/gce-topology-block"}}
 PODSET = "kueue.x-k8s.io/podset"
-SAYS = "Kueue stops the cluster for it, and then the cluster waits in LocalQueue gpus again"
 
 
 @pytest.fixture(scope="module")
-def kueue(control_plane: ControlPlane, kube: Kube, image: Image, work: Path) -> Iterator[Kueue]:
-    """Kueue with the queue of the examples. Its hooks run Python of the image."""
+def kueue(control_plane: ControlPlane, kube: Kube, work: Path) -> Iterator[Kueue]:
+    """Kueue with the queue of the examples."""
     kueue = Kueue(control_plane, work)
     try:
         kueue.start()
@@ -128,8 +126,7 @@ def test_a_changed_image_gives_the_place_to_the_stack_that_waits(new_queued: Any
     before = start(first, kueue)
     second.install("storage", "raycluster")
     changed = first.with_values(images={"training": {"tag": "v0.7.1"}})
-    (said,) = changed.upgrade("raycluster", safe=False)
-    assert SAYS in said
+    changed.upgrade("raycluster", safe=False)
     kueue.until_admitted("RayCluster", second.cluster, second.namespace)
     second.until_ready()
     assert uids(first) == set()

@@ -14,9 +14,6 @@ from harness.kube import Kube, KubectlError, Manifest, dump
 from harness.stack import Stack
 from harness.waiting import until
 
-# The hook of an upgrade runs a program of the image.
-pytestmark = pytest.mark.usefixtures("image")
-
 USER = "mallory@example.org"
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples/team"
 # What raycluster and grpo-job render on machines other than this one.

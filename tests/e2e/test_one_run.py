@@ -1,4 +1,4 @@
-"""A release is one run: an upgrade to another one is refused, and the run that the release has goes on."""
+"""A release is one run: an upgrade to another one is refused, and so is another specification of the same attempt."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from conftest import NewStack
 from harness.helm import Helm, HelmError
-from harness.kube import Kube
+from harness.kube import Kube, Manifest
 from harness.stack import Stack
 
 GUARD = "gemma3-gsm8k-has-its-run-install-a-second-release"
@@ -34,6 +34,59 @@ def objects(stack: Stack, kube: Kube) -> dict[tuple[str, str], str]:
 def replace_by(other: Stack, run: Stack, *, safe: bool = True) -> None:
     """Upgrade the release of a run with the values of another one."""
     run.helm.upgrade(run.release("grpo-job"), run.chart("grpo-job"), run.namespace, other.options(), safe)
+
+
+def steps(run: Stack, number: int) -> Stack:
+    """Change the specification of a run."""
+    return run.with_values(job={"config": {"grpo": {"max_num_steps": number}}})
+
+
+def rayjob(run: Stack, kube: Kube) -> Manifest:
+    """Return the RayJob of a run without what others than Helm write."""
+    job = kube.get("rayjob", run.run, run.namespace)
+    return {"uid": job["metadata"]["uid"], "labels": job["metadata"]["labels"], "spec": job["spec"]}
+
+
+def test_a_changed_spec_is_refused_and_changes_nothing(run: Stack, kube: Kube) -> None:
+    before = rayjob(run, kube)
+    with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
+        steps(run, 11).upgrade("grpo-job")
+    assert rayjob(run, kube) == before
+
+
+def test_without_the_rollback_option_a_refused_spec_stays(run: Stack, kube: Kube) -> None:
+    """So the launcher compares the digest of the specification once more (tests/jobs/test_start.py)."""
+    before = rayjob(run, kube)
+    with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
+        steps(run, 11).upgrade("grpo-job", safe=False)
+    after = rayjob(run, kube)
+    assert after["uid"] == before["uid"]
+    assert '"max_num_steps": 11' in after["spec"]["entrypoint"]
+
+
+def test_unchanged_and_label_only_upgrades_pass(run: Stack, kube: Kube) -> None:
+    before = rayjob(run, kube)
+    run.upgrade("grpo-job")
+    assert rayjob(run, kube) == before
+    run.with_values(stack={"labels": {"cost-centre": "17"}}).upgrade("grpo-job")
+    after = rayjob(run, kube)
+    assert after["labels"]["cost-centre"] == "17"
+    assert (after["uid"], after["spec"]) == (before["uid"], before["spec"])
+
+
+def test_a_newer_chart_passes_over_an_attempt(run: Stack, kube: Kube) -> None:
+    """As a GitOps fleet takes it: nothing of the values changed. A rollback passes as well."""
+    before = rayjob(run, kube)
+    newer = run.with_newer_programs("0.1.1")
+    newer.upgrade("grpo-job")
+    after = rayjob(run, kube)
+    assert after["uid"] == before["uid"]
+    assert after["labels"]["helm.sh/chart"] == "grpo-job-0.1.1"
+    assert "'grpo-job 0.1.1, sha256 " in after["spec"]["entrypoint"]
+    with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
+        steps(newer, 11).upgrade("grpo-job")
+    newer.roll_back("grpo-job", 1)
+    assert rayjob(run, kube) == before
 
 
 @pytest.mark.parametrize("safe", [True, False])

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from conftest import NewStack
-from harness.image import Image
 from harness.stack import Stack
 from harness.waiting import until
 
 
 @pytest.fixture(params=["helm3", "helm4"])
-def stack(request: pytest.FixtureRequest, new_stack: NewStack, image: Image) -> Iterator[Stack]:
-    """A ready cluster without a Ray head: only pods matter here. The hooks run Python of the image."""
+def stack(request: pytest.FixtureRequest, new_stack: NewStack) -> Iterator[Stack]:
+    """A ready cluster: what KubeRay does to its pods is judged."""
     stack = new_stack("b200", request.param)
     stack.install("storage", "raycluster")
     stack.until_ready()

@@ -5,7 +5,6 @@ Helm refuses what belongs to another release before it writes anything, and says
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,8 +35,7 @@ def stacks(new_stack: NewStack) -> Iterator[list[Stack]]:
         yield installed
     finally:
         for stack in (here, there):
-            for release in json.loads(stack.helm.run("list", "--namespace", stack.namespace, "-o", "json")):
-                stack.helm.uninstall(release["name"], stack.namespace)
+            stack.uninstall_all()
 
 
 def identities(kube: Kube, stack: Stack) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -73,8 +75,8 @@ class ControlPlane:
         self.server.wait("operator ready", lambda: answers("http://127.0.0.1:18082/readyz"))
 
 
-def read_stages(folder: Path) -> list[dict[str, object]]:
-    """Read kwok's own stages and give those of pods a delay."""
+def read_stages(folder: Path) -> list[dict[str, Any]]:
+    """Read kwok's own stages, give those of pods a delay, and let the pods of Helm's hooks succeed."""
     stages = []
     for name in STAGES:
         stage = yaml.safe_load((folder / f"{name}.yaml").read_text())
@@ -82,7 +84,19 @@ def read_stages(folder: Path) -> list[dict[str, object]]:
         if delay is not None:
             stage["spec"]["delay"] = {"durationMilliseconds": delay}
         stages.append(stage)
+        if stage["metadata"]["name"] == "pod-complete":
+            stages.append(of_hooks(stage))
     return stages
+
+
+def of_hooks(stage: dict[str, Any]) -> dict[str, Any]:
+    """Return the stage that completes the pods of Jobs for the pods of Helm's hooks, which say so in an annotation."""
+    copied = copy.deepcopy(stage)
+    copied["metadata"]["name"] = "hook-complete"
+    by_owner = copied["spec"]["selector"]["matchExpressions"][-1]
+    by_owner |= {"key": '.metadata.annotations["helm.sh/hook"]', "operator": "Exists"}
+    del by_owner["values"]
+    return copied
 
 
 def answers(url: str) -> bool:

@@ -6,7 +6,6 @@ import copy
 import json
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from typing import Any
 import yaml
 from postrender.generate import programs
 
-from harness import hookpods
 from harness.helm import Helm
 from harness.kube import Kube, Manifest
 from harness.waiting import until
@@ -48,12 +46,6 @@ class Stack:
     accelerator: str
     site: Values = field(default_factory=dict)
     recipe: str = RECIPE
-    # Where no kubelet runs pods, those of hooks run as processes.
-    runs_hooks: bool = True
-
-    def with_recipe(self, recipe: str) -> Stack:
-        """Return the same stack with another model and training."""
-        return replace(self, recipe=recipe)
 
     def on_volume(self, path: str) -> Path:
         """Return where a file of the mount /data lies outside of the pods."""
@@ -109,21 +101,13 @@ class Stack:
         for layer in layers:
             self.helm.install(self.release(layer), self.chart(layer), self.namespace, self.options())
 
-    def upgrade(self, layer: str, *options: str, safe: bool = True) -> list[str]:
-        """Upgrade one layer to the values of this stack, and return what the pods of its hooks said."""
-        words = (self.release(layer), self.chart(layer), self.namespace, [*options, *self.options()], safe)
-        return self._with_hooks(lambda: self.helm.upgrade(*words))
+    def upgrade(self, layer: str, *options: str, safe: bool = True) -> None:
+        """Upgrade one layer to the values of this stack."""
+        self.helm.upgrade(self.release(layer), self.chart(layer), self.namespace, [*options, *self.options()], safe)
 
-    def roll_back(self, layer: str, revision: int) -> list[str]:
-        """Go back to a revision of a layer, and return what the pods of its hooks said."""
-        words = ("rollback", self.release(layer), str(revision), "--namespace", self.namespace)
-        return self._with_hooks(lambda: self.helm.run(*words))
-
-    def _with_hooks(self, helm: Callable[[], object]) -> list[str]:
-        if not self.runs_hooks:
-            helm()
-            return []
-        return hookpods.while_helm(self.kube, self.cluster, self.namespace, self.work, helm)
+    def roll_back(self, layer: str, revision: int) -> None:
+        """Go back to a revision of a layer."""
+        self.helm.run("rollback", self.release(layer), str(revision), "--namespace", self.namespace)
 
     def uninstall(self, *layers: str) -> None:
         """Uninstall layers in the order given."""

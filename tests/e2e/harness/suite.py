@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness import leftovers
@@ -16,6 +16,39 @@ from harness import leftovers
 INSIDE = "GRPO_E2E_INSIDE"
 CANNOT_RUN = 3
 REPOSITORY = Path(__file__).resolve().parents[3]
+TOOLS = REPOSITORY / ".tools"
+
+Prepare = Callable[[Path], None]
+
+
+def main(program: str, place: Path, prepare: Prepare, missing: Callable[[], list[str]], arguments: list[str]) -> int:
+    """Run the tests beside `program` inside namespaces of their own and return pytest's exit code (3: could not run).
+
+    `place` gets a folder for the work of this run, which is the argument of `prepare`; `missing` lists what this
+    machine lacks, each entry with what to do about it.
+    """
+    if INSIDE in os.environ:
+        return run_inside(Path(program).resolve().parent, prepare, arguments)
+    return refuse(missing()) or enter(place, program, arguments)
+
+
+def refuse(lacking: list[str]) -> int:
+    """Print what is lacking and return the exit code for it, 0 when nothing is."""
+    for entry in lacking:
+        print(f"e2e: needs {entry}", file=sys.stderr)
+    return CANNOT_RUN if lacking else 0
+
+
+def not_installed(packages: dict[str, str]) -> list[str]:
+    """List the commands that are not on PATH; `packages` says by command what brings it."""
+    return [f"{name}: install {package}" for name, package in packages.items() if shutil.which(name) is None]
+
+
+def not_built(programs: Iterable[str], folders: Iterable[str], how: str) -> list[str]:
+    """List the programs of .tools/bin and the folders of .tools/share that do not exist, and how they are made."""
+    lacking = [f".tools/bin/{name}" for name in programs if not os.access(TOOLS / "bin" / name, os.X_OK)]
+    lacking += [f".tools/share/{name}" for name in folders if not (TOOLS / "share" / name).is_dir()]
+    return [f"{entry}: run {how}" for entry in lacking]
 
 
 def enter(place: Path, program: str, arguments: list[str]) -> int:
@@ -26,7 +59,7 @@ def enter(place: Path, program: str, arguments: list[str]) -> int:
         return supervise([*namespaces, sys.executable, program, *arguments])
 
 
-def run_inside(folder: Path, prepare: Callable[[Path], None], arguments: list[str]) -> int:
+def run_inside(folder: Path, prepare: Prepare, arguments: list[str]) -> int:
     """Prepare the sandbox, run the tests in `folder`, then make sure that no process outlives them."""
     leftovers.end_with_parent()
     work = Path(os.environ[INSIDE])

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from harness import leftovers, nodes, suite
+from harness import suite
 from harness.apiserver import Tools
 from harness.helm import Helm
 from harness.image import ENVIRONMENT
@@ -24,6 +22,8 @@ from harness.realnode.images import Image, platform
 from harness.realnode.provisioner import CLASS, provisioning
 from harness.stack import Stack, merge
 from harness.trainer import Trainer
+
+pytest_plugins = ["harness.fixtures"]
 
 REPOSITORY = suite.REPOSITORY
 HERE = REPOSITORY / "tests/e2e"
@@ -44,43 +44,21 @@ SMALL = {
     # A killed head leaves an owner behind that is waited for.
     "job": {"lapseSeconds": 60},
 }
+SECRET = {"secret": {"name": "hf-secret", "key": "hf_api_token"}}
+# The stacks on which runs are tested: variables of each kind, and time to save.
+RAY = {
+    "env": {"E2E_ALL": {"value": "all"}, "E2E_SECRET": SECRET},
+    "head": {"jobStopSeconds": 20, "env": {"E2E_ALL": {"value": "head"}}},
+    "workers": {"env": {"E2E_WORKERS": {"value": "1"}}},
+}
 
 NewStack = Callable[..., Stack]
-
-
-def pytest_configure() -> None:
-    """Refuse to run outside the namespaces, where the nodes would change the machine's own network."""
-    if suite.INSIDE not in os.environ:
-        pytest.exit("start these tests by `python tests/e2e/node/run.py [pytest arguments]`", returncode=3)
-    leftovers.end_with_parent()
-    leftovers.adopt_orphans()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests of the shared stack last: it stays to the end, and the GPU nodes have no room for another one."""
     items.sort(key=lambda item: item.get_closest_marker("shared") is not None)
-
-
-@pytest.fixture(scope="session")
-def work() -> Path:
-    """The folder of this run: data, keys, logs."""
-    return Path(os.environ[suite.INSIDE])
-
-
-@pytest.fixture(scope="session")
-def checkout(work: Path) -> Path:
-    """A copy of charts and values: an edit during the run would make an unchanged upgrade a changed one."""
-    folder = work / "checkout"
-    for name in ("charts", "jobs", "values"):
-        shutil.copytree(REPOSITORY / name, folder / name, symlinks=True)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def profiles() -> dict[str, Profile]:
-    """The machines whose GPUs the nodes can pretend to have."""
-    return nodes.read_profiles(REPOSITORY / "values/accelerators")
 
 
 @pytest.fixture(scope="session")
@@ -125,18 +103,6 @@ def kube(cluster: RealCluster, work: Path) -> Iterator[Kube]:
 
 
 @pytest.fixture(scope="session")
-def helms(kube: Kube, work: Path) -> dict[str, Helm]:
-    """Helm 3 and Helm 4 by name."""
-    return {name: Helm(TOOLS.bin / name, kube.kubeconfig, work / name) for name in ("helm3", "helm4")}
-
-
-@pytest.fixture(params=["helm3", "helm4"])
-def helm(request: pytest.FixtureRequest, helms: dict[str, Helm]) -> Helm:
-    """Helm 3 and Helm 4, one after the other."""
-    return helms[request.param]
-
-
-@pytest.fixture(scope="session")
 def new_stack(
     kube: Kube,
     cluster: RealCluster,
@@ -152,7 +118,7 @@ def new_stack(
         for number, name in enumerate(GPU_NODES):
             pretend(cluster.nodes[name], profiles[accelerator], number)
         site = merge(SMALL, values)
-        stack = Stack(checkout, work, kube, helms[helm], f"team-{next(numbers)}", accelerator, site, runs_hooks=False)
+        stack = Stack(checkout, work, kube, helms[helm], f"team-{next(numbers)}", accelerator, site)
         stack.prepare_namespace()
         return stack
 
@@ -185,5 +151,5 @@ def installed(stack: Stack) -> Iterator[Installed]:
 @pytest.fixture(scope="session")
 def shared(new_stack: NewStack) -> Iterator[Installed]:
     """A stack whose cluster is ready, for all tests with the mark `shared`."""
-    with installed(new_stack("b200", "helm4", ray={"head": {"jobStopSeconds": 20}})) as found:
+    with installed(new_stack("b200", "helm4", ray=RAY)) as found:
         yield found

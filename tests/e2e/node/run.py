@@ -10,7 +10,6 @@ Nothing inside can be reached from outside or reach out.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from harness import sandbox, suite
 from harness.realnode import preflight
 from harness.realnode.cluster import resolve_names
 
-TOOLS = suite.REPOSITORY / ".tools"
+IMAGES = suite.TOOLS / "node/base"
 PROGRAMS = (
     "etcd",
     "kube-apiserver",
@@ -41,6 +40,7 @@ PROGRAMS = (
     "helm3",
     "helm4",
 )
+FOLDERS = ("kuberay-crds", "kuberay-operator", "gke-crds", "kueue-crds", "kueue-webhooks")
 PACKAGES = {
     "unshare": "util-linux",
     "ip": "iproute2",
@@ -57,22 +57,13 @@ def unfit() -> list[str]:
     """List why this machine cannot have nodes."""
     if os.geteuid() != 0:
         return ["root: run as root, on a machine with its own kernel"]
-    lacking = [f"{name}: install {package}" for name, package in PACKAGES.items() if shutil.which(name) is None]
-    return lacking or preflight.refused()
+    return suite.not_installed(PACKAGES) or preflight.refused()
 
 
 def missing() -> list[str]:
-    """List what was not built, each entry with what to do about it."""
-    lacking = []
-    for name in PROGRAMS:
-        if not os.access(TOOLS / "bin" / name, os.X_OK):
-            lacking.append(f".tools/bin/{name}: run `make tools` and `tools/node.sh`")
-    for name in ("kuberay-crds", "kuberay-operator", "gke-crds", "kueue-crds", "kueue-webhooks"):
-        if not (TOOLS / "share" / name).is_dir():
-            lacking.append(f".tools/share/{name}: run `make tools`")
-    if not (TOOLS / "node/base").is_dir():
-        lacking.append(".tools/node: run `tools/node.sh`")
-    return lacking
+    """List what this machine lacks, each entry with what to do about it."""
+    built = [] if IMAGES.is_dir() else [f"{IMAGES}: run `tools/node.sh`"]
+    return unfit() or suite.not_built(PROGRAMS, FOLDERS, "`make tools` and `tools/node.sh`") + built
 
 
 def prepare(work: Path) -> None:
@@ -85,20 +76,8 @@ def prepare(work: Path) -> None:
     resolve_names(work)
 
 
-def main(arguments: list[str]) -> int:
-    """Enter the namespaces, run pytest with `arguments` and return its exit code (3: could not run)."""
-    if suite.INSIDE in os.environ:
-        return suite.run_inside(Path(__file__).resolve().parent, prepare, arguments)
-    only_preflight = arguments == ["--preflight"]
-    lacking = unfit() or ([] if only_preflight else missing())
-    if lacking:
-        print("\n".join(f"e2e-node: needs {entry}" for entry in lacking), file=sys.stderr)
-        return suite.CANNOT_RUN
-    if only_preflight:
-        return 0
-    # Beside the images: their files are linked, not copied.
-    return suite.enter((TOOLS / "node").resolve(), __file__, arguments)
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    if sys.argv[1:] == ["--preflight"]:
+        sys.exit(suite.refuse(unfit()))
+    # Beside the images: their files are linked, not copied.
+    sys.exit(suite.main(__file__, (suite.TOOLS / "node").resolve(), prepare, missing, sys.argv[1:]))

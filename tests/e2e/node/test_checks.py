@@ -7,9 +7,9 @@ import re
 import pytest
 
 from conftest import Installed
-from harness.helm import HelmError
+from harness.helm import Helm, HelmError
 from harness.kube import Kube
-from harness.stack import TOKEN
+from harness.stack import TOKEN, Stack
 
 pytestmark = pytest.mark.shared
 
@@ -20,9 +20,8 @@ def ready(shared: Installed) -> Installed:
     return shared
 
 
-def helm_test(ready: Installed, kube: Kube, name: str) -> tuple[bool, str]:
+def helm_test(stack: Stack, kube: Kube, name: str) -> tuple[bool, str]:
     """Run one test of the cluster's chart; return whether it passed, and what its pod said."""
-    stack = ready.stack
     pod = f"{stack.cluster}-test-{name}"
     words = ("test", stack.release("raycluster"), "--namespace", stack.namespace, "--filter", f"name={pod}")
     try:
@@ -33,27 +32,31 @@ def helm_test(ready: Installed, kube: Kube, name: str) -> tuple[bool, str]:
     return passed, kube.logs(kube.get("pod", pod, stack.namespace))
 
 
-def test_storage_passes(ready: Installed, kube: Kube) -> None:
-    passed, said = helm_test(ready, kube, "storage")
+def test_storage_passes_and_leaves_nothing_behind(ready: Installed, kube: Kube) -> None:
+    passed, said = helm_test(ready.stack, kube, "storage")
     assert passed, said
+    assert not list(ready.stack.on_volume("/data").glob(".helm-test-*"))
 
 
 def test_gpus_that_do_not_exist_are_named(ready: Installed, kube: Kube) -> None:
-    passed, said = helm_test(ready, kube, "gpus")
+    passed, said = helm_test(ready.stack, kube, "gpus")
     assert not passed
     assert "nvidia-smi" in said
 
 
 def test_nccl_comes_as_far_as_without_gpus(ready: Installed, kube: Kube) -> None:
     """Sixteen ranks have started on two nodes, with NCCL's variables; then they need PyTorch."""
-    passed, said = helm_test(ready, kube, "nccl")
+    passed, said = helm_test(ready.stack, kube, "nccl")
     assert not passed
     assert "all-gather of 1.00 GiB by nccl, 8 ranks on each node" in said
     assert re.search(r"nccl failed: \S+ and \S+: rank \d+ has no PyTorch .*: images.training is not a", said)
 
 
-def test_the_token_of_the_hub_is_on_every_node_and_in_no_log(ready: Installed, kube: Kube) -> None:
-    passed, said = helm_test(ready, kube, "huggingface")
+def test_the_token_of_the_hub_is_on_every_node_and_in_no_log(
+    ready: Installed, kube: Kube, helms: dict[str, Helm]
+) -> None:
+    """Helm 3 tests the release as Helm 4 does."""
+    passed, said = helm_test(ready.stack.with_helm(helms["helm3"]), kube, "huggingface")
     assert passed, said
     assert "HF_TOKEN is set and not empty on 3 nodes" in said
     assert TOKEN not in said

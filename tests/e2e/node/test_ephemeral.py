@@ -1,7 +1,8 @@
-"""Runs that bring their own cluster, in real pods: a success, and a failure that the operator retries."""
+"""Runs that bring their own cluster, in real pods: a failure that the operator retries, and an uninstall that saves."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,20 +13,43 @@ from harness.stack import Stack
 from harness.trainer import Trainer
 from harness.waiting import until
 
+SAVE = 6.0
+
 
 @pytest.fixture
 def run(new_stack: NewStack) -> Iterator[Stack]:
     """A stack whose job brings its cluster; one retry."""
-    stack = new_stack("b200", "helm4", job={"cluster": {"mode": "ephemeral"}, "retries": 1})
+    job = {"cluster": {"mode": "ephemeral"}, "retries": 1}
+    stack = new_stack("b200", "helm4", job=job, ray={"head": {"jobStopSeconds": 20}})
     stack.install("network", "storage")
     yield stack
-    stack.uninstall("grpo-job", "storage", "network")
+    stack.uninstall_all()
 
 
-def test_a_failed_run_gets_a_new_cluster_and_succeeds(run: Stack, kube: Kube) -> None:
+def test_a_failed_run_gets_a_new_cluster_and_runs_the_newer_programs(run: Stack, kube: Kube) -> None:
+    """The operator takes the entrypoint from the RayJob at each start. The run means the same, so it goes on."""
     trainer = Trainer(run.on_volume(STATE))
-    trainer.behave(exit=[9, 0])
+    trainer.behave(hold=True, exit=[9, 0])
     run.install("grpo-job")
+    until(trainer.calls, "the first trainer", 360, seen=run.job_status)
+    run.with_newer_programs("0.1.1").upgrade("grpo-job")
+    trainer.finish()
     run.until_job("SUCCEEDED", 600)
     assert len(trainer.calls()) == 2
+    starts = [(start["attempt"], start["programs"].split(",")[0]) for start in run.starts()]
+    assert starts == [(1, "grpo-job 0.1.0"), (1, "grpo-job 0.1.1")]
     until(lambda: not kube.list("rayclusters", run.namespace), "the job's cluster gone")
+
+
+def test_a_run_that_is_uninstalled_saves(run: Stack) -> None:
+    """KubeRay asks Ray to stop the job and deletes the cluster at the same time."""
+    trainer = Trainer(run.on_volume(STATE))
+    trainer.behave(hold=True, save_seconds=SAVE)
+    run.install("grpo-job")
+    until(trainer.calls, "the trainer", 360, seen=run.job_status)
+    asked = time.time()
+    run.uninstall("grpo-job")
+    log = run.on_volume(f"/data/runs/{run.job}/attempts/1/output.log")
+    until(lambda: "ended with exit code" in log.read_text(), "the end of the trainer", 60, seen=log.read_text)
+    ((_, last, _),) = trainer.writers()
+    assert last > asked + SAVE

@@ -22,6 +22,9 @@ from harness.waiting import report, until
 
 pytestmark = pytest.mark.shared
 
+# How long a trainer saves; less than the head may take.
+SAVE = 4.0
+
 
 @pytest.fixture
 def ready(shared: Installed) -> Installed:
@@ -32,7 +35,7 @@ def ready(shared: Installed) -> Installed:
 @pytest.fixture
 def run(ready: Installed, request: pytest.FixtureRequest) -> Iterator[Stack]:
     """A run of its own name whose trainer goes on until the test lets it end."""
-    ready.trainer.behave(hold=True, save_seconds=1)
+    ready.trainer.behave(hold=True, save_seconds=SAVE)
     run = ready.with_run(request.node.originalname.removeprefix("test_").replace("_", "-")[:24].strip("-"), retries=1)
     run.install("grpo-job")
     until(ready.trainer.calls, "a trainer", 120)
@@ -108,9 +111,11 @@ def test_the_container_of_the_head_is_killed(run: Stack, ready: Installed, kube:
 
 def test_the_head_pod_is_deleted(run: Stack, ready: Installed, kube: Kube) -> None:
     head = run.pods()[0]
+    asked = time.time()
     kube.run("delete", "pod", head["metadata"]["name"], "--namespace", run.namespace, "--wait=false")
     until_second_start(run, ready)
     first, second = ready.trainer.writers()
+    assert asked + SAVE < first[1], "the trainer could not save"
     assert first[1] < second[0], "two trainers wrote at once"
     ready.trainer.finish()
     run.until_job("SUCCEEDED", 180)

@@ -12,11 +12,12 @@ from harness.waiting import until
 def test_a_machine_without_the_installers_files(
     new_stack: NewStack, cluster: RealCluster, kube: Kube, profiles: dict[str, Profile]
 ) -> None:
-    """The init container ends with the path that is missing; Ray never starts there."""
+    """The init container ends with the path that is missing; without the whole folder not even that starts."""
     stack = new_stack("b200", "helm4")
     script = profiles["b200"].values["nccl"]["environmentScript"]
-    for name in GPU_NODES:
-        cluster.nodes[name].machine.run("sh", "-c", "rm /home/kubernetes/bin/gib/scripts/*")
+    half, bare = (cluster.nodes[name].machine for name in GPU_NODES)
+    half.run("sh", "-c", "rm /home/kubernetes/bin/gib/scripts/*")
+    bare.run("rm", "-r", "/home/kubernetes/bin/gib")
     stack.install("network", "storage", "raycluster")
 
     def said() -> str:
@@ -26,5 +27,7 @@ def test_a_machine_without_the_installers_files(
 
     try:
         assert script in until(said, "a check that has failed", 180, seen=lambda: kube.events(stack.namespace))
+        refusal = "hostPath type check failed: /home/kubernetes/bin/gib is not a directory"
+        until(lambda: refusal in kube.events(stack.namespace), "a pod without its folder", 60)
     finally:
         stack.uninstall("raycluster", "storage", "network")

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
-from conftest import Installed, NewStack, installed
+from conftest import GPU_NODES, RAY, Installed, NewStack, installed
 from harness.helm import HelmError
+from harness.image import CODE
 from harness.kube import Kube
+from harness.nodes import Profile
+from harness.realnode.cluster import RealCluster
+from harness.realnode.gpus import install_driver
+from harness.stack import TOKEN, Stack
 from harness.waiting import until
 
 # Both Helms render the same for both machines: the other suite compares all four.
 COMBINATIONS = ["helm3-h200", pytest.param("shared", marks=pytest.mark.shared)]
+OPEN = {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}
 
 
 @pytest.fixture(scope="module", params=COMBINATIONS)
@@ -23,15 +32,23 @@ def ready(request: pytest.FixtureRequest, new_stack: NewStack) -> Iterator[Insta
         yield request.getfixturevalue("shared")
         return
     helm, accelerator = request.param.split("-")
-    with installed(new_stack(accelerator, helm, ray={"head": {"jobStopSeconds": 20}})) as found:
+    with installed(new_stack(accelerator, helm, ray=RAY)) as found:
         yield found
+
+
+def with_steps(run: Stack, number: int) -> Stack:
+    """Change the specification of a run."""
+    return run.with_values(job={"config": {"grpo": {"max_num_steps": number}}})
 
 
 def test_ray_has_all_nodes_and_their_gpus(ready: Installed, kube: Kube) -> None:
     head, *workers = ready.stack.pods()
     assert len({pod["spec"]["nodeName"] for pod in [head, *workers]}) == 3
-    code = "import ray; ray.init('auto', logging_level='ERROR'); print(ray.cluster_resources()['GPU'])"
-    assert kube.execute(head, "python3", "-c", code).split()[-1] == "16.0"
+    code = "import json, ray; ray.init('auto', logging_level='ERROR'); print(json.dumps(ray.nodes()))"
+    found = [node["Resources"] for node in json.loads(kube.execute(head, "python3", "-c", code).splitlines()[-1])]
+    assert sorted(node.get("GPU", 0) for node in found) == [0, 8, 8]
+    (of_head,) = [node for node in found if "node:__internal_head__" in node]
+    assert "CPU" not in of_head, "Ray would put actors on the head"
 
 
 def test_ray_has_the_settings_of_the_machine(ready: Installed, kube: Kube) -> None:
@@ -41,30 +58,102 @@ def test_ray_has_the_settings_of_the_machine(ready: Installed, kube: Kube) -> No
         assert {"NCCL_IB_TC=52", "NCCL_NET=gIB"} <= set(environment)
 
 
-def test_an_upgrade_that_would_replace_pods_is_refused_under_a_run(ready: Installed) -> None:
+def test_a_shell_without_the_script_of_the_machine_still_names_the_plugin(
+    ready: Installed, kube: Kube, cluster: RealCluster, profiles: dict[str, Profile]
+) -> None:
+    """Bash says nothing of a missing script and goes on. NCCL_NET is set, so that NCCL refuses TCP."""
+    worker = ready.stack.pods()[-1]
+    node = cluster.nodes[worker["spec"]["nodeName"]]
+    assert node.name in GPU_NODES
+    node.machine.run("sh", "-c", "rm /home/kubernetes/bin/gib/scripts/*")
+    environment = kube.execute(worker, "bash", "-c", "env").splitlines()
+    install_driver(node, profiles[ready.stack.accelerator])
+    assert "NCCL_NET=gIB" in environment
+    assert "NCCL_IB_TC=52" not in environment
+
+
+def test_upgrades_under_a_run(ready: Installed, kube: Kube) -> None:
     """The hook is a pod that asks Ray: it needs the token, the network policy and the cluster's DNS to be right."""
     ready.trainer.behave(hold=True)
     run = ready.with_run("goes-on")
     run.install("grpo-job")
     until(ready.trainer.calls, "a trainer", 180)
     before = {pod["metadata"]["uid"] for pod in run.pods()}
-    with pytest.raises(HelmError, match=f"{run.cluster}-idle-check"):
-        run.with_values(ray={"env": {"NCCL_DEBUG": {"value": "INFO"}}}).upgrade("raycluster")
+    for change in ({"env": {"NCCL_DEBUG": {"value": "INFO"}}}, OPEN):
+        with pytest.raises(HelmError, match=f"{run.cluster}-idle-check"):
+            run.with_values(ray=change).upgrade("raycluster")
     run.with_values(stack={"labels": {"cost-centre": "17"}}).upgrade("raycluster")
     assert {pod["metadata"]["uid"] for pod in run.pods()} == before
+    with pytest.raises(HelmError, match=r"locked-raise-job\.attempt"):
+        with_steps(run, 11).upgrade("grpo-job")
+    newer = run.with_newer_programs("0.1.1")
+    newer.upgrade("grpo-job")
+    newer.roll_back("grpo-job", 1)
     ready.trainer.finish()
     run.until_job("SUCCEEDED", 120)
-    assert len(ready.trainer.calls()) == 1
+    (call,) = ready.trainer.calls()
+    assert yaml.safe_load(call.config)["grpo"]["max_num_steps"] == 10
+    (start,) = run.starts()
+    assert (start["attempt"], start["programs"].split(",")[0]) == (1, "grpo-job 0.1.0")
     run.uninstall("grpo-job")
 
 
-def test_a_run_succeeds(ready: Installed) -> None:
+@pytest.fixture(scope="module")
+def succeeded(ready: Installed) -> Iterator[Stack]:
+    """A run that has ended well; its trainer has been called once."""
     ready.trainer.behave(seconds=1)
-    run = ready.with_run("succeeds")
+    run = ready.with_run("succeeds", env={"E2E_JOB": {"value": "it's $HOME"}})
     run.install("grpo-job")
-    run.until_job("SUCCEEDED", 180)
-    assert len(ready.trainer.calls()) == 1
+    assert run.until_job("SUCCEEDED", 180)["jobDeploymentStatus"] == "Complete"
+    yield run
     run.uninstall("grpo-job")
+
+
+def test_the_trainer_is_called_as_the_image_expects(succeeded: Stack, ready: Installed) -> None:
+    (call,) = ready.trainer.calls()
+    assert call.cwd == CODE
+    assert call.argv[:2] == ["examples/run_grpo.py", "--config"]
+    config = yaml.safe_load(call.config)
+    recipe = yaml.safe_load((succeeded.repository / "values/recipes/gemma3-27b-gsm8k.yaml").read_text())
+    assert config["cluster"] == {"num_nodes": 2, "gpus_per_node": 8}
+    assert config["grpo"] == recipe["job"]["config"]["grpo"]
+    assert config["policy"]["optimizer"]["kwargs"]["lr"] == pytest.approx(3e-7)
+    assert f"/data/runs/{succeeded.job}/" in config["checkpointing"]["checkpoint_dir"]
+
+
+def literal(pod: dict[str, Any]) -> dict[str, str | None]:
+    """Return the variables of a Ray container whose value the pod states."""
+    return {entry["name"]: entry.get("value") for entry in pod["spec"]["containers"][0]["env"]}
+
+
+def test_the_driver_has_the_environment_of_the_head(succeeded: Stack, ready: Installed) -> None:
+    (call,) = ready.trainer.calls()
+    assert call.environ["HF_TOKEN"] == TOKEN
+    assert call.environ["HF_HOME"] == "/data/huggingface"
+    found = {name: value for name, value in call.environ.items() if name.startswith("E2E_")}
+    assert found == {"E2E_ALL": "head", "E2E_SECRET": TOKEN, "E2E_JOB": "it's $HOME"}
+    for worker in succeeded.pods()[1:]:
+        own = literal(worker)
+        # NeMo RL hands the driver's environment to every worker: what differs would overwrite the worker's own.
+        assert call.environ["LD_LIBRARY_PATH"] == own["LD_LIBRARY_PATH"]
+        assert "PATH" not in own or call.environ["PATH"] == own["PATH"]
+        assert not {name for name in own if name.startswith("NCCL_")} & set(call.environ)
+
+
+def test_the_drivers_log_begins_with_the_run(succeeded: Stack, kube: Kube) -> None:
+    """Ray writes the entrypoint into it."""
+    file = f"/tmp/ray/session_latest/logs/job-driver-{succeeded.job_status()['jobId']}.log"
+    lines = kube.execute(succeeded.pods()[0], "cat", file).splitlines()
+    said = next(number for number, line in enumerate(lines) if line.startswith("grpo: run "))
+    entrypoint = succeeded.entrypoint()
+    plan = entrypoint.split("GRPO_PLAN'\n", 1)[1].split("\nGRPO_PLAN\n", 1)[0]
+    start = next(number for number, line in enumerate(lines) if line.startswith("Running entrypoint for job "))
+    assert lines[start].endswith(
+        f": # Attempt 1 of run {succeeded.job}: the plan and the programs of the chart, packed."
+    )
+    assert said - start == len(entrypoint.splitlines()) <= len(plan.splitlines()) + 25
+    assert not [line for line in lines[:said] if "import " in line]
+    assert max(map(len, lines)) <= 4096
 
 
 def test_a_failed_trainer_is_retried_and_then_fails(ready: Installed) -> None:
@@ -88,15 +177,18 @@ def test_an_uninstall_lets_the_trainer_save(ready: Installed) -> None:
     assert ready.trainer.writers()[-1][1] - asked > 4
 
 
-def test_a_new_attempt_takes_over(ready: Installed) -> None:
-    ready.trainer.behave(hold=True, save_seconds=1)
+def test_a_new_attempt_takes_over_from_the_last_checkpoint(ready: Installed) -> None:
+    ready.trainer.behave(hold=True, save_seconds=1, steps=2)
     run = ready.with_run("again")
     run.install("grpo-job")
-    until(ready.trainer.calls, "a trainer", 180)
-    ready.trainer.set(seconds=1)
-    second = run.with_values(job={"attempt": 2})
+    until(ready.trainer.writers, "a trainer that has saved", 180)
+    ready.trainer.set(seconds=1, steps=2)
+    second = with_steps(run, 11).with_values(job={"attempt": 2})
     second.upgrade("grpo-job")
     second.until_job("SUCCEEDED", 240)
     first, last = ready.trainer.writers()
     assert first[1] < last[0], "two trainers wrote at once"
+    assert ready.trainer.starts() == [0, 2]
+    used = [yaml.safe_load(call.config)["grpo"]["max_num_steps"] for call in ready.trainer.calls()]
+    assert used == [10, 11]
     second.uninstall("grpo-job")
