@@ -22,6 +22,7 @@ from postrender.start import guide
 from tests.conftest import LAYERS, ROOT, stack_files
 from tests.docs import pages
 from tests.jobs import checkpoint_files
+from tests.runlog import logs as training_logs
 
 TASKS = ("train", "fetch", "prepare-data", "convert", "evaluate", "clean")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages.PAGES}
@@ -116,6 +117,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     row = {"content": [["question", "answer", "said"]], "rewards": [0.5], "idx": 0}
     for step in (1, 10):
         (logs / f"train_data_step{step}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    for name in ("driver.log", "before.log", "after.log"):
+        (tmp_path / name).write_text(training_logs.nemo_rl(), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

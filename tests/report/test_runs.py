@@ -126,9 +126,7 @@ def test_what_is_not_in_the_log_is_named_and_not_drawn(grpo: Command, log: Path)
     assert f"Not in the log: {missing}, Memory of a GPU, highest, Validation." in shown.text
     titles = re.findall(r"graph-\d+", " ".join(str(each.get("id")) for _, each in shown.elements))
     assert len(titles) == len(shown.graphs()) == 6
-    drawn = [
-        row for graph in shown.graphs() for layer in graph.get("layer", [graph]) for row in layer["data"]["values"]
-    ]
+    drawn = [row for graph in shown.graphs() for row in rows(graph)]
     assert drawn
     assert None not in [row.get("value", row.get("seconds")) for row in drawn]
     assert not re.search("Entropy|Gradient norm", " ".join(str(each.get("aria-label")) for _, each in shown.elements))
