@@ -26,7 +26,7 @@ PROGRAMS = Tools(ROOT / ".tools/bin", ROOT / ".tools/share")
 PREFLIGHT = ROOT / "tests/e2e/node/run.py"
 # The folders that become layers of the training image; containerd's data with that image come beside them.
 LAYERS = TOOLS.resolve() / "image"
-VALUES = "examples/learn-on-cpu/pods.yaml"
+VALUES = "examples/learn-on-cpu/values-pods.yaml"
 NAMESPACE, STACK = "rl", "learn"
 HEAD_MACHINE, GPU_MACHINE = "cpu-1", "gpu-1"
 READY_SECONDS = 360

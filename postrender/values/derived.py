@@ -20,6 +20,16 @@ _SECTIONS: Final = (0, 6, 0)
 # From this version on, the reward has a section.
 _REWARD: Final = (0, 7, 0)
 
+# As the template grpo.guardVariables has them.
+_GUARD: Final = {
+    "PYTHONUNBUFFERED": "1",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+    "TORCH_FR_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+    "TORCH_FR_DUMP_TEMP_FILE": "/tmp/grpo-nccl-rank-",  # noqa: S108 - in a pod
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/tmp/grpo-nccl-rank-",  # noqa: S108 - in a pod
+}
+
 
 class Derived:
     """The values of a stack, and what the chart derives from them for a number of nodes and GPUs per node."""
@@ -27,6 +37,7 @@ class Derived:
     def __init__(self, values: Tree, release: tuple[int, ...], nodes: int, gpus: int) -> None:
         self._job, self._tracking = mapping(values.get("job")), mapping(values.get("tracking"))
         self._storage = mapping(values.get("storage"))
+        self._ray_env = mapping(mapping(values.get("ray")).get("env"))
         self._release = release
         self._nodes, self._gpus = nodes, gpus
         self._directory = self._folder(
@@ -105,7 +116,14 @@ class Derived:
         modules += [folder] if (folder := self._code_of_framework()) else []
         found |= {"PYTHONPATH": ":".join(modules)} if modules else {}
         given = {name: mapping(entry).get("value") for name, entry in mapping(self._job.get("env")).items()}
-        return found | {name: value for name, value in given.items() if value is not None}
+        found |= {name: value for name, value in given.items() if value is not None}
+        return self._guard_variables() | found
+
+    def _guard_variables(self) -> dict[str, Any]:
+        """Return the variables that the guard of a training adds; those of ray.env count."""
+        if mapping(self._job.get("guard")).get("enabled") is False:
+            return {}
+        return {name: value for name, value in _GUARD.items() if self._ray_env.get(name) is None}
 
     def _code_of_framework(self) -> str:
         """Return the folder of code that is not in the image; its name lists the packages."""

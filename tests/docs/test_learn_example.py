@@ -27,7 +27,7 @@ FILES = [
     "values/recipes/smoke.yaml",
     "examples/learn-on-cpu/values.yaml",
 ]
-IN_PODS = "examples/learn-on-cpu/pods.yaml"
+IN_PODS = "examples/learn-on-cpu/values-pods.yaml"
 
 
 @pytest.fixture(scope="module")

@@ -75,8 +75,8 @@ def test_a_changed_program_has_another_digest(job: str) -> None:
     before = objects(job)["RayJob"]["spec"]["entrypoint"]
     files = carried(before)
     after = before.replace(
-        before.partition('$programs"\nH4sI')[2].partition("GRPO_PROGRAMS")[0],
-        programs.pack({**files, "runtime.py": "changed"}).removeprefix("H4sI"),
+        before.partition('$programs"\nQlpoO')[2].partition("GRPO_PROGRAMS")[0],
+        programs.pack({**files, "runtime.py": "changed"}).removeprefix("QlpoO"),
     )
     one, two = (dict(folds.parts(text)) for text in (before, after))
     assert {name for name, part in two.items() if one[name] != part} == {"runtime.py"}
@@ -99,7 +99,7 @@ def test_parts_of_an_entrypoint(render_text: Callable[..., Rendered]) -> None:
     assert '"mine"' in parts["rewards.json"]
     assert "\nset -eu\nexport GRPO_OWNER_LAPSE_SECONDS=" in parts["shell"]
     assert "\nexec 3<<'GRPO_PLAN'\nGRPO_PLAN\n" in parts["shell"]
-    assert "H4sI" not in parts["shell"]
+    assert "QlpoO" not in parts["shell"]
     clear = dict(folds.parts(entrypoint, full=True))
     assert clear["__main__.py"] == PROGRAMS["launch"].read_text("utf-8")
     assert len(clear["plan"]["digest"]) == 64

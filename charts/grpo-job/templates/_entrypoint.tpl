@@ -10,6 +10,7 @@ include "grpo.lockedSpec" (list $ $beginning)           the RayJob's spec withou
 include "grpo.digestPlace" $                            the text in the plan that the digest of that spec replaces
 include "grpo.file" (list "rewards.json" $text)         a part of the command that writes one file
 include "grpo.unpack" (list $archive $version)          the last part of the command: it starts the programs
+include "grpo.extract" $                                the Python program that extracts the programs
 include "grpo.checkRuntimeEnv" $                        nothing; fails where Ray would not merge job.runtimeEnv
 */}}
 
@@ -51,7 +52,8 @@ mkdir "$programs/rewards" "$programs/prompts"
 {{- end }}
 {{ end }}
 
-{{/* grpo.extract: by Python, because an image may have no bzip2. Python 3.12 and 3.13 would warn of what 3.14 does. */}}
+{{/* grpo.extract $: in Python, because an image may have no bzip2. Python 3.12 and 3.13 would warn of what 3.14
+     does. */}}
 {{- define "grpo.extract" -}}
 import sys, tarfile; tarfile.open(fileobj=sys.stdin.buffer, mode="r|bz2").extractall(sys.argv[1])
 {{- end }}
