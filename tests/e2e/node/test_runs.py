@@ -45,7 +45,9 @@ def test_ray_has_all_nodes_and_their_gpus(ready: Installed, kube: Kube) -> None:
     head, *workers = ready.stack.pods()
     assert len({pod["spec"]["nodeName"] for pod in [head, *workers]}) == 3
     code = "import json, ray; ray.init('auto', logging_level='ERROR'); print(json.dumps(ray.nodes()))"
-    found = [node["Resources"] for node in json.loads(kube.execute(head, "python3", "-c", code).splitlines()[-1])]
+    # The shared stack has lost nodes in the tests of faults.
+    known = json.loads(kube.execute(head, "python3", "-c", code).splitlines()[-1])
+    found = [node["Resources"] for node in known if node["Alive"]]
     assert sorted(node.get("GPU", 0) for node in found) == [0, 8, 8]
     (of_head,) = [node for node in found if "node:__internal_head__" in node]
     assert "CPU" not in of_head, "Ray would put actors on the head"
@@ -151,8 +153,9 @@ def test_the_drivers_log_begins_with_the_run(succeeded: Stack, kube: Kube) -> No
     assert lines[start].endswith(
         f": # Attempt 1 of run {succeeded.job}: the plan and the programs of the chart, packed."
     )
-    assert said - start == len(entrypoint.splitlines()) <= len(plan.splitlines()) + 25
-    assert not [line for line in lines[:said] if "import " in line]
+    assert said - start == len(entrypoint.splitlines()) <= len(plan.splitlines()) + 30
+    # But for the one that unpacks them, no line of the programs is readable.
+    assert not [line for line in lines[:said] if "import " in line and "tarfile.open" not in line]
     assert max(map(len, lines)) <= 4096
 
 
