@@ -1,7 +1,7 @@
 """Watch a training from inside its job: say what goes wrong, and stop a trainer that stands still.
 
 A trainer that holds its GPUs and prints no step is stopped after a deadline, and started again from its last
-checkpoint. Before that, evidence is collected. Output that is not understood never leads to a stop.
+checkpoint. Before that, evidence is collected. New output that is not understood never leads to a stop.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Final
 
 import log_readers
 from heartbeat import Heartbeat
+from news import News
 from owner import Owner
 from runtime import JobError, Record, now, say
 from signs import SIGNS, Judge
@@ -56,7 +57,7 @@ class Guard(Watch):
         self.chunks = queue.Queue[bytes](4096)
         self.evidence: subprocess.Popen[bytes] | None = None
         self.evidence_until, self.evidence_folder, self.limit = 0.0, "", float(self.settings["evidenceSeconds"])
-        self.blind, self.repeats, self.sign = False, 0, False
+        self.blind, self.told, self.repeats, self.sign = False, False, 0, False
         self.begin(0, 0)
 
     def refuse(self) -> None:
@@ -71,7 +72,7 @@ class Guard(Watch):
         """Start to watch a trainer."""
         self.group, self.started, self.looked, self.refreshed = group, now(), now(), now()
         self.reader, self.decoder = log_readers.reader(self.framework), codecs.getincrementaldecoder("utf-8")("replace")
-        self.tail, self.reason, self.stopping, self.saved = b"", "", False, False
+        self.tail, self.reason, self.stopping, self.saved, self.news = b"", "", False, False, News()
         with contextlib.suppress(queue.Empty):
             while True:
                 self.chunks.get_nowait()
@@ -96,6 +97,7 @@ class Guard(Watch):
         try:
             beats = self.follow()
         except Exception as error:  # A reader that fails must not end a run.
+            self.blind = True
             self.cannot_judge(f"it cannot read the output ({type(error).__name__}: {error})")
         if self.blind:
             return ""
@@ -116,9 +118,10 @@ class Guard(Watch):
                 chunk = self.chunks.get_nowait()
             except queue.Empty:
                 break
-            self.tail = (self.tail + chunk)[-KEPT:]
-            self.heartbeat.hear()
-            for event in self.reader.feed(self.decoder.decode(chunk)):
+            self.tail, text = (self.tail + chunk)[-KEPT:], self.decoder.decode(chunk)
+            if not self.heartbeat.stepped and self.news.feed(text):
+                self.heartbeat.hear()
+            for event in self.reader.feed(text):
                 beats += 1
                 self.take(event)
         return beats
@@ -153,21 +156,21 @@ class Guard(Watch):
         self.status.find(sign, text)
 
     def cannot_judge(self, why: str) -> None:
-        """Say once that this guard stops nothing."""
-        if not self.blind:
+        """Say once that this guard does not stop what it does not understand."""
+        if not self.told:
             self.warn("not-understood", f"{why}: it cannot judge this run and will not stop it")
-        self.blind = True
+        self.told = True
 
     def stalled(self) -> None:
         """Begin to stop a trainer whose silence is too long."""
         if not self.heartbeat.overdue():
             return
-        phase, silent = self.heartbeat.phase, self.heartbeat.silent
-        if not self.heartbeat.judges():
-            self.cannot_judge(f"no step that it understands for {silent:.0f} s")
+        phase, silence, deadline = self.heartbeat.phase, self.heartbeat.silence(), self.heartbeat.deadline()
+        if silence <= deadline:
+            self.cannot_judge(f"output that is new, and no line that it understands for {self.heartbeat.silent:.0f} s")
             return
-        limit = f"{silent:.0f} s, and its deadline is {self.heartbeat.deadline():.0f} s"
-        self.prove(f"the trainer has stalled: phase {phase}{self.place()} has shown nothing for {limit}")
+        limit = f"{silence:.0f} s, and its deadline is {deadline:.0f} s"
+        self.prove(f"the trainer has stalled: phase {phase}{self.place()} has shown nothing new for {limit}")
 
     def place(self) -> str:
         step = self.status.fields.get("step")

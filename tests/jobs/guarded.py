@@ -84,9 +84,10 @@ def tell(text: str) -> None:
 
 def chatter(seconds: float) -> None:
     """Print what no reader knows: a trainer of one's own."""
-    end = time.monotonic() + seconds
+    end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        tell("iteration done, all is well")
+        count += 1
+        tell(f"iteration {count} done, all is well")
         time.sleep(0.05)
 
 
