@@ -1,7 +1,8 @@
 """Watch a training from inside its job: say what goes wrong, and stop a trainer that stands still.
 
 A trainer that holds its GPUs and prints no step is stopped after a deadline, and started again from its last
-checkpoint. Before that, evidence is collected. New output that is not understood never leads to a stop.
+checkpoint. Before that, evidence is collected, and after a trainer has failed by itself. New output that is not
+understood never leads to a stop.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from typing import Final
 
 import log_readers
 from heartbeat import Heartbeat
+from last_error import last_error
 from news import News
 from owner import Owner
-from runtime import JobError, Record, now, say
+from runtime import JobError, Record, now, pause, say
 from signs import SIGNS, Judge
 from status import Status, timestamp
 from steps import CHECKPOINT, ENDED, VALIDATION, Event, Step, Validation
@@ -32,6 +34,8 @@ from trainer import Watch
 KEPT: Final = 64 << 10
 # How often status.json shows the hours of a run that prints nothing.
 REFRESH: Final = 60.0
+# The last output of a trainer arrives within this time.
+LAST_WORDS: Final = 2.0
 # What a version of verl may not say: that it validates, or saves.
 UNSEEN: Final = {"verl": {CHECKPOINT, VALIDATION}}
 STOPPED: Final = "stopped.txt"
@@ -57,7 +61,7 @@ class Guard(Watch):
         self.chunks = queue.Queue[bytes](4096)
         self.evidence: subprocess.Popen[bytes] | None = None
         self.evidence_until, self.evidence_folder, self.limit = 0.0, "", float(self.settings["evidenceSeconds"])
-        self.blind, self.told, self.repeats, self.sign = False, False, 0, False
+        self.blind, self.told, self.repeats = False, False, 0
         self.begin(0, 0)
 
     def refuse(self) -> None:
@@ -77,8 +81,9 @@ class Guard(Watch):
             while True:
                 self.chunks.get_nowait()
         self.heartbeat.begin()
+        self.failure, self.sign = "", False
         if pid:
-            self.status.set(state="running", phase=self.heartbeat.phase)
+            self.status.set(state="running", phase=self.heartbeat.phase, reason="")
 
     def hear(self, chunk: bytes) -> None:
         """Take output, in the thread that copies it: if nobody reads, lines are lost and nothing waits."""
@@ -149,7 +154,9 @@ class Guard(Watch):
         for name, stop in self.stop_on.items():
             if self.shown.get(name, 0) >= stop.get("steps", 1) and not self.reason:
                 self.sign = True
-                self.prove(f"step {step.number} shows the sign {name} (job.guard.stopOn)")
+                reason = f"step {step.number} shows the sign {name} (job.guard.stopOn)"
+                self.warn("stopped", reason)
+                self.prove(reason)
 
     def warn(self, sign: str, text: str) -> None:
         say(f"guard: {text}")
@@ -170,7 +177,9 @@ class Guard(Watch):
             self.cannot_judge(f"output that is new, and no line that it understands for {self.heartbeat.silent:.0f} s")
             return
         limit = f"{silence:.0f} s, and its deadline is {deadline:.0f} s"
-        self.prove(f"the trainer has stalled: phase {phase}{self.place()} has shown nothing new for {limit}")
+        reason = f"the trainer has stalled: phase {phase}{self.place()} has shown nothing new for {limit}"
+        self.warn("stalled", reason)
+        self.prove(reason)
 
     def place(self) -> str:
         step = self.status.fields.get("step")
@@ -181,7 +190,6 @@ class Guard(Watch):
         self.reason = reason
         folder = self.folder / "evidence" / timestamp().replace(":", "").replace("-", "")
         self.evidence_folder, self.evidence_until = str(folder), now() + self.limit
-        self.warn("stopped" if self.sign else "stalled", reason)
         self.status.set(state="stopping")
         say(f"guard: collecting evidence for at most {self.limit:.0f} s: {folder}")
         request = {
@@ -221,14 +229,33 @@ class Guard(Watch):
         self.reason = ""
         self.status.set(state="running")
 
-    def ended(self, code: int, stopped: bool) -> None:
-        """Note the end of a trainer."""
+    def ended(self, code: int, stopped: bool, how: str) -> None:
+        """Note the end of a trainer; if nobody has stopped it and it failed, collect evidence and say why."""
         self.end_evidence()
         if code == 0 and not stopped and not self.stopping:
             self.status.save(0.0)
         else:
             self.status.lose()
         self.status.set(state="waiting", exitCode=code)
+        if code and not stopped and not self.stopping:
+            self.failed(code, how)
+
+    def failed(self, code: int, how: str) -> None:
+        """Collect evidence of a trainer that has ended by itself, and say at the end of the log why it did."""
+        # What the last lines show stops nothing any more.
+        self.reason, deadline = how, now() + LAST_WORDS
+        while how.encode() not in self.tail and now() < deadline:
+            with contextlib.suppress(Exception):
+                self.follow()
+            pause(0.05)
+        error = last_error(self.tail.decode(errors="replace")) if code == 1 else ""
+        self.failure = f"{how}: {error}" if error else how
+        self.status.find("failed", self.failure)
+        self.prove(self.failure)
+        while not self.collected():
+            pause(0.1)
+        self.status.set(state="waiting", reason=self.failure)
+        say(f"guard: {self.failure}; evidence: {self.evidence_folder}")
 
     def again(self) -> bool:
         """Return whether to start a trainer that this guard has stopped again; raise JobError to give up."""
@@ -252,7 +279,7 @@ class Guard(Watch):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.end_evidence()
-        self.status.set(state="ended", reason=str(error) if isinstance(error, JobError) else "")
+        self.status.set(state="ended", reason=str(error) if isinstance(error, JobError) else self.failure)
         self.status.close()
 
 
