@@ -20,13 +20,13 @@ from runtime import Record, now
 
 COMMAND = 20.0
 ALL = ["--limit", "1000"]
+# Without --detail, except for nodes: of actors and tasks it prints the environment, which may hold secrets.
 RAY = {
     "ray-status.txt": ["ray", "status", "--verbose"],
     "ray-nodes.txt": ["ray", "list", "nodes", "--detail", *ALL],
     "ray-actors.txt": ["ray", "list", "actors", *ALL, "--filter", "state!=DEAD"],
-    "ray-dead-actors.txt": ["ray", "list", "actors", "--detail", *ALL, "--filter", "state=DEAD"],
     "ray-tasks.txt": ["ray", "summary", "tasks"],
-    "ray-failed-tasks.txt": ["ray", "list", "tasks", "--detail", *ALL, "--filter", "state=FAILED"],
+    "ray-deaths.txt": [sys.executable, str(Path(__file__).with_name("ray_deaths.py"))],
 }
 
 
