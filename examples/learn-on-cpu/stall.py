@@ -10,17 +10,25 @@ from cluster import Cluster
 from records import Run
 from story import StoryError, resumed_after, say, wait_for_step
 
-# The process of Ray whose title begins so has the model and trains it.
-WORKER = "ray::DTensorPolicyWorker"
+# The process of Ray that has the model has this title while it trains, and the driver waits for it. Between two calls
+# NeMo RL asks Ray for its memory use instead, which fails after a minute by itself.
+WORKER = "ray::DTensorPolicyWorker.train"
 # The least that the schema allows. A step takes some seconds on the CPU.
 STEP_SECONDS, EVIDENCE_SECONDS = 60, 120
 # Of the machine's processes, those in this network: another run may have workers with the same title.
 STOP = """
-for process in /proc/[0-9]*; do
-  [ "$(readlink "$process/ns/net")" = "$(readlink /proc/self/ns/net)" ] || continue
-  number=${process#/proc/}
-  case "$(tr '\\0' ' ' <"$process/cmdline")" in "$0"*) kill -STOP "$number" && echo "$number" ;; esac
-done 2>/dev/null
+import os, pathlib, signal, sys, time
+here, end = os.readlink("/proc/self/ns/net"), time.monotonic() + 60
+while time.monotonic() < end:
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            title = (folder / "cmdline").read_text(errors="replace")
+            if title.startswith(sys.argv[1]) and os.readlink(folder / "ns/net") == here:
+                os.kill(int(folder.name), signal.SIGSTOP)
+                sys.exit(print(folder.name))
+        except OSError:
+            continue
+    time.sleep(0.01)
 """
 
 
@@ -29,12 +37,20 @@ def stand_still(cluster: Cluster, run: Run, settings: list[str], result: dict[st
     words = [f"job.guard.deadlines.stepSeconds={STEP_SECONDS}", f"job.guard.evidenceSeconds={EVIDENCE_SECONDS}"]
     name = cluster.submit(*settings, *words)
     wait_for_step(cluster, run, name)
-    before, stopped = run.experiments(), cluster.on_worker("sh", "-c", STOP, WORKER).split()
-    if len(stopped) != 1:
-        raise StoryError(f"the processes {stopped} have the title {WORKER}, expected one")
+    before, stopped = run.experiments(), cluster.on_worker("python3", "-c", STOP, WORKER).strip()
+    if not stopped:
+        raise StoryError(f"no process had the title {WORKER} within a minute")
     finished, since = max(run.steps()), time.monotonic()
-    say(f"SIGSTOP of the policy's worker, process {stopped[0]}, after step {finished}")
-    cluster.wait(lambda: run.status().get("restarts"), "a restart by the guard", 2 * (STEP_SECONDS + EVIDENCE_SECONDS))
+    say(f"SIGSTOP of the policy's worker, process {stopped}, after step {finished}")
+
+    def restarted() -> object:
+        if (status := cluster.status(name)) == "FAILED":
+            raise StoryError(
+                f"the job is {status}, expected that the guard starts the training again:\n{run.output(1)[-3000:]}"
+            )
+        return run.status().get("restarts")
+
+    cluster.wait(restarted, "a restart by the guard", 2 * (STEP_SECONDS + EVIDENCE_SECONDS))
     say(f"the guard stopped the trainer and restarts it, {time.monotonic() - since:.0f} s after that")
     (folder,) = run.folder.glob("attempts/1/evidence/*")
     check(folder)
@@ -54,7 +70,7 @@ def check(folder: Path) -> None:
     say(f"evidence in {folder.name}: {reason}")
     stacks = {name: text for name, text in texts.items() if "/stacks-" in name}
     waits = [name for name, text in stacks.items() if "grpo_train" in text and "ray/_private/worker.py" in text]
-    stands = [name for name, text in stacks.items() if WORKER in text.partition("\n")[0] and "Thread" in text]
+    stands = [name for name, text in stacks.items() if WORKER in text.partition("\n")[0] and "train" in text]
     for found, what in ((waits, "of the driver in ray.get"), (stands, f"of {WORKER}")):
         if len(found) != 1:
             raise StoryError(f"{folder} has {len(found)} stacks {what}, expected 1")

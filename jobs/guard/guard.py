@@ -216,6 +216,10 @@ class Guard(Watch):
         self.end_evidence()
         return True
 
+    def wait_for_evidence(self) -> None:
+        while not self.collected():
+            pause(0.1)
+
     def end_evidence(self) -> None:
         # It is not waited for: on a volume that hangs it cannot end.
         if self.evidence and self.evidence.poll() is None:
@@ -231,29 +235,37 @@ class Guard(Watch):
 
     def ended(self, code: int, stopped: bool, how: str) -> None:
         """Note the end of a trainer; if nobody has stopped it and it failed, collect evidence and say why."""
-        self.end_evidence()
+        by_itself = code != 0 and not stopped and not self.stopping
         if code == 0 and not stopped and not self.stopping:
             self.status.save(0.0)
         else:
             self.status.lose()
         self.status.set(state="waiting", exitCode=code)
-        if code and not stopped and not self.stopping:
-            self.failed(code, how)
+        if by_itself:
+            self.hear_out(how)
+            if self.reason:
+                # It would have been stopped: what it waited for had a time limit too.
+                self.wait_for_evidence()
+                self.stopping = True
+            else:
+                self.failed(code, how)
+        self.end_evidence()
 
-    def failed(self, code: int, how: str) -> None:
-        """Collect evidence of a trainer that has ended by itself, and say at the end of the log why it did."""
-        # What the last lines show stops nothing any more.
-        self.reason, deadline = how, now() + LAST_WORDS
-        while how.encode() not in self.tail and now() < deadline:
+    def hear_out(self, last: str) -> None:
+        """Take the output that is still on its way, up to a line."""
+        deadline = now() + LAST_WORDS
+        while last.encode() not in self.tail and now() < deadline:
             with contextlib.suppress(Exception):
                 self.follow()
             pause(0.05)
+
+    def failed(self, code: int, how: str) -> None:
+        """Collect evidence of a trainer that has ended by itself, and say at the end of the log why it did."""
         error = last_error(self.tail.decode(errors="replace")) if code == 1 else ""
         self.failure = f"{how}: {error}" if error else how
         self.status.find("failed", self.failure)
         self.prove(self.failure)
-        while not self.collected():
-            pause(0.1)
+        self.wait_for_evidence()
         self.status.set(state="waiting", reason=self.failure)
         say(f"guard: {self.failure}; evidence: {self.evidence_folder}")
 

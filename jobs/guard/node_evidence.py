@@ -22,6 +22,7 @@ PY_SPY = "py-spy"
 LARGEST, MOST = 16 << 20, 64 << 20
 # Of the log of a worker, and of all of them.
 LOG, LOGS = 16 << 10, 8 << 20
+LOOK = 1 << 20
 # Where a pod sees its own control group, of version 2 or 1.
 GROUPS = "/sys/fs/cgroup", "/sys/fs/cgroup/memory"
 MEMORY = "events", "max", "current", "peak", "oom_control", "limit_in_bytes", "usage_in_bytes", "max_usage_in_bytes"
@@ -130,8 +131,9 @@ def worker_logs(since: float) -> str:
     found, size = [], 0
     for _, path in sorted(dated, reverse=True):
         with contextlib.suppress(OSError), open(path, "rb") as file:
-            file.seek(max(0, os.path.getsize(path) - LOG))
-            text = file.read(LOG).decode(errors="replace")
+            file.seek(max(0, os.path.getsize(path) - LOOK))
+            # Ray itself writes its counters each minute.
+            text = b"".join(line for line in file if b"[state-dump]" not in line)[-LOG:].decode(errors="replace")
             found.append(f"== {os.path.basename(path)}\n{text.rstrip()}\n")
             size += len(text)
         if size > LOGS:

@@ -80,11 +80,29 @@ def test_a_trainer_that_is_stopped_from_outside_leaves_no_evidence(site: Site) -
     assert evidence(site) == []
 
 
-def test_a_sign_in_the_last_output_of_a_failure_does_not_hide_it(site: Site) -> None:
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_a_trainer_that_fails_while_evidence_of_its_stall_is_collected_has_stalled(site: Site, restarts: int) -> None:
+    """NeMo RL fails by itself a minute after a worker has stopped to answer: it asks Ray for its memory."""
+    slow = site.tmp / "bin" / "nvidia-smi"
+    slow.write_text("#!/bin/sh\nsleep 4\n")
+    slow.chmod(0o755)
+    options = ("--stall", "step@3", "--hang", 5, "--crash", "step@3=error")
+    launch = start(site, *options, settings=guard(restarts=restarts))
+    assert launch.wait(60) == (0 if restarts else 1), launch.output
+    (folder,) = evidence(site)
+    assert "the trainer has stalled: phase step after step 2" in (folder / "reason.txt").read_text()
+    assert (folder / "complete.txt").exists()
+    assert [finding["sign"] for finding in status(site)["findings"]] == ["stalled"]
+    assert len(moments(site, "start")) == 1 + restarts
+    nothing_is_left(site)
+
+
+def test_a_sign_in_the_last_output_of_a_failure_ends_the_attempt(site: Site) -> None:
     settings = guard(stopOn={"not-a-number": {}})
-    launch = start(site, "--loss", "nan", "--bad-from", 3, "--crash", "step@4=9", settings=settings)
-    assert launch.wait(60) == 9, launch.output
-    assert "the trainer ended with exit code 9; evidence: " in launch.output.splitlines()[-1]
+    launch = start(site, "--loss", "nan", "--bad-from", 3, "--crash", "step@4=9", settings=settings, retries=1)
+    assert launch.wait(60) == 1, launch.output
+    assert "step 3 shows the sign not-a-number (job.guard.stopOn); evidence: " in launch.output.splitlines()[-1]
+    assert len(moments(site, "start")) == 1
 
 
 def test_the_last_lines_of_the_workers_and_the_memory_are_kept(site: Site) -> None:
@@ -92,7 +110,7 @@ def test_the_last_lines_of_the_workers_and_the_memory_are_kept(site: Site) -> No
     logs.mkdir(parents=True)
     (logs / "worker-1a-01000000-77.out").write_text("many lines\n" * 100_000 + "the last words\n")
     (logs / "worker-1a-01000000-77.err").write_text("")
-    (logs / "raylet.out").write_text("a worker died\n")
+    (logs / "raylet.out").write_text("a worker died\n" + "[state-dump] 24 total\n" * 10_000)
     # As if they were written while the trainer runs.
     for path in logs.iterdir():
         os.utime(path, (time.time() + 60,) * 2)
@@ -108,6 +126,7 @@ def test_the_last_lines_of_the_workers_and_the_memory_are_kept(site: Site) -> No
     assert "the last words\n" in text
     assert "a worker died" in text
     assert "another run" not in text
+    assert "state-dump" not in text
     assert ".err" not in text
     assert len(text) < 100_000
     assert "oom_kill" in (pod / "memory.txt").read_text()
@@ -157,6 +176,11 @@ def test_a_trainer_that_the_kernel_kills_for_its_memory(site: Site, small_pod: P
             "torch.OutOfMemoryError: CUDA out of memory.",
         ),
         ("Traceback (most recent call last):\n  File x\nKeyboardInterrupt\n", "KeyboardInterrupt"),
+        (
+            "Traceback (most recent call last):\n  File x\na._RpcError: <RPC that terminated with:\n\tdetails\n>\n"
+            "Exception ignored in: <function __del__>\nTraceback (most recent call last):\n  File y\nXError: no\n",
+            "a._RpcError: <RPC that terminated with:",
+        ),
         ("ValueError: printed by a program that goes on\n", ""),
         ("", ""),
     ],
