@@ -102,6 +102,8 @@ def threads(pid: int) -> str:
 def stacks(pid: int) -> str:
     # --nonblocking: the process is not paused, so nothing that goes wrong here can hold it.
     text = output_of([PY_SPY, "dump", "--nonblocking", "--pid", str(pid)], PATIENCE)
+    # It prints the arguments of the process first.
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"Process {pid}:"))
     if "ermission" in text or "not permitted" in text:
         text += "the pod may not read the memory of its processes: it needs the capability SYS_PTRACE\n"
     return text

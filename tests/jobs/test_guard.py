@@ -188,6 +188,21 @@ def test_evidence_that_hangs_holds_nothing(site: Site) -> None:
     nothing_is_left(site)
 
 
+def test_stacks_do_not_show_the_arguments_of_a_process(site: Site) -> None:
+    spy = site.tmp / "bin" / "py-spy"
+    # As py-spy 0.4.3 prints it: dump --nonblocking --pid N.
+    spy.write_text(
+        '#!/bin/sh\necho "Process $4: $(tr "\\0" " " </proc/$4/cmdline)"\necho "Python v3.13.0"\necho spend\n'
+    )
+    spy.chmod(0o755)
+    launch = start(site, "--stall", "step@2", settings=guard(restarts=0))
+    assert launch.wait(60) == 1, launch.output
+    texts = [path.read_text() for path in evidence(site)[0].rglob("stacks-*.txt")]
+    assert texts
+    assert all("Python v3.13.0\nspend\n" in text for text in texts)
+    assert not any("--stall" in text for text in texts)
+
+
 def test_output_that_is_not_understood_stops_nothing(site: Site) -> None:
     launch = start(site, "--chatter", 5)
     assert launch.wait(60) == 0, launch.output
