@@ -208,7 +208,12 @@ class Guard(Watch):
 
     def collected(self) -> bool:
         """Return whether the evidence is there, or its time is over."""
-        if self.evidence is None or self.evidence.poll() is not None:
+        if self.evidence is None:
+            return True
+        if (code := self.evidence.poll()) is not None:
+            if code:
+                say("guard: the evidence is not complete: it cannot be written")
+            self.evidence = None
             return True
         if now() < self.evidence_until:
             return False

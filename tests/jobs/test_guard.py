@@ -342,6 +342,7 @@ def test_evidence_that_cannot_be_written_does_not_keep_the_restart(site: Site) -
     launch = start(site, "--stall", "step@2")
     assert launch.wait(60) == 0, launch.output
     assert "restart 1 of 1" in launch.output
+    assert "the evidence is not complete: it cannot be written" in launch.output
 
 
 def test_a_launcher_that_is_killed_counts_its_loss_at_the_next_start(site: Site) -> None:
