@@ -176,8 +176,9 @@ class Guard(Watch):
         if silence <= deadline:
             self.cannot_judge(f"output that is new, and no line that it understands for {self.heartbeat.silent:.0f} s")
             return
+        shown = "nothing" if self.heartbeat.stepped else "nothing new"
         limit = f"{silence:.0f} s, and its deadline is {deadline:.0f} s"
-        reason = f"the trainer has stalled: phase {phase}{self.place()} has shown nothing new for {limit}"
+        reason = f"the trainer has stalled: phase {phase}{self.place()} has shown {shown} for {limit}"
         self.warn("stalled", reason)
         self.prove(reason)
 
@@ -240,20 +241,20 @@ class Guard(Watch):
 
     def ended(self, code: int, stopped: bool, how: str) -> None:
         """Note the end of a trainer; if nobody has stopped it and it failed, collect evidence and say why."""
-        by_itself = code != 0 and not stopped and not self.stopping
-        if code == 0 and not stopped and not self.stopping:
+        by_itself = not stopped and not self.stopping
+        if by_itself and code:
+            self.hear_out(how)
+        if by_itself and code == 0:
             self.status.save(0.0)
         else:
             self.status.lose()
         self.status.set(state="waiting", exitCode=code)
-        if by_itself:
-            self.hear_out(how)
-            if self.reason:
-                # It would have been stopped: what it waited for had a time limit too.
-                self.wait_for_evidence()
-                self.stopping = True
-            else:
-                self.failed(code, how)
+        if by_itself and code and self.reason:
+            # It would have been stopped: what it waited for had a time limit too.
+            self.wait_for_evidence()
+            self.stopping = True
+        elif by_itself and code:
+            self.failed(code, how)
         self.end_evidence()
 
     def hear_out(self, last: str) -> None:
