@@ -11,6 +11,7 @@ from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.rulebook import split
 from postrender.cli.watching.drawing import Screen
+from postrender.cli.watching.sources import Place
 from postrender.cli.watching.watcher import Watcher
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.finding import ERROR
@@ -41,15 +42,29 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
 
 @click.command(
     cls=Command,
-    options_metavar="FILE|DIR|- [OPTIONS]",
+    options_metavar="FILE|DIR|-|RAYJOB|URL [OPTIONS]",
     epilog=examples(
+        "grpo watch gemma3-gsm8k-1 --namespace rl --follow",
+        "grpo watch http://localhost:8265 --follow --stop-on error",
         "kubectl logs --follow POD | grpo watch -",
         "grpo watch driver.log",
-        "grpo watch driver.log --follow --stop-on error",
         "grpo watch /data/runs/my-run --format json",
     ),
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
+@options.namespace("Namespace of the RayJob: what is watched is a RayJob, through kubectl.")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    callback=options.kubernetes_name,
+    help="Another RayCluster that mounts the volume of the RayJob's run.",
+)
+@click.option(
+    "--token-file",
+    type=options.FILE,
+    metavar="FILE",
+    help="File with the token of Ray's dashboard. Default: the variable RAY_AUTH_TOKEN.",
+)
 @click.option("--follow", is_flag=True, help="Go on with what is written, as tail -f, until the training has ended.")
 @click.option(
     "--stop-on",
@@ -60,24 +75,39 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     help="Stop with exit code 1 at this sign, or at any that is an error. Part several with commas.",
 )
 @options.output_format("text", "json")
-def watch(words: Sequence[str], stop_on: set[str], form: str, *, follow: bool) -> int:
+def watch(
+    words: Sequence[str],
+    namespace: str | None,
+    cluster: str | None,
+    token_file: str | None,
+    stop_on: set[str],
+    form: str,
+    *,
+    follow: bool,
+) -> int:
     """Show the steps of a training, and the signs that it does not learn or hangs.
 
     FILE is the output of a training with NeMo RL or verl, verl's file log, or an event file of TensorBoard; - is stdin.
     DIR is the directory of a run, where TensorBoard's files have all measures and the samples have only rewards.
 
+    RAYJOB with --namespace is read in the head pod of its cluster, with kubectl: get the RayJob, list pods, and
+    execute in a pod are the rights that it needs. URL is Ray's dashboard, or its page of one job; else the newest job
+    is watched.
+
     Each step is a line with reward, length of the answers, loss, KL, time and speed, as far as the log has them. On a
     terminal a curve shows the reward of the last steps. A finding says what is wrong, why it matters and what to do;
     grpo rules run lists the signs. JSON has one object a line.
 
-    The exit code is 0 whatever is found, 1 if --stop-on ended the watch, and 2 if FILE has no steps.
+    The exit code is 0 whatever is found, 1 if --stop-on ended the watch, 2 if there are no steps, and 3 if the cluster
+    does not answer.
     """
     if len(words) != 1:
         path = click.get_current_context().command_path
-        raise wrong("one log is needed", fix=f"{path} FILE, {path} DIR, or kubectl logs -f … | {path} -")
-    (word,) = words
+        fix = f"{path} FILE, {path} DIR, {path} RAYJOB --namespace NAME, or kubectl logs -f … | {path} -"
+        raise wrong("one log is needed", fix=fix)
+    place = Place(words[0], namespace, cluster, token_file)
     watcher = Watcher(Screen(form), stop_on)
-    stopped = watcher.watch(events.read(word, follow=follow), live=follow or word == events.STDIN)
+    stopped = watcher.watch(place.read(follow=follow), live=follow or place.word == events.STDIN)
     found = len(watcher.findings)
     sys.stderr.write(f"{watcher.steps} steps, {found} finding{'' if found == 1 else 's'}\n")
     return EXIT_FINDINGS if stopped else EXIT_CLEAN
