@@ -31,19 +31,23 @@ def of_file(path: str, *, grows: bool) -> str:
         with open(path, "rb") as file:
             head = file.read(HEAD_BYTES)
     except FileNotFoundError as error:
-        fix = "name the log, a run's directory, or - for stdin; grpo watch also takes a RayJob, with --namespace"
+        fix = "name the log, the directory of a run, or - for stdin"
         raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
     if not head and not grows:
-        raise InputError("the file is empty", at=Location(path), fix="--follow waits for what is written into it")
+        raise InputError(
+            "the file is empty",
+            at=Location(path),
+            fix="name the output of a training; grpo watch --follow waits for it",
+        )
     return of_text(head, path)
 
 
 def of_text(head: bytes, name: str) -> str:
     """Return the form of what begins with some bytes; raise InputError if it has no steps."""
     if head.startswith(_GZIP):
-        raise InputError("this is compressed", at=Location(name), fix=f"gunzip -c {name} | grpo watch -")
+        raise InputError("this is compressed", at=Location(name), fix=f"gunzip {name}")
     if b"\0" in head:
         raise InputError("this is a binary file, not a log", at=Location(name), fix="name the output of the training")
     if head.startswith(_SAMPLES):

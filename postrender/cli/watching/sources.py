@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from postrender.cli import options
 from postrender.cli.command import wrong
 from postrender.cli.watching.rayjob import RayJob
-from postrender.errors import UnreadableError
+from postrender.errors import Location, UnreadableError
 from postrender.runlog import events, following, pieces, ray_jobs
 from postrender.runlog.events import Found
 
@@ -34,6 +34,9 @@ class Place:
             return events.of_text(pieces.text(found), source.name, wait=follow)
         if self.cluster:
             raise wrong("--cluster is given without --namespace", fix="--namespace names that of the RayJob")
+        if self.word != events.STDIN and not os.path.exists(self.word):
+            fix = "name the log, the directory of a run, - for stdin, or a RayJob with --namespace"
+            raise UnreadableError("there is no such file", at=Location(self.word), fix=fix)
         return events.read(self.word, follow=follow)
 
     def _source(self) -> following.Source:

@@ -11,6 +11,7 @@ from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.rulebook import split
 from postrender.cli.watching.drawing import Screen
+from postrender.cli.watching.guard import Judgement, judgement
 from postrender.cli.watching.sources import Place
 from postrender.cli.watching.watcher import Watcher
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
@@ -23,21 +24,21 @@ _DOMAIN = "run/"
 
 
 def _names() -> dict[str, set[str]]:
-    """Return the ids of rules that each word of --stop-on means: a sign, or all signs that are errors."""
-    rules = registry.rules(LOG)
-    errors = {rule.id for rule in rules if rule.severity == ERROR}
-    return {ERROR: errors, **{rule.id.removeprefix(_DOMAIN): {rule.id} for rule in rules}}
+    """Return the signs that each word of --stop-on means: one, or all that are errors."""
+    severities = {rule.id.removeprefix(_DOMAIN): rule.severity for rule in registry.rules(LOG)}
+    errors = {name for name, severity in severities.items() if severity == ERROR}
+    return {ERROR: errors, **{name: {name} for name in severities}}
 
 
 def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> set[str]:
     names = _names()
-    ids: set[str] = set()
+    signs: set[str] = set()
     for word in split(value):
         if (name := word.removeprefix(_DOMAIN)) not in names:
             message = f"{options.called(param)} is {word!r}, expected {ERROR} or one of {', '.join(sorted(names))}"
             raise wrong(message, near=name, known=[*names])
-        ids |= names[name]
-    return ids
+        signs |= names[name]
+    return signs
 
 
 @click.command(
@@ -74,9 +75,11 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     shell_complete=options.completing(_names),
     help="Stop with exit code 1 at this sign, or at any that is an error. Part several with commas.",
 )
+@options.values()
 @options.output_format("text", "json")
 def watch(
     words: Sequence[str],
+    files: Sequence[str],
     namespace: str | None,
     cluster: str | None,
     token_file: str | None,
@@ -98,7 +101,10 @@ def watch(
     terminal a curve shows the reward of the last steps. A finding says what is wrong, why it matters and what to do;
     grpo rules run lists the signs. JSON has one object a line.
 
-    The exit code is 0 whatever is found, 1 if --stop-on ended the watch, 2 if there are no steps, and 3 if the cluster
+    With the values files of the run, -f, the watch stops where the guard of the run would end it (job.guard.stopOn),
+    and silence is judged by its deadlines.
+
+    The exit code is 0 whatever is found, 1 if a sign ended the watch, 2 if there are no steps, and 3 if the cluster
     does not answer.
     """
     if len(words) != 1:
@@ -106,7 +112,9 @@ def watch(
         fix = f"{path} FILE, {path} DIR, {path} RAYJOB --namespace NAME, or kubectl logs -f … | {path} -"
         raise wrong("one log is needed", fix=fix)
     place = Place(words[0], namespace, cluster, token_file)
-    watcher = Watcher(Screen(form), stop_on)
+    limits, of_guard = judgement(files)
+    # What the command line names stops at once.
+    watcher = Watcher(Screen(form), Judgement(limits, {**of_guard, **dict.fromkeys(stop_on, 1)}))
     stopped = watcher.watch(place.read(follow=follow), live=follow or place.word == events.STDIN)
     found = len(watcher.findings)
     sys.stderr.write(f"{watcher.steps} steps, {found} finding{'' if found == 1 else 's'}\n")
