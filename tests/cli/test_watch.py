@@ -112,6 +112,14 @@ def test_values_stop_the_watch_where_the_guard_would_end_the_run(grpo: Run, log:
     assert grpo(log, "-f", values)[::2] == (0, "7 steps, 1 finding\n")
 
 
+def test_a_step_that_is_printed_twice_counts_once(grpo: Run, tmp_path: Path) -> None:
+    path, values = tmp_path / "log", tmp_path / "values.yaml"
+    path.write_text("".join(row(step, 0.5) * 2 for step in range(1, 8)))
+    values.write_text("job: {guard: {stopOn: {dead-reward: {steps: 3}}}}\n")
+    code, out, _ = grpo(path, "-f", values)
+    assert (code, [line.split()[1] for line in out.splitlines() if line.startswith("step ")][-1]) == (1, "5")
+
+
 def test_silence_is_judged_by_the_deadlines_of_the_values(tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
     values.write_text("job: {guard: {factor: 3, deadlines: {stepSeconds: 100, validationSeconds: 900}}}\n")

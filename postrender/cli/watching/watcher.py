@@ -29,6 +29,7 @@ class Watcher:
         self._judge, self._last, self._at = Judge(judgement.limits), now(), Location("")
         # In how many steps in a row a sign was shown, by its name.
         self._shown: dict[str, int] = {}
+        self._number = 0
         self._is_silent = False
         self.findings: list[Finding] = []
         self.steps = 0
@@ -52,7 +53,9 @@ class Watcher:
             return False
         self.steps, self._at = self.steps + 1, at
         self._tell(self._judge.add(event))
-        self._shown = {name: self._shown.get(name, 0) + 1 for name in self._judge.active}
+        # Some outputs have the lines of a step twice.
+        more, self._number = int(event.number != self._number), event.number
+        self._shown = {name: self._shown.get(name, 0) + more for name in self._judge.active}
         return any(count >= self._stop_on.get(name, math.inf) for name, count in self._shown.items())
 
     def _silence(self) -> bool:
