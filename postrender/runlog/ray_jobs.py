@@ -62,13 +62,14 @@ class RayJobs:
         found = self._ask(f"/api/jobs/{quote(self._job, safe='')}", dict)
         status, node = found.get("status"), found.get("driver_node_id")
         why = f": {found.get('message')}" if status == "FAILED" and not node else ""
-        output = f"{self._job} {node}" if node and status != "PENDING" else ""
+        output = f"{node} {self._job}" if node and status != "PENDING" else ""
         return State(output, status in _ENDED, f"job {self._job} is {status}{why}", "ray job list shows the other jobs")
 
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
         """Yield the log of the driver from a byte on; with `wait`, until the job has ended."""
-        del state
-        asked = {"submission_id": self._job, "lines": -1, "timeout": 600, **({"interval": 1} if wait else {})}
+        node = state.output.partition(" ")[0]
+        asked = {"node_id": node, "submission_id": self._job, "lines": -1, "timeout": 600}
+        asked |= {"interval": 1} if wait else {}
         path = f"/api/v0/logs/{'stream' if wait else 'file'}?{urlencode(asked)}"
         skipped, looked = 0, time.monotonic()
         with self._get(path, lasts=wait) as response:

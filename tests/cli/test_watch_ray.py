@@ -64,8 +64,16 @@ class Handler(BaseHTTPRequestHandler):
         elif path.startswith("/api/jobs/") and (name := path.rpartition("/")[2]) in self.server.jobs:
             self.answer(self.server.jobs[name])
         elif path.startswith("/api/v0/logs/"):
-            assert parse_qs(at.query)["lines"] == ["-1"]
-            self.stream(path.endswith("stream"))
+            asked = parse_qs(at.query)
+            # Ray refuses a question without the node, and one for a file with an interval.
+            if (
+                asked["lines"] == ["-1"]
+                and asked.get("node_id") == ["n"]
+                and ("interval" in asked) == ("stream" in path)
+            ):
+                self.stream("stream" in path)
+            else:
+                self.send_error(500)
         else:
             self.send_error(404)
 
@@ -137,7 +145,7 @@ def test_the_job_is_the_one_of_the_url_else_the_newest_that_runs(grpo: Run, ray:
     ray.log = TEXT
     code, out, err = grpo(ray.url + url)
     assert (code, numbers(out), err) == (0, ["1", "2", "3"], "3 steps, 0 findings\n")
-    assert f"submission_id={job}&" in ray.asked[-1]
+    assert f"node_id=n&submission_id={job}&" in ray.asked[-1]
 
 
 def test_a_dashboard_below_a_path(grpo: Run, ray: Dashboard) -> None:

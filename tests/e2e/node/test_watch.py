@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 import yaml
@@ -51,10 +51,16 @@ def stack(shared: Installed) -> str:
     return shared.stack.namespace
 
 
-def watch(*words: str, **environment: str) -> subprocess.Popen[str]:
+@contextlib.contextmanager
+def watch(*words: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a watch, and end it with the block."""
     known = {**os.environ, "PATH": f"{TOOLS.bin}:{os.environ['PATH']}", "PYTHONPATH": str(REPOSITORY), **environment}
     command = [sys.executable, "-m", "postrender.cli", "watch", *words, "--follow"]
-    return subprocess.Popen(command, env=known, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with subprocess.Popen(command, env=known, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 @pytest.fixture
@@ -73,10 +79,13 @@ def token(shared: Installed, kube: Kube) -> str:
     return base64.b64decode(data["auth_token"]).decode()
 
 
-def until_steps(output: IO[str] | None, number: int) -> list[str]:
-    """Read the lines of so many steps; the test's own time limit ends a wait that is too long."""
-    assert output
-    return [output.readline().split("  ")[0] for _ in range(number)]
+def shows(process: subprocess.Popen[str], number: int) -> None:
+    """Read the lines of so many steps."""
+    assert process.stdout
+    assert process.stderr
+    for step in range(1, number + 1):
+        line = process.stdout.readline()
+        assert line.startswith(f"step {step}  "), line or process.stderr.read()
 
 
 def test_a_run_is_watched_while_it_goes(shared: Installed, kube: Kube, watcher: Path, dashboard: str) -> None:
@@ -84,12 +93,11 @@ def test_a_run_is_watched_while_it_goes(shared: Installed, kube: Kube, watcher: 
     run: Stack = shared.with_run("watched")
     run.install("grpo-job")
     secret = token(shared, kube)
-    expected = [f"step {number}" for number in range(1, STEPS + 1)]
     with watch(run.run, "--namespace", stack(shared), KUBECONFIG=str(watcher)) as by_kubectl:
-        assert until_steps(by_kubectl.stdout, STEPS) == expected
+        shows(by_kubectl, STEPS)
         assert run.job_status()["jobStatus"] == "RUNNING"
         with watch(dashboard, RAY_AUTH_TOKEN=secret) as by_ray:
-            assert until_steps(by_ray.stdout, STEPS) == expected
+            shows(by_ray, STEPS)
             # Longer than a program in the pod may read.
             time.sleep(35)
             assert by_kubectl.poll() is None
