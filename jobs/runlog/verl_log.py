@@ -39,7 +39,7 @@ _MEASURES: Final = {
     "importance_ratio": ("rollout_corr/rollout_is_mean",),
     "seconds": ("timing_s/step", "timing/step", "perf/time_per_step", "time_per_step"),
     "tokens_per_second_per_gpu": ("perf/throughput", "Tokens/Sec/GPU"),
-    "memory_gib": ("perf/max_memory_reserved_gb",),
+    "memory_gib": ("perf/max_memory_reserved_gb", "actor/perf/max_memory_reserved_gb"),
 }
 # v0.7 prints a KL of 0 where none is computed: the coefficient says whether it is.
 _KL: Final = {
