@@ -84,12 +84,17 @@ KEYS = {
 }
 
 
+# 0 on a CPU.
+MEMORY = "actor/perf/max_memory_reserved_gb"
+
+
 def of_verl_run() -> dict[str, float]:
     means = {name: of_verl(key) for name, key in KEYS.items()}
     (validation,) = shell(
         "grep -o 'val-core/[^ ]*mean@1:[^ ]*' \"$1\" | grep -o '[0-9.]*[0-9])$' | tr -d ')' | uniq", VERL
     )
-    more = {"validationFirst": float(validation), "validationLast": float(validation)}
+    memory = max(of_verl(MEMORY))
+    more = {"validationFirst": float(validation), "validationLast": float(validation), "memoryGib": memory}
     return {**expected(means, of_verl("timing_s/step"), of_verl("perf/throughput")), **more}
 
 
@@ -101,7 +106,7 @@ def test_verl(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_weights_and_biases(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What verl printed, stored by Weights & Biases: the same figures."""
-    keys = [*KEYS.values(), "actor/kl_coef", "timing_s/step", "perf/throughput"]
+    keys = [*KEYS.values(), "actor/kl_coef", "timing_s/step", "perf/throughput", MEMORY]
     values = {key: of_verl(key) for key in keys}
     wanted = of_verl_run()
     rows: list[tuple[int, dict[str, object]]] = [(0, {"val-core/openai/gsm8k/acc/mean@1": wanted["validationFirst"]})]
