@@ -69,6 +69,8 @@ def follow(
                 for piece in source.read(state, position, wait=wait and not state.ended) if state.output else ():
                     position, heard = position + len(piece), now()
                     yield piece
+                if state.ended and wait:
+                    tell(f"{source.name} has ended: {state.said}")
                 if state.ended or not wait:
                     return
             heard, pausing = now(), 1.0 if state.output else PAUSE_SECONDS

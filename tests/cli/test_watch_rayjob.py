@@ -191,7 +191,7 @@ def test_a_job_is_followed_from_before_its_start_to_its_end(
     code, out, err = grpo("--follow")
     assert (code, numbers(out)) == (0, ["1", "2", "3"])
     waits = f"grpo: RayJob {NAME} has no output yet: Initializing\n"
-    assert err == f"{waits}3 steps, 0 findings\n"
+    assert err == f"{waits}grpo: RayJob {NAME} has ended: Complete: SUCCEEDED\n3 steps, 0 findings\n"
     starts = [int(each) for call in cluster.calls("exec") for each in re.findall(r"tail -c \+(\d+)", call)]
     assert starts == sorted(starts)
     assert starts[0] == 1
