@@ -168,9 +168,11 @@ def test_a_job_is_followed_to_its_end_through_lost_connections(grpo: Run, ray: D
     thread.join()
     assert (code, numbers(out)) == (0, ["1", "2", "3"])
     lost = f"grpo: {ray.url} does not answer any more: "
-    first, *others = err.splitlines()
-    assert (first.startswith(lost), first.endswith("; trying again")) == (True, True)
-    assert others == [f"grpo: {ray.url} has ended: job new is SUCCEEDED", "3 steps, 0 findings"]
+    # A connection ends in more than one way.
+    *told, ended, summary = err.splitlines()
+    assert [line for line in told if not (line.startswith(lost) and line.endswith("; trying again"))] == []
+    assert told
+    assert (ended, summary) == (f"grpo: {ray.url} has ended: job new is SUCCEEDED", "3 steps, 0 findings")
     assert "/logs/file?" in ray.asked[-1]
 
 
