@@ -57,6 +57,13 @@ def test_the_old_keys_mean_the_same_and_old_steps_count_from_0() -> None:
     assert first.phases == {"generation": 18.5, "training": 20.5}
 
 
+def test_memory_has_another_key_where_the_engine_workers_measure_it() -> None:
+    """verl issue 7412 shows it."""
+    row = {key: value for key, value in logs.VERL.items() if key != "perf/max_memory_reserved_gb"}
+    (step,) = steps(logs.verl(1, {**row, "actor/perf/max_memory_reserved_gb": 27.5}))
+    assert step.memory_gib == 27.5
+
+
 def test_a_kl_without_coefficient_is_not_computed() -> None:
     """The workers of v0.7 print 0 then."""
     measures = {key: value for key, value in logs.VERL.items() if key != "actor/kl_coef"}
