@@ -121,6 +121,10 @@ class Cluster(ABC):
         """Send SIGKILL to a process of the driver's machine."""
 
     @abstractmethod
+    def on_worker(self, *words: str) -> str:
+        """Run a command on the worker's machine; return what it prints."""
+
+    @abstractmethod
     def logs(self) -> dict[str, Path]:
         """Return the folders with logs that are worth keeping, by a name."""
 

@@ -41,11 +41,11 @@ def grid(steps: int) -> list[str]:
     return found
 
 
-def mark(step: int, steps: int) -> list[str]:
-    """Return the line where the trainers were killed, with its word."""
+def mark(step: int, steps: int, what: str) -> list[str]:
+    """Return the line where the trainers were killed or stood still, with its words."""
     across = place(step, 0, steps).partition(",")[0]
     line = f'<polyline class="kill" points="{place(step, 0, steps)} {place(step, 1, steps)}"/>'
-    return [line, f'<text x="{across}" y="{HEIGHT - BOTTOM - 8}" dx="6">SIGKILL after step {step}, resumed</text>']
+    return [line, f'<text x="{across}" y="{HEIGHT - BOTTOM - 8}" dx="6">{what} after step {step}, resumed</text>']
 
 
 def picture(results: Sequence[dict[str, Any]]) -> str:
@@ -58,7 +58,7 @@ def picture(results: Sequence[dict[str, Any]]) -> str:
         "<style>polyline{fill:none;stroke-width:2}.grid{stroke:#8884;stroke-width:1}"
         ".kill{stroke:#888;stroke-width:1;stroke-dasharray:4 4}text{fill:#777}</style>",
         *grid(steps),
-        *mark(results[0]["killedAfter"], steps),
+        *mark(results[0]["killedAfter"], steps, results[0].get("signal", "SIGKILL")),
     ]
     for index, one in enumerate(results):
         points = " ".join(place(step, reward, steps) for step, reward in enumerate(one["rewards"], 1))

@@ -1,6 +1,7 @@
 """Let NeMo RL's own GRPO learn on this machine: python learn.py [--in-pods | --device cuda] [--seed N] [--steps N].
 
 On the CPU everything runs in a network and mount namespace of its own, which nothing can be reached from or reach.
+With --stall a worker stands still instead of SIGKILL of the trainer.
 Needs root on Linux and what tools/learn.sh makes; --in-pods also what real nodes need, and tools/learn-image.sh.
 Anything missing is exit code 3. Exit code 1: the run did not learn, or broke.
 """
@@ -8,6 +9,7 @@ Anything missing is exit code 3. Exit code 1: the run did not learn, or broke.
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import shutil
 import signal
@@ -55,9 +57,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--steps", type=int, default=60, help="at least 30; with less than 60 the rewards are not judged"
     )
+    parser.add_argument(
+        "--stall", action="store_true", help="a worker stands still, instead of SIGKILL of the trainer; not with cuda"
+    )
     found = parser.parse_args()
     if found.steps < 30:
         parser.error("--steps must be at least 30: the trainer is killed after step 23")
+    if found.stall and found.device == "cuda":
+        parser.error("--stall needs --device cpu")
     return found
 
 
@@ -97,6 +104,10 @@ def tell(work: Path, asked: argparse.Namespace) -> None:
 
         processes.enter(work)
         cluster = processes.ProcessCluster(work)
+    if asked.stall:
+        import stall
+
+        return story.tell(cluster, asked.seed, asked.steps, functools.partial(story.learn, train=stall.stand_still))
     return story.tell(cluster, asked.seed, asked.steps)
 
 

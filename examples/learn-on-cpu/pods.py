@@ -132,6 +132,11 @@ class PodCluster(Cluster):
         with harness_errors():
             self.kube.execute(self.head, "kill", "-KILL", str(process))
 
+    def on_worker(self, *words: str) -> str:
+        (worker,) = self.kube.list("pods", NAMESPACE, "ray.io/node-type=worker")
+        with harness_errors():
+            return self.kube.execute(worker, *words)
+
     def logs(self) -> dict[str, Path]:
         pods = {name: node.machine.folder / "pods" for name, node in self.machines.nodes.items()}
         return {"programs": self.work / "logs", **pods}

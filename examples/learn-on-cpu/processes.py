@@ -102,5 +102,8 @@ class ProcessCluster(Cluster):
     def kill(self, process: int) -> None:
         os.kill(process, signal.SIGKILL)
 
+    def on_worker(self, *words: str) -> str:
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout
+
     def logs(self) -> dict[str, Path]:
         return {"programs": self.work / "logs", "ray": self.work / "ray/ray/session_latest/logs"}

@@ -7,6 +7,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cluster import ROOT
 
@@ -45,6 +46,11 @@ class Run:
         """Return what the launcher and the trainer of an attempt have printed."""
         file = self.folder / f"attempts/{attempt}/output.log"
         return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
+
+    def status(self) -> dict[str, Any]:
+        """Return what the guard says of the run."""
+        file = self.folder / "status.json"
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
 
     def scores(self) -> dict[str, float]:
         """Return the share of right answers of the base model and of the checkpoint."""

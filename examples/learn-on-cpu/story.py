@@ -21,6 +21,8 @@ RUN = "runs/sums"
 # Between two checkpoints: steps 21 to 23 are lost and trained again.
 KILL_AFTER, SAVE_PERIOD = 23, 10
 JUDGED_STEPS = 60
+# Trains to the end though something happens in the middle; the settings are the job's.
+Training = Callable[[Cluster, Run, list[str], dict[str, Any]], None]
 # Nats a token between generation and training, which compute with the same weights: 0.0000 in float32.
 MISMATCH = 0.02
 
@@ -37,9 +39,8 @@ def say(text: str) -> None:
 STARTED = time.monotonic()
 
 
-def train_and_kill(cluster: Cluster, run: Run, settings: list[str]) -> int:
-    """Start a training and kill its trainer in the middle, without warning; return the last step it had finished."""
-    name = cluster.submit(*settings)
+def wait_for_step(cluster: Cluster, run: Run, name: str) -> None:
+    """Wait until the first attempt of a training, a job with this name, is in the middle."""
 
     def late_enough() -> bool:
         if "the trainer ended" in run.output(1) or cluster.status(name) == "FAILED":
@@ -47,6 +48,12 @@ def train_and_kill(cluster: Cluster, run: Run, settings: list[str]) -> int:
         return KILL_AFTER in run.steps()
 
     cluster.wait(late_enough, f"step {KILL_AFTER} of attempt 1", 900)
+
+
+def train_and_kill(cluster: Cluster, run: Run, settings: list[str]) -> int:
+    """Start a training and kill its trainer in the middle, without warning; return the last step it had finished."""
+    name = cluster.submit(*settings)
+    wait_for_step(cluster, run, name)
     (process,) = re.findall(r"the trainer runs as process (\d+)", run.output(1))
     cluster.kill(int(process))
     finished = max(run.steps())
@@ -60,14 +67,25 @@ def resume(cluster: Cluster, run: Run, settings: list[str], steps: int, finished
     """Train to the end in a second attempt; return the step from which it went on."""
     before = run.experiments()
     cluster.run(*settings, "job.attempt=2", seconds=1200)
+    return resumed_after(run, before, steps, finished)
+
+
+def resumed_after(run: Run, before: set[Path], steps: int, finished: int) -> int:
+    """Return the step from which a second start went on; `before` and `finished` are what the first one had logged."""
     (experiment,) = run.experiments() - before
     first, expected = first_step(experiment), finished // SAVE_PERIOD * SAVE_PERIOD + 1
     if first != expected:
-        raise StoryError(f"attempt 2 began with step {first}, expected {expected}, the one after the last checkpoint")
+        raise StoryError(f"it went on with step {first}, expected {expected}, the one after the last checkpoint")
     if sorted(run.steps()) != list(range(1, steps + 1)):
         raise StoryError(f"the run has the steps {sorted(run.steps())}, expected 1 to {steps}")
-    say(f"attempt 2: resumed from step {first - 1}, trained to step {steps}")
+    say(f"resumed from step {first - 1}, trained to step {steps}")
     return first - 1
+
+
+def kill_and_resume(cluster: Cluster, run: Run, settings: list[str], result: dict[str, Any]) -> None:
+    """Train in two attempts, of which the first is killed."""
+    result["killedAfter"] = train_and_kill(cluster, run, settings)
+    result["resumedFrom"] = resume(cluster, run, settings, result["steps"], result["killedAfter"])
 
 
 def show_samples(run: Run, steps: int) -> None:
@@ -90,6 +108,8 @@ def keep(result: dict[str, Any], cluster: Cluster, run: Run) -> Path:
             shutil.copytree(logs, folder / name, ignore_dangling_symlinks=True)
     for attempt in (1, 2):
         (folder / f"output-{attempt}.log").write_text(run.output(attempt), encoding="utf-8")
+    for evidence in run.folder.glob("attempts/*/evidence"):
+        shutil.copytree(evidence, folder / f"evidence-{evidence.parent.name}")
     (folder / "result.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
     if result["rewards"]:
         (folder / "reward.svg").write_text(curve.picture([result]), encoding="utf-8")
@@ -112,7 +132,7 @@ def judge(result: dict[str, Any]) -> None:
         raise StoryError(f"the base model and the checkpoint were not both evaluated: {result['scores']}")
 
 
-def learn(cluster: Cluster, run: Run, result: dict[str, Any]) -> None:
+def learn(cluster: Cluster, run: Run, result: dict[str, Any], train: Training = kill_and_resume) -> None:
     """Go through all parts of the story and write what they show into `result`."""
     seed, steps = result["seed"], result["steps"]
     settings = [f"job.config.grpo.seed={seed}", f"job.config.grpo.max_num_steps={steps}"]
@@ -121,10 +141,10 @@ def learn(cluster: Cluster, run: Run, result: dict[str, Any]) -> None:
     say(cluster.make("make_model.py", "model", seed, cluster.model))
     cluster.run("job.task=prepare-data")
     say("task prepare-data: done")
-    result["killedAfter"] = train_and_kill(cluster, run, settings)
-    result["resumedFrom"] = resume(cluster, run, settings, steps, result["killedAfter"])
+    train(cluster, run, settings, result)
     result["rewards"] = run.mean_rewards()
-    result["mismatch"] = max(map(float, re.findall(r"Generation KL Error: ([\d.]+)", run.output(2))))
+    output = run.output(1) + run.output(2)
+    result["mismatch"] = max(map(float, re.findall(r"Generation KL Error: ([\d.]+)", output)))
     for task in ("convert", "evaluate"):
         cluster.run(f"job.task={task}", "job.step=latest")
         say(f"task {task}: done")

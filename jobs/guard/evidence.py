@@ -1,4 +1,4 @@
-"""Collect what shows why a training stands still, into a folder of the run, before its processes are stopped.
+"""Collect what shows why a training stands still or has failed, into a folder of the run.
 
 The guard starts it as a program of its own and kills it when its time is over, so each part is written at once. The
 request is JSON on the standard input: folder, reason, output, group, prefix, age, seconds.
@@ -6,6 +6,7 @@ request is JSON on the standard input: folder, reason, output, group, prefix, ag
 
 from __future__ import annotations
 
+import concurrent.futures
 import json
 import os
 import signal
@@ -18,6 +19,15 @@ from node_evidence import output_of
 from runtime import Record, now
 
 COMMAND = 20.0
+ALL = ["--limit", "1000"]
+# Without --detail, except for nodes: of actors and tasks it prints the environment, which may hold secrets.
+RAY = {
+    "ray-status.txt": ["ray", "status", "--verbose"],
+    "ray-nodes.txt": ["ray", "list", "nodes", "--detail", *ALL],
+    "ray-actors.txt": ["ray", "list", "actors", *ALL, "--filter", "state!=DEAD"],
+    "ray-tasks.txt": ["ray", "summary", "tasks"],
+    "ray-deaths.txt": [sys.executable, str(Path(__file__).with_name("ray_deaths.py"))],
+}
 
 
 def keep(folder: Path, files: dict[str, bytes]) -> None:
@@ -27,13 +37,13 @@ def keep(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def ray_state(folder: Path) -> None:
-    """Ask Ray for its nodes, actors and tasks, each in a limited time."""
-    for name, words in {
-        "ray-status.txt": ["ray", "status", "--verbose"],
-        "ray-actors.txt": ["ray", "list", "actors", "--limit", "1000", "--filter", "state!=DEAD"],
-        "ray-tasks.txt": ["ray", "summary", "tasks"],
-    }.items():
-        keep(folder, {name: output_of(words, COMMAND).encode()})
+    """Ask Ray for its nodes, actors and tasks, all at once and in a limited time."""
+
+    def ask(name: str) -> None:
+        keep(folder, {name: output_of(RAY[name], COMMAND).encode()})
+
+    with concurrent.futures.ThreadPoolExecutor(len(RAY)) as pool:
+        list(pool.map(ask, RAY))
 
 
 def other_nodes(folder: Path, request: Record, deadline: float) -> None:

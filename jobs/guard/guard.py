@@ -1,7 +1,8 @@
 """Watch a training from inside its job: say what goes wrong, and stop a trainer that stands still.
 
 A trainer that holds its GPUs and prints no step is stopped after a deadline, and started again from its last
-checkpoint. Before that, evidence is collected. Output that is not understood never leads to a stop.
+checkpoint. Before that, evidence is collected, and after a trainer has failed by itself. New output that is not
+understood never leads to a stop.
 """
 
 from __future__ import annotations
@@ -21,8 +22,10 @@ from typing import Final
 
 import log_readers
 from heartbeat import Heartbeat
+from last_error import last_error
+from news import News
 from owner import Owner
-from runtime import JobError, Record, now, say
+from runtime import JobError, Record, now, pause, say
 from signs import SIGNS, Judge
 from status import Status, timestamp
 from steps import CHECKPOINT, ENDED, VALIDATION, Event, Step, Validation
@@ -31,6 +34,8 @@ from trainer import Watch
 KEPT: Final = 64 << 10
 # How often status.json shows the hours of a run that prints nothing.
 REFRESH: Final = 60.0
+# The last output of a trainer arrives within this time.
+LAST_WORDS: Final = 2.0
 # What a version of verl may not say: that it validates, or saves.
 UNSEEN: Final = {"verl": {CHECKPOINT, VALIDATION}}
 STOPPED: Final = "stopped.txt"
@@ -56,7 +61,7 @@ class Guard(Watch):
         self.chunks = queue.Queue[bytes](4096)
         self.evidence: subprocess.Popen[bytes] | None = None
         self.evidence_until, self.evidence_folder, self.limit = 0.0, "", float(self.settings["evidenceSeconds"])
-        self.blind, self.repeats, self.sign = False, 0, False
+        self.blind, self.told, self.repeats = False, False, 0
         self.begin(0, 0)
 
     def refuse(self) -> None:
@@ -71,13 +76,14 @@ class Guard(Watch):
         """Start to watch a trainer."""
         self.group, self.started, self.looked, self.refreshed = group, now(), now(), now()
         self.reader, self.decoder = log_readers.reader(self.framework), codecs.getincrementaldecoder("utf-8")("replace")
-        self.tail, self.reason, self.stopping, self.saved = b"", "", False, False
+        self.tail, self.reason, self.stopping, self.saved, self.news = b"", "", False, False, News()
         with contextlib.suppress(queue.Empty):
             while True:
                 self.chunks.get_nowait()
         self.heartbeat.begin()
+        self.failure, self.sign = "", False
         if pid:
-            self.status.set(state="running", phase=self.heartbeat.phase)
+            self.status.set(state="running", phase=self.heartbeat.phase, reason="")
 
     def hear(self, chunk: bytes) -> None:
         """Take output, in the thread that copies it: if nobody reads, lines are lost and nothing waits."""
@@ -96,6 +102,7 @@ class Guard(Watch):
         try:
             beats = self.follow()
         except Exception as error:  # A reader that fails must not end a run.
+            self.blind = True
             self.cannot_judge(f"it cannot read the output ({type(error).__name__}: {error})")
         if self.blind:
             return ""
@@ -116,9 +123,10 @@ class Guard(Watch):
                 chunk = self.chunks.get_nowait()
             except queue.Empty:
                 break
-            self.tail = (self.tail + chunk)[-KEPT:]
-            self.heartbeat.hear()
-            for event in self.reader.feed(self.decoder.decode(chunk)):
+            self.tail, text = (self.tail + chunk)[-KEPT:], self.decoder.decode(chunk)
+            if not self.heartbeat.stepped and self.news.feed(text):
+                self.heartbeat.hear()
+            for event in self.reader.feed(text):
                 beats += 1
                 self.take(event)
         return beats
@@ -146,28 +154,33 @@ class Guard(Watch):
         for name, stop in self.stop_on.items():
             if self.shown.get(name, 0) >= stop.get("steps", 1) and not self.reason:
                 self.sign = True
-                self.prove(f"step {step.number} shows the sign {name} (job.guard.stopOn)")
+                reason = f"step {step.number} shows the sign {name} (job.guard.stopOn)"
+                self.warn("stopped", reason)
+                self.prove(reason)
 
     def warn(self, sign: str, text: str) -> None:
         say(f"guard: {text}")
         self.status.find(sign, text)
 
     def cannot_judge(self, why: str) -> None:
-        """Say once that this guard stops nothing."""
-        if not self.blind:
+        """Say once that this guard does not stop what it does not understand."""
+        if not self.told:
             self.warn("not-understood", f"{why}: it cannot judge this run and will not stop it")
-        self.blind = True
+        self.told = True
 
     def stalled(self) -> None:
         """Begin to stop a trainer whose silence is too long."""
         if not self.heartbeat.overdue():
             return
-        phase, silent = self.heartbeat.phase, self.heartbeat.silent
-        if not self.heartbeat.judges():
-            self.cannot_judge(f"no step that it understands for {silent:.0f} s")
+        phase, silence, deadline = self.heartbeat.phase, self.heartbeat.silence(), self.heartbeat.deadline()
+        if silence <= deadline:
+            self.cannot_judge(f"output that is new, and no line that it understands for {self.heartbeat.silent:.0f} s")
             return
-        limit = f"{silent:.0f} s, and its deadline is {self.heartbeat.deadline():.0f} s"
-        self.prove(f"the trainer has stalled: phase {phase}{self.place()} has shown nothing for {limit}")
+        shown = "nothing" if self.heartbeat.stepped else "nothing new"
+        limit = f"{silence:.0f} s, and its deadline is {deadline:.0f} s"
+        reason = f"the trainer has stalled: phase {phase}{self.place()} has shown {shown} for {limit}"
+        self.warn("stalled", reason)
+        self.prove(reason)
 
     def place(self) -> str:
         step = self.status.fields.get("step")
@@ -178,7 +191,6 @@ class Guard(Watch):
         self.reason = reason
         folder = self.folder / "evidence" / timestamp().replace(":", "").replace("-", "")
         self.evidence_folder, self.evidence_until = str(folder), now() + self.limit
-        self.warn("stopped" if self.sign else "stalled", reason)
         self.status.set(state="stopping")
         say(f"guard: collecting evidence for at most {self.limit:.0f} s: {folder}")
         request = {
@@ -197,13 +209,22 @@ class Guard(Watch):
 
     def collected(self) -> bool:
         """Return whether the evidence is there, or its time is over."""
-        if self.evidence is None or self.evidence.poll() is not None:
+        if self.evidence is None:
+            return True
+        if (code := self.evidence.poll()) is not None:
+            if code:
+                say("guard: the evidence is not complete: it cannot be written")
+            self.evidence = None
             return True
         if now() < self.evidence_until:
             return False
         say("guard: the evidence is not complete: its time is over")
         self.end_evidence()
         return True
+
+    def wait_for_evidence(self) -> None:
+        while not self.collected():
+            pause(0.1)
 
     def end_evidence(self) -> None:
         # It is not waited for: on a volume that hangs it cannot end.
@@ -218,14 +239,41 @@ class Guard(Watch):
         self.reason = ""
         self.status.set(state="running")
 
-    def ended(self, code: int, stopped: bool) -> None:
-        """Note the end of a trainer."""
-        self.end_evidence()
-        if code == 0 and not stopped and not self.stopping:
+    def ended(self, code: int, stopped: bool, how: str) -> None:
+        """Note the end of a trainer; if nobody has stopped it and it failed, collect evidence and say why."""
+        by_itself = not stopped and not self.stopping
+        if by_itself and code:
+            self.hear_out(how)
+        if by_itself and code == 0:
             self.status.save(0.0)
         else:
             self.status.lose()
         self.status.set(state="waiting", exitCode=code)
+        if by_itself and code and self.reason:
+            # It would have been stopped: what it waited for had a time limit too.
+            self.wait_for_evidence()
+            self.stopping = True
+        elif by_itself and code:
+            self.failed(code, how)
+        self.end_evidence()
+
+    def hear_out(self, last: str) -> None:
+        """Take the output that is still on its way, up to a line."""
+        deadline = now() + LAST_WORDS
+        while last.encode() not in self.tail and now() < deadline:
+            with contextlib.suppress(Exception):
+                self.follow()
+            pause(0.05)
+
+    def failed(self, code: int, how: str) -> None:
+        """Collect evidence of a trainer that has ended by itself, and say at the end of the log why it did."""
+        error = last_error(self.tail.decode(errors="replace")) if code == 1 else ""
+        self.failure = f"{how}: {error}" if error else how
+        self.status.find("failed", self.failure)
+        self.prove(self.failure)
+        self.wait_for_evidence()
+        self.status.set(state="waiting", reason=self.failure)
+        say(f"guard: {self.failure}; evidence: {self.evidence_folder}")
 
     def again(self) -> bool:
         """Return whether to start a trainer that this guard has stopped again; raise JobError to give up."""
@@ -249,7 +297,7 @@ class Guard(Watch):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.end_evidence()
-        self.status.set(state="ended", reason=str(error) if isinstance(error, JobError) else "")
+        self.status.set(state="ended", reason=str(error) if isinstance(error, JobError) else self.failure)
         self.status.close()
 
 

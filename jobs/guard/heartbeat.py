@@ -33,8 +33,8 @@ class Heartbeat:
         self.floors[ENDED] = self.floors[LOADING]
         self.factor, self.unseen = factor, unseen
         self.times: dict[str, list[float]] = {}
-        # Whether a line was ever understood, and whether a whole step was.
-        self.understood = self.stepped = False
+        # Whether a whole step was ever understood.
+        self.stepped = False
         self.begin()
 
     def begin(self) -> None:
@@ -47,12 +47,11 @@ class Heartbeat:
         self.quiet += min(seconds, LONGEST_TICK)
 
     def hear(self) -> None:
-        """Note output of any kind."""
+        """Note output that is new, understood or not."""
         self.quiet = 0.0
 
     def beat(self, event: Event) -> None:
         """Note an event of the reader, and how long the phase took before it."""
-        self.understood = True
         if self.phase in (FIRST, STEP):
             self.longest = max(self.longest, self.silent)
         elif self.phase != ENDED:
@@ -74,8 +73,9 @@ class Heartbeat:
         return max(floor, self.factor * statistics.median(before) if before else 0.0)
 
     def overdue(self) -> bool:
+        """Return whether no line that is understood came in time."""
         return self.silent > self.deadline()
 
-    def judges(self) -> bool:
-        """Return whether silence means a stall: of a trainer whose steps were never understood, only real silence."""
-        return self.understood and (self.stepped or self.quiet > self.deadline())
+    def silence(self) -> float:
+        """Return for how long there was no sign of life: before a step was understood, any new output is one."""
+        return self.silent if self.stepped else min(self.silent, self.quiet)

@@ -1,4 +1,4 @@
-"""Collect on one node what shows why a training stands still: its processes, their stacks, its GPUs, NCCL's records.
+"""Collect on one node what shows why a training stands still or has failed: processes, stacks, GPUs, logs, records.
 
 Nothing here stops a process or changes one. Environment variables and arguments of processes are left out: they may
 hold secrets. It runs in the launcher's pod, and as text in a Ray task on every other node.
@@ -20,6 +20,12 @@ from pathlib import Path
 PATIENCE = 15.0
 PY_SPY = "py-spy"
 LARGEST, MOST = 16 << 20, 64 << 20
+# Of the log of a worker, and of all of them.
+LOG, LOGS = 16 << 10, 8 << 20
+LOOK = 1 << 20
+# Where a pod sees its own control group, of version 2 or 1.
+GROUPS = "/sys/fs/cgroup", "/sys/fs/cgroup/memory"
+MEMORY = "events", "max", "current", "peak", "oom_control", "limit_in_bytes", "usage_in_bytes", "max_usage_in_bytes"
 
 
 def output_of(words: list[str], patience: float) -> str:
@@ -96,6 +102,8 @@ def threads(pid: int) -> str:
 def stacks(pid: int) -> str:
     # --nonblocking: the process is not paused, so nothing that goes wrong here can hold it.
     text = output_of([PY_SPY, "dump", "--nonblocking", "--pid", str(pid)], PATIENCE)
+    # It prints the arguments of the process first.
+    text = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(f"Process {pid}:"))
     if "ermission" in text or "not permitted" in text:
         text += "the pod may not read the memory of its processes: it needs the capability SYS_PTRACE\n"
     return text
@@ -113,9 +121,39 @@ def dumps(prefix: str, since: float) -> dict[str, bytes]:
     return found
 
 
+def worker_logs(since: float) -> str:
+    """Return the last lines of what Ray's workers and its node have logged since then, the newest first."""
+    pattern = os.path.join(os.environ.get("RAY_TMPDIR", "/tmp"), "ray/session_latest/logs")  # noqa: S108  Ray's own
+    dated = []
+    for path in (*glob.glob(f"{pattern}/worker-*"), *glob.glob(f"{pattern}/raylet.*")):
+        with contextlib.suppress(OSError):
+            about = os.stat(path)
+            if about.st_size and about.st_mtime >= since:
+                dated.append((about.st_mtime, path))
+    found, size = [], 0
+    for _, path in sorted(dated, reverse=True):
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            file.seek(max(0, os.path.getsize(path) - LOOK))
+            # Ray itself writes its counters each minute.
+            text = b"".join(line for line in file if b"[state-dump]" not in line)[-LOG:].decode(errors="replace")
+            found.append(f"== {os.path.basename(path)}\n{text.rstrip()}\n")
+            size += len(text)
+        if size > LOGS:
+            break
+    return "".join(found) or f"no log of a worker in {pattern}\n"
+
+
+def memory() -> str:
+    """Return what the kernel counts of this pod's memory: its use, its limit, and the processes killed for it."""
+    paths = [f"{group}/memory.{name}" for group in GROUPS for name in MEMORY]
+    return "".join(f"{path}\n{text}" for path in paths if (text := read(path))) or "the kernel does not say\n"
+
+
 def collect(group: int, prefix: str, age: float) -> tuple[str, dict[str, bytes]]:
     """Return this pod's name, and files by name; `age` is how long the trainer has run, in seconds."""
-    found = {"nvidia-smi.txt": output_of(["nvidia-smi"], PATIENCE)}
+    since = time.time() - age
+    found = {"worker-logs.txt": worker_logs(since), "memory.txt": memory()}
+    found["nvidia-smi.txt"] = output_of(["nvidia-smi"], PATIENCE)
     ours = of_training(group)
     lines = [f"{pid} {word}\n{threads(pid)}" for pid, word in ours.items()]
     found["processes.txt"] = "".join(lines) or "no process of a training runs here\n"
@@ -126,4 +164,4 @@ def collect(group: int, prefix: str, age: float) -> tuple[str, dict[str, bytes]]
             for pid, text in zip(ours, pool.map(stacks, ours), strict=True):
                 found[f"stacks-{pid}.txt"] = f"{pid} {ours[pid]}\n{text}"
     files = {name: text.encode() for name, text in found.items()}
-    return socket.gethostname(), files | dumps(prefix, time.time() - age)
+    return socket.gethostname(), files | dumps(prefix, since)

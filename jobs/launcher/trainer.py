@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from exit_cause import MemoryKills
 from owner import BEAT, GRACE, Owner
 from runtime import NEVER, STOP_SIGNALS, Progress, now, say
 
@@ -39,8 +40,8 @@ class Watch:
         del paused
         return ""
 
-    def ended(self, code: int, stopped: bool) -> None:
-        """Note the end of a trainer, and whether it was asked to stop from outside."""
+    def ended(self, code: int, stopped: bool, how: str) -> None:
+        """Note the end of a trainer, and whether it was asked to stop from outside; `how` describes the end."""
 
     def again(self) -> bool:
         """Return whether to start a trainer again that this watch has stopped; raise JobError to give up."""
@@ -153,6 +154,7 @@ class Trainer:
 def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> tuple[int, bool, bool]:
     """Run the trainer to its end; return its exit code, whether it was asked to stop, and whether the run was lost."""
     trainer, received, kill_at, lost = Trainer(words, mask), set[int](), NEVER, False
+    kills = MemoryKills()
     say(f"the trainer runs as process {trainer.pid}: {shlex.join(words)}")
     watch.begin(trainer.pid, trainer.group)
     while (code := trainer.poll()) is None:
@@ -170,6 +172,7 @@ def supervise(words: list[str], owner: Owner, mask: set[int], watch: Watch) -> t
         elif kill_at == NEVER and not received and (reason := watch.look(paused)):
             kill_at = trainer.stop(reason, now() + watch.grace, kill_at)
     trainer.end(PATIENCE if kill_at == NEVER else 0)
-    say(f"the trainer ended with exit code {code}")
-    watch.ended(code, bool(received))
+    how = f"the trainer ended with {kills.describe(code)}"
+    say(how)
+    watch.ended(code, bool(received) or lost, how)
     return code, bool(received), lost

@@ -25,8 +25,9 @@ from postrender.rules.rule import Rule
 from postrender.values import merge
 from postrender.yaml import reader
 
-# Pages in the repository, by pattern, and folders with files that they link to.
+# Pages in the repository and pictures on them, by pattern, and folders with files that they link to.
 PAGES = ("docs/**/*.md", "charts/*/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+PICTURES = "docs/**/*.png"
 LINKED = ("examples", "schemas", "values")
 _MENU = {
     "Start": ("docs/README", "docs/tutorial", "docs/recipes", "docs/options", "docs/glossary"),
@@ -193,6 +194,8 @@ def write(root: Path, folder: Path) -> None:
     for path, text in pages(root).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
+    for picture in root.glob(PICTURES):
+        shutil.copy(picture, folder / picture.relative_to(root))
     for name in LINKED:
         shutil.copytree(root / name, folder / name)
 

@@ -52,6 +52,16 @@ def test_the_folder_holds_what_the_pages_link_to(tmp_path: Path) -> None:
     assert (tmp_path / "site/examples/helmfile.yaml").is_file()
 
 
+def test_the_folder_holds_the_pictures_of_the_pages(tmp_path: Path) -> None:
+    site.write(ROOT, tmp_path / "site")
+    shown = [(path, name) for path, text in PAGES.items() for name in re.findall(r"!\[[^]]*\]\(([^):]+)\)", text)]
+    assert ("docs/howto/report.md", "report.png") in shown
+    for path, name in shown:
+        picture = (tmp_path / "site" / path).parent / name
+        assert picture.is_file(), (path, name)
+        assert picture.stat().st_size < 150_000, "a picture loads at once"
+
+
 def test_the_command_wants_one_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.argv", ["site"])
     assert site.main() == 2

@@ -36,6 +36,8 @@ class Run:
                 os.kill(os.getpid(), signal.SIGSTOP)
             # Left alone, it goes on after that time.
             time.sleep(self.options.hang)
+        if self.first and self.options.crash.startswith(f"{phase}@{step}="):
+            crash(self.options.crash.partition("=")[2])
         times = dict(pair.split("=") for pair in self.options.time)
         time.sleep(float(times.get(f"{phase}@{step}", times.get(phase, 0.02))))
 
@@ -82,11 +84,24 @@ def tell(text: str) -> None:
     print(text, flush=True)
 
 
+def crash(how: str) -> None:
+    """End in the middle: by an exit code, a signal, an error of Python, or with more memory than there is."""
+    if how == "memory":
+        tell("Loading")
+        tell(f"{len(bytearray(1 << 30))} bytes")
+    if how == "error":
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+    if how.startswith("SIG"):
+        os.kill(os.getpid(), signal.Signals[how])
+    os._exit(int(how))
+
+
 def chatter(seconds: float) -> None:
     """Print what no reader knows: a trainer of one's own."""
-    end = time.monotonic() + seconds
+    end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
-        tell("iteration done, all is well")
+        count += 1
+        tell(f"iteration {count} done, all is well")
         time.sleep(0.05)
 
 
@@ -98,6 +113,7 @@ def main() -> int:
     parser.add_argument("--every", type=int, default=1, help="steps between two checkpoints")
     parser.add_argument("--time", action="append", default=[], help="PHASE=SECONDS or PHASE@STEP=SECONDS")
     parser.add_argument("--stall", default="", help="PHASE@STEP")
+    parser.add_argument("--crash", default="", help="PHASE@STEP=HOW, in the first start")
     parser.add_argument("--always", action="store_true", help="stall in each start")
     parser.add_argument("--stop", action="store_true", help="stall by SIGSTOP")
     parser.add_argument("--hang", type=float, default=60.0)

@@ -20,7 +20,18 @@ from postrender.generate import programs as packed
 from tests.programs import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
-MODULES = ("runtime", "files", "configuration", "cluster_facts", "owner", "trainer", "watchdog", "workers", "ray_nodes")
+MODULES = (
+    "runtime",
+    "files",
+    "configuration",
+    "cluster_facts",
+    "exit_cause",
+    "owner",
+    "trainer",
+    "watchdog",
+    "workers",
+    "ray_nodes",
+)
 VERSION = "grpo-job 0.0.0, sha256 00"
 TRAINER = Path(__file__).with_name("trainer.py")
 BEAT, LAPSE, WAIT = 0.1, 1.2, 20.0

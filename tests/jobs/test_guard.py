@@ -188,30 +188,84 @@ def test_evidence_that_hangs_holds_nothing(site: Site) -> None:
     nothing_is_left(site)
 
 
+def test_stacks_do_not_show_the_arguments_of_a_process(site: Site) -> None:
+    spy = site.tmp / "bin" / "py-spy"
+    # As py-spy 0.4.3 prints it: dump --nonblocking --pid N.
+    spy.write_text(
+        '#!/bin/sh\necho "Process $4: $(tr "\\0" " " </proc/$4/cmdline)"\necho "Python v3.13.0"\necho spend\n'
+    )
+    spy.chmod(0o755)
+    launch = start(site, "--stall", "step@2", settings=guard(restarts=0))
+    assert launch.wait(60) == 1, launch.output
+    texts = [path.read_text() for path in evidence(site)[0].rglob("stacks-*.txt")]
+    assert texts
+    assert all("Python v3.13.0\nspend\n" in text for text in texts)
+    assert not any("--stall" in text for text in texts)
+
+
 def test_output_that_is_not_understood_stops_nothing(site: Site) -> None:
-    launch = start(site, "--chatter", 5, settings=guard(1))
+    launch = start(site, "--chatter", 5)
     assert launch.wait(60) == 0, launch.output
     assert launch.output.count("cannot judge") == 1
     assert [finding["sign"] for finding in status(site)["findings"]] == ["not-understood"]
 
 
-def test_a_silent_program_that_nobody_knows_is_not_stopped(site: Site) -> None:
-    words = ["python3", "-c", "import time; time.sleep(4)"]
+LOOP = "import itertools, time\nfor count in itertools.count(): print({line}, flush=True); time.sleep(0.1)\n"
+
+
+def run_script(site: Site, script: str, **settings: Any) -> Launch:
+    """Start a program of its own as the trainer of a run with NeMo RL."""
     identity = {"run": "gemma3-gsm8k", "framework": "nemo-rl"}
-    launch = site.start_plan(site.plan(command=words, identity=identity, guard=guard(1)))
-    assert launch.wait(60) == 0, launch.output
-    assert launch.output.count("cannot judge") == 1
+    return site.start_plan(
+        site.plan(command=["python3", "-c", script], identity=identity, guard=guard(**settings)),
+    )
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import time; time.sleep(60)",
+        LOOP.format(line="'Waiting for the placement group'"),
+        LOOP.format(line="f'11:{count // 60:02}:{count % 60:02} Retrying in {count}s [Retry {count}/inf].'"),
+        "print('▶ Setting up compute cluster...')\n" + LOOP.format(line="'(autoscaler) Error: no node'"),
+    ],
+    ids=["silent", "loop", "retries", "loop-after-a-known-line"],
+)
+def test_a_trainer_that_hangs_before_its_first_known_line_is_stopped(site: Site, script: str) -> None:
+    launch = run_script(site, script, restarts=0)
+    assert launch.wait(60) == 1, launch.output
+    last = launch.output.splitlines()[-1]
+    assert "the trainer has stalled: phase loading has shown nothing new for " in last
+    assert "gave up after 0 of 0 restarts" in last
+    (folder,) = evidence(site)
+    assert "phase loading" in (folder / "reason.txt").read_text()
+    assert (folder / "complete.txt").exists()
+    found = status(site)
+    assert (found["phase"], found["reason"] in last) == ("loading", True)
+    nothing_is_left(site)
 
 
 def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(site: Site) -> None:
     """It loads as NeMo RL does, and then prints what no reader knows."""
     script = "import time\nprint('▶ Setting up compute cluster...', flush=True)\n" + (
-        "for _ in range(50): print('iteration', flush=True); time.sleep(0.1)\n"
+        "for count in range(50): print('iteration', count, flush=True); time.sleep(0.1)\n"
     )
-    identity = {"run": "gemma3-gsm8k", "framework": "nemo-rl"}
-    launch = site.start_plan(site.plan(command=["python3", "-c", script], identity=identity, guard=guard(1)))
+    launch = run_script(site, script)
     assert launch.wait(60) == 0, launch.output
     assert launch.output.count("cannot judge") == 1
+
+
+def test_a_long_start_with_new_output_is_no_stall_and_its_steps_are_watched(site: Site) -> None:
+    """It cannot judge for a while, and can when it understands a step."""
+    script = "import os, sys, time\nfor count in range(45): print('shard', count, flush=True); time.sleep(0.1)\n"
+    script += f"os.execv(sys.executable, [sys.executable, {str(TRAINER)!r}, *sys.argv[1:]])\n"
+    words = ["python3", "-c", script, str(site.stamps), str(site.directory / "checkpoints"), "--stall", "step@3"]
+    identity = {"run": "gemma3-gsm8k", "framework": "nemo-rl"}
+    launch = site.start_plan(site.plan(command=words, identity=identity, guard=guard()))
+    assert launch.wait(60) == 0, launch.output
+    assert launch.output.count("cannot judge") == 1
+    assert "the trainer has stalled: phase step after step 2" in launch.output
+    assert steps(site) == [1, 2, 3, 4]
 
 
 def test_a_pause_of_the_launcher_is_no_stall(site: Site) -> None:
@@ -288,6 +342,7 @@ def test_evidence_that_cannot_be_written_does_not_keep_the_restart(site: Site) -
     launch = start(site, "--stall", "step@2")
     assert launch.wait(60) == 0, launch.output
     assert "restart 1 of 1" in launch.output
+    assert "the evidence is not complete: it cannot be written" in launch.output
 
 
 def test_a_launcher_that_is_killed_counts_its_loss_at_the_next_start(site: Site) -> None:

@@ -39,5 +39,7 @@ def test_a_stall_leaves_evidence_and_costs_a_restart_on_the_same_cluster(new_sta
         assert any("collective" in text for text in stacks.values()), texts
         assert len({name.partition("/")[0] for name in texts if name.endswith("nvidia-smi.txt")}) == 3
         assert "16.0/16.0 GPU" in texts["ray-status.txt"] or "8.0/16.0 GPU" in texts["ray-status.txt"]
+        assert any("== worker-" in text for name, text in texts.items() if name.endswith("worker-logs.txt"))
+        assert any("limit_in_bytes" in text or "memory.max" in text for text in texts.values())
         assert "complete.txt" in texts
         run.uninstall("grpo-job")

@@ -165,6 +165,9 @@ def test_a_failed_trainer_is_retried_and_then_fails(ready: Installed) -> None:
     run.install("grpo-job")
     status = run.until_job("FAILED", 240)
     assert "exit code 7" in status["message"]
+    assert "the trainer ended with exit code 7; evidence: " in status["message"]
+    folders = sorted(run.on_volume("/data/runs/fails/attempts/1/evidence").iterdir())
+    assert [(folder / "complete.txt").is_file() for folder in folders] == [True, True]
     assert len(ready.trainer.calls()) == 2
     run.uninstall("grpo-job")
 

@@ -1,0 +1,25 @@
+"""Find the error of Python with which a program ended, in what it has printed."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from log_lines import words
+
+_TRACE: Final = "Traceback (most recent call last):"
+_ERROR: Final = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit)(?:\([\w.]+\))?(?:: .*)?$")
+# Python says so before an error that does not end the program.
+_IGNORED: Final = re.compile(r"Exception ignored [^\n]*\n[^\n]*$")
+LONGEST: Final = 300
+
+
+def last_error(output: str) -> str:
+    """Return the line that names the last error that nothing has caught, or an empty text."""
+    before, *traces = output.split(_TRACE)
+    last = ""
+    for trace in traces:
+        if not _IGNORED.search(before):
+            last = next((line for line in reversed([*map(words, trace.splitlines())]) if _ERROR.match(line)), last)
+        before = trace
+    return last[:LONGEST]

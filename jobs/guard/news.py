@@ -1,0 +1,34 @@
+"""Tell a line that is new from one that a program repeats while it waits: for GPUs, a download, another process."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from log_lines import Lines
+
+# What differs each time though nothing happens: dates, times, durations, counts of tries, processes, identifiers.
+_CHANGES: Final = re.compile(
+    r"\d\d\d\d-\d\d-\d\d|\d?\d:\d\d(?::\d\d)?(?:[.,]\d+)?"
+    r"|(?:\d+(?:\.\d+)?\s?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d)(?=\W|\d|$))+"
+    r"|(?:attempt|retry|retries|try|tries)\W{0,3}\d+|repeated \d+x"
+    r"|pid=\d+|ip=[\d.]+|0x[0-9a-f]+|\b(?=[0-9a-f-]{16})[0-9a-f]+(?:-[0-9a-f]+)+",
+    re.IGNORECASE,
+)
+# A program with more different lines than these does not wait.
+KEPT: Final = 10_000
+
+
+class News:
+    """The lines that a trainer has printed since its start."""
+
+    def __init__(self) -> None:
+        self.lines, self.seen = Lines(), set[str]()
+
+    def feed(self, text: str) -> bool:
+        """Return whether a line that this piece of output completes is new."""
+        new = {_CHANGES.sub("*", line.strip()) for _, line in self.lines.feed(text)} - self.seen - {""}
+        if len(self.seen) + len(new) > KEPT:
+            self.seen.clear()
+        self.seen |= new
+        return bool(new)

@@ -1,0 +1,55 @@
+"""Which lines of a trainer that has shown no step are new, and which it repeats while it waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+REPEATED = [
+    ["Waiting for the placement group…"],
+    [f"2026-11-25 1{hour}:04:27,{hour}13 INFO waiting" for hour in range(5)],
+    [f"INFO 11-25 18:0{minute}:59 [core_client.py:600] Waiting for 1 local engine" for minute in range(5)],
+    [f"(autoscaler +{hour}h2m{hour}s) Error: No available node types can fulfill" for hour in range(1, 5)],
+    [f"Retrying in {2**count}s [Retry {count}/5]." for count in range(1, 5)],
+    [f"still waiting, attempt #{count}, {count * 30.5} seconds" for count in range(1, 5)],
+    [f"(Worker pid={count}, ip=10.0.0.{count}) no store [repeated {count}x across cluster]" for count in range(1, 5)],
+    [f"429. (Request ID: Root=1-6925903{count}-0f3c8a1b2c3d4e5f6a7b8c9d)" for count in range(5)],
+    [f"429. (Request ID: 4171a2b{count}-0000-1111-2222-33334444555{count})" for count in range(5)],
+    [f"<HTTPSConnection object at 0x7f{count}3a0>: Failed to resolve 'huggingface.co'" for count in range(5)],
+]
+NEW = [
+    ["Loading shards:  20%|##   | 1/5 [00:10<00:40]", "Loading shards:  40%|####  | 2/5 [00:20<00:30]"],
+    ["iteration 7: loss 0.31", "iteration 8: loss 0.30"],
+    ["12345678901 bytes", "12345678902 bytes"],
+    ["model-00001-of-00030.safetensors", "model-00002-of-00030.safetensors"],
+]
+
+
+@pytest.mark.parametrize("lines", REPEATED, ids=lambda lines: lines[0][:20])
+def test_a_line_that_is_repeated_is_news_once(jobs: Any, lines: list[str]) -> None:
+    news = jobs("news").News()
+    assert news.feed(lines[0] + "\n")
+    assert not any(news.feed(line + "\n") for line in [*lines, *lines])
+
+
+@pytest.mark.parametrize("lines", NEW, ids=lambda lines: lines[0][:20])
+def test_a_line_with_another_number_is_news(jobs: Any, lines: list[str]) -> None:
+    news = jobs("news").News()
+    assert all(news.feed(line + "\n") for line in lines)
+
+
+def test_a_line_counts_when_it_is_complete(jobs: Any) -> None:
+    news = jobs("news").News()
+    assert not news.feed("Load")
+    assert news.feed("ing\n")
+    # A row of dots is none.
+    assert not any(news.feed(".") for _ in range(100))
+
+
+def test_a_program_that_prints_for_weeks_needs_no_memory(jobs: Any) -> None:
+    module = jobs("news")
+    news = module.News()
+    for count in range(3 * module.KEPT):
+        assert news.feed(f"iteration {count}\n")
+    assert len(news.seen) <= module.KEPT
