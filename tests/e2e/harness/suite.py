@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from harness import leftovers
@@ -21,15 +21,22 @@ TOOLS = REPOSITORY / ".tools"
 Prepare = Callable[[Path], None]
 
 
-def main(program: str, place: Path, prepare: Prepare, missing: Callable[[], list[str]], arguments: list[str]) -> int:
+def main(
+    program: str,
+    place: Path,
+    prepare: Prepare,
+    missing: Callable[[], list[str]],
+    arguments: list[str],
+    namespaces: Sequence[str] = (),
+) -> int:
     """Run the tests beside `program` inside namespaces of their own and return pytest's exit code (3: could not run).
 
     `place` gets a folder for the work of this run, which is the argument of `prepare`; `missing` lists what this
-    machine lacks, each entry with what to do about it.
+    machine lacks, each entry with what to do about it; `namespaces` are options of unshare(1).
     """
     if INSIDE in os.environ:
         return run_inside(Path(program).resolve().parent, prepare, arguments)
-    return refuse(missing()) or enter(place, program, arguments)
+    return refuse(missing()) or enter(place, program, arguments, namespaces)
 
 
 def refuse(lacking: list[str]) -> int:
@@ -51,11 +58,11 @@ def not_built(programs: Iterable[str], folders: Iterable[str], how: str) -> list
     return [f"{entry}: run {how}" for entry in lacking]
 
 
-def enter(place: Path, program: str, arguments: list[str]) -> int:
+def enter(place: Path, program: str, arguments: list[str], more: Sequence[str]) -> int:
     """Run `program` again in a network and a mount namespace, with a new folder in `place` for its work."""
     with tempfile.TemporaryDirectory(prefix="e2e-", dir=place) as work:
         os.environ[INSIDE] = work
-        namespaces = ["unshare", "--net", "--mount", "--propagation", "private", "--"]
+        namespaces = ["unshare", "--net", "--mount", "--propagation", "private", *more, "--"]
         return supervise([*namespaces, sys.executable, program, *arguments])
 
 
