@@ -354,7 +354,7 @@ KINDS = [
         at_phase("checkpoint", "saves", "driver", "wait", seconds=30.0),
         starts=3,
         evidence=None,
-        last="exit code 1",
+        last="the trainer ended with exit code 1",
         act="fill",
         again=True,
     ),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import kinds
+from harness import leftovers
 from harness.local_ray import ENDED
 from harness.realnode.disk import Disk
 from harness.waiting import until
@@ -134,7 +135,7 @@ class Plant:
         def remains() -> list[str]:
             found = [f"process {line}" for name in names for line in self.site.processes(name).values()]
             pids = {one["pid"] for one in self.events()}
-            found += [f"process {pid} of the training" for pid in pids if Path(f"/proc/{pid}").exists()]
+            found += [f"process {pid} of the training" for pid in pids if runs(pid)]
             return found + [f"actor {one['class_name']}" for one in self.site.ray.actors()]
 
         with contextlib.suppress(AssertionError):
@@ -160,6 +161,12 @@ class Plant:
             [texts(folder) for folder in folders],
             left,
         )
+
+
+def runs(pid: int) -> bool:
+    """Return whether a process lives; one that has ended is collected at the end of the session."""
+    fields = leftovers.stat_fields(Path(f"/proc/{pid}"))
+    return fields is not None and fields[0] != "Z"
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -131,11 +131,11 @@ class Site:
             file.write(struct.pack("q", seconds))
 
     def processes(self, name: str) -> dict[int, str]:
-        """Return the processes of a submitted job by id, from the launcher to Ray's workers."""
-        found = {}
+        """Return the launcher, the trainer and what they have started, by id: Ray gives them the name of the job."""
+        found, word = {}, f'"{name}"'.encode()
         for folder in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
-                if folder.name.isdigit() and name.encode() in (folder / "environ").read_bytes():
+                if folder.name.isdigit() and word in (folder / "environ").read_bytes():
                     found[int(folder.name)] = leftovers.command_line(int(folder.name))
         return found
 
