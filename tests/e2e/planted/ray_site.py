@@ -23,6 +23,7 @@ from harness.stack import Values
 from harness.waiting import until
 
 HERE = Path(__file__).parent
+RESULTS = suite.REPOSITORY / "build/planted"
 VENV, CODE, DATA, STATE = (Path(name) for name in ("/opt/nemo_rl_venv", "/opt/nemo-rl", "/data", "/opt/planted"))
 BASE = ("values/accelerators/h200.yaml", "values/examples/one-gpu.yaml")
 MIDDLE = {"nemo-rl": "values/recipes/smoke.yaml", "verl": "tests/e2e/planted/values-verl.yaml"}

@@ -1,6 +1,6 @@
 """Plant failures into runs on a Ray cluster of processes, in namespaces of its own.
 
-usage: python tests/e2e/planted/run.py [--seeds 1-5] [--kinds NAME,… | --kinds outcomes] [--part K/N] [pytest arguments]
+usage: python tests/e2e/planted/run.py [--seeds 1-5] [--kinds NAME,… | --kinds outcomes] [--missing] [--part K/N]
 
 Needs root on Linux, a C compiler, loop devices and what `make tools` and `tools/ray.sh` make; anything missing is exit
 code 3. Nothing inside can be reached from outside or reach out.

@@ -15,8 +15,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from harness import suite
 from kinds import DEADLINES, KINDS, Kind
+from ray_site import RESULTS
 
-RESULTS = suite.REPOSITORY / "build/planted"
 PAGE = suite.REPOSITORY / "docs/howto/faults.md"
 BEGIN, END = "<!-- planted: written by tests/e2e/planted/table.py -->", "<!-- planted: end -->"
 HEAD = """\

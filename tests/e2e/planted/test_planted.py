@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 
-from harness import suite
 from kinds import Kind
 from plant import Plant
-from ray_site import Site
+from ray_site import RESULTS, Site
 from verdict import judge, record
-
-RESULTS = suite.REPOSITORY / "build/planted"
 
 
 def test_a_planted_failure_costs_no_more_than_it_must(site: Site, kind: Kind, seed: int) -> None:
