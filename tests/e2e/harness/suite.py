@@ -63,7 +63,7 @@ def enter(place: Path, program: str, arguments: list[str], more: Sequence[str]) 
     with tempfile.TemporaryDirectory(prefix="e2e-", dir=place) as work:
         os.environ[INSIDE] = work
         namespaces = ["unshare", "--net", "--mount", "--propagation", "private", *more, "--"]
-        return supervise([*namespaces, sys.executable, program, *arguments])
+        return supervise([*namespaces, sys.executable, program, *arguments], forks="--fork" in more)
 
 
 def run_inside(folder: Path, prepare: Prepare, arguments: list[str]) -> int:
@@ -92,17 +92,18 @@ def run_pytest(here: Path, arguments: list[str]) -> int:
     return supervise([sys.executable, "-m", "pytest", *options, *([] if chosen else [str(here)]), *arguments])
 
 
-def supervise(command: list[str]) -> int:
+def supervise(command: list[str], forks: bool = False) -> int:
     """Run a child in a session of its own and return its exit code.
 
-    SIGINT and SIGTERM reach the child once, as the SIGINT on which pytest tears its fixtures down.
+    SIGINT and SIGTERM reach the child once, as the SIGINT on which pytest tears its fixtures down; or its own child, if
+    it only waits for that and hears no signal, as unshare(1) does with --fork.
     """
     asked: list[int] = []
     with subprocess.Popen(command, start_new_session=True) as child:
 
         def forward(number: int, _frame: object) -> None:
             if not asked:
-                child.send_signal(signal.SIGINT)
+                leftovers.kill_all(leftovers.descendants(child.pid)[:1] if forks else [child.pid], signal.SIGINT)
             asked.append(number)
 
         signal.signal(signal.SIGINT, forward)

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from harness.stack import Values, merge
-
 Record = dict[str, Any]
 FRAMEWORKS = ("nemo-rl", "verl")
 # What values.yaml says; a healthy phase that is slow takes this share of its deadline.
@@ -41,7 +39,7 @@ class Kind:
     act: str = ""
     # As KubeRay does after a failure: the same attempt once more.
     again: bool = False
-    settings: Values = field(default_factory=dict)
+    settings: Record = field(default_factory=dict)
     frameworks: tuple[str, ...] = FRAMEWORKS
 
     @property
@@ -123,7 +121,7 @@ def slow(phase: str) -> float:
     return DEADLINES[phase] * SLOW
 
 
-def stop_on(*signs: str) -> Values:
+def stop_on(*signs: str) -> Record:
     return {"job": {"guard": {"stopOn": {name: {"steps": 1} for name in signs}}}}
 
 
@@ -366,11 +364,6 @@ def planned(kind: Kind, seed: int) -> tuple[str, Record]:
     framework = kind.frameworks[(seed - 1) % len(kind.frameworks)]
     rng = Random(f"{kind.name} {seed}")  # noqa: S311 - it must give the same plant each time
     return framework, {"framework": framework, **kind.orders(rng, framework)}
-
-
-def values(run: str, kind: Kind) -> Values:
-    """Return what the values of a plant say besides those of all plants."""
-    return merge({"job": {"name": run}}, kind.settings)
 
 
 def first_of_each_outcome() -> list[Kind]:

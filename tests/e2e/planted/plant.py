@@ -15,6 +15,7 @@ import kinds
 from harness import leftovers
 from harness.local_ray import ENDED
 from harness.realnode.disk import Disk
+from harness.stack import merge
 from harness.waiting import until
 from kinds import Kind, Record
 from ray_site import DATA, DAY, PAUSE, STATE, Site, frozen, pause, volume
@@ -58,6 +59,7 @@ class Plant:
         self.site, self.kind, self.seed = site, kind, seed
         self.framework, self.orders = kinds.planned(kind, seed)
         self.run = f"{kind.name}-{seed}"
+        self.values = merge({"job": {"name": self.run}}, kind.settings)
         self.folder = DATA / "runs" / self.run
 
     def grow(self) -> Result:
@@ -74,7 +76,7 @@ class Plant:
 
     def first(self, disk: Disk | None) -> float:
         variables = self.site.preload(self.run) if self.kind.act == "jump" else {}
-        self.site.submit(self.framework, self.run, kinds.values(self.run, self.kind), variables)
+        self.site.submit(self.framework, self.run, self.values, variables)
         if self.kind.act:
             until(self.faults, "the place of the failure", PATIENCE, seen=lambda: self.site.ray.log(self.run))
             self.act(disk)
@@ -84,7 +86,7 @@ class Plant:
         return end
 
     def submit_and_wait(self, name: str) -> float:
-        self.site.submit(self.framework, name, kinds.values(self.run, self.kind), {})
+        self.site.submit(self.framework, name, self.values, {})
         return self.end_of(name)
 
     def end_of(self, name: str) -> float:

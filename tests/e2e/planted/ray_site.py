@@ -86,8 +86,13 @@ class Site:
         """Start head and worker."""
         for name in ("home", "ray"):
             (self.work / name).mkdir()
-        self.ray.start_head()
-        until(lambda: quietly(self.ray.answers), "a Ray head", 180, every=1)
+        head = self.ray.start_head()
+
+        def is_up() -> bool:
+            head.check()
+            return quietly(self.ray.answers)
+
+        until(is_up, "a Ray head", 180, every=1)
         self.start_worker()
 
     def start_worker(self) -> None:
