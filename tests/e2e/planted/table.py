@@ -1,6 +1,6 @@
 """Write what the last planted failures have cost into docs/howto/faults.md.
 
-usage: python tests/e2e/planted/table.py     after tests/e2e/planted/run.py; each kind must have a result
+usage: python tests/e2e/planted/table.py     after tests/e2e/planted/run.py, of whose results it makes the table
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ def span(values: list[float]) -> str:
 
 def row(kind: Kind, found: list[dict[str, Any]]) -> str:
     """Return the row of a kind."""
+    if not found:
+        return f"| {kind.what} | {kind.outcome} | 0 | – | not measured | – |\n"
     is_alone = kind.outcome == "left alone"
     deadlines = [one["deadline"] for one in found]
     deadline = f"{span(deadlines)} s" if max(deadlines) else "–"
@@ -53,13 +55,8 @@ def machine() -> str:
 
 
 def section() -> str:
-    """Return the text between the marks.
-
-    Raises SystemExit when a kind has no result.
-    """
+    """Return the text between the marks; a kind without a result is called so."""
     found = {kind: results(kind) for kind in KINDS}
-    if lacking := [kind.name for kind, records in found.items() if not records]:
-        sys.exit(f"no results of {', '.join(lacking)}: run make planted")
     newest = max(path.stat().st_mtime for path in RESULTS.glob("*.json"))
     date = time.strftime("%Y-%m-%d", time.gmtime(newest))
     plants = sum(map(len, found.values()))
