@@ -56,12 +56,12 @@ def machine() -> str:
 
 def section() -> str:
     """Return the text between the marks; a kind without a result is called so."""
-    found = {kind: results(kind) for kind in KINDS}
+    found = [(kind, results(kind)) for kind in KINDS]
     newest = max(path.stat().st_mtime for path in RESULTS.glob("*.json"))
     date = time.strftime("%Y-%m-%d", time.gmtime(newest))
-    plants = sum(map(len, found.values()))
+    plants = sum(len(records) for _, records in found)
     about = f"{plants} plants of {len(KINDS)} kinds, on {date}, on a machine with {machine()}"
-    return f"{about}:\n\n{HEAD}{''.join(row(kind, found[kind]) for kind in KINDS)}"
+    return f"{about}:\n\n{HEAD}{''.join(row(kind, records) for kind, records in found)}"
 
 
 def main() -> None:
