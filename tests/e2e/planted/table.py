@@ -60,7 +60,8 @@ def section() -> str:
     newest = max(path.stat().st_mtime for path in RESULTS.glob("*.json"))
     date = time.strftime("%Y-%m-%d", time.gmtime(newest))
     plants = sum(len(records) for _, records in found)
-    about = f"{plants} plants of {len(KINDS)} kinds, on {date}, on a machine with {machine()}"
+    measured = sum(1 for _, records in found if records)
+    about = f"{plants} plants of {measured} kinds, on {date}, on a machine with {machine()}"
     return f"{about}:\n\n{HEAD}{''.join(row(kind, records) for kind, records in found)}"
 
 
