@@ -78,7 +78,9 @@ def ended(result: Result) -> None:
     assert signs.count("stalled") == (len(stalls(result)) if not kind.again else 0), status
     if not result.orders.get("chatter"):
         reached = max((one["step"] for one in result.all("ended")), default=0)
-        assert status["step"] == reached if not kind.fails else abs(status["step"] - reached) <= 1, (status, reached)
+        # Ray brings the lines of verl's worker about a second late, and it may work until Ray ends it.
+        ahead = 0 if not kind.fails else 4 if result.framework == "verl" else 1
+        assert 0 <= reached - status["step"] <= ahead, (status, reached)
 
 
 def stalls(result: Result) -> list[tuple[float, str]]:
@@ -189,7 +191,8 @@ def whole(texts: dict[str, str], function: str) -> None:
     """Judge a folder whose collection was not interrupted."""
     assert "complete.txt" in texts, sorted(texts)
     assert re.search(r"\d+\.\d+/2\.0 GPU", texts["ray-status.txt"]), texts["ray-status.txt"]
-    assert texts["ray-actors.txt"].count("Worker") >= 1 or "No resource" in texts["ray-actors.txt"]
+    # A trainer that stands still before it has workers has no actors: Ray's own of the job is there.
+    assert "JobSupervisor" in texts["ray-actors.txt"], texts["ray-actors.txt"]
     assert "TASK" in texts["ray-tasks.txt"].upper(), texts["ray-tasks.txt"]
     assert any(name.endswith("/processes.txt") and "ray::" in text for name, text in texts.items()), sorted(texts)
     assert any(name.endswith("/nvidia-smi.txt") for name in texts)
