@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from harness.local_ray import ENDED
 from harness.processes import Programs
 
 Record = dict[str, Any]
@@ -46,7 +47,6 @@ ENVIRONMENT = {
     "GRPO_OWNER_BEAT_SECONDS": "1",
     "GRPO_OWNER_LAPSE_SECONDS": "8",
 }
-ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
 
 class ClusterError(Exception):
