@@ -161,10 +161,14 @@ def test_the_chart_derives_what_follows_from_the_values(plan_of: PlanOf) -> None
 
 
 def test_the_workers_get_what_the_driver_gets(plan_of: PlanOf) -> None:
-    """verl's workers inherit their pod's variables, and the driver's by ray_init alone."""
+    """verl's workers inherit their pod's variables, and the driver's by ray_init alone.
+
+    The launcher puts the run's code before the PYTHONPATH of the pod. In a worker, Ray does that (update_envs).
+    """
     found = plan_of(values={"job": {"env": {"NCCL_DEBUG": {"value": "INFO"}}}})
     environment = found["environment"]
-    assert found["config"]["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"] == environment
+    path = {"PYTHONPATH": f"{environment['PYTHONPATH']}:$PYTHONPATH"}
+    assert found["config"]["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"] == {**environment, **path}
     assert environment["NCCL_DEBUG"] == "INFO"
     assert environment["GRPO_DATASETS"] == "/data/datasets"
     assert environment["TENSORBOARD_DIR"] == "/data/runs/qwen25-32b-gsm8k/logs"

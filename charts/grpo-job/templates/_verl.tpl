@@ -74,7 +74,12 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- if not (hasKey ((include "grpo.mergedConfig" . | fromJson).trainer | default dict) "rollout_data_dir") -}}
 {{- $_ := set $trainer "rollout_data_dir" (printf "%s/logs/rollouts" $directory) -}}
 {{- end -}}
-{{- $runtime := dict "env_vars" (include "grpo.environment" . | fromJson) -}}
+{{- $variables := include "grpo.environment" . | fromJson -}}
+{{- with $variables.PYTHONPATH -}}
+{{- /* Ray replaces it in each worker: its pod may have modules of its own. Hydra would resolve a name in braces. */ -}}
+{{- $_ := set $variables "PYTHONPATH" (printf "%s:$PYTHONPATH" .) -}}
+{{- end -}}
+{{- $runtime := dict "env_vars" $variables -}}
 {{- dict
   "defaults" (list "ppo_trainer" "_self_")
   "hydra" (dict "run" (dict "dir" (include "grpo.attemptDirectory" .)) "output_subdir" "hydra")
