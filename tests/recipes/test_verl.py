@@ -160,6 +160,19 @@ def test_the_chart_derives_what_follows_from_the_values(plan_of: PlanOf) -> None
     assert config["ray_kwargs"]["ray_init"]["num_cpus"] is None
 
 
+def test_transfer_queue_keeps_off_a_head_without_cpus(plan_of: PlanOf) -> None:
+    """TransferQueue 0.1.10 ties its storage to nodes in turn, also to one on which no actor can run: then verl ends.
+
+    Source: transfer_queue/utils/common.py (get_node_round_robin_scheduling_strategies).
+    """
+    storage = plan_of(RECIPES[0], "0.9.1")["config"]["transfer_queue"]["backend"]["SimpleStorage"]
+    assert storage == {"required_node_resource": "GPU"}
+    assert "transfer_queue" not in plan_of(RECIPES[0], "0.8.0")["config"]
+    own = {"backend": {"SimpleStorage": {"required_node_resource": "storage", "num_data_storage_units": 2}}}
+    values = {"job": {"config": {"transfer_queue": own}}}
+    assert plan_of(RECIPES[0], "0.9.1", values=values)["config"]["transfer_queue"] == own
+
+
 def test_the_workers_get_what_the_driver_gets(plan_of: PlanOf) -> None:
     """verl's workers inherit their pod's variables, and the driver's by ray_init alone.
 
