@@ -60,7 +60,7 @@ def test_verl_accepts_the_configuration(
     assert config["actor_rollout_ref"]["rollout"]["n"] == 8
     assert config["actor_rollout_ref"]["rollout"]["prompt_length"] == 512
     assert config["trainer"]["default_local_dir"] == f"/data/runs/{found['run']}/checkpoints"
-    assert (tmp_path / "out/hydra/config.yaml").is_file()
+    assert (tmp_path / "out/.hydra/config.yaml").is_file()
 
 
 @pytest.mark.parametrize(

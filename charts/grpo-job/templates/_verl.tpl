@@ -83,7 +83,7 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- $runtime := dict "env_vars" $variables -}}
 {{- $derived := dict
   "defaults" (list "ppo_trainer" "_self_")
-  "hydra" (dict "run" (dict "dir" (include "grpo.attemptDirectory" .)) "output_subdir" "hydra")
+  "hydra" (dict "run" (dict "dir" (include "grpo.attemptDirectory" .)) "output_subdir" ".hydra")
   "trainer" (merge $trainer (include "grpo.verl.tracking" . | fromJson))
   "ray_kwargs" (dict "ray_init" (dict "num_cpus" nil "runtime_env" $runtime)) -}}
 {{- merge $derived (include "grpo.verl.rewards" . | fromJson) (include "grpo.verl.storage" . | fromJson) | toJson -}}
