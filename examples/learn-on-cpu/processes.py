@@ -11,33 +11,31 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cluster import CODE, DATA, ENVIRONMENT, HERE, IMAGE, TOOLS, VENV, Cluster, ClusterError, Record, rendered
+from cluster import HERE, Cluster, ClusterError, Record, rendered
+from frameworks import DATA, IMAGE, TOOLS, Framework
 from harness import sandbox
 from harness.processes import Programs
 
 HEAD = "http://127.0.0.1:8265/api"
 
 
-def enter(work: Path) -> None:
+def enter(work: Path, framework: Framework) -> None:
     """Change into a private root that has the paths of the training image and of the volume."""
     sandbox.enter(work)
     (work / "data").mkdir()
-    shown = {
-        VENV: (TOOLS / "venv").resolve(),
-        CODE: (TOOLS / "source").resolve(),
-        IMAGE: HERE / "image",
-        DATA: work / "data",
-    }
-    for path, folder in shown.items():
+    shown = {path: (TOOLS / name).resolve() for path, name in framework.folders.items()}
+    for path, folder in {**shown, IMAGE: HERE / "image", DATA: work / "data"}.items():
         path.mkdir(exist_ok=True)
         sandbox.mount("--bind", folder, path)
 
 
-def variables(work: Path) -> dict[str, str]:
+def variables(work: Path, cluster: Cluster) -> dict[str, str]:
     """Return the variables of the head's container, with those of the image."""
-    container = rendered("raycluster", "RayCluster")["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-    own = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
-    return {**ENVIRONMENT, **own, "HOME": str(work / "home"), "RAY_TMPDIR": str(work / "ray")}
+    head = rendered("raycluster", "RayCluster", *cluster.settings)["spec"]["headGroupSpec"]
+    own = {
+        entry["name"]: entry["value"] for entry in head["template"]["spec"]["containers"][0]["env"] if "value" in entry
+    }
+    return {**cluster.framework.variables, **own, "HOME": str(work / "home"), "RAY_TMPDIR": str(work / "ray")}
 
 
 def ask(path: str, body: Record | None = None) -> Any:
@@ -57,27 +55,35 @@ class ProcessCluster(Cluster):
     name = "processes"
     data = DATA
 
-    def __init__(self, work: Path, *settings: str, **environment: str) -> None:
-        super().__init__(work, Programs(work / "logs"), *settings)
-        self.environment = {**variables(work), **environment}
+    def __init__(self, work: Path, framework: Framework, *settings: str, **environment: str) -> None:
+        super().__init__(work, Programs(work / "logs"), framework, *settings)
+        self.environment = {**variables(work, self), **environment}
         for name in ("home", "ray"):
             (work / name).mkdir()
 
     def __enter__(self) -> ProcessCluster:
-        ray = [str(VENV / "bin/ray"), "start", "--block", "--disable-usage-stats", "--object-store-memory=200000000"]
+        ray = [
+            str(self.framework.venv / "bin/ray"),
+            "start",
+            "--block",
+            "--disable-usage-stats",
+            "--object-store-memory=200000000",
+        ]
         head = ["--head", "--num-cpus=0", "--num-gpus=0", "--node-ip-address=127.0.0.1"]
         try:
             self.programs.start("head", [*ray, *head], **self.environment)
             self.wait(lambda: ask("jobs/") is not None, "a Ray head", 180)
             worker = ["--address=127.0.0.1:6379", "--node-ip-address=127.0.0.1", "--num-cpus=16", "--num-gpus=1"]
-            self.programs.start("worker", [*ray, *worker], **self.environment)
+            # The head's log monitor sees the worker's logs too, and a driver would print each line twice.
+            self.programs.start("worker", [*ray, *worker, "--include-log-monitor=false"], **self.environment)
         except BaseException:
             self.programs.stop()
             raise
         return self
 
     def make(self, program: str, folder: str, seed: int, *names: str) -> str:
-        words = list(map(str, [VENV / "bin/python", "-W", "ignore", IMAGE / program, DATA / folder, seed, *names]))
+        python = self.framework.venv / "bin/python"
+        words = list(map(str, [python, "-W", "ignore", IMAGE / program, DATA / folder, seed, *names]))
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
         done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
         if done.returncode:
