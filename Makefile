@@ -88,15 +88,15 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
 	$(BIN)/python -m pytest -q -s -m recall tests/recall tests/plan
 
-learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (PODS=1: in pods; DEVICE=cuda: on one GPU; STALL=1: a worker stands still; SOURCES=DIR: its tree; SEED=1; needs root on Linux)
-	SOURCES="$(SOURCES)" DEVICE="$(or $(DEVICE),cpu)" tools/learn.sh
+learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (FRAMEWORK=verl: verl's; PODS=1: in pods; DEVICE=cuda: on one GPU; STALL=1: a worker stands still; SOURCES=DIR: NeMo RL's tree; SEED=1; needs root on Linux)
+	FRAMEWORK="$(or $(FRAMEWORK),nemo-rl)" SOURCES="$(SOURCES)" DEVICE="$(or $(DEVICE),cpu)" tools/learn.sh
 ifdef PODS
 	tools/build.sh
 	tools/node.sh
 	tools/learn-image.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 endif
-	$(BIN)/python examples/learn-on-cpu/learn.py $(if $(PODS),--in-pods) $(if $(DEVICE),--device $(DEVICE)) $(if $(STALL),--stall) --seed $(or $(SEED),1)
+	$(BIN)/python examples/learn-on-cpu/learn.py --framework $(or $(FRAMEWORK),nemo-rl) $(if $(PODS),--in-pods) $(if $(DEVICE),--device $(DEVICE)) $(if $(STALL),--stall) --seed $(or $(SEED),1)
 
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh

@@ -7,32 +7,30 @@ import signal
 import subprocess
 from pathlib import Path
 
-from cluster import CODE, DATA, ENVIRONMENT, HERE, IMAGE, TOOLS, VENV, Cluster, ClusterError, rendered
+from cluster import HERE, Cluster, ClusterError, rendered
+from frameworks import DATA, IMAGE, TOOLS, Framework
 from harness import sandbox
 from harness.local_ray import LocalRay
 from harness.processes import Programs
 
 
-def enter(work: Path) -> None:
+def enter(work: Path, framework: Framework) -> None:
     """Change into a private root that has the paths of the training image and of the volume."""
     sandbox.enter(work)
     (work / "data").mkdir()
-    shown = {
-        VENV: (TOOLS / "venv").resolve(),
-        CODE: (TOOLS / "source").resolve(),
-        IMAGE: HERE / "image",
-        DATA: work / "data",
-    }
-    for path, folder in shown.items():
+    shown = {path: (TOOLS / name).resolve() for path, name in framework.folders.items()}
+    for path, folder in {**shown, IMAGE: HERE / "image", DATA: work / "data"}.items():
         path.mkdir(exist_ok=True)
         sandbox.mount("--bind", folder, path)
 
 
-def variables(work: Path) -> dict[str, str]:
+def variables(work: Path, cluster: Cluster) -> dict[str, str]:
     """Return the variables of the head's container, with those of the image."""
-    container = rendered("raycluster", "RayCluster")["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
-    own = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
-    return {**ENVIRONMENT, **own, "HOME": str(work / "home"), "RAY_TMPDIR": str(work / "ray")}
+    head = rendered("raycluster", "RayCluster", *cluster.settings)["spec"]["headGroupSpec"]
+    own = {
+        entry["name"]: entry["value"] for entry in head["template"]["spec"]["containers"][0]["env"] if "value" in entry
+    }
+    return {**cluster.framework.variables, **own, "HOME": str(work / "home"), "RAY_TMPDIR": str(work / "ray")}
 
 
 class ProcessCluster(Cluster):
@@ -44,9 +42,10 @@ class ProcessCluster(Cluster):
     name = "processes"
     data = DATA
 
-    def __init__(self, work: Path, *settings: str, **environment: str) -> None:
-        super().__init__(work, Programs(work / "logs"), *settings)
-        self.ray = LocalRay(self.programs, VENV / "bin/ray", {**variables(work), **environment})
+    def __init__(self, work: Path, framework: Framework, *settings: str, **environment: str) -> None:
+        super().__init__(work, Programs(work / "logs"), framework, *settings)
+        ray = self.framework.venv / "bin/ray"
+        self.ray = LocalRay(self.programs, ray, {**variables(work, self), **environment})
         for name in ("home", "ray"):
             (work / name).mkdir()
 
@@ -61,7 +60,8 @@ class ProcessCluster(Cluster):
         return self
 
     def make(self, program: str, folder: str, seed: int, *names: str) -> str:
-        words = list(map(str, [VENV / "bin/python", "-W", "ignore", IMAGE / program, DATA / folder, seed, *names]))
+        python = self.framework.venv / "bin/python"
+        words = list(map(str, [python, "-W", "ignore", IMAGE / program, DATA / folder, seed, *names]))
         environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
         done = subprocess.run(words, check=False, capture_output=True, text=True, env=environment)
         if done.returncode:

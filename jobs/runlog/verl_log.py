@@ -59,7 +59,8 @@ _TIMERS: Final = {
 _TIMES: Final = ("timing_s/", "timing/")
 # The mean over the answers to a prompt, not the best or the most frequent one; then the key of v0.2.
 _TEST_SCORE: Final = re.compile(r"val-core/.*/mean@\d+$|val/test_score/.+")
-_KEYS: Final = {*(key for keys in _MEASURES.values() for key in keys), *_KL, *_KL.values()}
+_LONGEST: Final = "response_length/max"
+_KEYS: Final = {*(key for keys in _MEASURES.values() for key in keys), *_KL, *_KL.values(), _LONGEST}
 _SECTIONS: Final = (*_TIMES, "val-core/", "val/")
 
 
@@ -68,6 +69,7 @@ class Verl:
 
     def __init__(self) -> None:
         self.shift = 0
+        self.longest = 0.0
 
     def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Event]:
         """Yield the events of complete lines."""
@@ -100,8 +102,16 @@ class Verl:
             seconds = found.get("timing_s/testing", found.get("timing/testing"))
             yield Validation(step, sum(scores) / len(scores), None, seconds)
         if trains:
-            yield _step(at, step, found)
+            yield self._complete(_step(at, step, found), found.get(_LONGEST))
             yield Phase(steps.STEP, step + 1)
+
+    def _complete(self, step: Step, longest: float | None) -> Step:
+        """Correct the share of truncated answers: v0.9.1 counts those that are as long as the longest of their step."""
+        if step.truncated is not None and longest is not None:
+            self.longest = max(self.longest, longest)
+            if longest < self.longest:
+                step.truncated = 0.0
+        return step
 
 
 def pairs(line: str) -> dict[str, float]:

@@ -75,6 +75,17 @@ def test_numbers_that_are_none_are_read(written: str, read: str) -> None:
     assert str(steps(logs.verl(1, {**logs.VERL, "actor/grad_norm": written}))[0].grad_norm) == read
 
 
+def test_answers_that_are_shorter_than_an_earlier_one_are_not_truncated() -> None:
+    """verl 0.9.1 counts the answers that are as long as the longest of their step, which need not be the limit.
+
+    Source: verl/trainer/ppo/metric_utils.py (compute_data_metrics): the width of a batch that is padded to its longest.
+    """
+    rows = [(8, 0.0078), (5, 0.4141), (5, 0.4570), (8, 0.0039)]
+    line = "step:{} - critic/score/mean:0.5 - response_length/max:{}.0 - response_length/clip_ratio:{}\n"
+    text = "".join(line.format(number, *row) for number, row in enumerate(rows, 1))
+    assert [step.truncated for step in steps(text)] == [0.0078, 0.0, 0.0, 0.0039]
+
+
 def test_a_line_may_have_a_validation_only_or_both() -> None:
     scores = {"val-core/openai/gsm8k/reward/mean@1": 0.5, "val-aux/openai/gsm8k/reward/std@4": 9.0}
     assert events(logs.verl(0, scores)) == [Validation(0, 0.5)]

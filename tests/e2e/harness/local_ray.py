@@ -54,7 +54,8 @@ class LocalRay:
     def start_worker(self, cpus: int, gpus: int) -> Program:
         """Start a node whose GPUs are only numbers."""
         worker = ["--address=127.0.0.1:6379", "--node-ip-address=127.0.0.1", f"--num-cpus={cpus}", f"--num-gpus={gpus}"]
-        return self.programs.start("worker", [*self.words, *worker], **self.environment)
+        # The head's log monitor sees the worker's logs too, and a driver would print each line twice.
+        return self.programs.start("worker", [*self.words, *worker, "--include-log-monitor=false"], **self.environment)
 
     def submit(self, job: Record, name: str, variables: Mapping[str, str] | None = None) -> None:
         """Submit the entrypoint of a RayJob as the operator does; `variables` are for this job only.
