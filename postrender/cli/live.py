@@ -13,7 +13,7 @@ from postrender.cli import options
 from postrender.cli.command import wrong
 from postrender.cli.judging import explaining
 from postrender.helm import engines
-from postrender.live import bundle, client, evidence, expected
+from postrender.live import bundle, client, collection, expected
 from postrender.live.evidence import Evidence
 from postrender.values.set_arguments import Argument
 
@@ -28,9 +28,15 @@ class Source:
     is_live: bool
 
 
-def evidence_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a stack, a cluster and a bundle to a command, which gets them as its parameter `source`."""
+def evidence_options(*, rights: bool = False) -> options.Decorator:
+    """Add the options of a stack, a cluster and a bundle to a command, which gets them as its parameter `source`.
 
+    With `rights` the cluster is also asked what the user may install.
+    """
+    return lambda function: _with_options(function, rights=rights)
+
+
+def _with_options(function: Callable[..., int], *, rights: bool) -> Callable[..., int]:
     @options.values()
     @options.set_values
     @options.accelerator
@@ -74,7 +80,7 @@ def evidence_options(function: Callable[..., int]) -> Callable[..., int]:
             wanted = expected.render(stack, engine, cluster.namespace)
 
         def ask() -> Evidence:
-            found = evidence.collect(cluster, wanted)
+            found = collection.collect(cluster, wanted, rights=rights)
             if saved:
                 listed = bundle.write(saved, found)
                 sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")

@@ -22,7 +22,7 @@ _TIMEOUT: Final = (3.0, 6.0)
 _PAGE: Final = 500
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NOT_FOUND: Final = 404
-_OK: Final = 200
+_OK: Final = (200, 201)
 
 
 class RefusedError(Exception):
@@ -48,21 +48,33 @@ class Cluster:
 
     def get(self, path: str, *, accept: str = "application/json", **query: str | int) -> Json:
         """Return the object at a path of the API; raise RefusedError."""
-        try:
-            return json.loads(self.text(path, accept=accept, **query))
-        except ValueError as error:
-            raise RefusedError(0, "the answer is not JSON: is this the API server?") from error
+        return _json(self._call("GET", path, {"Accept": accept}, query))
 
-    def text(self, path: str, *, accept: str = "*/*", **query: str | int) -> str:
-        """Return the text at a path of the API, such as a pod's log; raise RefusedError."""
+    def review(self, attributes: dict[str, str]) -> dict[str, Any]:
+        """Ask whether the user may do something; raise RefusedError. A review is an answer, nothing is stored."""
+        group = "authorization.k8s.io/v1"
+        body = {"apiVersion": group, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        answer = _json(self._call("POST", f"/apis/{group}/selfsubjectaccessreviews", headers, {}, body))
+        return answer if isinstance(answer, dict) else {}
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        query: dict[str, str | int],
+        body: dict[str, Any] | None = None,
+    ) -> str:
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 (an extra)
         from urllib3.exceptions import HTTPError  # noqa: PLC0415 (the client's)
 
         call = self._client.param_serialize(
-            "GET",
+            method,
             path,
             query_params=list(query.items()),
-            header_params={"Accept": accept},
+            header_params=headers,
+            body=body,
             auth_settings=["BearerToken"],
         )
         try:
@@ -71,7 +83,7 @@ class Cluster:
         except (ApiException, HTTPError, OSError) as error:
             raise RefusedError(0, f"no answer: {_reason(error)}") from error
         text = (data or b"").decode("utf-8", errors="replace")
-        if answer.status != _OK:
+        if answer.status not in _OK:
             raise RefusedError(answer.status, _message(text, answer.status))
         return text
 
@@ -111,6 +123,13 @@ def _reason(error: Exception) -> str:
     while (inner := getattr(error, "reason", None) or error.__cause__) and isinstance(inner, Exception):
         error = inner
     return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+
+
+def _json(text: str) -> Json:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RefusedError(0, "the answer is not JSON: is this the API server?") from error
 
 
 def _message(text: str, status: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from postrender.manifests import pods
 from postrender.manifests.pods import mapping
 from postrender.values import mutations
 from postrender.yaml import reader
+from postrender.yaml.reader import Node
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,8 @@ class Expected:
     releases: dict[str, str]
     objects: dict[str, list[dict[str, Any]]] = field(repr=False)
     run_directory: str = ""
+    # The place of each value in the files, by its dotted path, and the value where it is a text.
+    places: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind, of all layers."""
@@ -52,6 +56,12 @@ class Expected:
             for pod in pods.pods(item)
         ]
 
+    def place(self, path: str) -> str:
+        """Return where a value stands in the files, or the value above it; empty for one that no file has."""
+        while path and path not in self.places:
+            path = path.rpartition(".")[0]
+        return self.places[path][1] if path else ""
+
     @property
     def gpus(self) -> int:
         """Return the GPUs that the cluster asks for."""
@@ -75,4 +85,14 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
         {layer: stack.release(layer) for layer in layers},
         {layer: reader.load_objects(text, layer) for layer, text in rendered.items()},
         f"{mount}/runs/{run}" if mount and run else "",
+        dict(_places(stack.values.root, "")),
     )
+
+
+def _places(node: Node, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the dotted path of each value below a node with its text and its place."""
+    if path:
+        yield path, (node.value if isinstance(node.value, str) else "", str(node.key_at))
+    if isinstance(node.value, dict):
+        for key, child in node.value.items():
+            yield from _places(child, f"{path}.{key}" if path else str(key))

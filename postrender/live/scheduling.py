@@ -55,10 +55,13 @@ class Node:
     used: Amounts
 
 
-def nodes(evidence: Evidence) -> list[Node]:
-    """Return the nodes; without the pods of all namespaces, every node counts as empty."""
+def nodes(evidence: Evidence, pods: Iterable[dict[str, Any]] | None = None) -> list[Node]:
+    """Return the nodes with what these pods use, by default those of all namespaces.
+
+    Where these could not be read, every node counts as empty.
+    """
     used: dict[str, Amounts] = {}
-    for pod in evidence.of("allPods"):
+    for pod in evidence.of("allPods") if pods is None else pods:
         spec = mapping(pod.get("spec"))
         if node := spec.get("nodeName"):
             on_node = used.setdefault(node, {})
@@ -144,11 +147,12 @@ def _too_small(asked: Amounts, allocatable: Mapping[str, Any], used: Amounts) ->
     for name in sorted(asked, key=lambda each: (each in (*_ORDINARY, "pods"), each != GPU, each)):
         offered = quantity(allocatable.get(name)) or 0.0
         if offered < asked[name]:
-            return f"offer {_offer(name, offered)}"
+            return f"offer {offer(name, offered)}"
         if offered - used.get(name, 0.0) < asked[name]:
-            return f"have {_offer(name, offered - used.get(name, 0.0))} of {_offer(name, offered)} left"
+            return f"have {offer(name, offered - used.get(name, 0.0))} of {offer(name, offered)} left"
     return ""
 
 
-def _offer(name: str, amount: float) -> str:
+def offer(name: str, amount: float) -> str:
+    """Write an amount of a resource."""
     return _amount(name, amount) if name in _ORDINARY else f"{amount:g} {name}"

@@ -26,7 +26,7 @@ from postrender.live.status import sum_up
         "grpo status --from evidence.tar.gz --format json",
     ),
 )
-@live.evidence_options
+@live.evidence_options()
 @click.option(
     "--watch", type=click.IntRange(min=1), metavar="SECONDS", help="Repeat every so many seconds, until Ctrl-C."
 )
