@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +11,7 @@ import pytest
 import yaml
 
 from conftest import NewStack
-from harness import suite
+from harness.commands import ask
 from harness.kube import Kube, Manifest, dump
 from harness.stack import Stack
 from harness.waiting import until
@@ -24,10 +22,7 @@ READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "
 
 def examine(stack: Stack, *options: str) -> list[dict[str, Any]]:
     """Return the results of `grpo doctor` with the values of a stack."""
-    files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
-    where = ["-n", stack.namespace, "--kubeconfig", str(stack.kube.kubeconfig), "--helm", str(stack.helm.program)]
-    command = [sys.executable, "-m", "postrender.cli", "doctor", *files, *where, "--format", "json", *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=suite.REPOSITORY)
+    done = ask("doctor", stack, "--format", "json", *options)
     assert done.returncode in (0, 1), done.stderr
     results = list(json.loads(done.stdout))
     assert done.returncode == int(any(each["state"] == "fail" for each in results))

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,26 +11,15 @@ import pytest
 import yaml
 
 from conftest import NewStack
-from harness import suite
+from harness.commands import ask, grpo
 from harness.kube import Kube
 from harness.stack import TOKEN, Stack
 from harness.waiting import until
 
 
-def ask(stack: Stack, *options: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `grpo status` with the values of a stack."""
-    files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
-    where = ["-n", stack.namespace, "--kubeconfig", str(stack.kube.kubeconfig), "--helm", str(stack.helm.program)]
-    command = [sys.executable, "-m", "postrender.cli", "status", *files, *where, *options]
-    environment = {**os.environ, **(env or {})}
-    return subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=60, cwd=suite.REPOSITORY, env=environment
-    )
-
-
 def answer(stack: Stack) -> dict[str, Any]:
     """Return the status as JSON."""
-    done = ask(stack, "--format", "json")
+    done = ask("status", stack, "--format", "json")
     assert done.returncode in (0, 1), done.stderr
     return dict(json.loads(done.stdout))
 
@@ -153,7 +139,7 @@ def member(stack: Stack) -> str:
 def test_a_member_of_a_team_sees_the_namespace_and_reads_what_was_not_read(stack: Stack, kube: Kube) -> None:
     stack.install("raycluster")
     stack.until_ready()
-    found = json.loads(ask(stack, "--format", "json", "--kubeconfig", member(stack)).stdout)
+    found = json.loads(ask("status", stack, "--format", "json", "--kubeconfig", member(stack)).stdout)
     assert (found["cluster"], found["gpus_there"], set(found["releases"].values())) == ("ready", 16, {"unknown"})
     assert {"nodes", "allPods", "releases"} <= set(found["unread"])
     assert 'cannot list resource "nodes"' in found["unread"]["nodes"]
@@ -167,10 +153,9 @@ def test_a_bundle_says_the_same_later_and_holds_no_secret(stack: Stack, kube: Ku
     kube.run("annotate", "pod", pod, "-n", stack.namespace, f"note={token}", f"url=https://me:{password}@example.org/x")
     kube.run("annotate", "raycluster", stack.cluster, "-n", stack.namespace, f"arguments=--api-key={password}")
     path = stack.work / "evidence.tar.gz"
-    now = ask(stack, "--bundle", str(path))
+    now = ask("status", stack, "--bundle", str(path))
     assert "objects/pods.json" in now.stderr
-    command = [sys.executable, "-m", "postrender.cli", "status", "--from", str(path)]
-    later = subprocess.run(command, capture_output=True, text=True, check=False, cwd=suite.REPOSITORY)
+    later = grpo("status", "--from", str(path))
     assert later.stdout == now.stdout
     with tarfile.open(path) as archive:
         texts = [archive.extractfile(entry).read().decode() for entry in archive]  # type: ignore[union-attr]
@@ -183,7 +168,7 @@ def test_an_api_server_that_is_away(stack: Stack) -> None:
     settings = yaml.safe_load(stack.kube.kubeconfig.read_text())
     settings["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
     away.write_text(yaml.safe_dump(settings))
-    done = ask(stack, "--kubeconfig", str(away))
+    done = ask("status", stack, "--kubeconfig", str(away))
     assert done.returncode == 3
     assert "gives no answer" in done.stderr
     assert "Traceback" not in done.stderr
