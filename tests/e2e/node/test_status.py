@@ -16,7 +16,7 @@ pytestmark = pytest.mark.shared
 
 def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
     """The record is read in the head's pod; the bundle still has it when the run is gone."""
-    shared.trainer.behave(steps=2, hold=True)
+    shared.trainer.behave(hold=True)
     run = shared.with_run("is-shown")
     run.install("grpo-job")
     run.until_job("RUNNING", 120)
@@ -31,7 +31,7 @@ def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
     assert (found["cluster"], found["job"], found["gpus_there"]) == ("ready", "Running, RUNNING", 16)
     assert found["record"]["attempt"] == 1  # type: ignore[index]
     assert (found["waits"], found["unread"]) == ([], {})
-    shared.trainer.behave()
+    shared.trainer.finish()
     run.until_job("SUCCEEDED", 120)
     run.uninstall("grpo-job")
     later = json.loads(grpo("status", "--from", bundle, "--format", "json").stdout)
