@@ -17,7 +17,10 @@ from harness.stack import Stack
 from harness.waiting import until
 
 OPERATOR = "kuberay-system"
-READY = {"conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": ""}]}
+SINCE = "2026-01-01T00:00:00Z"
+READY = {
+    "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": SINCE}]
+}
 
 
 def examine(stack: Stack, *options: str) -> list[dict[str, Any]]:
