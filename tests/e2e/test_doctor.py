@@ -42,11 +42,11 @@ def failures(stack: Stack, *options: str) -> dict[str, str]:
 
 
 def deployment(name: str, namespace: str = OPERATOR, version: str = "v1.6.2") -> Manifest:
-    """Describe an operator's Deployment; nothing runs for it here."""
+    """Describe an operator's Deployment; its pod is kwok's."""
     labels = {"app.kubernetes.io/name": "kuberay-operator", "app": name}
     container = {"name": "operator", "image": f"quay.io/kuberay/operator:{version}"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    spec = {"replicas": 0, "selector": {"matchLabels": {"app": name}}, "template": template}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
     about = {"name": name, "namespace": namespace, "labels": labels}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": about, "spec": spec}
 
@@ -58,13 +58,9 @@ def set_status(kube: Kube, kind: str, name: str, status: Manifest, namespace: st
     kube.run("patch", kind, name, *where, "--subresource=status", "--type=merge", "--patch", patch)
 
 
-def make_operator(kube: Kube, *manifests: Manifest) -> None:
-    """Create Deployments that look available."""
-    kube.create([*manifests])
-    for each in manifests:
-        about = each["metadata"]
-        status = {"replicas": 1, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": 99}
-        set_status(kube, "deployment", about["name"], status, about["namespace"])
+def is_available(kube: Kube, name: str) -> bool:
+    """Tell whether a Deployment has its pod."""
+    return bool(kube.get("deployment", name, OPERATOR).get("status", {}).get("availableReplicas"))
 
 
 def is_bound(claim: Manifest) -> bool:
@@ -77,11 +73,12 @@ def stack(new_stack: NewStack, kube: Kube) -> Iterator[Stack]:
     """A stack of which network and storage are installed, on a cluster with an operator's Deployment."""
     stack = new_stack("b200", "helm4")
     kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR}}])
-    make_operator(kube, deployment("kuberay-operator"))
+    kube.create([deployment("kuberay-operator")])
     stack.install("network", "storage")
     for each in kube.list("networks.networking.gke.io"):
         if kube.find("networks.networking.gke.io", each["metadata"]["name"]):
             set_status(kube, "networks.networking.gke.io", each["metadata"]["name"], READY)
+    until(lambda: is_available(kube, "kuberay-operator"), "the operator's pod")
     until(lambda: all(map(is_bound, kube.list("persistentvolumeclaims", stack.namespace))), "claims bound")
     yield stack
     stack.uninstall_all()
@@ -124,13 +121,6 @@ def quota(namespace: str) -> Manifest:
     """Describe a quota of half the GPUs of the stack."""
     about, spec = {"name": "team", "namespace": namespace}, {"hard": {"requests.nvidia.com/gpu": 8}}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": about, "spec": spec}
-
-
-def available(count: int) -> tuple[str, ...]:
-    """Give kubectl's words that write how many pods of the operator are available."""
-    patch = json.dumps({"status": {"availableReplicas": count, "readyReplicas": count}})
-    where = ("deployment/kuberay-operator", "-n", OPERATOR)
-    return ("patch", *where, "--subresource=status", "--type=merge", "--patch", patch)
 
 
 PLANTS = [
@@ -214,8 +204,8 @@ PLANTS = [
     ),
     Plant(
         "operator-down",
-        available(0),
-        available(1),
+        ("scale", "deployment/kuberay-operator", "-n", OPERATOR, "--replicas=0"),
+        ("scale", "deployment/kuberay-operator", "-n", OPERATOR, "--replicas=1"),
         "operator",
         "has no available pod",
     ),
@@ -242,6 +232,7 @@ def test_a_fault_is_found_alone_and_by_name(stack: Stack, kube: Kube, plant: Pla
         found = failures(stack.with_values(**plant.values))
     finally:
         run(plant.undo)
+        until(lambda: is_available(kube, "kuberay-operator"), "the operator's pod")
     assert plant.text in found.get(plant.check, ""), found
     # What follows from the fault may be named too, nothing else.
     assert set(found) <= {plant.check, "room"}, found
