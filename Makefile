@@ -13,7 +13,7 @@ LAYERS := network storage raycluster grpo-job
 # The tests start the programs many hundred times; without its bytecode each start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall learn tools e2e e2e-node dist clean
+.PHONY: help demo test test-full check lowest lint verify docs generate goldens bench recall learn tools e2e e2e-node planted dist clean
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,15 +88,15 @@ bench: $(STAMP) ## Measure against the anchors; prints ratios
 recall: $(STAMP) ## Compare lint with what the real frameworks said of every mutated recipe; prints the share it catches
 	$(BIN)/python -m pytest -q -s -m recall tests/recall tests/plan
 
-learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (PODS=1: in pods; DEVICE=cuda: on one GPU; STALL=1: a worker stands still; SOURCES=DIR: its tree; SEED=1; needs root on Linux)
-	SOURCES="$(SOURCES)" DEVICE="$(or $(DEVICE),cpu)" tools/learn.sh
+learn: $(STAMP) ## Let NeMo RL's own GRPO learn on this CPU (FRAMEWORK=verl: verl's; PODS=1: in pods; DEVICE=cuda: on one GPU; STALL=1: a worker stands still; SOURCES=DIR: NeMo RL's tree; SEED=1; needs root on Linux)
+	FRAMEWORK="$(or $(FRAMEWORK),nemo-rl)" SOURCES="$(SOURCES)" DEVICE="$(or $(DEVICE),cpu)" tools/learn.sh
 ifdef PODS
 	tools/build.sh
 	tools/node.sh
 	tools/learn-image.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 endif
-	$(BIN)/python examples/learn-on-cpu/learn.py $(if $(PODS),--in-pods) $(if $(DEVICE),--device $(DEVICE)) $(if $(STALL),--stall) --seed $(or $(SEED),1)
+	$(BIN)/python examples/learn-on-cpu/learn.py --framework $(or $(FRAMEWORK),nemo-rl) $(if $(PODS),--in-pods) $(if $(DEVICE),--device $(DEVICE)) $(if $(STALL),--stall) --seed $(or $(SEED),1)
 
 tools: ## Build pinned Helm 3, Helm 4, linters and a control plane, install PyTorch, into .tools/ (needs Go; 10 minutes, once)
 	tools/build.sh
@@ -110,6 +110,13 @@ e2e-node: $(STAMP) tools ## The same on real nodes: kubelets, containerd, pods t
 	tools/node.sh
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
 	$(BIN)/python tests/e2e/node/run.py
+
+planted: $(STAMP) tools ## Plant failures into runs on a real Ray (SEEDS=1; KINDS=NAME,…, outcomes: one of each; LANES=1: clusters at once; root on Linux)
+	tools/ray.sh
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[render,dev,e2e]'
+	seq $(or $(LANES),1) | xargs -P $(or $(LANES),1) -I% $(BIN)/python tests/e2e/planted/run.py \
+	  --seeds 1-$(or $(SEEDS),1) --kinds "$(KINDS)" --part %/$(or $(LANES),1)
+	$(if $(KINDS),,$(BIN)/python tests/e2e/planted/table.py)
 
 dist: $(STAMP) ## Build the wheel and the four chart packages into dist/
 	rm -rf dist

@@ -1,4 +1,4 @@
-"""What the story asks of a cluster, and what both clusters have: the values, and the image's paths and variables."""
+"""What the story asks of a cluster, and how both clusters render the charts."""
 
 from __future__ import annotations
 
@@ -12,41 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from frameworks import ROOT, Framework
+from harness.local_ray import ENDED
 from harness.processes import Programs
 
 Record = dict[str, Any]
 Result = TypeVar("Result")
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-TOOLS = ROOT / ".tools/learn"
-VENV, CODE, DATA, IMAGE = (Path(name) for name in ("/opt/nemo_rl_venv", "/opt/nemo-rl", "/data", "/opt/learn-on-cpu"))
-FILES = [
-    "values/accelerators/h200.yaml",
-    "values/examples/one-gpu.yaml",
-    "values/recipes/smoke.yaml",
-    "examples/learn-on-cpu/values.yaml",
-]
-# What the image gives every process, and the stand-ins.
-ENVIRONMENT = {
-    "PATH": f"{VENV}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-    "PYTHONPATH": str(IMAGE / "standins"),
-    # Without bytecode every process would compile torch, Ray and NeMo RL again.
-    "PYTHONDONTWRITEBYTECODE": "",
-    "NRL_DISABLE_NUMA_BINDING": "1",
-    "OMP_NUM_THREADS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "WANDB_MODE": "disabled",
-    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    # For the sake of a small machine: no pool of idle workers, no metrics, and time to start.
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_ENABLE_METRICS_COLLECTION": "0",
-    "RAY_worker_register_timeout_seconds": "300",
-    # An owner of a run that was killed counts as gone after 8 seconds instead of 30.
-    "GRPO_OWNER_BEAT_SECONDS": "1",
-    "GRPO_OWNER_LAPSE_SECONDS": "8",
-}
-ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
 
 class ClusterError(Exception):
@@ -54,9 +26,9 @@ class ClusterError(Exception):
 
 
 def grpo(*words: str, settings: Iterable[str] = ()) -> str:
-    """Run `grpo` with the example's values and return its output.
+    """Run `grpo` with settings, which are values files and KEY=VALUE, and return its output.
 
-    A setting is one more values file, or KEY=VALUE. Raises ClusterError.
+    Raises ClusterError.
     """
     command = [str(Path(sys.executable).with_name("grpo")), *words, *options(settings)]
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
@@ -66,12 +38,12 @@ def grpo(*words: str, settings: Iterable[str] = ()) -> str:
 
 
 def options(settings: Iterable[str]) -> list[str]:
-    """Return the options that give Helm or `grpo` the example's values and the settings over them."""
-    return [word for one in [*FILES, *settings] for word in ("-f" if one.endswith(".yaml") else "--set", one)]
+    """Return the options that give settings to Helm or `grpo`."""
+    return [word for one in settings for word in ("-f" if one.endswith(".yaml") else "--set", one)]
 
 
 def rendered(layer: str, kind: str, *settings: str) -> Record:
-    """Return the object of a kind that a chart renders from the example's values."""
+    """Return the object of a kind that a chart renders."""
     text = grpo("render", layer, "--full", settings=settings)
     found: list[Record] = [one for one in yaml.safe_load_all(text) if one and one["kind"] == kind]
     return found[0]
@@ -80,19 +52,18 @@ def rendered(layer: str, kind: str, *settings: str) -> Record:
 class Cluster(ABC):
     """A Ray cluster with one GPU and the charts' jobs on it; a context manager that ends all that it has started.
 
-    `settings` are for every job. A job has the name of the RayJob that the chart renders.
+    `settings` are for every chart, over the framework's values. A job has the name of the RayJob that is rendered.
     """
 
     # What it runs as, and where the files of the volume /data lie for this process.
     name: str
     data: Path
-    # The model of image/models.json that learns.
-    model = "cpu"
 
-    def __init__(self, work: Path, programs: Programs, *settings: str) -> None:
+    def __init__(self, work: Path, programs: Programs, framework: Framework, *settings: str) -> None:
         self.work = work
         self.programs = programs
-        self.settings = settings
+        self.framework = framework
+        self.settings = (*framework.files, *settings)
 
     @abstractmethod
     def __enter__(self) -> Cluster: ...

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import memory
 import story
-from cluster import CODE, DATA, HERE, IMAGE, ROOT, TOOLS, VENV, Cluster
+from cluster import HERE, Cluster
+from frameworks import CODE, DATA, FRAMEWORKS, IMAGE, ROOT, TOOLS, VENV
 from processes import ProcessCluster
 from records import Run
 
@@ -104,15 +105,15 @@ class GpuCluster(ProcessCluster):
     """Ray as processes of a machine with a GPU, without the stand-ins of the CPU."""
 
     name = "cuda"
-    model = "cuda"
 
 
 def tell(work: Path, seed: int, steps: int) -> None:
     """Run the story, then measure; raise StoryError if it does not end as it should."""
     (work / "data").mkdir()
     links = paths(work)
+    framework = FRAMEWORKS["nemo-rl"]._replace(model="cuda")
     with linked(links):
-        story.tell(GpuCluster(work, memory.VALUES[0], **environment(links)), seed, steps, learn)
+        story.tell(GpuCluster(work, framework, memory.VALUES[0], **environment(links)), seed, steps, learn)
 
 
 def learn(cluster: Cluster, run: Run, result: dict[str, Any]) -> None:
@@ -122,7 +123,7 @@ def learn(cluster: Cluster, run: Run, result: dict[str, Any]) -> None:
     # What is in use now, without a job, is not the run's.
     if (gpu := look()) is None:
         raise story.StoryError(f"nvidia-smi does not find GPU {CHOSEN} any more")
-    plan = memory.planned(gpu.total, cluster.data / "memory-model/config.json")
+    plan = memory.planned(cluster, gpu.total, cluster.data / "memory-model/config.json")
     try:
         samples, phases = memory.measure(cluster, CHOSEN)
         rows = memory.compare(memory.peaks(samples, phases), gpu.used, plan)

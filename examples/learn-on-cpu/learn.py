@@ -1,4 +1,4 @@
-"""Let NeMo RL's own GRPO learn on this machine: python learn.py [--in-pods | --device cuda] [--seed N] [--steps N].
+"""Let a framework's own GRPO learn on this machine: python learn.py [--framework verl] [--in-pods | --device cuda].
 
 On the CPU everything runs in a network and mount namespace of its own, which nothing can be reached from or reach.
 With --stall a worker stands still instead of SIGKILL of the trainer.
@@ -21,7 +21,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 # The namespace, the processes and their end are those of the end-to-end tests.
 sys.path.insert(0, str(ROOT / "tests/e2e"))
-from cluster import TOOLS, Cluster  # noqa: E402
+from cluster import Cluster  # noqa: E402
+from frameworks import FRAMEWORKS, TOOLS  # noqa: E402
 from harness import leftovers, suite  # noqa: E402 - from the folder above
 
 INSIDE = "GRPO_LEARN_INSIDE"
@@ -38,8 +39,9 @@ def missing(asked: argparse.Namespace) -> list[str]:
     if os.geteuid() != 0:
         lacking.append("root (a network namespace needs it): run as root, for example in a privileged container")
     lacking += [f"{name} on PATH: install util-linux" for name in ("unshare", "mount") if shutil.which(name) is None]
-    if not (TOOLS / "venv/.stamp").is_file() or not (TOOLS / "source/nemo_rl").is_dir():
-        lacking.append(".tools/learn: run `tools/learn.sh`")
+    framework = FRAMEWORKS[asked.framework]
+    if framework.missing():
+        lacking.append(f".tools/learn: run `FRAMEWORK={framework.name} tools/learn.sh`")
     if asked.in_pods and not lacking:
         import pods
 
@@ -50,6 +52,7 @@ def missing(asked: argparse.Namespace) -> list[str]:
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--framework", choices=list(FRAMEWORKS), default="nemo-rl")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--in-pods", action="store_true", help="install the charts on real nodes, with KubeRay")
     where.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: one GPU, with vLLM")
@@ -65,6 +68,8 @@ def arguments() -> argparse.Namespace:
         parser.error("--steps must be at least 30: the trainer is killed after step 23")
     if found.stall and found.device == "cuda":
         parser.error("--stall needs --device cpu")
+    if found.framework == "verl" and (found.in_pods or found.device == "cuda" or found.stall):
+        parser.error("--framework verl runs without --in-pods, --stall and --device cuda only")
     return found
 
 
@@ -94,16 +99,17 @@ def tell(work: Path, asked: argparse.Namespace) -> None:
         import gpu
 
         return gpu.tell(work, asked.seed, asked.steps)
+    framework = FRAMEWORKS[asked.framework]
     cluster: Cluster
     if asked.in_pods:
         import pods
 
-        cluster = pods.PodCluster(work)
+        cluster = pods.PodCluster(work, framework)
     else:
         import processes
 
-        processes.enter(work)
-        cluster = processes.ProcessCluster(work)
+        processes.enter(work, framework)
+        cluster = processes.ProcessCluster(work, framework)
     if asked.stall:
         import stall
 

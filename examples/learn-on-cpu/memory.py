@@ -93,11 +93,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def planned(total: int, model: Path) -> dict[str, Any]:
+def planned(cluster: Cluster, total: int, model: Path) -> dict[str, Any]:
     """Return what `grpo plan` says for a GPU of so many MiB and the config.json of the model."""
     size = f"accelerator.gpuMemoryGigabytes={round(total / MIB_PER_GIB)}"
     words = ["plan", "--format", "json", "--model-config", str(model)]
-    found: dict[str, Any] = json.loads(grpo(*words, settings=[*VALUES, size]))
+    found: dict[str, Any] = json.loads(grpo(*words, settings=[*cluster.settings, VALUES[-1], size]))
     return found
 
 

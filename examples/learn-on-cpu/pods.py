@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cluster import DATA, ENVIRONMENT, FILES, HERE, IMAGE, ROOT, TOOLS, Cluster, ClusterError, options, rendered
+from cluster import HERE, Cluster, ClusterError, options, rendered
+from frameworks import DATA, IMAGE, ONE_GPU, ROOT, TOOLS, Framework
 from harness import nodes
 from harness.apiserver import Tools
 from harness.helm import Helm, HelmError
@@ -37,9 +38,9 @@ class PodCluster(Cluster):
 
     name = "pods"
 
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, framework: Framework) -> None:
         self.machines = RealCluster(work, PROGRAMS, LAYERS)
-        super().__init__(work, self.machines.programs, VALUES)
+        super().__init__(work, self.machines.programs, framework, VALUES)
         self.kube = self.machines.kube
         self.helm = Helm(PROGRAMS.bin / "helm4", self.machines.kubeconfig, work / "helm")
         self.data = work / "volumes" / NAMESPACE / f"{STACK}-data"
@@ -62,16 +63,25 @@ class PodCluster(Cluster):
 
     def _start(self) -> None:
         resolve_names(self.work)
-        self.machines.start(images(training_image()), [HEAD_MACHINE, GPU_MACHINE])
+        self.machines.start(self._images(), [HEAD_MACHINE, GPU_MACHINE])
         # The taint of its GPUs keeps the operator away, as on a real machine: the worker needs all processors.
         profiles = nodes.read_profiles(ROOT / "values/accelerators")
-        gpus.pretend(self.machines.nodes[GPU_MACHINE], profiles[Path(FILES[0]).stem], 0)
+        gpus.pretend(self.machines.nodes[GPU_MACHINE], profiles[Path(ONE_GPU[0]).stem], 0)
         self.machines.install_operator()
         self.contexts.enter_context(provisioning(self.kube, self.work / "volumes"))
         self.kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
         for layer in ("network", "storage", "raycluster"):
             self.helm.install(f"{STACK}-{layer}", ROOT / "charts" / layer, NAMESPACE, self._options())
         until(self._is_ready, "a RayCluster that is ready", READY_SECONDS, seen=lambda: self.kube.events(NAMESPACE))
+
+    def _images(self) -> list[Image]:
+        """Describe the images; the training image has the name and the paths of the published one."""
+        head = rendered("raycluster", "RayCluster", *self.settings)["spec"]["headGroupSpec"]
+        name = str(head["template"]["spec"]["containers"][0]["image"])
+        base = LAYERS / "base"
+        layers = [base, LAYERS / "environment", LAYERS / "code", example_layer()]
+        variables = {**self.framework.variables, "HOME": "/root"}
+        return [*platform(base, PROGRAMS.bin / "ray-operator"), Image(name, layers, variables)]
 
     def _stop(self) -> list[str]:
         self.contexts.close()
@@ -149,19 +159,6 @@ def harness_errors() -> Iterator[None]:
         yield
     except (AssertionError, HelmError, KubectlError, RuntimeError, subprocess.SubprocessError) as error:
         raise ClusterError(str(error)) from None
-
-
-def training_image() -> str:
-    """Return the name of the image of the pods."""
-    head = rendered("raycluster", "RayCluster", VALUES)["spec"]["headGroupSpec"]
-    return str(head["template"]["spec"]["containers"][0]["image"])
-
-
-def images(training: str) -> list[Image]:
-    """Describe the images; the training image has the paths of the published one."""
-    base = LAYERS / "base"
-    layers = [base, LAYERS / "environment", LAYERS / "code", example_layer()]
-    return [*platform(base, PROGRAMS.bin / "ray-operator"), Image(training, layers, {**ENVIRONMENT, "HOME": "/root"})]
 
 
 def example_layer() -> Path:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster import ROOT
+from frameworks import ROOT
 
 sys.path.insert(0, str(ROOT / "jobs/inspection"))
+sys.path.insert(0, str(ROOT / "jobs/runlog"))
+import log_readers
 import samples
+from steps import Step
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,6 @@ class Run:
             found.append(rewards.mean)
         return found
 
-    def experiments(self) -> set[Path]:
-        """Return the folders in which NeMo RL logs, one for each start of the trainer."""
-        return set(self.folder.glob("logs/exp_*"))
-
     def output(self, attempt: int) -> str:
         """Return what the launcher and the trainer of an attempt have printed."""
         file = self.folder / f"attempts/{attempt}/output.log"
@@ -52,12 +50,13 @@ class Run:
         file = self.folder / "status.json"
         return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
 
+    def printed(self, attempt: int) -> list[Step]:
+        """Return the steps that an attempt has printed, as `grpo watch` reads them."""
+        reader = log_readers.reader(log_readers.ANY)
+        events = [*reader.feed(self.output(attempt)), *reader.end()]
+        return [event for event in events if isinstance(event, Step)]
+
     def scores(self) -> dict[str, float]:
         """Return the share of right answers of the base model and of the checkpoint."""
         files = sorted((self.folder / "evaluations").glob("gsm8k-*.json"))
         return {path.stem.removeprefix("gsm8k-"): float(json.loads(path.read_text())["score"]) for path in files}
-
-
-def first_step(experiment: Path) -> int:
-    """Return the first step that a start of the trainer has logged."""
-    return min(int(re.findall(r"\d+", path.stem)[-1]) for path in experiment.glob("train_data_step*.jsonl"))

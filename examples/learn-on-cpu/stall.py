@@ -37,7 +37,7 @@ def stand_still(cluster: Cluster, run: Run, settings: list[str], result: dict[st
     words = [f"job.guard.deadlines.stepSeconds={STEP_SECONDS}", f"job.guard.evidenceSeconds={EVIDENCE_SECONDS}"]
     name = cluster.submit(*settings, *words)
     wait_for_step(cluster, run, name)
-    before, stopped = run.experiments(), cluster.on_worker("python3", "-c", STOP, WORKER).strip()
+    stopped = cluster.on_worker("python3", "-c", STOP, WORKER).strip()
     if not stopped:
         raise StoryError(f"no process had the title {WORKER} within a minute")
     finished, since = max(run.steps()), time.monotonic()
@@ -57,7 +57,9 @@ def stand_still(cluster: Cluster, run: Run, settings: list[str], result: dict[st
     if (status := cluster.end_of(name, 1200)) != "SUCCEEDED":
         raise StoryError(f"the job ended as {status}, expected SUCCEEDED:\n{cluster.log(name)[-3000:]}")
     result["killedAfter"], result["signal"] = finished, "SIGSTOP of a worker"
-    result["resumedFrom"] = resumed_after(run, before, result["steps"], finished)
+    printed = [step.number for step in run.printed(1)]
+    again = printed[printed.index(finished) + 1 :]
+    result["resumedFrom"] = resumed_after(run, again, result["steps"], finished)
     restarts, state = run.status().get("restarts"), run.status().get("state")
     if (restarts, state) != (1, "ended"):
         raise StoryError(f"status.json has {restarts} restarts and the state {state}, expected 1 and ended")

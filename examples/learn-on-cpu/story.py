@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -14,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import curve
-from cluster import ROOT, Cluster, ClusterError
-from records import Run, first_step
+from cluster import Cluster, ClusterError
+from frameworks import ROOT
+from records import Run
 
 RUN = "runs/sums"
 # Between two checkpoints: steps 21 to 23 are lost and trained again.
@@ -45,7 +47,7 @@ def wait_for_step(cluster: Cluster, run: Run, name: str) -> None:
     def late_enough() -> bool:
         if "the trainer ended" in run.output(1) or cluster.status(name) == "FAILED":
             raise StoryError("attempt 1 ended by itself:\n" + (run.output(1) or cluster.log(name))[-3000:])
-        return KILL_AFTER in run.steps()
+        return any(step.number >= KILL_AFTER for step in run.printed(1))
 
     cluster.wait(late_enough, f"step {KILL_AFTER} of attempt 1", 900)
 
@@ -56,7 +58,7 @@ def train_and_kill(cluster: Cluster, run: Run, settings: list[str]) -> int:
     wait_for_step(cluster, run, name)
     (process,) = re.findall(r"the trainer runs as process (\d+)", run.output(1))
     cluster.kill(int(process))
-    finished = max(run.steps())
+    finished = max(step.number for step in run.printed(1))
     if (status := cluster.end_of(name, 120)) != "FAILED":
         raise StoryError(f"after SIGKILL of the trainer the job is {status}, expected FAILED")
     say(f"attempt 1: SIGKILL of the trainer after step {finished}; the job is FAILED")
@@ -65,19 +67,19 @@ def train_and_kill(cluster: Cluster, run: Run, settings: list[str]) -> int:
 
 def resume(cluster: Cluster, run: Run, settings: list[str], steps: int, finished: int) -> int:
     """Train to the end in a second attempt; return the step from which it went on."""
-    before = run.experiments()
     cluster.run(*settings, "job.attempt=2", seconds=1200)
-    return resumed_after(run, before, steps, finished)
+    return resumed_after(run, [step.number for step in run.printed(2)], steps, finished)
 
 
-def resumed_after(run: Run, before: set[Path], steps: int, finished: int) -> int:
-    """Return the step from which a second start went on; `before` and `finished` are what the first one had logged."""
-    (experiment,) = run.experiments() - before
-    first, expected = first_step(experiment), finished // SAVE_PERIOD * SAVE_PERIOD + 1
+def resumed_after(run: Run, printed: list[int], steps: int, finished: int) -> int:
+    """Return the step from which a second start went on, which has printed these steps; the first had `finished`."""
+    first, expected = printed[0], finished // SAVE_PERIOD * SAVE_PERIOD + 1
     if first != expected:
         raise StoryError(f"it went on with step {first}, expected {expected}, the one after the last checkpoint")
+    if printed != list(range(first, steps + 1)):
+        raise StoryError(f"it printed the steps {printed}, expected {first} to {steps}")
     if sorted(run.steps()) != list(range(1, steps + 1)):
-        raise StoryError(f"the run has the steps {sorted(run.steps())}, expected 1 to {steps}")
+        raise StoryError(f"the run has the samples of the steps {sorted(run.steps())}, expected 1 to {steps}")
     say(f"resumed from step {first - 1}, trained to step {steps}")
     return first - 1
 
@@ -86,6 +88,12 @@ def kill_and_resume(cluster: Cluster, run: Run, settings: list[str], result: dic
     """Train in two attempts, of which the first is killed."""
     result["killedAfter"] = train_and_kill(cluster, run, settings)
     result["resumedFrom"] = resume(cluster, run, settings, result["steps"], result["killedAfter"])
+
+
+def mismatch(run: Run) -> float:
+    """Return the largest KL divergence between generation and training of a step of the last attempt, in nats a token."""
+    found = [step.generation_kl for step in run.printed(2) or run.printed(1)]
+    return max(math.inf if one is None or math.isnan(one) else abs(one) for one in found)
 
 
 def show_samples(run: Run, steps: int) -> None:
@@ -100,7 +108,7 @@ def show_samples(run: Run, steps: int) -> None:
 
 def keep(result: dict[str, Any], cluster: Cluster, run: Run) -> Path:
     """Write the result, the picture and the outputs of both attempts below build/learn."""
-    folder = ROOT / f"build/learn/{cluster.name}-seed-{result['seed']}"
+    folder = ROOT / f"build/learn/{cluster.framework.name}-{cluster.name}-seed-{result['seed']}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, logs in cluster.logs().items():
@@ -119,7 +127,9 @@ def keep(result: dict[str, Any], cluster: Cluster, run: Run) -> Path:
 def judge(result: dict[str, Any]) -> None:
     """Refuse a run that has not learned."""
     if result["mismatch"] > MISMATCH:
-        raise StoryError(f"the generation KL error reached {result['mismatch']}, expected at most {MISMATCH}")
+        raise StoryError(
+            f"generation and training differ by {result['mismatch']} nats a token, expected at most {MISMATCH}"
+        )
     early, late = curve.means(result["rewards"])
     say(f"mean reward of the first {curve.WINDOW} steps {early:.3f}, of the last {curve.WINDOW} {late:.3f}")
     if len(result["rewards"]) < JUDGED_STEPS:
@@ -135,16 +145,17 @@ def judge(result: dict[str, Any]) -> None:
 def learn(cluster: Cluster, run: Run, result: dict[str, Any], train: Training = kill_and_resume) -> None:
     """Go through all parts of the story and write what they show into `result`."""
     seed, steps = result["seed"], result["steps"]
-    settings = [f"job.config.grpo.seed={seed}", f"job.config.grpo.max_num_steps={steps}"]
+    framework = cluster.framework
+    settings = [f"job.config.{framework.seed}={seed}", f"job.config.{framework.steps}={steps}"]
     say(f"a Ray head and a worker run as {cluster.name}")
     cluster.make("make_questions.py", "raw", seed)
-    say(cluster.make("make_model.py", "model", seed, cluster.model))
-    cluster.run("job.task=prepare-data")
-    say("task prepare-data: done")
+    say(cluster.make("make_model.py", "model", seed, framework.model))
+    for task in framework.preparations:
+        cluster.run(f"job.task={task}")
+        say(f"task {task}: done")
     train(cluster, run, settings, result)
     result["rewards"] = run.mean_rewards()
-    output = run.output(1) + run.output(2)
-    result["mismatch"] = max(map(float, re.findall(r"Generation KL Error: ([\d.]+)", output)))
+    result["mismatch"] = mismatch(run)
     for task in ("convert", "evaluate"):
         cluster.run(f"job.task={task}", "job.step=latest")
         say(f"task {task}: done")
@@ -158,7 +169,7 @@ def tell(
 ) -> None:
     """Run the story on a cluster with a seed; raise StoryError if it does not end as it should."""
     result: dict[str, Any] = {"seed": seed, "steps": steps, "rewards": [], "scores": {}, "killedAfter": KILL_AFTER}
-    result["cluster"] = cluster.name
+    result.update(cluster=cluster.name, framework=cluster.framework.name)
     load, run = os.getloadavg()[0], Run(cluster.data / RUN)
     try:
         with cluster:

@@ -44,6 +44,15 @@ def write_atomically(path: str | Path, text: str, suffix: str = "") -> None:
     draft.replace(path)
 
 
+def write_in_place(path: Path, text: str) -> None:
+    """Write over a file that exists, where there is no room for another one; a reader may see a part of it."""
+    with path.open("r+", encoding="utf-8") as file:
+        file.write(text)
+        file.truncate()
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def read_json(path: str) -> Record:
     """Return the JSON object in a file, or {} if there is no readable one."""
     try:

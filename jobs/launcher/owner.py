@@ -7,6 +7,7 @@ cannot write its heartbeat stops its trainer earlier: SIGTERM FENCE seconds afte
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from files import create_exclusively, write_atomically
+from files import create_exclusively, write_atomically, write_in_place
 from runtime import JobError, Record, now, pause, say
 
 
@@ -93,8 +94,14 @@ class Owner:
         return json.dumps({"state": state, "term": term, "beat": self.beats, **self.about}, indent=2) + "\n"
 
     def write(self, state: str) -> None:
-        started = now()
-        write_atomically(self.path, self.text(state, self.term), self.about["token"])
+        started, text = now(), self.text(state, self.term)
+        try:
+            write_atomically(self.path, text, self.about["token"])
+        except OSError as error:
+            # A full volume takes no new file. A reader of a part of this one sees an owner that is there.
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not self.path.exists():
+                raise
+            write_in_place(self.path, text)
         self.written = started
 
     def acquire(self) -> None:

@@ -56,11 +56,9 @@ def words(line: str) -> str:
 
 def number(text: str) -> float | None:
     """Return a number as Python and numpy print one: 1.5, nan, -inf, np.float64(0.2), True; None for anything else."""
-    if text[:3] == "np." or text[:6] == "numpy.":
+    if text[-1:] == ")" and text.startswith(("np.", "numpy.")):
         text = text.partition("(")[2].rstrip(")")
-    if text in ("True", "False"):
-        return float(text == "True")
     try:
         return float(text)
     except ValueError:
-        return None
+        return float(text == "True") if text in ("True", "False") else None

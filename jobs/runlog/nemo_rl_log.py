@@ -10,23 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import steps
 from log_lines import number, words
-from steps import (
-    CHECKPOINT,
-    ENDED,
-    GENERATION,
-    LOADING,
-    LOGPROBS,
-    REFIT,
-    REWARDS,
-    STEP,
-    TRAINING,
-    VALIDATION,
-    Event,
-    Phase,
-    Step,
-    Validation,
-)
+from steps import Event, Phase, Step, Validation
 
 _HEADER: Final = re.compile(r"={25} (Epoch|Step) (\d+)/(\d+) ={25}$")
 _MEASURE: Final = re.compile(r"• ([^:]+): (\S+?)(s|%)?(?: tokens| steps| \([\d.]+%\))?$")
@@ -47,14 +33,14 @@ _MEASURES: Final = {
     "Total step time": "seconds",
 }
 TIMERS: Final = {
-    "generation": GENERATION,
-    "exposed_generation": GENERATION,
-    "policy_and_reference_logprobs": LOGPROBS,
-    "policy_training": TRAINING,
-    "reward_calculation": REWARDS,
-    "checkpointing": CHECKPOINT,
-    "weight_sync": REFIT,
-    "prepare_for_generation/total": REFIT,
+    "generation": steps.GENERATION,
+    "exposed_generation": steps.GENERATION,
+    "policy_and_reference_logprobs": steps.LOGPROBS,
+    "policy_training": steps.TRAINING,
+    "reward_calculation": steps.REWARDS,
+    "checkpointing": steps.CHECKPOINT,
+    "weight_sync": steps.REFIT,
+    "prepare_for_generation/total": steps.REFIT,
 }
 _VALIDATED: Final = {
     "Accuracy": "reward",
@@ -77,7 +63,7 @@ class NemoRl:
         self.step: Step | None = None
         self.validation: dict[str, float] | None = None
         self.validation_seconds: float | None = None
-        self.phase = LOADING
+        self.phase = steps.LOADING
 
     @property
     def number(self) -> int:
@@ -103,19 +89,19 @@ class NemoRl:
         elif first == "=" and (match := _HEADER.match(line)):
             yield from self._header(at, match[1], int(match[2]), int(match[3]))
         elif match := _SAVING.match(line):
-            yield from self._enter(CHECKPOINT, int(match[1]))
+            yield from self._enter(steps.CHECKPOINT, int(match[1]))
         elif match := _VALIDATING.match(line):
             self.validation, self.validated = {}, int(match[1])
-            yield from self._enter(VALIDATION, self.validated)
+            yield from self._enter(steps.VALIDATION, self.validated)
         elif line == _RESULTS and self.shown:
             yield from self._results(at)
         elif line == _SETUP:
             yield from self._complete(at)
             self._start()
-            yield Phase(LOADING)
+            yield Phase(steps.LOADING)
         elif line.endswith(_ENDS):
             yield from self._complete(at)
-            yield Phase(ENDED)
+            yield Phase(steps.ENDED)
 
     def _header(self, at: int, what: str, count: int, of: int) -> Iterator[Event]:
         """Begin an epoch or a step; dynamic sampling prints the header of a step again for each batch that it tries."""
@@ -136,15 +122,15 @@ class NemoRl:
         yield Phase(phase, step)
 
     def _back(self) -> Iterator[Event]:
-        self.phase = STEP if self.shown else LOADING
+        self.phase = steps.STEP if self.shown else steps.LOADING
         yield Phase(self.phase, self.number or None)
 
     def _results(self, at: int) -> Iterator[Event]:
-        if self.phase != STEP:
+        if self.phase != steps.STEP:
             yield from self._back()
         self.step, self.validation = Step(self.number, at), None
         if self.validation_seconds is not None:
-            self.step.phases[VALIDATION] = self.validation_seconds
+            self.step.phases[steps.VALIDATION] = self.validation_seconds
 
     def _measure(self, line: str) -> Iterator[Event]:
         match = _MEASURE.match(line)

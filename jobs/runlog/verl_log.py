@@ -12,31 +12,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import steps
 from log_lines import number, words
-from steps import (
-    CHECKPOINT,
-    ENDED,
-    GENERATION,
-    LOADING,
-    LOGPROBS,
-    REFIT,
-    REWARDS,
-    STEP,
-    TRAINING,
-    VALIDATION,
-    Event,
-    Phase,
-    Step,
-    Validation,
-)
+from steps import Event, Phase, Step, Validation
 
 _STEP: Final = re.compile(r"step:(\d+) - ")
 # The other lines that are read, and the phase that they begin.
 _BEGINS: Final = {
-    "local_global_step_folder: ": CHECKPOINT,
-    "test_gen_batch meta info: ": VALIDATION,
-    "Total training steps: ": LOADING,
-    "Final validation metrics: ": ENDED,
+    "local_global_step_folder: ": steps.CHECKPOINT,
+    "test_gen_batch meta info: ": steps.VALIDATION,
+    "Total training steps: ": steps.LOADING,
+    "Final validation metrics: ": steps.ENDED,
 }
 _MARK: Final = re.compile("|".join(("step:\\d", *map(re.escape, _BEGINS))))
 # Of each measure, the keys of all versions; the first one that is there counts.
@@ -53,7 +39,7 @@ _MEASURES: Final = {
     "importance_ratio": ("rollout_corr/rollout_is_mean",),
     "seconds": ("timing_s/step", "timing/step", "perf/time_per_step", "time_per_step"),
     "tokens_per_second_per_gpu": ("perf/throughput", "Tokens/Sec/GPU"),
-    "memory_gib": ("perf/max_memory_reserved_gb",),
+    "memory_gib": ("perf/max_memory_reserved_gb", "actor/perf/max_memory_reserved_gb"),
 }
 # v0.7 prints a KL of 0 where none is computed: the coefficient says whether it is.
 _KL: Final = {
@@ -62,19 +48,20 @@ _KL: Final = {
     "critic/kl": "critic/kl_coeff",
 }
 _TIMERS: Final = {
-    "gen": GENERATION,
-    "old_log_prob": LOGPROBS,
-    "update_actor": TRAINING,
-    "update_weights": REFIT,
-    "reward": REWARDS,
-    "save_checkpoint": CHECKPOINT,
-    "testing": VALIDATION,
+    "gen": steps.GENERATION,
+    "old_log_prob": steps.LOGPROBS,
+    "update_actor": steps.TRAINING,
+    "update_weights": steps.REFIT,
+    "reward": steps.REWARDS,
+    "save_checkpoint": steps.CHECKPOINT,
+    "testing": steps.VALIDATION,
 }
-_TIMES: Final = ("timing_s", "timing")
+_TIMES: Final = ("timing_s/", "timing/")
 # The mean over the answers to a prompt, not the best or the most frequent one; then the key of v0.2.
 _TEST_SCORE: Final = re.compile(r"val-core/.*/mean@\d+$|val/test_score/.+")
-_KEYS: Final = {*(key for keys in _MEASURES.values() for key in keys), *_KL, *_KL.values()}
-_SECTIONS: Final = ("timing_s/", "timing/", "val-core/", "val/")
+_LONGEST: Final = "response_length/max"
+_KEYS: Final = {*(key for keys in _MEASURES.values() for key in keys), *_KL, *_KL.values(), _LONGEST}
+_SECTIONS: Final = (*_TIMES, "val-core/", "val/")
 
 
 class Verl:
@@ -82,6 +69,7 @@ class Verl:
 
     def __init__(self) -> None:
         self.shift = 0
+        self.longest = 0.0
 
     def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Event]:
         """Yield the events of complete lines."""
@@ -109,13 +97,21 @@ class Verl:
         if trains and step == 0:
             self.shift = 1
         step += self.shift
-        scores = [value for key, value in found.items() if _TEST_SCORE.match(key)]
+        scores = [value for key, value in found.items() if key[:3] == "val" and _TEST_SCORE.match(key)]
         if scores:
             seconds = found.get("timing_s/testing", found.get("timing/testing"))
             yield Validation(step, sum(scores) / len(scores), None, seconds)
         if trains:
-            yield _step(at, step, found)
-            yield Phase(STEP, step + 1)
+            yield self._complete(_step(at, step, found), found.get(_LONGEST))
+            yield Phase(steps.STEP, step + 1)
+
+    def _complete(self, step: Step, longest: float | None) -> Step:
+        """Correct the share of truncated answers: v0.9.1 counts those that are as long as the longest of their step."""
+        if step.truncated is not None and longest is not None:
+            self.longest = max(self.longest, longest)
+            if longest < self.longest:
+                step.truncated = 0.0
+        return step
 
 
 def pairs(line: str) -> dict[str, float]:
@@ -132,13 +128,16 @@ def pairs(line: str) -> dict[str, float]:
 def _step(at: int, count: int, found: Mapping[str, float]) -> Step:
     step = Step(count, at)
     for name, keys in _MEASURES.items():
-        if (key := next((key for key in keys if key in found), None)) is not None:
-            setattr(step, name, found[key])
+        for key in keys:
+            if key in found:
+                setattr(step, name, found[key])
+                break
     step.kl = next((found[key] for key, coefficient in _KL.items() if key in found and coefficient in found), None)
     for key, value in found.items():
-        section, _, timer = key.partition("/")
-        if section in _TIMES and timer != "step":
-            step.phases[_TIMERS.get(timer, timer)] = value
+        if key.startswith(_TIMES):
+            timer = key.partition("/")[2]
+            if timer != "step":
+                step.phases[_TIMERS.get(timer, timer)] = value
     if step.seconds is None and step.phases:
         step.seconds = sum(step.phases.values())
     return step

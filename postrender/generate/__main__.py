@@ -11,7 +11,7 @@ from pathlib import Path
 # Used directly for its RE2-like regex engine, which postrender.schema does not expose.
 import jsonschema_rs
 
-from postrender.generate import facts, kinds, programs, reference, schemas, sources, tutorial
+from postrender.generate import curves, facts, kinds, programs, reference, schemas, sources, tutorial
 from postrender.generate.sources import CHARTS, COMMAND, ROOT, Schema, SourceError
 from postrender.manifests.schemas import DEFAULT, of_version
 
@@ -40,6 +40,7 @@ def outputs(root: Path) -> dict[str, str]:
     out["schemas/values.schema.json"] = text(schemas.for_editors(whole))
     out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)
     out |= programs.render(root)
+    out |= curves.render(root)
     out[tutorial.PAGE] = tutorial.page(root, reference.defaults(tree, "grpo-job"))
     return out
 

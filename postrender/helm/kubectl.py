@@ -9,11 +9,13 @@ sent on stdin, because a running pod cannot mount it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from postrender import paths
@@ -22,6 +24,9 @@ from postrender.values.merge import Values
 
 _CONTAINER = "ray-head"
 _TIMEOUT_SECONDS = 600
+# How long a kubectl whose output has ended may take to say with which exit code.
+_END_SECONDS = 5.0
+_LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
 # kubectl's message if the program in the pod failed, not kubectl itself.
 _PROGRAM_FAILED = "command terminated with exit code"
 
@@ -130,6 +135,44 @@ def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome
     return Outcome(done.code, done.output, "".join(errors))
 
 
+def read(path: str, seconds: float) -> bytes:
+    """Return what the API server answers to a GET of a path, as JSON; raise ClusterError if it does not answer.
+
+    kubectl asks for nothing else, as it would to find out the name of a kind.
+    """
+    done = _start(["kubectl", "get", "--raw", path], None, seconds)
+    if done.code:
+        raise _refused(done, _LOOK)
+    return done.output.encode("utf-8")
+
+
+@contextlib.contextmanager
+def piped(words: Sequence[str], ends: Collection[int]) -> Iterator[int]:
+    """Run kubectl, and give the descriptor of its output; stop it at the end of the block.
+
+    Raises ClusterError if it cannot run, or has ended by then with another exit code than 0 and `ends`.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        try:
+            process = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            )
+        except OSError as error:
+            raise _cannot_run(words[0], error) from error
+        with process:
+            assert process.stdout  # noqa: S101 (a pipe, as above)
+            try:
+                yield process.stdout.fileno()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(_END_SECONDS)
+            finally:
+                code = process.poll()
+                process.kill()
+        if code and code not in ends:
+            errors.seek(0)
+            raise _refused(Outcome(code, "", errors.read()), _LOOK)
+
+
 def definitions() -> bytes:
     """Return the CustomResourceDefinitions of the cluster that kubectl reaches, as JSON.
 
@@ -143,11 +186,17 @@ def definitions() -> bytes:
 
 
 def _refused(done: Outcome, fix: str = "print the command with --show-commands and run it by hand") -> ClusterError:
-    last = (done.errors.strip().splitlines() or ["it left no message"])[-1]
+    lines = [line for line in done.errors.strip().splitlines() if _PROGRAM_FAILED not in line]
+    last = (lines or ["it left no message"])[-1]
     return ClusterError(f"kubectl failed: {last}", fix=fix)
 
 
-def _start(words: list[str], stdin: str | None) -> Outcome:
+def _cannot_run(program: str, error: OSError) -> ClusterError:
+    fix = "install kubectl, or run this command where kubectl is" if program == "kubectl" else ""
+    return ClusterError(f"cannot run {program}: {error.strerror}", fix=fix)
+
+
+def _start(words: list[str], stdin: str | None, seconds: float = _TIMEOUT_SECONDS) -> Outcome:
     try:
         done = subprocess.run(
             words,
@@ -157,15 +206,10 @@ def _start(words: list[str], stdin: str | None) -> Outcome:
             stdin=None if stdin is not None else subprocess.DEVNULL,
             encoding="utf-8",
             errors="replace",
-            timeout=_TIMEOUT_SECONDS,
+            timeout=seconds,
         )
     except OSError as error:
-        fix = (
-            "install kubectl, or print the command with --show-commands and run it where kubectl is"
-            if words[0] == "kubectl"
-            else ""
-        )
-        raise ClusterError(f"cannot run {words[0]}: {error.strerror}", fix=fix) from error
+        raise _cannot_run(words[0], error) from error
     except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"{words[0]} did not finish within {_TIMEOUT_SECONDS} s") from error
+        raise ClusterError(f"{words[0]} did not answer within {seconds:.0f} s") from error
     return Outcome(done.returncode, done.stdout, done.stderr)

@@ -20,7 +20,7 @@ _COMMANDS: Final = {
     VALUES: "grpo lint",
     OBJECTS: "grpo check",
     CHART: "grpo check",
-    LOG: "grpo watch",
+    LOG: "grpo watch and grpo report",
     STREAM: "grpo-post-render",
 }
 # The reason of a rule that a chart also enforces: its findings cannot be ignored.

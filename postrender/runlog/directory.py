@@ -1,19 +1,20 @@
-"""What the directory of a run has of its steps: TensorBoard's files, outputs of attempts, samples of each step."""
+"""What the directory of a run has of its steps: files of trackers, outputs of attempts, samples of each step."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import samples
 from postrender.errors import InputError, Location
-from postrender.runlog import settled, tensorboard
+from postrender.runlog import settled, tensorboard, wandb_files
 from steps import Event, Step
 
 Place = tuple[Event, Location]
 # A file of samples and its size, by which a second look sees whether it has changed.
 File = tuple[Path, int]
+Tracker = tuple[Callable[..., Iterator[list[Event]]], list[str]]
 
 
 def outputs(directory: str) -> list[str]:
@@ -25,22 +26,33 @@ def outputs(directory: str) -> list[str]:
 
 
 def has_all_measures(directory: str) -> bool:
-    """Return whether there are files of TensorBoard, and the library that reads them: outputs have less measures."""
-    return bool(tensorboard.folders(directory)) and tensorboard.is_installed()
+    """Return whether there are files of a tracker, and the library that reads them: outputs have less measures."""
+    return _tracker(directory) is not None
+
+
+def _tracker(directory: str) -> Tracker | None:
+    """Return the reader of the files of a tracker, and the files."""
+    if (folders := tensorboard.folders(directory)) and tensorboard.is_installed():
+        return tensorboard.read, folders
+    files = wandb_files.files(directory)
+    return (wandb_files.read, files) if files else None
 
 
 def read(directory: str, *, follow: bool) -> Iterator[list[Place]]:
-    """Yield the events of a run with their places: of TensorBoard's files, else of the samples, which have rewards.
+    """Yield the events of a run with their places: of a tracker's files, else of the samples, which have rewards.
 
     Raises InputError for a directory without steps.
     """
-    found = tensorboard.folders(directory)
-    if has_all_measures(directory):
-        for events in tensorboard.read(found, follow=follow):
+    if (tracker := _tracker(directory)) is not None:
+        reader, paths = tracker
+        for events in reader(paths, follow=follow):
             yield [(event, Location(directory)) for event in events]
         return
     if not follow and not _files(directory):
-        fix = "pip install 'grpo-charts[report]' reads its TensorBoard files" if found else "name <mountPath>/runs/NAME"
+        unread = tensorboard.folders(directory)
+        fix = (
+            "pip install 'grpo-charts[report]' reads its TensorBoard files" if unread else "name <mountPath>/runs/NAME"
+        )
         raise InputError("the directory has no steps of a training", at=Location(directory), fix=fix)
     for new in settled.items(lambda: _files(directory), follow=follow):
         steps = ((_step(number, path), Location(str(path))) for number, (path, _) in new)

@@ -9,11 +9,12 @@ from typing import Final, NamedTuple
 
 import log_readers
 from postrender.errors import InputError, Location
-from postrender.runlog import directory, forms, pieces, tensorboard
+from postrender.runlog import directory, forms, pieces, tensorboard, wandb_files
 from steps import ENDED, Event, Phase, Step
 
 STDIN: Final = "-"
 _STDIN_NAME: Final = "<stdin>"
+_TRACKERS: Final = {forms.TENSORBOARD: tensorboard.read, forms.WANDB: wandb_files.read}
 
 
 class Found(NamedTuple):
@@ -30,28 +31,28 @@ def read(word: str, *, follow: bool) -> Iterator[list[Found]]:
     InputError for something that has no steps.
     """
     if word == STDIN:
-        return _of_text(pieces.of_pipe(0), _STDIN_NAME)
+        return of_text(pieces.text(pieces.of_pipe(0)), _STDIN_NAME)
     if os.path.isdir(word):
         return _of_directory(word, follow=follow)
-    if forms.of_file(word, grows=follow) == forms.TENSORBOARD:
-        return ([Found(each, Location(word)) for each in found] for found in tensorboard.read([word], follow=follow))
-    return _of_text(pieces.of_file(word, follow=follow), word, wait=follow)
+    if tracker := _TRACKERS.get(forms.of_file(word, grows=follow)):
+        return ([Found(each, Location(word)) for each in found] for found in tracker([word], follow=follow))
+    return of_text(pieces.of_file(word, follow=follow), word, wait=follow)
 
 
 def _of_directory(path: str, *, follow: bool) -> Iterator[list[Found]]:
-    """Yield the events of a run: of TensorBoard's files, else of its outputs, else of its samples."""
+    """Yield the events of a run: of a tracker's files, else of its outputs, else of its samples."""
     *before, last = directory.outputs(path) or [""]
     if last and not directory.has_all_measures(path):
         for output in before:
             # An attempt that was stopped early has no steps.
             with contextlib.suppress(InputError):
-                yield from _of_text(pieces.of_file(output, follow=False), output)
-        yield from _of_text(pieces.of_file(last, follow=follow), last, wait=follow)
+                yield from of_text(pieces.of_file(output, follow=False), output)
+        yield from of_text(pieces.of_file(last, follow=follow), last, wait=follow)
     else:
         yield from ([Found(*each) for each in found] for found in directory.read(path, follow=follow))
 
 
-def _of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[list[Found]]:
+def of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[list[Found]]:
     """Yield the events of a text; one that is waited for has an end when its last line says so."""
     reader, seen, any_step = None, False, False
     for piece in text:

@@ -1,14 +1,16 @@
-"""Find out what a file is: a log of NeMo RL or verl, verl's file log, or TensorBoard's; refuse any other."""
+"""Find out what a file is: a log of NeMo RL or verl, verl's file log, or that of a tracker; refuse any other."""
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from log_readers import ANY, VERL_FILE
 from postrender.errors import InputError, Location, UnreadableError
-from postrender.runlog import tensorboard
+from postrender.runlog import tensorboard, wandb_files
 
 TENSORBOARD: Final = "tensorboard"
+WANDB: Final = "wandb"
 HEAD_BYTES: Final = 8192
 _GZIP: Final = b"\x1f\x8b"
 # What each writer puts first into its lines.
@@ -23,23 +25,29 @@ def of_file(path: str, *, grows: bool) -> str:
     """
     if tensorboard.is_events(path):
         return TENSORBOARD
+    if wandb_files.is_file(path) and os.path.exists(path):
+        return WANDB
     try:
         with open(path, "rb") as file:
             head = file.read(HEAD_BYTES)
     except FileNotFoundError as error:
-        fix = "name the log, a run's directory, or - for stdin: kubectl logs -f … | grpo watch -"
+        fix = "name the log, the directory of a run, or - for stdin"
         raise UnreadableError("there is no such file", at=Location(path), fix=fix) from error
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
     if not head and not grows:
-        raise InputError("the file is empty", at=Location(path), fix="--follow waits for what is written into it")
+        raise InputError(
+            "the file is empty",
+            at=Location(path),
+            fix="name the output of a training; grpo watch --follow waits for it",
+        )
     return of_text(head, path)
 
 
 def of_text(head: bytes, name: str) -> str:
     """Return the form of what begins with some bytes; raise InputError if it has no steps."""
     if head.startswith(_GZIP):
-        raise InputError("this is compressed", at=Location(name), fix=f"gunzip -c {name} | grpo watch -")
+        raise InputError("this is compressed", at=Location(name), fix=f"gunzip {name}")
     if b"\0" in head:
         raise InputError("this is a binary file, not a log", at=Location(name), fix="name the output of the training")
     if head.startswith(_SAMPLES):

@@ -6,7 +6,8 @@ import codecs
 import os
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from io import FileIO
 from typing import Final
 
 from postrender.errors import Location, UnreadableError
@@ -21,36 +22,39 @@ def of_file(path: str, *, follow: bool, pause: Callable[[float], None] = time.sl
 
     A file that became shorter is read from its start: another attempt writes it. Raises UnreadableError.
     """
-    decode = _decoder()
     try:
         with open(path, "rb", buffering=0) as file:
-            while True:
-                if piece := file.read(PIECE_BYTES):
-                    yield decode(piece)
-                elif not follow:
-                    return
-                else:
-                    yield ""
-                    pause(PAUSE_SECONDS)
-                    if os.stat(path).st_size < file.tell():
-                        file.seek(0)
+            yield from text(_of_file(file, path, follow=follow, pause=pause))
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
 
 
-def of_pipe(descriptor: int) -> Iterator[str]:
-    """Yield the text of a pipe as it comes, and "" while nothing comes."""
-    decode = _decoder()
+def _of_file(file: FileIO, path: str, *, follow: bool, pause: Callable[[float], None]) -> Iterator[bytes]:
+    while True:
+        if piece := file.read(PIECE_BYTES):
+            yield piece
+        elif not follow:
+            return
+        else:
+            yield b""
+            pause(PAUSE_SECONDS)
+            if os.stat(path).st_size < file.tell():
+                file.seek(0)
+
+
+def of_pipe(descriptor: int) -> Iterator[bytes]:
+    """Yield what comes through a pipe, and b"" while nothing comes."""
     while True:
         ready, _, _ = select.select([descriptor], [], [], PAUSE_SECONDS)
         if not ready:
-            yield ""
+            yield b""
         elif piece := os.read(descriptor, PIECE_BYTES):
-            yield decode(piece)
+            yield piece
         else:
             return
 
 
-def _decoder() -> Callable[[bytes], str]:
-    """Return what decodes pieces of UTF-8 that are cut anywhere; other bytes become a replacement character."""
-    return codecs.getincrementaldecoder("utf-8")("replace").decode
+def text(found: Iterable[bytes]) -> Iterator[str]:
+    """Decode pieces of UTF-8 that are cut anywhere; other bytes become a replacement character."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    return (decode(piece) for piece in found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from signs import SEVERITIES, SIGNS, STALLED, Judge, Sign
+from signs import SEVERITIES, SIGNS, STALLED, Judge, Limits, Sign
 from steps import ENDED, LOADING, Event, Phase, Step, Validation
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "STALLED",
     "Event",
     "Judge",
+    "Limits",
     "Phase",
     "Sign",
     "Step",

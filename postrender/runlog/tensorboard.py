@@ -3,35 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
 
-from nemo_rl_log import TIMERS
-from postrender.errors import InputError, InstallationError, Location
-from postrender.runlog import settled
-from steps import Event, Step, Validation
-from verl_log import Verl
-
-# The names of NeMo RL's metrics: nemo_rl/algorithms/grpo.py, its loss functions, and nemo_rl/experience/rollouts.py at
-# v0.7.0.
-_MEASURES: Final = {
-    "train/reward": "reward",
-    "train/loss": "loss",
-    "train/grad_norm": "grad_norm",
-    "train/approx_entropy": "entropy",
-    "train/kl_penalty": "kl",
-    "train/gen_kl_error": "generation_kl",
-    "train/sampling_importance_ratio": "importance_ratio",
-    "train/mean_gen_tokens_per_sample": "length",
-    "train/truncation_rate": "truncated",
-    "timing/train/total_step_time": "seconds",
-    "performance/tokens_per_sec_per_gpu": "tokens_per_second_per_gpu",
-}
-_TIMER: Final = "timing/train/"
-_ACCURACY: Final = "validation/accuracy"
-_LENGTH: Final = "validation/avg_length"
-
-Rows = dict[int, dict[str, float]]
+from postrender.errors import InstallationError
+from postrender.runlog import scalars
+from steps import Event
 
 
 def is_installed() -> bool:
@@ -50,14 +26,7 @@ def read(paths: Sequence[str], *, follow: bool) -> Iterator[list[Event]]:
     """
     if not is_installed():
         raise InstallationError("event files of TensorBoard need a library", fix="pip install 'grpo-charts[report]'")
-    verl, any_step = Verl(), False
-    for new in settled.items(lambda: _rows(paths), follow=follow):
-        found = [event for number, row in new for event in _events(verl, number, row)]
-        any_step = any_step or any(isinstance(event, Step) for event in found)
-        yield found
-    if not any_step:
-        fix = "name the event file of a GRPO training, or the directory of its run"
-        raise InputError("it has no step of NeMo RL's GRPO or of verl", at=Location(paths[-1]), fix=fix)
+    return scalars.events(lambda: _rows(paths), paths[-1], follow=follow)
 
 
 def folders(directory: str) -> list[str]:
@@ -71,14 +40,14 @@ def is_events(path: str) -> bool:
     return os.path.basename(path).startswith("events.out.tfevents.")
 
 
-def _rows(paths: Sequence[str]) -> Rows:
+def _rows(paths: Sequence[str]) -> scalars.Rows:
     """Return the scalars of each step by their tags."""
     from tensorboard.backend.event_processing.event_accumulator import (  # noqa: PLC0415 (as above)
         SCALARS,
         EventAccumulator,
     )
 
-    rows: Rows = {}
+    rows: scalars.Rows = {}
     for path in paths:
         # 0 keeps every value, where the default keeps ten thousand.
         events = EventAccumulator(path, size_guidance={SCALARS: 0})
@@ -87,24 +56,3 @@ def _rows(paths: Sequence[str]) -> Rows:
             for scalar in events.Scalars(tag):
                 rows.setdefault(scalar.step, {})[tag] = scalar.value
     return rows
-
-
-def _events(verl: Verl, number: int, row: Mapping[str, float]) -> Iterator[Event]:
-    if _ACCURACY in row:
-        yield Validation(number, row[_ACCURACY], row.get(_LENGTH), row.get("timing/validation/total_validation_time"))
-    if "train/loss" in row:
-        yield _step(number, row)
-    else:
-        yield from verl.metrics(0, number, row)
-
-
-def _step(number: int, row: Mapping[str, float]) -> Step:
-    step = Step(number)
-    for tag, name in _MEASURES.items():
-        if tag in row:
-            setattr(step, name, row[tag])
-    timers = {tag.removeprefix(_TIMER): value for tag, value in row.items() if tag.startswith(_TIMER)}
-    for timer, seconds in sorted(timers.items(), key=lambda item: -item[1]):
-        if timer != "total_step_time":
-            step.phases.setdefault(TIMERS.get(timer, timer), seconds)
-    return step

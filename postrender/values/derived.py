@@ -19,6 +19,8 @@ _NEMO_RL_BASE: Final = "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"
 _SECTIONS: Final = (0, 6, 0)
 # From this version on, the reward has a section.
 _REWARD: Final = (0, 7, 0)
+# From this version on, verl has TransferQueue.
+_QUEUE: Final = (0, 9, 0)
 
 # As the template grpo.guardVariables has them.
 _GUARD: Final = {
@@ -79,8 +81,10 @@ class Derived:
                 trainer["experiment_name"] = self._name_in(name)
         ray: dict[str, Any] = {"num_cpus": None}
         derived = {"defaults": ["ppo_trainer", "_self_"], "trainer": trainer, "ray_kwargs": {"ray_init": ray}}
+        if self._release >= _QUEUE and not _storage(given).get("required_node_resource"):
+            derived["transfer_queue"] = {"backend": {"SimpleStorage": {"required_node_resource": "GPU"}}}
         if self._directory:
-            derived["hydra"] = {"run": {"dir": self._attempt()}, "output_subdir": "hydra"}
+            derived["hydra"] = {"run": {"dir": self._attempt()}, "output_subdir": ".hydra"}
             trainer["default_local_dir"] = f"{self._directory}/checkpoints"
             if "rollout_data_dir" not in mapping(given.get("trainer")):
                 trainer["rollout_data_dir"] = f"{self._directory}/logs/rollouts"
@@ -114,7 +118,8 @@ class Derived:
             found["MLFLOW_TRACKING_URI"] = mapping(self._tracking["mlflow"]).get("trackingUri")
         modules = [self._code()] if self._has_rewards else []
         modules += [folder] if (folder := self._code_of_framework()) else []
-        found |= {"PYTHONPATH": ":".join(modules)} if modules else {}
+        # Ray puts the pod's own value in the place of the last entry.
+        found |= {"PYTHONPATH": ":".join([*modules, "$PYTHONPATH"])} if modules else {}
         given = {name: mapping(entry).get("value") for name, entry in mapping(self._job.get("env")).items()}
         found |= {name: value for name, value in given.items() if value is not None}
         return self._guard_variables() | found
@@ -156,6 +161,12 @@ class Derived:
 def mapping(value: Json) -> dict[str, Any]:
     """Return a map, or an empty one for anything else."""
     return value if isinstance(value, dict) else {}
+
+
+def _storage(given: Tree) -> dict[str, Any]:
+    """Return what a configuration of verl says about TransferQueue's own storage."""
+    backend = mapping(mapping(given.get("transfer_queue")).get("backend"))
+    return mapping(backend.get("SimpleStorage"))
 
 
 def _without_own_rewards(given: Tree) -> dict[str, Any]:

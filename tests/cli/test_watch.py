@@ -17,13 +17,14 @@ import pytest
 from postrender.cli import main as cli
 from postrender.cli.watching import lines
 from postrender.cli.watching.drawing import Screen
+from postrender.cli.watching.guard import Judgement, judgement
 from postrender.cli.watching.watcher import Watcher
 from postrender.errors import Location
 from postrender.rules import registry
 from postrender.rules.rule import LOG
 from postrender.runlog import pieces, settled
 from postrender.runlog.events import Found
-from postrender.runlog.shared import Phase, Step
+from postrender.runlog.shared import Limits, Phase, Step
 from tests.cli.test_terminal import environment, watched
 from tests.conftest import ROOT
 from tests.runlog import logs
@@ -100,6 +101,51 @@ def test_stop_on_another_sign_does_not(grpo: Run, log: Path) -> None:
     assert grpo(log, "--stop-on", "kl-blow-up")[0] == 0
 
 
+def test_values_stop_the_watch_where_the_guard_would_end_the_run(grpo: Run, log: Path, tmp_path: Path) -> None:
+    """The first sign is that of step 3; test_guard.py says the same of the guard."""
+    log.write_text(DEAD)
+    values = tmp_path / "values.yaml"
+    values.write_text("job: {guard: {stopOn: {dead-reward: {steps: 2}, kl-blow-up: {}, truncated: null}}}\n")
+    assert grpo(log, "-f", values)[::2] == (1, "4 steps, 1 finding\n")
+    assert grpo(log, "-f", values, "--stop-on", "dead-reward")[::2] == (1, "3 steps, 1 finding\n")
+    values.write_text("job: {name: a}\n")
+    assert grpo(log, "-f", values)[::2] == (0, "7 steps, 1 finding\n")
+
+
+def test_a_step_that_is_printed_twice_counts_once(grpo: Run, tmp_path: Path) -> None:
+    path, values = tmp_path / "log", tmp_path / "values.yaml"
+    path.write_text("".join(row(step, 0.5) * 2 for step in range(1, 8)))
+    values.write_text("job: {guard: {stopOn: {dead-reward: {steps: 3}}}}\n")
+    code, out, _ = grpo(path, "-f", values)
+    assert (code, [line.split()[1] for line in out.splitlines() if line.startswith("step ")][-1]) == (1, "5")
+
+
+def test_silence_is_judged_by_the_deadlines_of_the_values(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text("job: {guard: {factor: 3, deadlines: {stepSeconds: 100, validationSeconds: 900}}}\n")
+    limits = judgement([str(values)]).limits
+    # Of a checkpoint the chart's own deadline counts.
+    assert (limits.silent_seconds, limits.silent_factor) == (3600, 3)
+    assert judgement([]).limits == Limits()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("job: {guard: {stopOn: {bad-luck: {}}}}\n", ":1:24: job.guard.stopOn: there is no sign bad-luck; there are"),
+        ("job:\n  guard:\n    factor: many\n", ":3:5: job.guard.factor is 'many', expected a whole number from 1"),
+        (
+            "job: {guard: {stopOn: {truncated: {steps: 0}}}}\n",
+            "job.guard.stopOn.truncated.steps is 0, expected a whole",
+        ),
+    ],
+)
+def test_values_that_no_guard_takes_are_refused(grpo: Run, log: Path, tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "values.yaml").write_text(text)
+    code, _, err = grpo(log, "-f", tmp_path / "values.yaml")
+    assert (code, message in err) == (2, True), err
+
+
 def test_json_has_an_object_a_line(grpo: Run, log: Path) -> None:
     log.write_text(logs.nemo_rl(steps=3, reward=[0.25, 0.5, 0.75], loss=[0.0, 0.0, NAN]))
     code, out, _ = grpo(log, "--format", "json")
@@ -120,7 +166,7 @@ def test_json_has_an_object_a_line(grpo: Run, log: Path) -> None:
     [
         (
             [],
-            "one log is needed\n  fix: grpo watch FILE, grpo watch DIR, or kubectl logs -f … | grpo watch -",
+            "one log is needed\n  fix: grpo watch FILE, grpo watch DIR, grpo watch RAYJOB --namespace NAME, or",
         ),
         (["a", "b"], "grpo watch: one log is needed"),
         (
@@ -163,7 +209,8 @@ def test_what_has_no_steps_is_refused_in_a_sentence(grpo: Run, tmp_path: Path, d
 def test_a_missing_file_is_refused(grpo: Run, tmp_path: Path) -> None:
     code, _, err = grpo(tmp_path / "none.log")
     assert code == 3
-    assert "none.log: there is no such file\n  fix: name the log, a run's directory, or - for stdin" in err
+    fix = "name the log, the directory of a run, - for stdin, or a RayJob with --namespace"
+    assert err == f"{tmp_path / 'none.log'}: there is no such file\n  fix: {fix}\n"
 
 
 def test_bytes_that_are_no_text_do_not_matter(grpo: Run, log: Path) -> None:
@@ -356,14 +403,14 @@ def test_silence_is_a_sign_of_a_live_training_only(capsys: pytest.CaptureFixture
             clock[0] += 3000.0
             yield []
 
-    watcher = Watcher(Screen("text"), {"run/stalled"}, lambda: clock[0])
+    watcher = Watcher(Screen("text"), Judgement(Limits(), {"stalled": 1}), lambda: clock[0])
     assert not watcher.watch(batches(), live=False)
     assert watcher.findings == []
-    watcher = Watcher(Screen("text"), set(), lambda: clock[0])
+    watcher = Watcher(Screen("text"), Judgement(Limits(), {}), lambda: clock[0])
     assert not watcher.watch(batches(), live=True)
     assert [finding.rule for finding in watcher.findings] == ["run/stalled"]
     assert "log, line 5: step 5: no step for 6000 s; a step took 400 s  [run/stalled]" in capsys.readouterr().out
-    assert Watcher(Screen("text"), {"run/stalled"}, lambda: clock[0]).watch(batches(), live=True)
+    assert Watcher(Screen("text"), Judgement(Limits(), {"stalled": 1}), lambda: clock[0]).watch(batches(), live=True)
 
 
 @pytest.mark.parametrize(("phase", "stalls"), [("ended", False), ("loading", False), ("validation", True)])
@@ -376,7 +423,7 @@ def test_a_training_that_loads_or_has_ended_may_be_silent(phase: str, stalls: bo
         clock[0] += 9000.0
         yield []
 
-    watcher = Watcher(Screen("text"), set(), lambda: clock[0])
+    watcher = Watcher(Screen("text"), Judgement(Limits(), {}), lambda: clock[0])
     watcher.watch(batches(), live=True)
     assert bool(watcher.findings) == stalls
 

@@ -85,9 +85,8 @@ def test_the_committed_files_are_fresh(capsys: pytest.CaptureFixture[str]) -> No
 
 def copy_sources(folder: Path) -> None:
     """Copy what files are generated from."""
-    for name in ("schemas", "values"):
+    for name in ("schemas", "values", "docs/metrics"):
         shutil.copytree(ROOT / name, folder / name)
-    (folder / "docs").mkdir()
     shutil.copy(ROOT / tutorial.TEMPLATE, folder / "docs")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -13,21 +12,12 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
-from postrender.cli import main as cli
 from tests.conftest import ROOT
 from tests.jobs.torch_python import torch_python
 
 EXAMPLE = ROOT / "examples/learn-on-cpu"
 SVG = "{http://www.w3.org/2000/svg}"
-FILES = [
-    "values/accelerators/h200.yaml",
-    "values/examples/one-gpu.yaml",
-    "values/recipes/smoke.yaml",
-    "examples/learn-on-cpu/values.yaml",
-]
-IN_PODS = "examples/learn-on-cpu/values-pods.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -43,20 +33,6 @@ def curve() -> ModuleType:
 
 def result(rewards: list[float], seed: int = 1) -> dict[str, Any]:
     return {"seed": seed, "rewards": rewards, "killedAfter": 23}
-
-
-@pytest.mark.parametrize("files", [FILES, [*FILES, IN_PODS]], ids=["processes", "pods"])
-def test_lint_finds_nothing(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    words = [word for name in files for word in ("-f", str(ROOT / name))]
-    assert cli.main(["lint", "--fail-on", "warning", *words]) == 0, capsys.readouterr().out
-
-
-def test_the_program_renders_these_files() -> None:
-    text = (EXAMPLE / "cluster.py").read_text(encoding="utf-8")
-    shown = re.search(r"^FILES = (\[.*?^\])", text, re.MULTILINE | re.DOTALL)
-    assert shown
-    assert yaml.safe_load(shown[1]) == FILES
-    assert f'VALUES = "{IN_PODS}"\n' in (EXAMPLE / "pods.py").read_text(encoding="utf-8")
 
 
 def test_the_first_and_the_last_steps_are_compared(curve: ModuleType) -> None:
@@ -75,11 +51,13 @@ def test_the_picture_has_a_point_for_each_step_in_its_place(curve: ModuleType) -
     assert {"seed 7", "seed 8"} <= texts
 
 
-def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleType) -> None:
-    results = [json.loads(line) for line in (EXAMPLE / "results.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert (EXAMPLE / "reward.svg").read_text(encoding="utf-8") == curve.picture(results)
+@pytest.mark.parametrize(("ending", "cluster"), [("", "pods"), ("-verl", "processes")])
+def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleType, ending: str, cluster: str) -> None:
+    lines = (EXAMPLE / f"results{ending}.jsonl").read_text(encoding="utf-8").splitlines()
+    results = [json.loads(line) for line in lines]
+    assert (EXAMPLE / f"reward{ending}.svg").read_text(encoding="utf-8") == curve.picture(results)
     for one in results:
-        assert one["cluster"] == "pods"
+        assert one["cluster"] == cluster
         early, late = curve.means(one["rewards"])
         assert late >= early + curve.MARGIN
         assert f"| {one['seed']} | {early:.3f} | {late:.3f} |" in (EXAMPLE / "README.md").read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ FILES = [
     "values/accelerators/h200.yaml",
     "values/examples/one-gpu.yaml",
     "values/recipes/smoke.yaml",
-    *(f"examples/learn-on-cpu/{name}.yaml" for name in ("values", "values-cuda", "values-memory")),
+    *(f"examples/learn-on-cpu/{name}.yaml" for name in ("values", "values-nemo-rl", "values-cuda", "values-memory")),
 ]
 # Two steps of a training with NeMo RL v0.7.0, with a validation and a checkpoint between them, recorded on a CPU: there
 # the stand-in for vLLM announced its phases.

@@ -209,6 +209,22 @@ def test_lost_storage_stops_the_trainer_before_a_successor_may_start(site: Site)
 
 
 @pytest.mark.full
+def test_a_full_volume_costs_neither_the_trainer_nor_a_successor_time(site: Site) -> None:
+    """The record has its place on the volume; a new file would have none."""
+    first = site.start("--run", 1.5 * LAPSE)
+    site.trains(1)
+    # Right after a heartbeat, so that no draft is being moved.
+    until(lambda: site.record()["beat"] == 1, "a heartbeat")
+    (site.directory / "trap").symlink_to("/dev/full")
+    (site.directory / "trap").replace(site.directory / f".owner.json.{site.record()['token']}")
+    assert first.wait() == 0, first.output
+    assert site.record()["state"] == "released"
+    second = site.start(attempt=2)
+    assert second.wait() == 0
+    assert "attempt 1 (host" not in second.output
+
+
+@pytest.mark.full
 def test_hanging_storage_stops_the_trainer_before_a_successor_may_start(site: Site) -> None:
     launch = site.start("--run", 30)
     site.trains(1)

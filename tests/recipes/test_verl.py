@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,15 +158,58 @@ def test_the_chart_derives_what_follows_from_the_values(plan_of: PlanOf) -> None
     assert trainer["default_local_dir"] == f"{run}/checkpoints"
     assert trainer["logger"] == ["console", "tensorboard"]
     assert config["defaults"] == ["ppo_trainer", "_self_"]
-    assert config["hydra"] == {"run": {"dir": f"{run}/attempts/3"}, "output_subdir": "hydra"}
+    assert config["hydra"] == {"run": {"dir": f"{run}/attempts/3"}, "output_subdir": ".hydra"}
     assert config["ray_kwargs"]["ray_init"]["num_cpus"] is None
 
 
+DRIVER = """
+import hydra
+@hydra.main(config_path="tree", config_name="ppo_trainer", version_base=None)
+def main(config):
+    print(config.own, config.theirs)
+main()
+"""
+
+
+def test_a_trainer_starts_again_with_the_same_configuration(plan_of: PlanOf, tmp_path: Path) -> None:
+    """After a failure, and in task evaluate: what Hydra has written beside the configuration must not be part of it."""
+    pytest.importorskip("hydra", reason="hydra-core is in the extra dev")
+    found, attempt = plan_of()["config"], tmp_path / "attempt"
+    (tmp_path / "tree").mkdir()
+    attempt.mkdir()
+    (tmp_path / "driver.py").write_text(DRIVER)
+    (tmp_path / "tree/ppo_trainer.yaml").write_text("theirs: 1\n")
+    own = {"defaults": found["defaults"], "hydra": {**found["hydra"], "run": {"dir": str(attempt)}}, "own": 2}
+    (attempt / "config.yaml").write_text(json.dumps(own))
+    words = [sys.executable, str(tmp_path / "driver.py"), "--config-dir", str(attempt), "--config-name", "config"]
+    for further in ([], [], ["hydra.run.dir=.", "hydra.output_subdir=null"]):
+        done = subprocess.run([*words, *further], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert (done.returncode, done.stdout) == (0, "2 1\n"), done.stderr
+    assert (attempt / found["hydra"]["output_subdir"] / "config.yaml").is_file()
+
+
+def test_transfer_queue_keeps_off_a_head_without_cpus(plan_of: PlanOf) -> None:
+    """TransferQueue 0.1.10 ties its storage to nodes in turn, also to one on which no actor can run: then verl ends.
+
+    Source: transfer_queue/utils/common.py (get_node_round_robin_scheduling_strategies).
+    """
+    storage = plan_of(RECIPES[0], "0.9.1")["config"]["transfer_queue"]["backend"]["SimpleStorage"]
+    assert storage == {"required_node_resource": "GPU"}
+    assert "transfer_queue" not in plan_of(RECIPES[0], "0.8.0")["config"]
+    own = {"backend": {"SimpleStorage": {"required_node_resource": "storage", "num_data_storage_units": 2}}}
+    values = {"job": {"config": {"transfer_queue": own}}}
+    assert plan_of(RECIPES[0], "0.9.1", values=values)["config"]["transfer_queue"] == own
+
+
 def test_the_workers_get_what_the_driver_gets(plan_of: PlanOf) -> None:
-    """verl's workers inherit their pod's variables, and the driver's by ray_init alone."""
+    """verl's workers inherit their pod's variables, and the driver's by ray_init alone.
+
+    The launcher puts the run's code before the PYTHONPATH of the pod. In a worker, Ray does that (update_envs).
+    """
     found = plan_of(values={"job": {"env": {"NCCL_DEBUG": {"value": "INFO"}}}})
     environment = found["environment"]
-    assert found["config"]["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"] == environment
+    path = {"PYTHONPATH": f"{environment['PYTHONPATH']}:$PYTHONPATH"}
+    assert found["config"]["ray_kwargs"]["ray_init"]["runtime_env"]["env_vars"] == {**environment, **path}
     assert environment["NCCL_DEBUG"] == "INFO"
     assert environment["GRPO_DATASETS"] == "/data/datasets"
     assert environment["TENSORBOARD_DIR"] == "/data/runs/qwen25-32b-gsm8k/logs"

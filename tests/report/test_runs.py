@@ -284,7 +284,11 @@ def test_numbers_that_are_none_are_told_and_leave_a_gap(grpo: Command, tmp_path:
     [
         ((), 2, "0 logs are given, expected 1 to 4"),
         (("empty.log", "--format", "json"), 2, "the file is empty"),
-        (("absent.log", "-o", "report.html"), 3, "there is no such file"),
+        (
+            ("absent.log", "-o", "report.html"),
+            3,
+            "there is no such file\n  fix: name the log, the directory of a run, or - for stdin\n",
+        ),
         (("driver.log", "--format", "markdown", "-o", "no/such/folder"), 3, "cannot be written"),
     ],
 )

@@ -57,6 +57,13 @@ def test_the_old_keys_mean_the_same_and_old_steps_count_from_0() -> None:
     assert first.phases == {"generation": 18.5, "training": 20.5}
 
 
+def test_memory_has_another_key_where_the_engine_workers_measure_it() -> None:
+    """verl issue 7412 shows it."""
+    row = {key: value for key, value in logs.VERL.items() if key != "perf/max_memory_reserved_gb"}
+    (step,) = steps(logs.verl(1, {**row, "actor/perf/max_memory_reserved_gb": 27.5}))
+    assert step.memory_gib == 27.5
+
+
 def test_a_kl_without_coefficient_is_not_computed() -> None:
     """The workers of v0.7 print 0 then."""
     measures = {key: value for key, value in logs.VERL.items() if key != "actor/kl_coef"}
@@ -66,6 +73,17 @@ def test_a_kl_without_coefficient_is_not_computed() -> None:
 @pytest.mark.parametrize(("written", "read"), [("nan", "nan"), ("np.float64(nan)", "nan"), ("inf", "inf")])
 def test_numbers_that_are_none_are_read(written: str, read: str) -> None:
     assert str(steps(logs.verl(1, {**logs.VERL, "actor/grad_norm": written}))[0].grad_norm) == read
+
+
+def test_answers_that_are_shorter_than_an_earlier_one_are_not_truncated() -> None:
+    """verl 0.9.1 counts the answers that are as long as the longest of their step, which need not be the limit.
+
+    Source: verl/trainer/ppo/metric_utils.py (compute_data_metrics): the width of a batch that is padded to its longest.
+    """
+    rows = [(8, 0.0078), (5, 0.4141), (5, 0.4570), (8, 0.0039)]
+    line = "step:{} - critic/score/mean:0.5 - response_length/max:{}.0 - response_length/clip_ratio:{}\n"
+    text = "".join(line.format(number, *row) for number, row in enumerate(rows, 1))
+    assert [step.truncated for step in steps(text)] == [0.0078, 0.0, 0.0, 0.0039]
 
 
 def test_a_line_may_have_a_validation_only_or_both() -> None:

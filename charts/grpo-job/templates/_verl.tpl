@@ -17,6 +17,7 @@ rewardKeys                  configuration keys that job.rewards decides, as JSON
 
 call                                            returns
 include "grpo.verl.rewards" $ | fromJson        configuration that puts job.rewards in place
+include "grpo.verl.storage" $ | fromJson        where TransferQueue keeps the data of a step
 include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of names that they share
 */}}
 
@@ -74,13 +75,30 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- if not (hasKey ((include "grpo.mergedConfig" . | fromJson).trainer | default dict) "rollout_data_dir") -}}
 {{- $_ := set $trainer "rollout_data_dir" (printf "%s/logs/rollouts" $directory) -}}
 {{- end -}}
-{{- $runtime := dict "env_vars" (include "grpo.environment" . | fromJson) -}}
-{{- dict
+{{- $variables := include "grpo.environment" . | fromJson -}}
+{{- with $variables.PYTHONPATH -}}
+{{- /* Ray replaces it in each worker: its pod may have modules of its own. Hydra would resolve a name in braces. */ -}}
+{{- $_ := set $variables "PYTHONPATH" (printf "%s:$PYTHONPATH" .) -}}
+{{- end -}}
+{{- $runtime := dict "env_vars" $variables -}}
+{{- $derived := dict
   "defaults" (list "ppo_trainer" "_self_")
-  "hydra" (dict "run" (dict "dir" (include "grpo.attemptDirectory" .)) "output_subdir" "hydra")
+  "hydra" (dict "run" (dict "dir" (include "grpo.attemptDirectory" .)) "output_subdir" ".hydra")
   "trainer" (merge $trainer (include "grpo.verl.tracking" . | fromJson))
-  "ray_kwargs" (dict "ray_init" (dict "num_cpus" nil "runtime_env" $runtime))
-  | merge (include "grpo.verl.rewards" . | fromJson) | toJson -}}
+  "ray_kwargs" (dict "ray_init" (dict "num_cpus" nil "runtime_env" $runtime)) -}}
+{{- merge $derived (include "grpo.verl.rewards" . | fromJson) (include "grpo.verl.storage" . | fromJson) | toJson -}}
+{{- end }}
+
+{{/* grpo.verl.storage $: from 0.9.0 TransferQueue ties an actor to each node in turn, also to a head on which Ray has no
+     CPU for it, and then verl ends at once. */}}
+{{- define "grpo.verl.storage" -}}
+{{- $queue := (include "grpo.mergedConfig" . | fromJson).transfer_queue | default dict -}}
+{{- if or (semverCompare "<0.9.0" .Values.job.version) (dig "backend" "SimpleStorage" "required_node_resource" "" $queue) -}}
+{}
+{{- else -}}
+{{- $storage := dict "SimpleStorage" (dict "required_node_resource" "GPU") -}}
+{{- dict "transfer_queue" (dict "backend" $storage) | toJson -}}
+{{- end -}}
 {{- end }}
 
 {{/* grpo.verl.rewards $: job.rewards become the reward function, which moved below reward in 0.7.0. */}}

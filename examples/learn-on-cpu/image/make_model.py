@@ -1,7 +1,8 @@
 """Make a small Qwen2 that adds two digits, right in half of the cases: python3 make_model.py FOLDER SEED [NAME].
 
-NAME is a model of models.json. `cuda` has heads of 64, which vLLM's attention takes. `memory` has the sizes of
-Qwen2.5 0.5B and random weights: it fills the memory as a real model does, and its answers are as long as they may be.
+NAME is a model of models.json. `verl` is `cpu` with a token for the line break, which verl expects of a Qwen. `cuda`
+has heads of 64, which vLLM's attention takes. `memory` has the sizes of Qwen2.5 0.5B and random weights: it fills the
+memory as a real model does, and its answers are as long as they may be.
 
 The others are taught with answers of which half are random, so that GRPO finds right and wrong ones to tell apart.
 transformers reads the tokenizer as one of Qwen2, which drops every character that it does not know: of a prompt, only
@@ -21,9 +22,11 @@ from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 PAD, EOS, UNKNOWN, BOX, CLOSE = "<pad>", "<eos>", "<unk>", "\\boxed{", "}"
 WORDS = [PAD, EOS, UNKNOWN, BOX, CLOSE, "+", "=", *"0123456789"]
-IDS = {word: index for index, word in enumerate(WORDS)}
-# The prompt asks for \\boxed{}, whose brace is known; and = ends the question.
-CONTENT = "{% for message in messages %}{{ message['content'].replace('}', '') }}{% endfor %}"
+# As Qwen2 spells it.
+BREAK = "\u010a"
+IDS = {word: index for index, word in enumerate([*WORDS, BREAK])}
+# The prompt asks for \\boxed{}, whose brace is known, and may have line breaks; and = ends the question.
+CONTENT = "{% for message in messages %}{{ message['content'].replace('}', '').replace('\\n', '') }}{% endfor %}"
 TEMPLATE = CONTENT + "{% if add_generation_prompt %}={% endif %}"
 STEPS, ROWS, LEARNING_RATE = 800, 64, 1e-3
 UNTAUGHT = "memory"
@@ -31,9 +34,10 @@ UNTAUGHT = "memory"
 IGNORED = -100
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Return a tokenizer with one token a character, and one for the beginning of a box."""
-    tokenizer = Tokenizer(models.WordLevel(IDS, unk_token=UNKNOWN))
+def make_tokenizer(size: int) -> PreTrainedTokenizerFast:
+    """Return a tokenizer with one token a character, and one for the beginning of a box, for a vocabulary of a size."""
+    known = {word: index for word, index in IDS.items() if index < size}
+    tokenizer = Tokenizer(models.WordLevel(known, unk_token=UNKNOWN))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), behavior="isolated")
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
@@ -96,7 +100,7 @@ def main(folder: str, seed: int, name: str = "cpu") -> None:
     model = make_model(name)
     taught = "random weights" if name == UNTAUGHT else f"loss {teach(model, seed):.3f}"
     model.save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
+    make_tokenizer(model.config.vocab_size).save_pretrained(folder)
     print(f"model of {sum(weight.numel() for weight in model.parameters()):,} parameters, {taught}")
 
 

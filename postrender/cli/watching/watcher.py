@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from postrender.cli.watching.drawing import Screen
+from postrender.cli.watching.guard import Judgement
 from postrender.errors import Location
 from postrender.finding import Finding
 from postrender.rules import registry
@@ -19,12 +21,15 @@ from postrender.runlog.shared import ENDED, LOADING, Event, Judge, Phase, Sign, 
 class Watcher:
     """Show the events of a training, and the signs that its steps show.
 
-    `stop_on` holds ids of rules: the first finding of one ends the watch. `now` tells the time in seconds.
+    `judgement.stop_on` ends the watch. `now` tells the time in seconds.
     """
 
-    def __init__(self, screen: Screen, stop_on: Collection[str], now: Callable[[], float] = time.monotonic) -> None:
-        self._screen, self._stop_on, self._now = screen, stop_on, now
-        self._judge, self._last, self._at = Judge(), now(), Location("")
+    def __init__(self, screen: Screen, judgement: Judgement, now: Callable[[], float] = time.monotonic) -> None:
+        self._screen, self._stop_on, self._now = screen, judgement.stop_on, now
+        self._judge, self._last, self._at = Judge(judgement.limits), now(), Location("")
+        # In how many steps in a row a sign was shown, by its name.
+        self._shown: dict[str, int] = {}
+        self._number = 0
         self._is_silent = False
         self.findings: list[Finding] = []
         self.steps = 0
@@ -47,17 +52,21 @@ class Watcher:
         if not isinstance(event, Step):
             return False
         self.steps, self._at = self.steps + 1, at
-        return self._tell(self._judge.add(event))
+        self._tell(self._judge.add(event))
+        # Some outputs have the lines of a step twice.
+        more, self._number = int(event.number != self._number), event.number
+        self._shown = {name: self._shown.get(name, 0) + more for name in self._judge.active}
+        return any(count >= self._stop_on.get(name, math.inf) for name, count in self._shown.items())
 
     def _silence(self) -> bool:
         """Tell once that nothing has come for too long."""
         sign = None if self._is_silent else self._judge.silent(self._now() - self._last)
         self._is_silent = self._is_silent or sign is not None
-        return self._tell([sign] if sign else [])
+        self._tell([sign] if sign else [])
+        return sign is not None and sign.id in self._stop_on
 
-    def _tell(self, signs: Sequence[Sign]) -> bool:
+    def _tell(self, signs: Sequence[Sign]) -> None:
         found = judge(Shown([(sign, self._at) for sign in signs]), registry.rules(LOG)) if signs else []
         for finding in found:
             self._screen.tell(finding)
         self.findings += found
-        return any(finding.rule in self._stop_on for finding in found)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from harness import leftovers
@@ -21,15 +21,22 @@ TOOLS = REPOSITORY / ".tools"
 Prepare = Callable[[Path], None]
 
 
-def main(program: str, place: Path, prepare: Prepare, missing: Callable[[], list[str]], arguments: list[str]) -> int:
+def main(
+    program: str,
+    place: Path,
+    prepare: Prepare,
+    missing: Callable[[], list[str]],
+    arguments: list[str],
+    namespaces: Sequence[str] = (),
+) -> int:
     """Run the tests beside `program` inside namespaces of their own and return pytest's exit code (3: could not run).
 
     `place` gets a folder for the work of this run, which is the argument of `prepare`; `missing` lists what this
-    machine lacks, each entry with what to do about it.
+    machine lacks, each entry with what to do about it; `namespaces` are options of unshare(1).
     """
     if INSIDE in os.environ:
         return run_inside(Path(program).resolve().parent, prepare, arguments)
-    return refuse(missing()) or enter(place, program, arguments)
+    return refuse(missing()) or enter(place, program, arguments, namespaces)
 
 
 def refuse(lacking: list[str]) -> int:
@@ -51,12 +58,12 @@ def not_built(programs: Iterable[str], folders: Iterable[str], how: str) -> list
     return [f"{entry}: run {how}" for entry in lacking]
 
 
-def enter(place: Path, program: str, arguments: list[str]) -> int:
+def enter(place: Path, program: str, arguments: list[str], more: Sequence[str]) -> int:
     """Run `program` again in a network and a mount namespace, with a new folder in `place` for its work."""
     with tempfile.TemporaryDirectory(prefix="e2e-", dir=place) as work:
         os.environ[INSIDE] = work
-        namespaces = ["unshare", "--net", "--mount", "--propagation", "private", "--"]
-        return supervise([*namespaces, sys.executable, program, *arguments])
+        namespaces = ["unshare", "--net", "--mount", "--propagation", "private", *more, "--"]
+        return supervise([*namespaces, sys.executable, program, *arguments], forks="--fork" in more)
 
 
 def run_inside(folder: Path, prepare: Prepare, arguments: list[str]) -> int:
@@ -85,17 +92,18 @@ def run_pytest(here: Path, arguments: list[str]) -> int:
     return supervise([sys.executable, "-m", "pytest", *options, *([] if chosen else [str(here)]), *arguments])
 
 
-def supervise(command: list[str]) -> int:
+def supervise(command: list[str], forks: bool = False) -> int:
     """Run a child in a session of its own and return its exit code.
 
-    SIGINT and SIGTERM reach the child once, as the SIGINT on which pytest tears its fixtures down.
+    SIGINT and SIGTERM reach the child once, as the SIGINT on which pytest tears its fixtures down; or its own child, if
+    it only waits for that and hears no signal, as unshare(1) does with --fork.
     """
     asked: list[int] = []
     with subprocess.Popen(command, start_new_session=True) as child:
 
         def forward(number: int, _frame: object) -> None:
             if not asked:
-                child.send_signal(signal.SIGINT)
+                leftovers.kill_all(leftovers.descendants(child.pid)[:1] if forks else [child.pid], signal.SIGINT)
             asked.append(number)
 
         signal.signal(signal.SIGINT, forward)

@@ -1,10 +1,11 @@
-"""The stand-in for NeMo RL's VllmGeneration: plain sampling in the driver, with a whole forward pass for each token."""
+"""The stand-in for NeMo RL's VllmGeneration: plain sampling in the driver."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from cpu_sampling import sample
 from nemo_rl.distributed.batched_data_dict import BatchedDataDict
 from nemo_rl.models.generation.interfaces import GenerationInterface
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -36,48 +37,27 @@ class CpuGeneration(GenerationInterface):  # type: ignore[misc]
     def shutdown(self) -> bool:
         return True
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
     def generate(self, data: Any, greedy: bool = False) -> Any:
         """Continue each prompt to its end token, or by max_new_tokens."""
-        prompts, lengths = data["input_ids"], data["input_lengths"]
-        room = self.config["max_new_tokens"]
-        rows, width = prompts.shape
-        places = torch.arange(width + room)[None]
-        inside = places < lengths[:, None]
-        tokens = torch.nn.functional.pad(prompts, (0, room)).where(inside, self.config["_pad_token_id"])
-        logprobs = torch.zeros(tokens.shape)
-        ends = torch.tensor(self.config.get("stop_token_ids") or [], dtype=torch.long)
-        end, running = lengths.clone(), torch.ones(rows, dtype=torch.bool)
-        for _ in range(room):
-            chosen, chance = self._next(tokens[:, : int(end.max())], end, greedy)
-            where = running.nonzero()[:, 0]
-            tokens[where, end[where]] = chosen[where]
-            logprobs[where, end[where]] = chance[where]
-            end = end + running
-            running = running & ~torch.isin(chosen, ends)
-            if not running.any():
-                break
-        longest = int(end.max())
+        lengths, padding = data["input_lengths"], self.config["_pad_token_id"]
+        found = sample(
+            self.model,
+            data["input_ids"],
+            lengths,
+            self.config["max_new_tokens"],
+            0.0 if greedy else self.config["temperature"],
+            self.config.get("stop_token_ids") or [],
+        )
+        inside = torch.arange(found.tokens.shape[1])[None] < found.end[:, None]
         return BatchedDataDict(
             {
-                "output_ids": tokens[:, :longest],
-                "logprobs": logprobs[:, :longest],
-                "generation_lengths": end - lengths,
-                "unpadded_sequence_lengths": end,
-                "truncated": running,
+                "output_ids": found.tokens.where(inside, padding),
+                "logprobs": found.logprobs,
+                "generation_lengths": found.end - lengths,
+                "unpadded_sequence_lengths": found.end,
+                "truncated": found.running,
             }
         )
-
-    def _next(self, tokens: torch.Tensor, end: torch.Tensor, greedy: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the next token of each row and the logarithm of its probability."""
-        mask = (torch.arange(tokens.shape[1])[None] < end[:, None]).long()
-        logits = self.model(input_ids=tokens, attention_mask=mask).logits.float()
-        last = logits[torch.arange(len(end)), end - 1]
-        temperature = self.config["temperature"]
-        logprobs = torch.log_softmax(last / temperature if temperature > 0 else last, -1)
-        greedy = greedy or temperature <= 0
-        chosen = logprobs.argmax(-1) if greedy else torch.multinomial(logprobs.exp(), 1)[:, 0]
-        return chosen, logprobs.gather(1, chosen[:, None])[:, 0]
 
     def generate_text(self, data: Any, greedy: bool = False) -> Any:
         """Continue texts, for an evaluation."""

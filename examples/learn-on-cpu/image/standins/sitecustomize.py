@@ -30,6 +30,7 @@ CHANGES = {
     },
     "cuda-image": PHASES,
     "cuda-environment": {**INTERPRETERS, **PHASES},
+    "verl": {},  # verl itself imports what replaces its parts: cpu_verl
 }[os.environ.get("LEARN_ON", "cpu")]
 
 

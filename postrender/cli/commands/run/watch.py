@@ -11,6 +11,8 @@ from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.rulebook import split
 from postrender.cli.watching.drawing import Screen
+from postrender.cli.watching.guard import Judgement, judgement
+from postrender.cli.watching.sources import Place
 from postrender.cli.watching.watcher import Watcher
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.finding import ERROR
@@ -22,34 +24,48 @@ _DOMAIN = "run/"
 
 
 def _names() -> dict[str, set[str]]:
-    """Return the ids of rules that each word of --stop-on means: a sign, or all signs that are errors."""
-    rules = registry.rules(LOG)
-    errors = {rule.id for rule in rules if rule.severity == ERROR}
-    return {ERROR: errors, **{rule.id.removeprefix(_DOMAIN): {rule.id} for rule in rules}}
+    """Return the signs that each word of --stop-on means: one, or all that are errors."""
+    severities = {rule.id.removeprefix(_DOMAIN): rule.severity for rule in registry.rules(LOG)}
+    errors = {name for name, severity in severities.items() if severity == ERROR}
+    return {ERROR: errors, **{name: {name} for name in severities}}
 
 
 def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -> set[str]:
     names = _names()
-    ids: set[str] = set()
+    signs: set[str] = set()
     for word in split(value):
         if (name := word.removeprefix(_DOMAIN)) not in names:
             message = f"{options.called(param)} is {word!r}, expected {ERROR} or one of {', '.join(sorted(names))}"
             raise wrong(message, near=name, known=[*names])
-        ids |= names[name]
-    return ids
+        signs |= names[name]
+    return signs
 
 
 @click.command(
     cls=Command,
-    options_metavar="FILE|DIR|- [OPTIONS]",
+    options_metavar="FILE|DIR|-|RAYJOB|URL [OPTIONS]",
     epilog=examples(
+        "grpo watch gemma3-gsm8k-1 --namespace rl --follow",
+        "grpo watch http://localhost:8265 --follow --stop-on error",
         "kubectl logs --follow POD | grpo watch -",
         "grpo watch driver.log",
-        "grpo watch driver.log --follow --stop-on error",
         "grpo watch /data/runs/my-run --format json",
     ),
 )
 @click.argument("words", nargs=-1, type=options.FILE, metavar="")
+@options.namespace("Namespace of the RayJob: what is watched is a RayJob, through kubectl.")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    callback=options.kubernetes_name,
+    help="Another RayCluster that mounts the volume of the RayJob's run.",
+)
+@click.option(
+    "--token-file",
+    type=options.FILE,
+    metavar="FILE",
+    help="File with the token of Ray's dashboard. Default: the variable RAY_AUTH_TOKEN.",
+)
 @click.option("--follow", is_flag=True, help="Go on with what is written, as tail -f, until the training has ended.")
 @click.option(
     "--stop-on",
@@ -59,25 +75,47 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     shell_complete=options.completing(_names),
     help="Stop with exit code 1 at this sign, or at any that is an error. Part several with commas.",
 )
+@options.values()
 @options.output_format("text", "json")
-def watch(words: Sequence[str], stop_on: set[str], form: str, *, follow: bool) -> int:
+def watch(
+    words: Sequence[str],
+    files: Sequence[str],
+    namespace: str | None,
+    cluster: str | None,
+    token_file: str | None,
+    stop_on: set[str],
+    form: str,
+    *,
+    follow: bool,
+) -> int:
     """Show the steps of a training, and the signs that it does not learn or hangs.
 
     FILE is the output of a training with NeMo RL or verl, verl's file log, or an event file of TensorBoard; - is stdin.
     DIR is the directory of a run, where TensorBoard's files have all measures and the samples have only rewards.
 
+    RAYJOB with --namespace is read in the head pod of its cluster, with kubectl: get the RayJob, list pods, and
+    execute in a pod are the rights that it needs. URL is Ray's dashboard, or its page of one job; else the newest job
+    is watched.
+
     Each step is a line with reward, length of the answers, loss, KL, time and speed, as far as the log has them. On a
     terminal a curve shows the reward of the last steps. A finding says what is wrong, why it matters and what to do;
     grpo rules run lists the signs. JSON has one object a line.
 
-    The exit code is 0 whatever is found, 1 if --stop-on ended the watch, and 2 if FILE has no steps.
+    With the values files of the run, -f, the watch stops where the guard of the run would end it (job.guard.stopOn),
+    and silence is judged by its deadlines.
+
+    The exit code is 0 whatever is found, 1 if a sign ended the watch, 2 if there are no steps, and 3 if the cluster
+    does not answer.
     """
     if len(words) != 1:
         path = click.get_current_context().command_path
-        raise wrong("one log is needed", fix=f"{path} FILE, {path} DIR, or kubectl logs -f … | {path} -")
-    (word,) = words
-    watcher = Watcher(Screen(form), stop_on)
-    stopped = watcher.watch(events.read(word, follow=follow), live=follow or word == events.STDIN)
+        fix = f"{path} FILE, {path} DIR, {path} RAYJOB --namespace NAME, or kubectl logs -f … | {path} -"
+        raise wrong("one log is needed", fix=fix)
+    place = Place(words[0], namespace, cluster, token_file)
+    limits, of_guard = judgement(files)
+    # What the command line names stops at once.
+    watcher = Watcher(Screen(form), Judgement(limits, {**of_guard, **dict.fromkeys(stop_on, 1)}))
+    stopped = watcher.watch(place.read(follow=follow), live=follow or place.word == events.STDIN)
     found = len(watcher.findings)
     sys.stderr.write(f"{watcher.steps} steps, {found} finding{'' if found == 1 else 's'}\n")
     return EXIT_FINDINGS if stopped else EXIT_CLEAN

@@ -1,0 +1,91 @@
+"""Options of the commands that ask a cluster, or a bundle of what was read from one."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import click
+
+from postrender.cli import options
+from postrender.cli.command import wrong
+from postrender.cli.judging import explaining
+from postrender.helm import engines
+from postrender.live import bundle, client, collection, expected
+from postrender.live.evidence import Evidence
+from postrender.values.set_arguments import Argument
+
+USAGE = "-f FILE ... [OPTIONS]"
+
+
+@dataclass
+class Source:
+    """Where evidence comes from: a cluster that is asked each time, or a bundle."""
+
+    ask: Callable[[], Evidence]
+    is_live: bool
+
+
+def evidence_options(*, rights: bool = False) -> options.Decorator:
+    """Add the options of a stack, a cluster and a bundle to a command, which gets them as its parameter `source`.
+
+    With `rights` the cluster is also asked what the user may install.
+    """
+    return lambda function: _with_options(function, rights=rights)
+
+
+def _with_options(function: Callable[..., int], *, rights: bool) -> Callable[..., int]:
+    @options.values()
+    @options.set_values
+    @options.accelerator
+    @options.helm
+    @options.namespace("Namespace of the releases. Default: that of the context.")
+    @click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: the current one.")
+    @click.option("--kubeconfig", type=options.FILE, metavar="FILE", help="Default: KUBECONFIG, or ~/.kube/config.")
+    @click.option(
+        "--bundle",
+        "saved",
+        type=options.FILE,
+        metavar="FILE",
+        help="Also save what was read in FILE, a tar.gz without secrets.",
+    )
+    @click.option(
+        "--from", "bundled", type=options.FILE, metavar="FILE", help="Read this bundle, not a cluster; needs no values."
+    )
+    @functools.wraps(function)
+    def command(
+        *,
+        files: Sequence[str],
+        arguments: Sequence[Argument],
+        accelerator: str | None,
+        helm: str | None,
+        namespace: str | None,
+        context: str | None,
+        kubeconfig: str | None,
+        saved: str | None,
+        bundled: str | None,
+        **others: object,
+    ) -> int:
+        if bundled:
+            if files or saved or context or namespace:
+                raise wrong(
+                    "--from reads a bundle, which has values, namespace and context in it", fix="leave them out"
+                )
+            return function(source=Source(lambda: bundle.read(bundled), is_live=False), **others)
+        stack = options.stack(files, accelerator, arguments)
+        cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+        with engines.choose(helm) as engine, explaining(stack):
+            wanted = expected.render(stack, engine, cluster.namespace)
+
+        def ask() -> Evidence:
+            found = collection.collect(cluster, wanted, rights=rights)
+            if saved:
+                listed = bundle.write(saved, found)
+                sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")
+            return found
+
+        return function(source=Source(ask, is_live=True), **others)
+
+    return command

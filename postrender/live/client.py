@@ -1,0 +1,173 @@
+"""Read objects from the API server, with the user's kubeconfig and rights; the extra `live` installs the client.
+
+No other module of this package talks to a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.errors import ClusterError, InstallationError
+from postrender.types import Json
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
+
+# Seconds to connect, and seconds between two pieces of an answer.
+_TIMEOUT: Final = (3.0, 6.0)
+# Objects in one answer; the API server pages what is longer.
+_PAGE: Final = 500
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_NOT_FOUND: Final = 404
+_OK: Final = (200, 201)
+
+
+class RefusedError(Exception):
+    """One thing could not be read: `status` is the HTTP status, 0 if there was no answer."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def is_unknown(self) -> bool:
+        """Return whether the API server does not have such an object, or such a kind."""
+        return self.status == _NOT_FOUND
+
+
+class Cluster:
+    """The API server of one context. `namespace` is the one to look into."""
+
+    def __init__(self, client: ApiClient, context: str, namespace: str) -> None:
+        self._client = client
+        self.context = context
+        self.namespace = namespace
+
+    def get(self, path: str, *, accept: str = "application/json", **query: str | int) -> Json:
+        """Return the object at a path of the API; raise RefusedError."""
+        return _json(self._call("GET", path, {"Accept": accept}, query))
+
+    def review(self, attributes: dict[str, str]) -> dict[str, Any]:
+        """Ask whether the user may do something; raise RefusedError. A review is an answer, nothing is stored."""
+        group = "authorization.k8s.io/v1"
+        body = {"apiVersion": group, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        answer = _json(self._call("POST", f"/apis/{group}/selfsubjectaccessreviews", headers, {}, body))
+        return answer if isinstance(answer, dict) else {}
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        headers: dict[str, str],
+        query: dict[str, str | int],
+        body: dict[str, Any] | None = None,
+    ) -> str:
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 (an extra)
+        from urllib3.exceptions import HTTPError  # noqa: PLC0415 (the client's)
+
+        call = self._client.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            answer = self._client.call_api(*call, _request_timeout=_TIMEOUT)
+            data = answer.read()
+        except (ApiException, HTTPError, OSError) as error:
+            raise RefusedError(0, f"no answer: {_reason(error)}") from error
+        text = (data or b"").decode("utf-8", errors="replace")
+        if answer.status not in _OK:
+            raise RefusedError(answer.status, _message(text, answer.status))
+        return text
+
+    def execute(self, pod: str, container: str, words: list[str]) -> str:
+        """Return what a program in a pod prints; it must end by itself. Raises RefusedError."""
+        from kubernetes.client import CoreV1Api  # noqa: PLC0415 (an extra)
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
+        from kubernetes.stream import stream  # noqa: PLC0415
+        from websocket import WebSocketException  # noqa: PLC0415 (the client's)
+
+        call = CoreV1Api(self._client).connect_get_namespaced_pod_exec
+        # Not on stderr: what a shell complains about is no content.
+        options = {"container": container, "command": words, "stdout": True, "stderr": False, "_preload_content": False}
+        try:
+            running = stream(call, pod, self.namespace, **options, _request_timeout=_TIMEOUT[1])
+            running.run_forever(timeout=_TIMEOUT[1])
+            return str(running.read_stdout(timeout=0) or "")
+        except (ApiException, WebSocketException, OSError) as error:
+            raise RefusedError(getattr(error, "status", 0) or 0, f"exec in {pod}: {_reason(error)}") from error
+
+    def items(self, path: str, *, metadata_only: bool = False, **query: str | int) -> list[dict[str, Any]]:
+        """Return the objects of a list, page by page; raise RefusedError."""
+        return list(self._pages(path, _METADATA if metadata_only else "application/json", query))
+
+    def _pages(self, path: str, accept: str, query: dict[str, str | int]) -> Iterator[dict[str, Any]]:
+        page = self.get(path, accept=accept, limit=_PAGE, **query)
+        while isinstance(page, dict):
+            yield from page.get("items") or []
+            more = (page.get("metadata") or {}).get("continue")
+            if not more:
+                return
+            page = self.get(path, accept=accept, limit=_PAGE, **{**query, "continue": more})
+
+
+def _reason(error: Exception) -> str:
+    """Return the innermost reason of an error, which the client wraps several times."""
+    while (inner := getattr(error, "reason", None) or error.__cause__) and isinstance(inner, Exception):
+        error = inner
+    return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+
+
+def _json(text: str) -> Json:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RefusedError(0, "the answer is not JSON: is this the API server?") from error
+
+
+def _message(text: str, status: int) -> str:
+    try:
+        found = json.loads(text).get("message")
+    except (ValueError, AttributeError):
+        found = None
+    return str(found or f"the API server answers with status {status}")
+
+
+def connect(*, kubeconfig: str | None = None, context: str | None = None, namespace: str | None = None) -> Cluster:
+    """Return the cluster of a context, the current one by default; nothing is asked yet.
+
+    The namespace is that of the context unless one is given. Raises InstallationError without the extra `live`, and
+    ClusterError if the kubeconfig cannot be used.
+    """
+    try:
+        from kubernetes import config  # noqa: PLC0415 (an extra: 75 MB)
+        from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415
+    except ImportError as error:
+        raise InstallationError(
+            "this command needs the Kubernetes client", fix="pip install 'grpo-charts[live]'"
+        ) from error
+    settings = Configuration()
+    settings.retries = False
+    try:
+        contexts, current = config.list_kube_config_contexts(kubeconfig)
+        names = {each["name"]: each.get("context") or {} for each in contexts}
+        chosen = context or (current or {}).get("name", "")
+        if chosen not in names:
+            raise ClusterError(
+                f"the kubeconfig has no context {chosen!r}", fix=f"its contexts are {', '.join(names) or '(none)'}"
+            )
+        # persist_config: a token that the client renews would be written into the user's file.
+        config.load_kube_config(kubeconfig, chosen, client_configuration=settings, persist_config=False)
+    except (config.ConfigException, OSError, ValueError, TypeError) as error:
+        where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+        raise ClusterError(
+            f"the kubeconfig {where} cannot be used: {error}", fix="kubectl config get-contexts must work first"
+        ) from error
+    return Cluster(ApiClient(settings), chosen, namespace or names[chosen].get("namespace") or "default")

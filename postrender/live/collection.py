@@ -1,0 +1,171 @@
+"""Ask the cluster for all evidence at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from postrender.errors import ClusterError
+from postrender.live import masking
+from postrender.live.client import Cluster, RefusedError
+from postrender.live.evidence import Evidence, Objects, is_ready, labels_of, name_of
+from postrender.live.expected import Expected
+from postrender.manifests.pods import mapping
+from postrender.manifests.scopes import NO_NAMESPACE
+
+# Seconds until the command goes on with what it has.
+_PATIENCE: Final = 10.0
+_STACK: Final = "grpo-charts/stack"
+_RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+_OPERATOR: Final = "app.kubernetes.io/name=kuberay-operator"
+
+Query = dict[str, str | int]
+
+
+def _lists(expected: Expected) -> dict[str, tuple[str, Query]]:
+    """Return the path and the query of each list: first those of the namespace, then those of the cluster."""
+    where = f"namespaces/{expected.namespace}"
+    return {
+        "rayjobs": (f"/apis/ray.io/v1/{where}/rayjobs", {}),
+        "rayclusters": (f"/apis/ray.io/v1/{where}/rayclusters", {}),
+        "pods": (f"/api/v1/{where}/pods", {"labelSelector": f"{_STACK}={expected.name}"}),
+        "events": (f"/api/v1/{where}/events", {"fieldSelector": "type=Warning"}),
+        "persistentvolumeclaims": (f"/api/v1/{where}/persistentvolumeclaims", {}),
+        "serviceaccounts": (f"/api/v1/{where}/serviceaccounts", {}),
+        "resourcequotas": (f"/api/v1/{where}/resourcequotas", {}),
+        "workloads": (f"/apis/kueue.x-k8s.io/v1beta1/{where}/workloads", {}),
+        "localqueues": (f"/apis/kueue.x-k8s.io/v1beta1/{where}/localqueues", {}),
+        "resourceclaims": (f"/apis/resource.k8s.io/v1/{where}/resourceclaims", {}),
+        "clusterqueues": ("/apis/kueue.x-k8s.io/v1beta1/clusterqueues", {}),
+        "nodes": ("/api/v1/nodes", {}),
+        "allPods": ("/api/v1/pods", {"fieldSelector": _RUNNING}),
+        "deployments": ("/apis/apps/v1/deployments", {"labelSelector": _OPERATOR}),
+        "storageclasses": ("/apis/storage.k8s.io/v1/storageclasses", {}),
+        "priorityclasses": ("/apis/scheduling.k8s.io/v1/priorityclasses", {}),
+        "deviceclasses": ("/apis/resource.k8s.io/v1/deviceclasses", {}),
+        "networks": ("/apis/networking.gke.io/v1/networks", {}),
+    }
+
+
+def _calls(cluster: Cluster, expected: Expected, *, rights: bool) -> dict[str, Callable[[], Objects]]:
+    """Return what is asked for each kind of evidence."""
+    calls: dict[str, Callable[[], Objects]] = {
+        kind: lambda path=path, query=query: cluster.items(path, **query)  # type: ignore[misc]
+        for kind, (path, query) in _lists(expected).items()
+    }
+    where = f"/api/v1/namespaces/{expected.namespace}"
+    # Of Secrets only the metadata: the server sends no value.
+    calls["releases"] = lambda: cluster.items(f"{where}/secrets", metadata_only=True, labelSelector="owner=helm")
+    calls["secrets"] = lambda: list(map(_keys, cluster.items(f"{where}/secrets", metadata_only=True)))
+    calls["namespaces"] = lambda: [mapping(cluster.get(where))]
+    calls["apis"] = lambda: [mapping(cluster.get("/apis"))]
+    if rights:
+        calls["reviews"] = lambda: [cluster.review(each) for each in _actions(expected)]
+    return calls
+
+
+def _keys(secret: dict[str, Any]) -> dict[str, Any]:
+    """Return the name of a Secret and its keys, as the server notes who set which; None where nothing is noted."""
+    metadata = mapping(secret.get("metadata"))
+    noted = [mapping(mapping(each).get("fieldsV1")) for each in metadata.get("managedFields") or []]
+    keys = {key.removeprefix("f:") for each in noted for key in mapping(each.get("f:data")) if key != "."}
+    about = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
+    return {"metadata": about, "keys": sorted(keys) if noted else None}
+
+
+def _actions(expected: Expected) -> list[dict[str, str]]:
+    """Return what Helm does when it installs the layers: create each kind, and keep its records as Secrets."""
+    found = [{"verb": "create", "group": "", "resource": "secrets", "namespace": expected.namespace}]
+    for objects in expected.objects.values():
+        for item in objects:
+            kind, group = str(item.get("kind")), str(item.get("apiVersion")).rpartition("/")[0].partition("/")[0]
+            namespace = "" if (group, kind) in NO_NAMESPACE else expected.namespace
+            action = {"verb": "create", "group": group, "resource": _plural(kind), "namespace": namespace}
+            if action not in found:
+                found.append(action)
+    return found
+
+
+def _plural(kind: str) -> str:
+    lower = kind.lower()
+    if lower.endswith("y"):
+        return f"{lower[:-1]}ies"
+    return f"{lower}es" if lower.endswith("s") else f"{lower}s"
+
+
+def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Evidence:
+    """Ask for everything at once, and wait at most ten seconds; with `rights` also what the user may install.
+
+    Raises ClusterError if the API server gave no answer at all.
+    """
+    calls = _calls(cluster, expected, rights=rights)
+    evidence = Evidence(expected, cluster.context, time.time())
+    silent = dict.fromkeys(calls, f"no answer within {_PATIENCE:.0f} s")
+    for kind, answer in _answers(calls):
+        if isinstance(answer, RefusedError):
+            if not answer.status:
+                silent[kind] = str(answer)
+                continue
+            if not answer.is_unknown:
+                evidence.unread[kind] = str(answer)
+        else:
+            evidence.objects[kind] = [_shortened(each) if kind == "allPods" else masking.clean(each) for each in answer]
+        silent.pop(kind)
+    if len(silent) == len(calls):
+        raise ClusterError(
+            f"the API server of the context {cluster.context!r} gives no answer: {next(iter(silent.values()))}",
+            fix="kubectl get pods must work first; --context chooses another cluster",
+        )
+    evidence.unread.update(silent)
+    _read_record(cluster, evidence)
+    return evidence
+
+
+def _shortened(pod: dict[str, Any]) -> dict[str, Any]:
+    """Return of a pod of any namespace only where it is and what it asks for: the rest is not ours to keep."""
+    spec, metadata = mapping(pod.get("spec")), mapping(pod.get("metadata"))
+    kept = ("resources", "restartPolicy")
+    lists = {
+        key: [{each: item[each] for each in kept if each in item} for item in spec.get(key) or []]
+        for key in ("containers", "initContainers")
+    }
+    about = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
+    return {"metadata": about, "spec": {"nodeName": spec.get("nodeName"), **lists}}
+
+
+def _read_record(cluster: Cluster, evidence: Evidence) -> None:
+    """Read what the guard has written, in the head pod, which mounts the volume."""
+    heads = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/node-type") == "head" and is_ready(pod)]
+    if not heads or not evidence.expected.run_directory:
+        return
+    path = f"{evidence.expected.run_directory}/status.json"
+    try:
+        text = cluster.execute(name_of(heads[0]), "ray-head", ["sh", "-c", f"cat {shlex.quote(path)} || true"])
+        evidence.record = masking.clean(mapping(json.loads(text))) if text.strip() else {}
+    except (RefusedError, ValueError) as error:
+        evidence.unread["status.json"] = str(error)
+
+
+def _answers(calls: dict[str, Callable[[], Objects]]) -> Iterator[tuple[str, Objects | RefusedError]]:
+    """Yield each answer as it comes, until all have come or the time is over."""
+    answers: queue.SimpleQueue[tuple[str, Objects | RefusedError]] = queue.SimpleQueue()
+
+    def ask(kind: str, call: Callable[[], Objects]) -> None:
+        try:
+            answers.put((kind, call()))
+        except RefusedError as refusal:
+            answers.put((kind, refusal))
+
+    for kind, call in calls.items():
+        # As a daemon: an answer that never comes must not keep the program.
+        threading.Thread(target=ask, args=(kind, call), daemon=True).start()
+    end = time.monotonic() + _PATIENCE
+    with contextlib.suppress(queue.Empty):
+        for _ in calls:
+            yield answers.get(timeout=max(0.0, end - time.monotonic()))

@@ -1,0 +1,58 @@
+"""What the cluster says about a stack: its objects, its nodes, and what could not be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from postrender.live.expected import Expected
+from postrender.manifests.pods import mapping
+
+Objects = list[dict[str, Any]]
+
+
+@dataclass
+class Evidence:
+    """What was read: objects by the plural of their kind, and a reason for each kind that could not be read.
+
+    A kind that the cluster does not have, such as Kueue's, has no objects and is not `unread`. `allPods` are those of
+    all namespaces, for the room on the nodes. `releases` has only the metadata of Helm's Secrets. `record` is the
+    status.json in the run's directory.
+    """
+
+    expected: Expected
+    context: str
+    time: float
+    objects: dict[str, Objects] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
+    record: dict[str, Any] = field(default_factory=dict)
+
+    def of(self, kind: str) -> Objects:
+        """Return the objects of a kind."""
+        return self.objects.get(kind, [])
+
+    def find(self, kind: str, name: str) -> dict[str, Any] | None:
+        """Return the object of a kind with this name."""
+        return next((each for each in self.of(kind) if name_of(each) == name), None)
+
+
+def name_of(item: dict[str, Any]) -> str:
+    """Return the name of an object."""
+    return str(mapping(item.get("metadata")).get("name", ""))
+
+
+def labels_of(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the labels of an object."""
+    return mapping(mapping(item.get("metadata")).get("labels"))
+
+
+def conditions(item: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the conditions of an object by their type."""
+    found = mapping(item.get("status")).get("conditions") or []
+    return {str(each.get("type")): each for each in found if isinstance(each, dict)}
+
+
+def is_ready(item: dict[str, Any]) -> bool:
+    """Return whether a pod or a node is ready and stays."""
+    stays = "deletionTimestamp" not in mapping(item.get("metadata"))
+    return stays and conditions(item).get("Ready", {}).get("status") == "True"

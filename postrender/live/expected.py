@@ -1,0 +1,98 @@
+"""What a stack asks the cluster for: the objects that its charts render, and the names in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from postrender.helm.engines import Engine
+from postrender.helm.stack import Stack
+from postrender.manifests import pods
+from postrender.manifests.pods import mapping
+from postrender.values import mutations
+from postrender.yaml import reader
+from postrender.yaml.reader import Node
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The rendered stack. `releases` has each layer's release name, `objects` what the charts render for it."""
+
+    name: str
+    namespace: str
+    releases: dict[str, str]
+    objects: dict[str, list[dict[str, Any]]] = field(repr=False)
+    run_directory: str = ""
+    # The place of each value in the files, by its dotted path, and the value where it is a text.
+    places: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Return the objects of a kind, of all layers."""
+        return [each for objects in self.objects.values() for each in objects if each.get("kind") == kind]
+
+    @property
+    def job(self) -> str:
+        """Return the name of the RayJob."""
+        return next((_name(each) for each in self.of_kind("RayJob")), "")
+
+    @property
+    def cluster(self) -> str:
+        """Return the name of the RayCluster; empty where KubeRay names it, because the job brings its own."""
+        return next((_name(each) for each in self.of_kind("RayCluster")), "")
+
+    @property
+    def owner(self) -> str:
+        """Return the value of the label grpo-charts/owner on the pods of the cluster."""
+        for _, pod in self.roles():
+            return str(mapping(mapping(pod.template.get("metadata")).get("labels")).get("grpo-charts/owner", ""))
+        return ""
+
+    def roles(self) -> list[tuple[str, pods.Pod]]:
+        """Return the pod templates of the Ray cluster with their roles: head, and the name of each worker group."""
+        return [
+            (str(mutations.at(item, pod.path[:-1]).get("groupName", "head")), pod)
+            for item in (*self.of_kind("RayCluster"), *self.of_kind("RayJob"))
+            for pod in pods.pods(item)
+        ]
+
+    def place(self, path: str) -> str:
+        """Return where a value stands in the files, or the value above it; empty for one that no file has."""
+        while path and path not in self.places:
+            path = path.rpartition(".")[0]
+        return self.places[path][1] if path else ""
+
+    @property
+    def gpus(self) -> int:
+        """Return the GPUs that the cluster asks for."""
+        return sum(pod.gpu_container()[1] * (pod.count or 0) for _, pod in self.roles())
+
+
+def _name(item: dict[str, Any]) -> str:
+    return str(mapping(item.get("metadata")).get("name", ""))
+
+
+def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
+    """Render the layers of a stack for a namespace; raise as Stack.render does."""
+    layers = stack.layers()
+    rendered = {layer: stack.render(engine, layer, namespace=namespace).manifest for layer in layers}
+    volume = stack.values.get("job.volume", "data")
+    mount = stack.values.get(f"storage.{volume}.mountPath")
+    run = stack.values.get("job.name")
+    return Expected(
+        str(stack.values.get("stack.name", "")),
+        namespace,
+        {layer: stack.release(layer) for layer in layers},
+        {layer: reader.load_objects(text, layer) for layer, text in rendered.items()},
+        f"{mount}/runs/{run}" if mount and run else "",
+        dict(_places(stack.values.root, "")),
+    )
+
+
+def _places(node: Node, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the dotted path of each value below a node with its text and its place."""
+    if path:
+        yield path, (node.value if isinstance(node.value, str) else "", str(node.key_at))
+    if isinstance(node.value, dict):
+        for key, child in node.value.items():
+            yield from _places(child, f"{path}.{key}" if path else str(key))

@@ -1,0 +1,86 @@
+"""Write a status for people."""
+
+from __future__ import annotations
+
+import calendar
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from postrender.live.status import Status
+
+_INDENT: Final = "  "
+
+
+def lines(status: Status) -> Iterator[str]:
+    """Yield the lines: the stack, its layers, its pods, its run, what it waits for, and what could not be read."""
+    yield f"stack {status.stack} in namespace {status.namespace}, context {status.context}"
+    yield from _table(list(status.releases.items()))
+    there = f"{status.gpus_there} of {status.gpus_wanted} GPUs on nodes"
+    yield f"cluster: {status.cluster}, {there}"
+    yield from _table(
+        [
+            (role.name, f"{role.ready} of {_wanted(role.wanted)} pods ready", _missing(role.wanted, role.there))
+            for role in status.roles
+        ]
+    )
+    yield f"run {status.run or '(none)'}: {status.job}"
+    if status.reason:
+        yield f"{_INDENT}failed: {status.reason}"
+    yield from (f"{_INDENT}{line}" for line in _record(status.record))
+    if status.waits:
+        yield "waits for:"
+        yield from (f"{_INDENT}{wait}" for wait in status.waits)
+    if status.unread:
+        yield "not read:"
+        yield from _table(list(status.unread.items()))
+
+
+def _wanted(count: int | None) -> str:
+    return "?" if count is None else str(count)
+
+
+def _missing(wanted: int | None, there: int) -> str:
+    missing = (wanted or 0) - there
+    return f"{missing} not made yet" if missing > 0 else ""
+
+
+def _record(record: dict[str, Any]) -> Iterator[str]:
+    """Yield what the guard has written about the run."""
+    if not record:
+        return
+    parts = [f"attempt {record.get('attempt')}", str(record.get("state"))]
+    if record.get("step") is not None:
+        parts.append(f"step {record['step']}")
+    if isinstance(record.get("reward"), int | float):
+        parts.append(f"reward {record['reward']:.4g}")
+    if record.get("phase"):
+        parts.append(f"phase {record['phase']}")
+    yield ", ".join(parts)
+    if record.get("heartbeat"):
+        yield f"last known line {_ago(str(record['heartbeat']))}, record written {_ago(str(record.get('updated', '')))}"
+    hours = record.get("gpuHours")
+    if isinstance(hours, dict):
+        spent, lost, unsaved = (hours.get(key, 0) for key in ("spent", "lost", "unsaved"))
+        yield f"GPU-hours {spent:g}, lost {lost:g}, not saved yet {unsaved:g}"
+    for each in (record.get("findings") or [])[-3:]:
+        yield f"{each.get('time')} {each.get('sign')}: {each.get('text')}"
+    if record.get("reason"):
+        yield f"ended: {record['reason']}"
+
+
+def _ago(stamp: str) -> str:
+    """Return how long ago a time in UTC was, as the guard writes it."""
+    try:
+        seconds = time.time() - calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ"))
+    except ValueError:
+        return f"at {stamp}"
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{seconds:.0f} s ago" if minutes < 2 else f"{minutes:.0f} min ago" if hours < 2 else f"{hours:.0f} h ago"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows in columns, without the spaces at the ends."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield _INDENT + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

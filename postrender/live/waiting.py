@@ -1,0 +1,193 @@
+"""Say why pods of a stack do not run: not made, not scheduled, or not started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from postrender.live import scheduling
+from postrender.live.evidence import Evidence, conditions, labels_of, name_of
+from postrender.live.scheduling import Node
+from postrender.manifests.pods import GPU, mapping, sequence
+from postrender.values.quantity import quantity
+
+_SHOWN: Final = 3
+# What a container waits for while all is well; kubelet gives every other reason to a fault.
+_NORMAL: Final = ("ContainerCreating", "PodInitializing")
+# Warnings of the kubelet about a pod whose containers cannot be made yet.
+_MOUNTS: Final = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "FailedMapVolume")
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One thing that a stack waits for: the pods or the object, and why."""
+
+    names: tuple[str, ...]
+    why: str
+
+    def __str__(self) -> str:
+        more = len(self.names) - _SHOWN
+        named = ", ".join(self.names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+        return f"{named}: {self.why}"
+
+
+def waits(evidence: Evidence) -> list[Wait]:
+    """Return what the stack waits for; pods with the same reason stand together."""
+    found: dict[str, list[str]] = {}
+    for name, why in (*_pods(evidence), *_objects(evidence), *_claims(evidence), *_queue(evidence)):
+        found.setdefault(why, []).append(name)
+    return [Wait(tuple(names), why) for why, names in found.items()]
+
+
+def _pods(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    nodes = scheduling.nodes(evidence)
+    for pod in evidence.of("pods"):
+        if why := _pod(pod, evidence, nodes):
+            yield name_of(pod), why
+
+
+def _pod(pod: dict[str, Any], evidence: Evidence, nodes: list[Node]) -> str:
+    phase = mapping(pod.get("status")).get("phase")
+    if "deletionTimestamp" in mapping(pod.get("metadata")):
+        return "is being deleted"
+    if phase == "Failed":
+        return _ended(pod)
+    scheduled = conditions(pod).get("PodScheduled", {})
+    if phase == "Pending" and scheduled.get("status") != "True":
+        return _unscheduled(pod, scheduled, evidence, nodes)
+    return _container(pod) or (_mount(pod, evidence) if phase == "Pending" else "")
+
+
+def _ended(pod: dict[str, Any]) -> str:
+    status = mapping(pod.get("status"))
+    said = ": ".join(str(status[key]) for key in ("reason", "message") if status.get(key))
+    return f"has failed: {said or _container(pod) or 'its status has no reason'}"
+
+
+def _unscheduled(pod: dict[str, Any], scheduled: dict[str, Any], evidence: Evidence, nodes: list[Node]) -> str:
+    spec = mapping(pod.get("spec"))
+    if gates := [str(mapping(each).get("name")) for each in sequence(spec.get("schedulingGates"))]:
+        return f"is held back by the scheduling gate {', '.join(gates)}"
+    said = str(scheduled.get("message") or "the scheduler has not looked at it yet")
+    against = "; ".join(
+        f"{len(names)} {'node' if len(names) == 1 else 'nodes'} {reason}"
+        for reason, names in scheduling.obstacles(spec, nodes)
+    )
+    room = f" Of {len(nodes)} nodes: {against}." if against else ""
+    if "nodes" in evidence.objects and not nodes:
+        room = " The cluster has no node."
+    return f"is Pending, it needs {scheduling.needs(spec)}.{room} The scheduler says: {said}"
+
+
+def _container(pod: dict[str, Any]) -> str:
+    """Return why a container does not run; the first one in the order of their start."""
+    status = mapping(pod.get("status"))
+    for kind, what in (("initContainerStatuses", "init container"), ("containerStatuses", "container")):
+        for each in map(mapping, sequence(status.get(kind))):
+            state, last = mapping(each.get("state")), mapping(mapping(each.get("lastState")).get("terminated"))
+            waiting = mapping(state.get("waiting"))
+            ended = mapping(state.get("terminated"))
+            if waiting.get("reason") and waiting["reason"] not in _NORMAL:
+                message = f": {waiting['message']}" if waiting.get("message") else ""
+                return f"{what} {each.get('name')} waits, {waiting['reason']}{message}{_exit(last)}"
+            if ended and ended.get("exitCode"):
+                return f"{what} {each.get('name')} has ended{_exit(ended)}"
+    return ""
+
+
+def _exit(terminated: dict[str, Any]) -> str:
+    if not terminated:
+        return ""
+    message = f", {str(terminated['message']).strip()}" if terminated.get("message") else ""
+    return f"; exit code {terminated.get('exitCode')} ({terminated.get('reason', 'no reason')}){message}"
+
+
+def _mount(pod: dict[str, Any], evidence: Evidence) -> str:
+    """Return the last warning of the kubelet about a pod that is on its node but has no container yet."""
+    for event in reversed(_events(evidence, "Pod", name_of(pod), _MOUNTS)):
+        return f"is on its node and cannot start, {event.get('reason')}: {event.get('message')}"
+    return ""
+
+
+def _events(evidence: Evidence, kind: str, name: str, reasons: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Return the warnings about an object, the newest last."""
+    found = [
+        each
+        for each in evidence.of("events")
+        if (about := mapping(each.get("involvedObject"))).get("kind") == kind
+        and about.get("name") == name
+        and (not reasons or each.get("reason") in reasons)
+    ]
+    return sorted(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
+
+
+def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield the Ray objects that are missing, suspended, or whose pods cannot be made."""
+    expected = evidence.expected
+    for kind, plural, name in (
+        ("RayCluster", "rayclusters", expected.cluster),
+        ("RayJob", "rayjobs", expected.job),
+    ):
+        item = evidence.find(plural, name)
+        if not name or plural not in evidence.objects or not item:
+            continue
+        if mapping(item.get("spec")).get("suspend"):
+            yield f"{kind} {name}", "is suspended"
+        elif not mapping(item.get("status")) and not mapping(item.get("metadata")).get("deletionTimestamp"):
+            yield (
+                f"{kind} {name}",
+                "the KubeRay operator has not looked at it yet: does it run, and watch this namespace?",
+            )
+        # A warning stays for an hour, also when all is well again.
+        for event in _events(evidence, kind, name)[-1:] if _lacks_pods(evidence) else ():
+            yield f"{kind} {name}", f"{event.get('reason')}: {event.get('message')}"
+
+
+def _lacks_pods(evidence: Evidence) -> bool:
+    """Return whether pods of the Ray cluster are not made yet."""
+    wanted = sum(pod.count or 0 for _, pod in evidence.expected.roles())
+    there = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/is-ray-node") == "yes"]
+    return len(there) < wanted
+
+
+def _claims(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    wanted = {name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")}
+    for claim in evidence.of("persistentvolumeclaims"):
+        phase = mapping(claim.get("status")).get("phase")
+        name = name_of(claim)
+        if name in wanted and phase != "Bound":
+            said = "".join(f", {each.get('message')}" for each in _events(evidence, "PersistentVolumeClaim", name)[-1:])
+            yield f"PersistentVolumeClaim {name}", f"is {phase or 'without a status'}{said}"
+
+
+def _queue(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield what Kueue says about the workloads of this stack that wait."""
+    names = {evidence.expected.cluster, evidence.expected.job}
+    for workload in evidence.of("workloads"):
+        owners = {
+            str(mapping(each).get("name"))
+            for each in sequence(mapping(workload.get("metadata")).get("ownerReferences"))
+        }
+        found = conditions(workload)
+        if not owners & names or "True" in (found.get(each, {}).get("status") for each in ("Admitted", "Finished")):
+            continue
+        said = found.get("QuotaReserved") or found.get("Evicted") or {}
+        queue = mapping(workload.get("spec")).get("queueName", "?")
+        yield (
+            f"{', '.join(sorted(owners & names))}",
+            f"waits in Kueue's queue {queue}: {said.get('message', 'no reason')}",
+        )
+
+
+def gpus_of(pods: Sequence[dict[str, Any]]) -> int:
+    """Return the GPUs that pods ask for together."""
+    return sum(int(quantity(scheduling.requests(mapping(pod.get("spec"))).get(GPU, 0)) or 0) for pod in pods)
+
+
+def role_of(pod: dict[str, Any]) -> str:
+    """Return the role of a Ray pod: head, or the name of its worker group."""
+    labels = labels_of(pod)
+    return str(
+        labels.get("ray.io/group" if labels.get("ray.io/node-type") == "worker" else "ray.io/node-type") or "other"
+    )

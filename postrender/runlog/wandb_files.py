@@ -1,0 +1,130 @@
+"""Read the files in which Weights & Biases keeps a run on disk, offline or not: run-ID.wandb.
+
+wandb 0.31.0 has no reader in Python any more, so no library is needed. Sources: wandb/sdk/internal/datastore.py at
+v0.16.0 (the log: blocks of records as in LevelDB, with another checksum) and wandb/proto/wandb_internal.proto at
+v0.31.0 (the messages; the number of a field never gets another meaning).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from postrender.errors import Location, UnreadableError
+from postrender.runlog import scalars
+from steps import Event
+
+_SUFFIX: Final = ".wandb"
+_HEADER_BYTES: Final = 7
+_BLOCK_BYTES: Final = 32768
+_WHOLE: Final = 1
+_FIRST: Final = 2
+_LAST: Final = 4
+# Fields of the messages Record, HistoryRecord, HistoryItem and HistoryStep.
+_HISTORY: Final = 2
+_ITEM: Final = 1
+_STEP: Final = 2
+_KEY: Final = 1
+_NESTED_KEY: Final = 2
+_VALUE: Final = 16
+_NUMBER: Final = 1
+
+
+def is_file(path: str) -> bool:
+    """Return whether a path is that of such a file, by its name."""
+    return path.endswith(_SUFFIX)
+
+
+def files(directory: str) -> list[str]:
+    """Return the files below a directory in the order of their folders' names, which begin with kind and date."""
+    found = [os.path.join(folder, name) for folder, _, names in os.walk(directory) for name in names if is_file(name)]
+    # latest-run is a link, which os.walk does not enter.
+    return sorted(found, key=lambda path: os.path.basename(os.path.dirname(path)).removeprefix("offline-"))
+
+
+def read(paths: Sequence[str], *, follow: bool) -> Iterator[list[Event]]:
+    """Yield the events of files, the oldest start of the trainer first; a later one wins.
+
+    Raises UnreadableError, and InputError for files without steps.
+    """
+    return scalars.events(lambda: _rows(paths), paths[-1], follow=follow)
+
+
+def _rows(paths: Sequence[str]) -> scalars.Rows:
+    rows: scalars.Rows = {}
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+        except OSError as error:
+            raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
+        for record in _records(data):
+            for number, content in _fields(record):
+                if number == _HISTORY and isinstance(content, bytes):
+                    step, row = _history(content)
+                    rows.setdefault(step, {}).update(row)
+    return rows
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    """Yield the records of a log; one that is damaged, or not yet whole, is the last one."""
+    at, parts = _HEADER_BYTES, b""
+    while at + _HEADER_BYTES <= len(data):
+        if (left := _BLOCK_BYTES - at % _BLOCK_BYTES) < _HEADER_BYTES:
+            at += left
+            continue
+        checksum, size, kind = struct.unpack_from("<IHB", data, at)
+        part = data[at + _HEADER_BYTES : at + _HEADER_BYTES + size]
+        if len(part) < size or zlib.crc32(part, zlib.crc32(bytes([kind]))) != checksum:
+            return
+        at += _HEADER_BYTES + size
+        parts = part if kind in (_WHOLE, _FIRST) else parts + part
+        if kind in (_WHOLE, _LAST):
+            yield parts
+
+
+def _history(message: bytes) -> tuple[int, dict[str, float]]:
+    """Return the number of a step, and its numbers by their names."""
+    step, row = 0, {}
+    for number, content in _fields(message):
+        if number == _STEP and isinstance(content, bytes):
+            step = next((value for field, value in _fields(content) if field == _NUMBER), 0)  # type: ignore[assignment]
+        elif number == _ITEM and isinstance(content, bytes):
+            item = [(field, value) for field, value in _fields(content) if isinstance(value, bytes)]
+            name = ".".join(value.decode() for field, value in item if field in (_KEY, _NESTED_KEY))
+            value = json.loads(next((value for field, value in item if field == _VALUE), b"null"))
+            if isinstance(value, int | float):
+                row[name] = float(value)
+    return step, row
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yield the fields of a message of protocol buffers: number and content; a group has none here."""
+    at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _varint(message, at)
+            yield tag >> 3, value
+            continue
+        size = {1: 8, 5: 4}.get(kind)
+        if size is None:
+            size, at = _varint(message, at)
+        yield tag >> 3, message[at : at + size]
+        at += size
+
+
+def _varint(message: bytes, at: int) -> tuple[int, int]:
+    """Return a number of seven bits a byte, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at

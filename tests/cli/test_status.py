@@ -1,0 +1,91 @@
+"""`grpo status` on bundles; tests/e2e/test_status.py has clusters."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.live import bundle
+from tests.live import bundles
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> str:
+    bundles.write(tmp_path / "b.tar.gz")
+    return str(tmp_path / "b.tar.gz")
+
+
+def test_a_running_stack(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["status", "--from", saved]) == 0
+    shown = capsys.readouterr().out
+    for line in (
+        "stack s in namespace rl, context gke",
+        "cluster: ready, 8 of 8 GPUs on nodes",
+        "  head  1 of 1 pods ready",
+        "  gpu   1 of 1 pods ready",
+        "run run-1: Running, RUNNING",
+        "  attempt 1, running, step 7, reward 0.5, phase step",
+        "  GPU-hours 4, lost 0.5, not saved yet 0.1",
+        "  2026-11-25T11:00:00Z kl-blow-up: KL is 12",
+        "  nodes  forbidden",
+    ):
+        assert line in shown.splitlines(), shown
+
+
+def test_json(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["status", "--from", saved, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["healthy"], found["gpus_there"], found["record"]["step"]) == (True, 8, 7)
+    assert found["releases"] == {
+        "network": "unknown",
+        "raycluster": "s-ray deployed, revision 1",
+        "grpo-job": "run deployed, revision 1",
+    }
+
+
+def test_a_failed_run_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evidence = bundles.evidence()
+    status = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed", "message": "exit code 1"}
+    evidence.objects["rayjobs"][0]["status"] = status
+    bundle.write(str(tmp_path / "b"), evidence)
+    assert cli.main(["status", "--from", str(tmp_path / "b")]) == 1
+    assert "  failed: AppFailed: exit code 1" in capsys.readouterr().out
+
+
+def test_a_missing_worker_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evidence = bundles.evidence()
+    del evidence.objects["pods"][1]
+    bundle.write(str(tmp_path / "b"), evidence)
+    assert cli.main(["status", "--from", str(tmp_path / "b")]) == 1
+    assert "  gpu   0 of 1 pods ready  1 not made yet" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", None])
+def test_a_file_that_is_no_bundle(tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "b.tar.gz"
+    if content is None:
+        with tarfile.open(path, "w:gz"):
+            pass
+    else:
+        path.write_bytes(content)
+    assert cli.main(["status", "--from", str(path)]) == 2
+    assert "this is no bundle of grpo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["status"], 2, "no values file is given"),
+        (["status", "--from", "missing.tar.gz"], 3, "there is no such file"),
+        (["status", "--from", "b", "--watch", "3"], 2, "a bundle does not change"),
+        (["status", "--from", "b", "-n", "rl"], 2, "--from reads a bundle"),
+        (["status", "--accelerator", "b200", "--kubeconfig", "missing"], 3, "the kubeconfig missing cannot be used"),
+    ],
+)
+def test_wrong_command_lines(words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == code
+    assert message in capsys.readouterr().err

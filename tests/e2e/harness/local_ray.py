@@ -1,0 +1,81 @@
+"""A Ray cluster of processes on this machine, and what KubeRay does with a RayJob, by Ray's Jobs API."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.processes import Program, Programs
+
+Record = dict[str, Any]
+HEAD = "http://127.0.0.1:8265/api"
+# What a job is at its end.
+ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
+
+
+def ask(path: str, body: Mapping[str, object] | None = None) -> Any:
+    """Call the API of the head; a body makes it a POST.
+
+    Raises OSError when the head does not answer or refuses.
+    """
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"{HEAD}/{path}", data, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+class LocalRay:
+    """A head without processors and GPUs, as our chart renders it, and workers; `programs` ends them.
+
+    `environment` is for all processes.
+    """
+
+    def __init__(self, programs: Programs, ray: Path, environment: Mapping[str, str]) -> None:
+        self.programs, self.environment = programs, dict(environment)
+        self.words = [str(ray), "start", "--block", "--disable-usage-stats", "--object-store-memory=200000000"]
+
+    def start_head(self) -> Program:
+        """Start the head; it answers when `answers` says so."""
+        head = ["--head", "--num-cpus=0", "--num-gpus=0", "--node-ip-address=127.0.0.1"]
+        return self.programs.start("head", [*self.words, *head], **self.environment)
+
+    def answers(self) -> bool:
+        """Ask the head for its jobs.
+
+        Raises OSError while it is not up.
+        """
+        return ask("jobs/") is not None
+
+    def start_worker(self, cpus: int, gpus: int) -> Program:
+        """Start a node whose GPUs are only numbers."""
+        worker = ["--address=127.0.0.1:6379", "--node-ip-address=127.0.0.1", f"--num-cpus={cpus}", f"--num-gpus={gpus}"]
+        # The head's log monitor sees the worker's logs too, and a driver would print each line twice.
+        return self.programs.start("worker", [*self.words, *worker, "--include-log-monitor=false"], **self.environment)
+
+    def submit(self, job: Record, name: str, variables: Mapping[str, str] | None = None) -> None:
+        """Submit the entrypoint of a RayJob as the operator does; `variables` are for this job only.
+
+        Raises OSError when the head does not take it.
+        """
+        runtime = yaml.safe_load(job["spec"].get("runtimeEnvYAML") or "{}")
+        if variables:
+            runtime["env_vars"] = {**runtime.get("env_vars", {}), **variables}
+        ask("jobs/", {"submission_id": name, "entrypoint": job["spec"]["entrypoint"], "runtime_env": runtime})
+
+    def job(self, name: str) -> Record:
+        """Return what the head says of a job: `status`, `message`, `driver_exit_code` …"""
+        return dict(ask(f"jobs/{name}"))
+
+    def log(self, name: str) -> str:
+        """Return what the entrypoint of a job has printed."""
+        return str(ask(f"jobs/{name}/logs")["logs"])
+
+    def actors(self) -> list[Record]:
+        """Return the actors that are not dead."""
+        found = ask("v0/actors?limit=1000&filter_keys=state&filter_predicates=!%3D&filter_values=DEAD")
+        return list(found["data"]["result"]["result"])

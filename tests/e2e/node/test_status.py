@@ -1,0 +1,47 @@
+"""`grpo status` and `grpo doctor` on nodes whose pods run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Installed
+from harness.commands import ask, grpo
+from harness.waiting import until
+
+pytestmark = pytest.mark.shared
+
+
+def test_a_run_with_its_record(shared: Installed, tmp_path: Path) -> None:
+    """The record is read in the head's pod; the bundle still has it when the run is gone."""
+    shared.trainer.behave(hold=True)
+    run = shared.with_run("is-shown")
+    run.install("grpo-job")
+    run.until_job("RUNNING", 120)
+    bundle = str(tmp_path / "evidence.tar.gz")
+
+    def shown() -> dict[str, object]:
+        done = ask("status", run, "--format", "json", "--bundle", bundle)
+        assert done.returncode in (0, 1), done.stderr
+        return dict(json.loads(done.stdout))
+
+    found = until(lambda: now if (now := shown())["record"] else None, "a record", 60, seen=shown)
+    assert (found["cluster"], found["job"], found["gpus_there"]) == ("ready", "Running, RUNNING", 16)
+    assert found["record"]["attempt"] == 1  # type: ignore[index]
+    assert (found["waits"], found["unread"]) == ([], {})
+    shared.trainer.finish()
+    run.until_job("SUCCEEDED", 120)
+    run.uninstall("grpo-job")
+    later = json.loads(grpo("status", "--from", bundle, "--format", "json").stdout)
+    assert later["record"] == found["record"]
+
+
+def test_the_doctor_finds_nothing_but_networks_of_gke(shared: Installed) -> None:
+    """The nodes have no Network objects; the operator is a pod here, and the cluster's own pods use the nodes."""
+    results = json.loads(ask("doctor", shared.stack, "--format", "json").stdout)
+    failed = {each["check"] for each in results if each["state"] == "fail"}
+    assert failed <= {"networks", "kinds"}, [each for each in results if each["state"] == "fail"]
+    passed = {each["check"] for each in results if each["state"] == "pass"}
+    assert {"operator", "nodes", "room", "secrets", "claims", "rights"} <= passed

@@ -1,0 +1,174 @@
+"""`grpo status` on a cluster whose nodes are taken away, full, or of another kind."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from conftest import NewStack
+from harness.commands import ask, grpo
+from harness.kube import Kube
+from harness.stack import TOKEN, Stack
+from harness.waiting import until
+
+
+def answer(stack: Stack) -> dict[str, Any]:
+    """Return the status as JSON."""
+    done = ask("status", stack, "--format", "json")
+    assert done.returncode in (0, 1), done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def waits(stack: Stack) -> str:
+    """Return what the stack waits for, one a line."""
+    return "\n".join(f"{', '.join(each['names'])}: {each['why']}" for each in answer(stack)["waits"])
+
+
+def until_waits(stack: Stack, text: str) -> str:
+    """Wait until the status has a text among its reasons, and return all reasons."""
+    return until(lambda: found if text in (found := waits(stack)) else "", text, seconds=30, seen=lambda: waits(stack))
+
+
+@pytest.fixture
+def stack(new_stack: NewStack) -> Iterator[Stack]:
+    """A stack whose storage is installed."""
+    stack = new_stack("b200", "helm4")
+    stack.install("storage")
+    yield stack
+    stack.uninstall_all()
+
+
+def test_a_stack_that_is_not_installed(new_stack: NewStack) -> None:
+    found = answer(new_stack("b200", "helm4"))
+    assert set(found["releases"].values()) <= {"not installed", "unknown"}
+    assert (found["cluster"], found["job"], found["gpus_there"], found["healthy"]) == (
+        "not there",
+        "not there",
+        0,
+        False,
+    )
+
+
+def test_a_ready_cluster(stack: Stack) -> None:
+    stack.install("raycluster")
+    stack.until_ready()
+    found = answer(stack)
+    assert found["cluster"] == "ready"
+    assert [(role["name"], role["ready"], role["wanted"], role["gpus"]) for role in found["roles"]] == [
+        ("head", 1, 1, 0),
+        ("gpu", 2, 2, 8),
+    ]
+    assert (found["gpus_there"], found["gpus_wanted"], found["waits"], found["unread"]) == (16, 16, [], {})
+    assert found["releases"]["raycluster"] == f"{stack.release('raycluster')} deployed, revision 1"
+
+
+def cordon(kube: Kube, nodes: list[str]) -> Callable[[], None]:
+    """Close nodes to new pods; the result opens them again."""
+    kube.run("cordon", *nodes)
+    return lambda: kube.run("uncordon", *nodes) and None
+
+
+def relabel(kube: Kube, nodes: list[str]) -> Callable[[], None]:
+    """Make the nodes look like another machine; the result undoes it."""
+    kube.run("label", "node", *nodes, "cloud.google.com/gke-accelerator=nvidia-l4", "--overwrite")
+    return lambda: (
+        kube.run("label", "node", *nodes, "cloud.google.com/gke-accelerator=nvidia-b200", "--overwrite") and None
+    )
+
+
+def taint(kube: Kube, nodes: list[str]) -> Callable[[], None]:
+    """Give the nodes a taint of a team; the result removes it."""
+    kube.run("taint", "node", *nodes, "team=other:NoSchedule")
+    return lambda: kube.run("taint", "node", *nodes, "team-") and None
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (cordon, "have the taint node.kubernetes.io/unschedulable:NoSchedule"),
+        (relabel, "have no label cloud.google.com/gke-accelerator=nvidia-b200 but nvidia-l4"),
+        (taint, "have the taint team=other:NoSchedule, which the pod does not tolerate"),
+    ],
+    ids=["cordoned", "of another machine", "tainted"],
+)
+def test_workers_that_no_node_takes(
+    stack: Stack, kube: Kube, change: Callable[[Kube, list[str]], Callable[[], None]], reason: str
+) -> None:
+    nodes = [name for each in kube.list("nodes") if (name := each["metadata"]["name"]).startswith("b200-")]
+    undo = change(kube, nodes)
+    try:
+        stack.install("raycluster")
+        found = until_waits(stack, f"4 nodes {reason}")
+        assert "it needs 8 nvidia.com/gpu" in found
+        assert "The scheduler says: 0/10 nodes are available" in found
+    finally:
+        undo()
+
+
+def test_workers_that_find_all_gpus_in_use(stack: Stack, new_stack: NewStack) -> None:
+    other = new_stack("b200", "helm4", ray={"workers": {"replicas": 3}})
+    other.install("storage", "raycluster")
+    other.until_ready()
+    try:
+        stack.install("raycluster")
+        found = until_waits(stack, "have 0 nvidia.com/gpu of 8 nvidia.com/gpu left")
+        assert "3 nodes have 0 nvidia.com/gpu" in found or "4 nodes have 0 nvidia.com/gpu" in found
+    finally:
+        other.uninstall_all()
+
+
+def member(stack: Stack) -> str:
+    """Make a kubeconfig of a service account that may only look into this namespace, without Secrets and nodes."""
+    kube, name = stack.kube, stack.namespace
+    kube.run("create", "serviceaccount", "reader", "-n", name)
+    rules = ["--verb=get,list", "--resource=pods,events,persistentvolumeclaims,rayjobs.ray.io,rayclusters.ray.io"]
+    kube.run("create", "role", "reader", "-n", name, *rules)
+    kube.run("create", "rolebinding", "reader", "-n", name, "--role=reader", f"--serviceaccount={name}:reader")
+    settings = yaml.safe_load(kube.kubeconfig.read_text())
+    settings["users"][0]["user"] = {"token": kube.run("create", "token", "reader", "-n", name).strip()}
+    path = stack.work / "member.kubeconfig"
+    path.write_text(yaml.safe_dump(settings))
+    return str(path)
+
+
+def test_a_member_of_a_team_sees_the_namespace_and_reads_what_was_not_read(stack: Stack, kube: Kube) -> None:
+    stack.install("raycluster")
+    stack.until_ready()
+    found = json.loads(ask("status", stack, "--format", "json", "--kubeconfig", member(stack)).stdout)
+    assert (found["cluster"], found["gpus_there"], set(found["releases"].values())) == ("ready", 16, {"unknown"})
+    assert {"nodes", "allPods", "releases"} <= set(found["unread"])
+    assert 'cannot list resource "nodes"' in found["unread"]["nodes"]
+
+
+def test_a_bundle_says_the_same_later_and_holds_no_secret(stack: Stack, kube: Kube) -> None:
+    token, password = "hf_" + "a1B2" * 8, "correct-horse-battery"
+    stack.with_values(ray={"head": {"env": {"MY_PASSWORD": {"value": password}}}}).install("raycluster")
+    stack.until_ready()
+    pod = stack.pods()[0]["metadata"]["name"]
+    kube.run("annotate", "pod", pod, "-n", stack.namespace, f"note={token}", f"url=https://me:{password}@example.org/x")
+    kube.run("annotate", "raycluster", stack.cluster, "-n", stack.namespace, f"arguments=--api-key={password}")
+    path = stack.work / "evidence.tar.gz"
+    now = ask("status", stack, "--bundle", str(path))
+    assert "objects/pods.json" in now.stderr
+    later = grpo("status", "--from", str(path))
+    assert later.stdout == now.stdout
+    with tarfile.open(path) as archive:
+        texts = [archive.extractfile(entry).read().decode() for entry in archive]  # type: ignore[union-attr]
+    assert any(pod in text for text in texts)
+    assert not [word for word in (token, password, TOKEN) for text in (*texts, now.stdout, now.stderr) if word in text]
+
+
+def test_an_api_server_that_is_away(stack: Stack) -> None:
+    away = stack.work / "away.kubeconfig"
+    settings = yaml.safe_load(stack.kube.kubeconfig.read_text())
+    settings["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    away.write_text(yaml.safe_dump(settings))
+    done = ask("status", stack, "--kubeconfig", str(away))
+    assert done.returncode == 3
+    assert "gives no answer" in done.stderr
+    assert "Traceback" not in done.stderr

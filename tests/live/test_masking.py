@@ -1,0 +1,85 @@
+"""No secret leaves the objects that were read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postrender.live import masking
+
+TOKEN = "hf_" + "aB3" * 8
+PASSWORD = "correct-horse-battery"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TOKEN,
+        f"--api-key={PASSWORD}",
+        f"--token {TOKEN}",
+        f"export MY_SECRET='{PASSWORD}'",
+        f"password: {PASSWORD}",
+        f"Authorization: Bearer {PASSWORD}",
+        f"https://me:{PASSWORD}@example.org/x",
+        json.dumps({"env": {"MY_PASSWORD": PASSWORD}}),
+        json.dumps(json.dumps({"env": {"MY_PASSWORD": PASSWORD}})),
+    ],
+)
+def test_texts(text: str) -> None:
+    masked = masking.text(text)
+    assert TOKEN not in masked
+    assert PASSWORD not in masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'secret "hf-secret" not found',
+        "couldn't find key hf_api_token in Secret team/hf-secret",
+        "0/5 nodes are available: 3 Insufficient nvidia.com/gpu.",
+        "gs://bucket/data",
+        "max_new_tokens: 16384 of 20000",
+    ],
+)
+def test_messages_stay_readable(text: str) -> None:
+    assert masking.text(text) == text
+
+
+def test_objects() -> None:
+    item = {
+        "metadata": {"managedFields": [{"f": 1}], "annotations": {"note": TOKEN}},
+        "spec": {
+            "env": [
+                {"name": "DB_PASSWORD", "value": PASSWORD},
+                {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-secret", "key": "hf_api_token"}}},
+                {"name": "STEPS", "value": "7"},
+            ]
+        },
+    }
+    assert masking.clean(item) == {
+        "metadata": {"annotations": {"note": "<huggingface token>"}},
+        "spec": {
+            "env": [
+                {"name": "DB_PASSWORD", "value": masking.HIDDEN},
+                {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf-secret", "key": "hf_api_token"}}},
+                {"name": "STEPS", "value": "7"},
+            ]
+        },
+    }
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | st.just(f"see {TOKEN}"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_a_token_anywhere_is_hidden_and_the_rest_keeps_its_shape(value: object) -> None:
+    cleaned = masking.clean(value)
+    assert TOKEN not in json.dumps(cleaned)
+    assert masking.clean(cleaned) == cleaned

@@ -1,0 +1,138 @@
+"""Why no node takes a pod."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from postrender.live import scheduling, waiting
+from postrender.live.evidence import Evidence
+from postrender.live.expected import Expected
+
+GPU = "nvidia.com/gpu"
+LABEL = "cloud.google.com/gke-accelerator"
+SPEC: dict[str, Any] = {
+    "containers": [{"resources": {"limits": {GPU: 8, "cpu": "100", "memory": "500Gi"}}}],
+    "nodeSelector": {LABEL: "nvidia-b200"},
+    "tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}],
+}
+
+
+def node(name: str = "n", **change: Any) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "metadata": {"name": name, "labels": {LABEL: "nvidia-b200", "zone": "a", "size": "7"}},
+        "spec": {"taints": [{"key": GPU, "value": "present", "effect": "NoSchedule"}]},
+        "status": {
+            "allocatable": {GPU: "8", "cpu": "110", "memory": "600Gi", "pods": "110"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    for path, value in change.items():
+        first, second = path.split("_", 1)
+        item[first][second] = value
+    return item
+
+
+def evidence(nodes: list[dict[str, Any]], there: list[dict[str, Any]] | None = None, **kinds: Any) -> Evidence:
+    expected = Expected("s", "ns", {}, {})
+    return Evidence(expected, "c", 0.0, {"nodes": nodes, "allPods": there or [], **kinds})
+
+
+def reasons(spec: dict[str, Any], *args: Any) -> list[str]:
+    return [reason for reason, _ in scheduling.obstacles(spec, scheduling.nodes(evidence(*args)))]
+
+
+def on(node_name: str, gpus: int) -> dict[str, Any]:
+    return {"spec": {"nodeName": node_name, "containers": [{"resources": {"requests": {GPU: str(gpus)}}}]}}
+
+
+def affinity(key: str, operator: str, *values: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": key, "operator": operator, "values": [*values]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def test_a_node_that_takes_it() -> None:
+    assert reasons(SPEC, [node()]) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        (node(metadata_labels={}), f"have no label {LABEL}=nvidia-b200"),
+        (node(metadata_labels={LABEL: "nvidia-l4"}), f"have no label {LABEL}=nvidia-b200 but nvidia-l4"),
+        (node(status_conditions=[{"type": "Ready", "status": "Unknown"}]), "are not ready"),
+        (
+            node(spec_taints=[{"key": "team", "effect": "NoExecute"}]),
+            "have the taint team:NoExecute, which the pod does not tolerate",
+        ),
+        (node(status_allocatable={GPU: "4", "cpu": "110", "memory": "600Gi", "pods": "9"}), f"offer 4 {GPU}"),
+        (node(status_allocatable={GPU: "8", "cpu": "99", "memory": "600Gi", "pods": "9"}), "offer 99 cpu"),
+        (node(status_allocatable={GPU: "8", "cpu": "110", "memory": "300Gi", "pods": "9"}), "offer 300Gi memory"),
+    ],
+)
+def test_one_obstacle(changed: dict[str, Any], reason: str) -> None:
+    assert reasons(SPEC, [changed]) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("required", "fits"),
+    [
+        (affinity("zone", "In", "a", "b"), True),
+        (affinity("zone", "In", "b"), False),
+        (affinity("zone", "NotIn", "a"), False),
+        (affinity("other", "NotIn", "a"), True),
+        (affinity("zone", "Exists"), True),
+        (affinity("other", "Exists"), False),
+        (affinity("zone", "DoesNotExist"), False),
+        (affinity("size", "Gt", "6"), True),
+        (affinity("size", "Gt", "7"), False),
+        (affinity("size", "Lt", "8"), True),
+        (affinity("zone", "Lt", "8"), False),
+    ],
+)
+def test_affinity(required: dict[str, Any], *, fits: bool) -> None:
+    assert (reasons({**SPEC, "affinity": required}, [node()]) == []) == fits
+
+
+def test_gpus_in_use_and_the_most_frequent_reason_first() -> None:
+    nodes = [node("a"), node("b"), node("c", metadata_labels={})]
+    pods = [on("a", 8), on("b", 2), on("b", 6)]
+    assert reasons(SPEC, nodes, pods) == [f"have 0 {GPU} of 8 {GPU} left", f"have no label {LABEL}=nvidia-b200"]
+
+
+def test_what_a_pod_needs() -> None:
+    assert scheduling.needs(SPEC) == f"8 {GPU}, 100 cpu, 500Gi memory, on a node with {LABEL}=nvidia-b200"
+
+
+def test_a_sidecar_counts_and_an_init_container_does_not() -> None:
+    def request(cpu: str) -> dict[str, Any]:
+        return {"resources": {"requests": {"cpu": cpu}}}
+
+    spec = {
+        "containers": [request("1")],
+        "initContainers": [request("30"), {**request("500m"), "restartPolicy": "Always"}],
+    }
+    assert scheduling.requests(spec)["cpu"] == 1.5
+
+
+def test_five_hundred_nodes_and_two_thousand_pods_take_less_than_a_second() -> None:
+    nodes = [node(f"n{number}", metadata_labels={LABEL: "nvidia-l4"}) for number in range(500)]
+    pods = [on(f"n{number % 500}", 1) for number in range(2000)]
+    pending = [
+        {
+            "metadata": {"name": f"p{number}", "labels": {}},
+            "spec": SPEC,
+            "status": {
+                "phase": "Pending",
+                "conditions": [{"type": "PodScheduled", "status": "False", "message": "no"}],
+            },
+        }
+        for number in range(64)
+    ]
+    start = time.process_time()
+    (wait,) = waiting.waits(evidence(nodes, pods, pods=pending))
+    assert time.process_time() - start < 1
+    assert len(wait.names) == 64
+    assert "500 nodes have no label" in wait.why
