@@ -91,7 +91,7 @@ def kill_and_resume(cluster: Cluster, run: Run, settings: list[str], result: dic
 
 
 def mismatch(run: Run) -> float:
-    """Return the largest KL divergence between generation and training of a step of the last attempt, in nats a token."""
+    """Return the largest KL divergence of generation and training of a step of the last attempt, in nats a token."""
     found = [step.generation_kl for step in run.printed(2) or run.printed(1)]
     return max(math.inf if one is None or math.isnan(one) else abs(one) for one in found)
 

@@ -113,7 +113,8 @@ class Plant:
     manifest: Callable[[str], Manifest] | None = None
 
 
-GPU_NODES = [f"node/b200-{number}" for number in range(4)]
+NAMES = [f"b200-{number}" for number in range(4)]
+GPU_NODES = [f"node/{name}" for name in NAMES]
 LABEL = "cloud.google.com/gke-accelerator"
 
 
@@ -140,15 +141,15 @@ PLANTS = [
     ),
     Plant(
         "nodes-cordoned",
-        ("cordon", *(each.removeprefix("node/") for each in GPU_NODES)),
-        ("uncordon", *(each.removeprefix("node/") for each in GPU_NODES)),
+        ("cordon", *NAMES),
+        ("uncordon", *NAMES),
         "nodes",
         "4 have the taint node.kubernetes.io/unschedulable:NoSchedule",
     ),
     Plant(
         "one-node-left",
-        ("taint", *(each.replace("node/", "nodes/") for each in GPU_NODES[1:]), "team=other:NoSchedule"),
-        ("taint", *(each.replace("node/", "nodes/") for each in GPU_NODES[1:]), "team-"),
+        ("taint", "nodes", *NAMES[1:], "team=other:NoSchedule"),
+        ("taint", "nodes", *NAMES[1:], "team-"),
         "nodes",
         "gpu: 1 of 2 wanted nodes",
     ),
@@ -167,13 +168,6 @@ PLANTS = [
         "16 nvidia.com/gpu wanted, 8",
         {},
         quota,
-    ),
-    Plant(
-        "network-gone",
-        ("delete", "networks.networking.gke.io/rdma-3"),
-        (),
-        "networks",
-        "there is no Network rdma-3",
     ),
     Plant("secret-name", (), (), "secrets", "there is no Secret other", {"huggingface": {"secret": {"name": "other"}}}),
     Plant(
@@ -208,6 +202,14 @@ PLANTS = [
         ("scale", "deployment/kuberay-operator", "-n", OPERATOR, "--replicas=1"),
         "operator",
         "has no available pod",
+    ),
+    # The last one: nothing brings the network back.
+    Plant(
+        "network-gone",
+        ("delete", "networks.networking.gke.io/rdma-3"),
+        (),
+        "networks",
+        "there is no Network rdma-3",
     ),
 ]
 
