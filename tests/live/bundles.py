@@ -48,7 +48,17 @@ def evidence() -> Evidence:
         {"metadata": {"name": f"{name}.v1", "labels": {"name": name, "status": "deployed", "version": "1"}}}
         for name in ("s-ray", "run")
     ]
+    operator = {
+        "metadata": {"name": "kuberay-operator", "namespace": "kuberay-system"},
+        "spec": {"template": {"spec": {"containers": [{"image": "quay.io/kuberay/operator:v1.6.2"}]}}},
+        "status": {"availableReplicas": 1},
+    }
+    namespace = {"metadata": {"name": "rl"}, "status": {"phase": "Active"}}
+    account = {"metadata": {"name": "default", "namespace": "rl"}}
     objects = {
+        "deployments": [operator],
+        "namespaces": [namespace],
+        "serviceaccounts": [account],
         "rayclusters": [{**cluster, "status": {"state": "ready"}}],
         "rayjobs": [{**job, "status": {"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}}],
         "pods": [pod("head", "headgroup", 0), pod("worker", "gpu", 8)],

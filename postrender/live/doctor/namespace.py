@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from postrender.live import scheduling
-from postrender.live.doctor.check import Result, check, failed, passed
+from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence, conditions, labels_of, name_of
 from postrender.manifests.pods import mapping, sequence
 from postrender.values.quantity import quantity
@@ -120,6 +120,8 @@ def _ray(evidence: Evidence) -> list[dict[str, object]]:
 @check("rights", "you may install what the charts make", "reviews")
 def rights(evidence: Evidence) -> Iterator[Result]:
     """Judge the API server's answers to what Helm will do: create each kind, and keep its records as Secrets."""
+    if "reviews" not in evidence.objects:
+        yield skipped("the bundle was not saved by grpo doctor, and has no answers about your rights")
     for review in evidence.of("reviews"):
         what = mapping(mapping(review.get("spec")).get("resourceAttributes"))
         group = f".{what['group']}" if what.get("group") else ""
