@@ -27,7 +27,7 @@ from postrender.yaml import reader
 
 # Pages in the repository and pictures on them, by pattern, and folders with files that they link to.
 PAGES = ("docs/**/*.md", "charts/*/README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-PICTURES = "docs/**/*.png"
+PICTURES = ("docs/**/*.png", "docs/**/*.svg")
 LINKED = ("examples", "schemas", "values")
 _MENU = {
     "Start": ("docs/README", "docs/tutorial", "docs/recipes", "docs/options", "docs/glossary"),
@@ -194,8 +194,10 @@ def write(root: Path, folder: Path) -> None:
     for path, text in pages(root).items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, "utf-8")
-    for picture in root.glob(PICTURES):
-        shutil.copy(picture, folder / picture.relative_to(root))
+    for picture in (each for pattern in PICTURES for each in root.glob(pattern)):
+        copy = folder / picture.relative_to(root)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(picture, copy)
     for name in LINKED:
         shutil.copytree(root / name, folder / name)
 

@@ -89,8 +89,8 @@ USAGE = {
     "no such command": (
         "xyz",
         "grpo: no command is called 'xyz'\n"
-        "  fix: the commands are check, checkpoints, dead-values, diff, guide, helm-plugin, init, lint, plan, render, "
-        "report, rules, samples, try-reward, values, version, watch\n",
+        "  fix: the commands are check, checkpoints, dead-values, diff, doctor, guide, helm-plugin, init, lint, plan, "
+        "render, report, rules, samples, status, try-reward, values, version, watch\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),

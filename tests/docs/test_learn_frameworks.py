@@ -99,7 +99,7 @@ def test_a_step_without_a_difference_is_no_agreement(
         story.judge({"mismatch": story.mismatch(run), "rewards": [0.1] * 30 + [0.9] * 30, "scores": {"a": 1, "b": 1}})
 
 
-@pytest.mark.parametrize(("first", "said"), [(21, ""), (1, "began with step 1, expected 21"), (11, "step 11")])
+@pytest.mark.parametrize(("first", "said"), [(21, ""), (1, "went on with step 1, expected 21"), (11, "step 11")])
 def test_the_second_attempt_must_begin_after_the_last_checkpoint(
     first: int, said: str, framework: Any, story: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +113,7 @@ def test_the_second_attempt_must_begin_after_the_last_checkpoint(
         story.resume(cluster, run, [], 60, 23)
 
 
-@pytest.mark.parametrize("where", [["--device", "cuda"], ["--in-pods"]])
+@pytest.mark.parametrize("where", [["--device", "cuda"], ["--in-pods"], ["--stall"]])
 def test_verl_runs_without_a_gpu_and_without_pods(
     where: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_verl_runs_without_a_gpu_and_without_pods(
     with pytest.raises(SystemExit) as ended:
         importlib.import_module("learn").arguments()
     assert ended.value.code == 2
-    assert "--framework verl runs without --in-pods and --device cuda only" in capsys.readouterr().err
+    assert "--framework verl runs without --in-pods, --stall and --device cuda only" in capsys.readouterr().err
 
 
 @pytest.mark.tool("torch")

@@ -84,12 +84,18 @@ KEYS = {
 }
 
 
+LONGEST = "response_length/max"
 # 0 on a CPU.
 MEMORY = "actor/perf/max_memory_reserved_gb"
 
 
 def of_verl_run() -> dict[str, float]:
     means = {name: of_verl(key) for name, key in KEYS.items()}
+    longest = of_verl(LONGEST)
+    # v0.9.1 counts the answers that are as long as the longest of their step, which need not be cut.
+    means["truncated"] = [
+        share if longest[at] >= max(longest[: at + 1]) else 0.0 for at, share in enumerate(means["truncated"])
+    ]
     (validation,) = shell(
         "grep -o 'val-core/[^ ]*mean@1:[^ ]*' \"$1\" | grep -o '[0-9.]*[0-9])$' | tr -d ')' | uniq", VERL
     )
@@ -106,7 +112,7 @@ def test_verl(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_weights_and_biases(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What verl printed, stored by Weights & Biases: the same figures."""
-    keys = [*KEYS.values(), "actor/kl_coef", "timing_s/step", "perf/throughput", MEMORY]
+    keys = [*KEYS.values(), LONGEST, "actor/kl_coef", "timing_s/step", "perf/throughput", MEMORY]
     values = {key: of_verl(key) for key in keys}
     wanted = of_verl_run()
     rows: list[tuple[int, dict[str, object]]] = [(0, {"val-core/openai/gsm8k/acc/mean@1": wanted["validationFirst"]})]

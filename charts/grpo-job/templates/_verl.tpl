@@ -89,11 +89,12 @@ include "grpo.verl.tracking" $ | fromJson       loggers, and the one pair of nam
 {{- merge $derived (include "grpo.verl.rewards" . | fromJson) (include "grpo.verl.storage" . | fromJson) | toJson -}}
 {{- end }}
 
-{{/* grpo.verl.storage $: from 0.9.0 TransferQueue ties an actor to each node in turn, also to a head on which Ray has no
-     CPU for it, and then verl ends at once. */}}
+{{/* grpo.verl.storage $: from 0.9.0 TransferQueue ties an actor to each node in turn, also to a head on which Ray has
+     no CPU for it, and then verl ends at once. */}}
 {{- define "grpo.verl.storage" -}}
 {{- $queue := (include "grpo.mergedConfig" . | fromJson).transfer_queue | default dict -}}
-{{- if or (semverCompare "<0.9.0" .Values.job.version) (dig "backend" "SimpleStorage" "required_node_resource" "" $queue) -}}
+{{- $set := dig "backend" "SimpleStorage" "required_node_resource" "" $queue -}}
+{{- if or (semverCompare "<0.9.0" .Values.job.version) $set -}}
 {}
 {{- else -}}
 {{- $storage := dict "SimpleStorage" (dict "required_node_resource" "GPU") -}}
