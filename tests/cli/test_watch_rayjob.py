@@ -327,10 +327,15 @@ def test_an_interrupt_ends_it_quietly_and_leaves_no_kubectl(cluster: Cluster) ->
     cluster.write(TEXT[:MIDDLE])
     command = [sys.executable, "-m", "postrender.cli", "watch", NAME, "-n", "rl", "--follow"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, text=True, env=environment(), cwd=ROOT, **pipes) as process:  # type: ignore[call-overload]
-        assert process.stdout.readline().startswith("step 1 ")
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+    # A program in the background of a shell inherits that it ignores the signal, also in CI.
+    restore = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(command, text=True, env=environment(), cwd=ROOT, **pipes, **restore) as process:  # type: ignore[call-overload]
+        try:
+            assert process.stdout.readline().startswith("step 1 ")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert (process.returncode, out, err) == (130, "", "")
     held = [path for path in Path("/proc").glob("[0-9]*/cmdline") if _says(path, str(cluster.folder / "bin/kubectl"))]
     assert held == []
