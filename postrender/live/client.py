@@ -81,7 +81,7 @@ class Cluster:
             answer = self._client.call_api(*call, _request_timeout=_TIMEOUT)
             data = answer.read()
         except (ApiException, HTTPError, OSError) as error:
-            raise RefusedError(0, f"no answer: {_reason(error)}") from error
+            raise RefusedError(0, _reason(error)) from error
         text = (data or b"").decode("utf-8", errors="replace")
         if answer.status not in _OK:
             raise RefusedError(answer.status, _message(text, answer.status))
@@ -111,7 +111,7 @@ class Cluster:
     def _pages(self, path: str, accept: str, query: dict[str, str | int]) -> Iterator[dict[str, Any]]:
         page = self.get(path, accept=accept, limit=_PAGE, **query)
         while isinstance(page, dict):
-            yield from page.get("items") or []
+            yield from (each for each in page.get("items") or [] if isinstance(each, dict))
             more = (page.get("metadata") or {}).get("continue")
             if not more:
                 return

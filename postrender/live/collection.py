@@ -16,7 +16,7 @@ from postrender.live import masking
 from postrender.live.client import Cluster, RefusedError
 from postrender.live.evidence import Evidence, Objects, is_ready, labels_of, name_of
 from postrender.live.expected import Expected
-from postrender.manifests.pods import mapping
+from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
 
 # Seconds until the command goes on with what it has.
@@ -102,7 +102,7 @@ def _plural(kind: str) -> str:
 def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Evidence:
     """Ask for everything at once, and wait at most ten seconds; with `rights` also what the user may install.
 
-    Raises ClusterError if the API server gave no answer at all.
+    Raises ClusterError if nothing at all could be read.
     """
     calls = _calls(cluster, expected, rights=rights)
     evidence = Evidence(expected, cluster.context, time.time())
@@ -110,19 +110,20 @@ def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Ev
     for kind, answer in _answers(calls):
         if isinstance(answer, RefusedError):
             if not answer.status:
-                silent[kind] = str(answer)
+                silent[kind] = masking.text(str(answer))
                 continue
             if not answer.is_unknown:
-                evidence.unread[kind] = str(answer)
+                evidence.unread[kind] = masking.text(str(answer))
         else:
             evidence.objects[kind] = [_shortened(each) if kind == "allPods" else masking.clean(each) for each in answer]
         silent.pop(kind)
-    if len(silent) == len(calls):
-        raise ClusterError(
-            f"the API server of the context {cluster.context!r} gives no answer: {next(iter(silent.values()))}",
-            fix="kubectl get pods must work first; --context chooses another cluster",
-        )
     evidence.unread.update(silent)
+    if not evidence.objects:
+        said = next(iter(evidence.unread.values()), "it knows nothing of what was asked")
+        raise ClusterError(
+            f"nothing can be read from the API server of the context {cluster.context!r}: {said}",
+            fix="log in again, or choose another cluster with --context; kubectl get pods must work first",
+        )
     _read_record(cluster, evidence)
     return evidence
 
@@ -132,7 +133,7 @@ def _shortened(pod: dict[str, Any]) -> dict[str, Any]:
     spec, metadata = mapping(pod.get("spec")), mapping(pod.get("metadata"))
     kept = ("resources", "restartPolicy")
     lists = {
-        key: [{each: item[each] for each in kept if each in item} for item in spec.get(key) or []]
+        key: [{each: item[each] for each in kept if each in item} for item in map(mapping, sequence(spec.get(key)))]
         for key in ("containers", "initContainers")
     }
     about = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
@@ -149,7 +150,7 @@ def _read_record(cluster: Cluster, evidence: Evidence) -> None:
         text = cluster.execute(name_of(heads[0]), "ray-head", ["sh", "-c", f"cat {shlex.quote(path)} || true"])
         evidence.record = masking.clean(mapping(json.loads(text))) if text.strip() else {}
     except (RefusedError, ValueError) as error:
-        evidence.unread["status.json"] = str(error)
+        evidence.unread["status.json"] = masking.text(str(error))
 
 
 def _answers(calls: dict[str, Callable[[], Objects]]) -> Iterator[tuple[str, Objects | RefusedError]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from postrender.live.expected import Expected
-from postrender.manifests.pods import mapping
+from postrender.manifests.pods import mapping, sequence
 
 Objects = list[dict[str, Any]]
 
@@ -48,8 +48,8 @@ def labels_of(item: dict[str, Any]) -> dict[str, Any]:
 
 def conditions(item: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the conditions of an object by their type."""
-    found = mapping(item.get("status")).get("conditions") or []
-    return {str(each.get("type")): each for each in found if isinstance(each, dict)}
+    found = map(mapping, sequence(mapping(item.get("status")).get("conditions")))
+    return {str(each.get("type")): each for each in found}
 
 
 def is_ready(item: dict[str, Any]) -> bool:

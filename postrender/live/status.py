@@ -93,7 +93,7 @@ def _release(evidence: Evidence, layer: str) -> str:
         return "unknown"
     name = _release_name(evidence, layer)
     revisions = [labels for each in evidence.of("releases") if (labels := labels_of(each)).get("name") == name]
-    newest = max(revisions, key=lambda labels: int(labels.get("version") or 0), default=None)
+    newest = max(revisions, key=lambda labels: str(labels.get("version")).zfill(9), default=None)
     if newest is None:
         # The network layer is installed once for the cluster, often from another namespace.
         return "unknown" if layer == "network" else "not installed"

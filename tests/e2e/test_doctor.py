@@ -18,6 +18,7 @@ from harness.waiting import until
 
 OPERATOR = "kuberay-system"
 SINCE = "2026-01-01T00:00:00Z"
+NETWORKS = "networks.networking.gke.io"
 READY = {
     "conditions": [{"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": SINCE}]
 }
@@ -75,14 +76,23 @@ def stack(new_stack: NewStack, kube: Kube) -> Iterator[Stack]:
     kube.create([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR}}])
     kube.create([deployment("kuberay-operator")])
     stack.install("network", "storage")
-    for each in kube.list("networks.networking.gke.io"):
-        if kube.find("networks.networking.gke.io", each["metadata"]["name"]):
-            set_status(kube, "networks.networking.gke.io", each["metadata"]["name"], READY)
+    for each in kube.list(NETWORKS):
+        set_status(kube, NETWORKS, each["metadata"]["name"], READY)
     until(lambda: is_available(kube, "kuberay-operator"), "the operator's pod")
     until(lambda: all(map(is_bound, kube.list("persistentvolumeclaims", stack.namespace))), "claims bound")
     yield stack
     stack.uninstall_all()
     kube.delete("namespace", OPERATOR)
+
+
+@pytest.mark.usefixtures("stack")
+def test_networks_that_the_stack_will_make_are_no_fault(new_stack: NewStack) -> None:
+    """Before the first install nothing is there but what others make."""
+    other = new_stack("h200", "helm4", network={"names": {"prefix": "other"}})
+    assert failures(other) == {}
+    texts = [each["text"] for each in examine(other) if each["check"] == "networks"]
+    assert len(texts) == 9
+    assert all(text.endswith("is not there yet; the network layer makes it") for text in texts), texts
 
 
 def test_a_good_cluster(stack: Stack) -> None:
@@ -122,6 +132,13 @@ def quota(namespace: str) -> Manifest:
     """Describe a quota of half the GPUs of the stack."""
     about, spec = {"name": "team", "namespace": namespace}, {"hard": {"requests.nvidia.com/gpu": 8}}
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": about, "spec": spec}
+
+
+def condition(network: str, status: str, message: str) -> tuple[str, ...]:
+    """Give kubectl's words that write whether a network is ready, as GKE does."""
+    ready = {**READY["conditions"][0], "status": status, "message": message}
+    patch = json.dumps({"status": {"conditions": [ready]}})
+    return ("patch", NETWORKS, network, "--subresource=status", "--type=merge", "--patch", patch)
 
 
 PLANTS = [
@@ -203,13 +220,12 @@ PLANTS = [
         "operator",
         "has no available pod",
     ),
-    # The last one: nothing brings the network back.
     Plant(
-        "network-gone",
-        ("delete", "networks.networking.gke.io/rdma-3"),
-        (),
+        "network-not-ready",
+        condition("rdma-3", "False", "the subnet rdma-3 does not exist"),
+        condition("rdma-3", "True", ""),
         "networks",
-        "there is no Network rdma-3",
+        "Network rdma-3 is not ready: the subnet rdma-3 does not exist",
     ),
 ]
 

@@ -6,10 +6,19 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from postrender.live.doctor.check import Result, check, failed, passed
-from postrender.live.evidence import Evidence
+from postrender.live.doctor.check import Result, check, failed, passed, skipped
+from postrender.live.evidence import Evidence, name_of
 from postrender.manifests.pods import mapping, sequence
 
+# What brings the kinds of a group.
+_BRINGS: Final = {
+    "ray.io": "install the KubeRay operator with its CRDs",
+    "networking.gke.io": "make the GKE cluster with --enable-multi-networking; on another platform set network.mode",
+    "resource.k8s.io": "use Kubernetes 1.34 or newer, or another network.mode",
+    "resource.nvidia.com": "install NVIDIA's DRA driver",
+    "monitoring.coreos.com": "install the Prometheus operator, or switch the PodMonitor off",
+    "monitoring.googleapis.com": "enable GKE's managed Prometheus, or switch the PodMonitoring off",
+}
 _OPERATOR: Final = "kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator"
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.\d+")
 # charts/raycluster: what the charts render for older operators is refused or dropped.
@@ -30,6 +39,9 @@ def kinds(evidence: Evidence) -> Iterator[Result]:
         for item in objects:
             if "/" in str(item.get("apiVersion")):
                 wanted.setdefault(str(item["apiVersion"]), set()).add(str(item.get("kind")))
+    if not served:
+        yield skipped("the API server lists no groups", command="kubectl api-versions")
+        return
     for version, names in sorted(wanted.items()):
         text = f"{version} ({', '.join(sorted(names))})"
         if version in served:
@@ -37,7 +49,7 @@ def kinds(evidence: Evidence) -> Iterator[Result]:
         else:
             yield failed(
                 f"{text} is not served",
-                fix="install the KubeRay operator with its CRDs" if version.startswith("ray.io/") else "see docs/howto",
+                fix=_BRINGS.get(version.partition("/")[0], "install what brings it, or use a newer Kubernetes"),
                 command="kubectl api-versions",
             )
 
@@ -53,7 +65,7 @@ def operator(evidence: Evidence) -> Iterator[Result]:
             command=_OPERATOR,
         )
         return
-    places = [f"{mapping(each['metadata']).get('namespace')}/{mapping(each['metadata']).get('name')}" for each in found]
+    places = [f"{mapping(each.get('metadata')).get('namespace')}/{name_of(each)}" for each in found]
     if len(found) > 1:
         yield failed(
             f"{len(found)} operators run ({', '.join(places)}): both may manage the same cluster",

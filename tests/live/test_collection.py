@@ -1,0 +1,130 @@
+"""API servers that answer badly, or not at all."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from postrender.cli import main as cli
+from postrender.errors import ClusterError
+from postrender.live import client, collection
+from postrender.live.client import Cluster
+from postrender.live.expected import Expected
+from postrender.live.status import sum_up
+
+TOKEN = "hf_" + "aB3" * 8
+Answer = Callable[[str], tuple[int, str]]
+Play = Callable[[Answer], Cluster]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    """Start an API server that answers each path as a function says."""
+    servers = []
+
+    def start(answer: Answer) -> Cluster:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                status, text = answer(self.path)
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        servers.append(server)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return client.connect(kubeconfig=str(kubeconfig(tmp_path, server.server_port)))
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def kubeconfig(folder: Path, port: int) -> Path:
+    path = folder / "kubeconfig"
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "rl"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {"token": "of-the-user"}}],
+    }
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    return path
+
+
+EXPECTED = Expected("s", "rl", {"raycluster": "s-ray"}, {"raycluster": []})
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (401, json.dumps({"message": "Unauthorized"}), "Unauthorized"),
+        (500, f"broken {TOKEN}", "the API server answers with status 500"),
+        (200, "<html>log in</html>", "the answer is not JSON: is this the API server?"),
+        (404, "{}", "it knows nothing of what was asked"),
+    ],
+)
+def test_a_server_of_which_nothing_can_be_read_is_an_error(play: Play, status: int, text: str, said: str) -> None:
+    """Otherwise every check would be "not checked", and the exit code 0."""
+    with pytest.raises(ClusterError, match="nothing can be read") as error:
+        collection.collect(play(lambda _: (status, text)), EXPECTED)
+    assert said in str(error.value)
+    assert TOKEN not in str(error.value)
+
+
+def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = kubeconfig(tmp_path, 1)
+    assert cli.main(["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", str(path)]) == 3
+    assert "Connection refused" in capsys.readouterr().err
+
+
+def recipe() -> str:
+    return "values/recipes/gemma3-27b-gsm8k.yaml"
+
+
+def site() -> str:
+    return "values/examples/site.yaml"
+
+
+@pytest.mark.parametrize("answer", [{"items": None}, {"items": [None, {"metadata": None, "spec": None}]}, []])
+def test_answers_of_a_strange_shape(play: Play, answer: object) -> None:
+    found = collection.collect(play(lambda _: (200, json.dumps(answer))), EXPECTED)
+    assert sum_up(found).cluster == "not there"
+
+
+def test_a_kind_that_is_forbidden_is_named_and_the_rest_is_read(play: Play) -> None:
+    def answer(path: str) -> tuple[int, str]:
+        if path.startswith("/api/v1/nodes"):
+            return 403, json.dumps({"message": f"nodes is forbidden: User {TOKEN}"})
+        if "kueue" in path:
+            return 404, "{}"
+        return 200, json.dumps({"items": [{"metadata": {"name": "a"}}]})
+
+    found = collection.collect(play(answer), EXPECTED)
+    assert list(found.unread) == ["nodes"]
+    assert TOKEN not in found.unread["nodes"]
+    assert "workloads" not in found.objects
+    assert len(found.of("pods")) == 1
+
+
+def test_a_long_list_is_read_page_by_page(play: Play) -> None:
+    def answer(path: str) -> tuple[int, str]:
+        last = "continue=next" in path
+        page = {
+            "items": [{"metadata": {"name": "b" if last else "a"}}],
+            "metadata": {} if last else {"continue": "next"},
+        }
+        return 200, json.dumps(page)
+
+    assert [each["metadata"]["name"] for each in collection.collect(play(answer), EXPECTED).of("nodes")] == ["a", "b"]
