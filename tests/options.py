@@ -215,7 +215,8 @@ def possible_pairs() -> set[Pair]:
     return {frozenset(pair) for pair in both if possible(dict(pair))}
 
 
-def rows() -> list[Row]:
+@functools.cache
+def rows() -> tuple[Row, ...]:
     """Return rows that together hold every possible pair of levels; the same ones each time.
 
     Greedy: a pair that no row holds yet begins a row, and each other factor takes the level that adds most. (allpairspy
@@ -227,7 +228,7 @@ def rows() -> list[Row]:
         row = complete(dict(min(open_pairs, key=sorted)), open_pairs)
         open_pairs -= pairs(row)
         found.append({factor: row[factor] for factor in FACTORS})
-    return found
+    return tuple(found)
 
 
 def complete(row: Row, open_pairs: set[Pair]) -> Row:

@@ -75,7 +75,7 @@ def _keys(root: dict[str, Any], node: dict[str, Any], path: str = "") -> Iterato
 def _key(root: dict[str, Any], raw: dict[str, Any] | bool, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if not isinstance(raw, dict):
         return
-    target = root["$defs"][raw["$ref"].rpartition("/")[2]] if "$ref" in raw else {}
+    target = root["definitions"][raw["$ref"].rpartition("/")[2]] if "$ref" in raw else {}
     node = {**target, **raw}
     # The Kubernetes documentation describes these fields.
     if definition := _kubernetes(raw):
@@ -87,7 +87,7 @@ def _key(root: dict[str, Any], raw: dict[str, Any] | bool, path: str) -> Iterato
 
 def _kubernetes(raw: dict[str, Any]) -> str:
     """Return the name of the Kubernetes definition that a key has, or nothing."""
-    _, overlay, name = str(raw.get("else", raw).get("$ref", "")).partition("#/$defs/overlay.")
+    _, overlay, name = str(raw.get("else", raw).get("$ref", "")).partition("#/definitions/overlay.")
     return name if overlay else ""
 
 

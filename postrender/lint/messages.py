@@ -170,7 +170,7 @@ class Explainer:
     def _example(self, schema: dict[str, Any]) -> str:
         """Return a value that a key may have, for a message."""
         named = schema.get("$ref", "").rpartition("/")[2]
-        rules = self._schema.source()["$defs"][named] if named else schema
+        rules = self._schema.source()["definitions"][named] if named else schema
         rules = {**rules, **rules.get("else", {})}
         examples = [*rules.get("examples", ()), *rules.get("enum", ())]
         return str(examples[0]) if examples else "…"

@@ -49,7 +49,7 @@ def _resolved(node: dict[str, Any]) -> dict[str, Any]:
     """Return a node with what it refers to, and with what its `else` says of a value that is there."""
     while "$ref" in node or "else" in node:
         rest = {key: value for key, value in node.items() if key not in ("$ref", "if", "then", "else")}
-        target = _source()["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node["else"]
+        target = _source()["definitions"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node["else"]
         node = {**target, **rest}
     return node
 

@@ -20,7 +20,7 @@ from postrender.errors import Location, OutputError
 from postrender.finding import Finding, NewName
 from postrender.lint import fix
 from postrender.report import text as report_text
-from tests.conftest import ROOT, SITE, stack_files
+from tests.conftest import ROOT, SITE, stack_files, thin
 from tests.postrender.test_secrets import EXAMPLES
 
 Run = Callable[..., tuple[int, str, str]]
@@ -111,7 +111,7 @@ def test_without_a_terminal_nothing_is_written_unless_told(grpo: Run) -> None:
 
 @pytest.mark.parametrize(
     ("answer", "code", "text"),
-    [("y\n", 0, MENDED), ("yes\n", 0, MENDED), ("n\n", 1, MINE), ("\n", 1, MINE), ("\x04", 1, MINE)],
+    thin([("y\n", 0, MENDED), ("yes\n", 0, MENDED), ("n\n", 1, MINE), ("\n", 1, MINE), ("\x04", 1, MINE)], 3),
 )
 def test_a_person_is_asked(grpo: Run, answer: str, code: int, text: str) -> None:
     above, below = pty.openpty()

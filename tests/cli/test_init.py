@@ -94,22 +94,29 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
 
 @pytest.mark.parametrize(
     ("words", "section", "expected"),
-    [
-        (("--platform", "kubernetes", "--claim", "shared"), "platform", {"kind": "kubernetes"}),
-        (
-            ("--platform", "kubernetes", "--storage-class", "nfs", "--storage-size", "4000Gi"),
-            "storage",
-            {"data": {"mountPath": "/data", "pvc": {"storageClassName": "nfs", "size": "4000Gi"}}},
-        ),
-        (("--platform", "gke-autopilot", *NAMES), "network", None),
-        (("--network", "dranet", *NAMES), "network", {"mode": "dranet"}),
-        (("--tracking", "none", *NAMES), "tracking", {name: {"enabled": False} for name in TRACKERS}),
-        (("--tracking", "wandb", *NAMES), "tracking", None),
-        (("--tracking", "wandb", *NAMES, "--run", "first"), "job", {"name": "first"}),
-        (("--tracking", "mlflow", "--mlflow-uri", "http://mlflow:5000", *NAMES), "tracking", None),
-        (("--framework-version", "v0.5.0", *NAMES), "stack", {"name": "smoke"}),
-        (("--project", "acme-rl", "--claim", "shared"), "platform", {"kind": "gke-standard", "projectId": "acme-rl"}),
-    ],
+    thin(
+        [
+            (("--platform", "kubernetes", "--claim", "shared"), "platform", {"kind": "kubernetes"}),
+            (
+                ("--platform", "kubernetes", "--storage-class", "nfs", "--storage-size", "4000Gi"),
+                "storage",
+                {"data": {"mountPath": "/data", "pvc": {"storageClassName": "nfs", "size": "4000Gi"}}},
+            ),
+            (("--platform", "gke-autopilot", *NAMES), "network", None),
+            (("--network", "dranet", *NAMES), "network", {"mode": "dranet"}),
+            (("--tracking", "none", *NAMES), "tracking", {name: {"enabled": False} for name in TRACKERS}),
+            (("--tracking", "wandb", *NAMES), "tracking", None),
+            (("--tracking", "wandb", *NAMES, "--run", "first"), "job", {"name": "first"}),
+            (("--tracking", "mlflow", "--mlflow-uri", "http://mlflow:5000", *NAMES), "tracking", None),
+            (("--framework-version", "v0.5.0", *NAMES), "stack", {"name": "smoke"}),
+            (
+                ("--project", "acme-rl", "--claim", "shared"),
+                "platform",
+                {"kind": "gke-standard", "projectId": "acme-rl"},
+            ),
+        ],
+        2,
+    ),
 )  # fmt: skip
 def test_a_stack_of_each_kind_is_clean(words: tuple[str, ...], section: str, expected: Any, grpo: Run) -> None:
     code, out, err = grpo("--yes", "--accelerator", "h200", "--recipe", "smoke", *words)

@@ -44,7 +44,7 @@ def blocks() -> Iterator[Any]:
             stack = (above[1], above[2]) if above else pages.stack_of(TEXTS[name])
             if "apiVersion:" not in block:
                 count += 1
-                marks = [pytest.mark.full] if count % 3 else []
+                marks = [pytest.mark.full] if count % 5 else []
                 yield pytest.param(stack, block, id=f"{Path(name).stem}-{number}", marks=marks)
 
 

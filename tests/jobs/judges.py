@@ -8,9 +8,6 @@ import runpy
 from collections.abc import Callable
 from pathlib import Path
 
-from math_verify.metric import math_metric
-from math_verify.parser import ExprExtractionConfig, LatexExtractionConfig
-
 # From the true answer and a response to a score.
 Judge = Callable[[str, str], float]
 
@@ -20,6 +17,10 @@ def nemo_rl() -> Judge:
 
     The gold text is put into a box and read as LaTeX alone; a response may also hold a plain number.
     """
+    # The library takes seconds to import, and only a few tests ask it.
+    from math_verify.metric import math_metric
+    from math_verify.parser import ExprExtractionConfig, LatexExtractionConfig
+
     verify = math_metric(
         gold_extraction_target=(LatexExtractionConfig(),),
         pred_extraction_target=(ExprExtractionConfig(), LatexExtractionConfig()),

@@ -75,7 +75,9 @@ OVERLAYS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("version", VERSIONS[:3])
-@pytest.mark.parametrize("more", OVERLAYS, ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60])
+@pytest.mark.parametrize(
+    "more", thin(OVERLAYS, 2), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
+)
 def test_overlays_and_derived_keys_are_those_of_the_chart(helm: Engine, version: str, more: dict[str, Any]) -> None:
     files = stack("gemma3-1b-openmath", version)
     assert_same(render_plan(helm, files, more)["config"], effective(files, more))

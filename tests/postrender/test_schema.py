@@ -22,7 +22,7 @@ PROSE = {"description", "title", "$comment", "default", "examples"}
 
 def followed(node: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
     """Return a node with what its reference says."""
-    target = whole["$defs"][node["$ref"].removeprefix("#/$defs/")] if "$ref" in node else {}
+    target = whole["definitions"][node["$ref"].removeprefix("#/definitions/")] if "$ref" in node else {}
     joined = {**target, **{key: value for key, value in node.items() if key != "$ref"}}
     if joined.get("if") == {"type": "null"}:
         inner = followed(joined["else"], whole)
@@ -44,7 +44,7 @@ def narrower(loose: Any, strict: Any, path: str, whole: dict[str, Any], own: dic
         inside = f"{path}/{key}"
         prose = key in PROSE and not isinstance(value, dict)
         # A definition that only one side has is followed where it is used.
-        if prose or (path == "/$defs" and key not in strict):
+        if prose or (path == "/definitions" and key not in strict):
             continue
         if key not in strict:
             found.append(inside)
@@ -64,11 +64,11 @@ def test_what_one_chart_refuses_the_job_chart_refuses_too(layer: str) -> None:
 
 def test_the_comparison_itself_sees_a_looser_schema() -> None:
     loose: dict[str, Any] = {"type": "object", "required": ["a"], "properties": {"a": {"minimum": 3}}}
-    whole: dict[str, Any] = {"$defs": {"d": {"minimum": 3}}}
+    whole: dict[str, Any] = {"definitions": {"d": {"minimum": 3}}}
     assert narrower(loose, {**loose, "required": ["a", "b"]}, "", whole) == []
     assert narrower(loose, {**loose, "required": []}, "", whole) == ["/required"]
     assert narrower(loose, {**loose, "properties": {"a": {"minimum": 2}}}, "", whole) == ["/properties/a/minimum"]
-    assert narrower(loose, {**loose, "properties": {"a": {"$ref": "#/$defs/d"}}}, "", whole) == []
+    assert narrower(loose, {**loose, "properties": {"a": {"$ref": "#/definitions/d"}}}, "", whole) == []
     assert narrower(loose, {**loose, "properties": {"a": {}}}, "", whole) == ["/properties/a/minimum"]
 
 

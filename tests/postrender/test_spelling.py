@@ -25,7 +25,7 @@ def part_at(key: str) -> dict[str, Any] | None:
     part = SCHEMA
     for name in key.split("."):
         while "$ref" in part:
-            part = SCHEMA["$defs"][part["$ref"].rpartition("/")[2]]
+            part = SCHEMA["definitions"][part["$ref"].rpartition("/")[2]]
         patterns = part.get("patternProperties", {})
         if name in part.get("properties", {}):
             part = part["properties"][name]

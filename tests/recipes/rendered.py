@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def framework_file(version: str) -> Path:
     return ROOT / f"values/frameworks/nemo-rl-{version}.yaml"
 
 
+@functools.cache
 def nemo_rl_recipes() -> list[str]:
     """Return the names of the recipes for NeMo RL, sorted."""
     trees = {file.stem: yaml.safe_load(file.read_text("utf-8")) for file in (ROOT / "values/recipes").glob("*.yaml")}
