@@ -41,7 +41,8 @@ class LocalRay:
 
     def start_head(self) -> Program:
         """Start the head; it answers when `answers` says so."""
-        head = ["--head", "--num-cpus=0", "--num-gpus=0", "--node-ip-address=127.0.0.1"]
+        # Nobody uses Ray's client, and a head ends with its server, which gives up on a busy machine.
+        head = ["--head", "--num-cpus=0", "--num-gpus=0", "--node-ip-address=127.0.0.1", "--ray-client-server-port=0"]
         return self.programs.start("head", [*self.words, *head], **self.environment)
 
     def answers(self) -> bool:
