@@ -51,8 +51,7 @@ class ProcessCluster(Cluster):
 
     def __enter__(self) -> ProcessCluster:
         try:
-            self.ray.start_head()
-            self.wait(self.ray.answers, "a Ray head", 180)
+            self.ray.start()
             self.ray.start_worker(cpus=16, gpus=1)
         except BaseException:
             self.programs.stop()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +13,13 @@ from typing import Any
 import yaml
 
 from harness.processes import Program, Programs
+from harness.waiting import until
 
 Record = dict[str, Any]
 HEAD = "http://127.0.0.1:8265/api"
+# How many heads are started, and the seconds after the first answer in which one of its servers may still give up.
+TRIES = 3
+SETTLED = 5.0
 # What a job is at its end.
 ENDED = {"SUCCEEDED", "FAILED", "STOPPED"}
 
@@ -39,18 +45,29 @@ class LocalRay:
         self.programs, self.environment = programs, dict(environment)
         self.words = [str(ray), "start", "--block", "--disable-usage-stats", "--object-store-memory=200000000"]
 
-    def start_head(self) -> Program:
-        """Start the head; it answers when `answers` says so."""
-        # Nobody uses Ray's client, and a head ends with its server, which gives up on a busy machine.
-        head = ["--head", "--num-cpus=0", "--num-gpus=0", "--node-ip-address=127.0.0.1", "--ray-client-server-port=0"]
+    def start(self) -> None:
+        """Start a head that answers; raise RuntimeError with the end of its log.
+
+        A head ends with any of its servers, and that for Ray's client gives up on a busy machine.
+        """
+        for _ in range(TRIES):
+            head = self._start_head()
+            until(lambda: head.process.poll() is not None or self.answers(), "a Ray head", 180, every=1)  # noqa: B023
+            time.sleep(SETTLED)
+            if head.process.poll() is None:
+                return
+            self.programs.end(head)
+        raise RuntimeError(f"{TRIES} heads of Ray have ended; the last one:\n{head.tail()}")
+
+    def _start_head(self) -> Program:
+        head = ["--head", "--num-cpus=0", "--num-gpus=0", "--node-ip-address=127.0.0.1"]
         return self.programs.start("head", [*self.words, *head], **self.environment)
 
     def answers(self) -> bool:
-        """Ask the head for its jobs.
-
-        Raises OSError while it is not up.
-        """
-        return ask("jobs/") is not None
+        """Return whether the head answers."""
+        with contextlib.suppress(OSError):
+            return ask("jobs/") is not None
+        return False
 
     def start_worker(self, cpus: int, gpus: int) -> Program:
         """Start a node whose GPUs are only numbers."""

@@ -64,8 +64,7 @@ class Site:
         (container, *_) = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
         own = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
         self.ray = LocalRay(self.programs, VENV / "bin/ray", {**self._variables(), **own})
-        # How many heads are tried.
-        self.heads, self.worker = 3, 0
+        self.worker = 0
 
     def _variables(self) -> dict[str, str]:
         return {
@@ -87,23 +86,8 @@ class Site:
         """Start head and worker."""
         for name in ("home", "ray"):
             (self.work / name).mkdir()
-        while not self._start_head():
-            self.heads -= 1
-            assert self.heads, self.programs.running[0].tail()
-            self.programs.stop()
+        self.ray.start()
         self.start_worker()
-
-    def _start_head(self) -> bool:
-        """Start a head and return whether it is up: one ends with any of its servers, as on a busy machine."""
-        head = self.ray.start_head()
-
-        def has_come_or_gone() -> bool:
-            return head.process.poll() is not None or quietly(self.ray.answers)
-
-        until(has_come_or_gone, "a Ray head", 180, every=1)
-        # Its server for Ray's client may give up later.
-        time.sleep(5)
-        return head.process.poll() is None
 
     def start_worker(self) -> None:
         self.worker = self.ray.start_worker(CPUS, GPUS).process.pid
