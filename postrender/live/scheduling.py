@@ -102,12 +102,12 @@ def _missing_label(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> str:
     node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(node.get("requiredDuringSchedulingIgnoredDuringExecution"))
     terms = [mapping(each) for each in sequence(required.get("nodeSelectorTerms"))]
-    unmet = [_unmet(sequence(term.get("matchExpressions")), labels) for term in terms]
-    return unmet[0] if unmet and all(unmet) else ""
+    missing = [unmet(sequence(term.get("matchExpressions")), labels) for term in terms]
+    return missing[0] if missing and all(missing) else ""
 
 
-def _unmet(expressions: Iterable[Any], labels: Mapping[str, Any]) -> str:
-    """Return the first expression of a term that labels do not meet."""
+def unmet(expressions: Iterable[Any], labels: Mapping[str, Any]) -> str:
+    """Return the first expression of a term or of a selector that labels do not meet."""
     for each in map(mapping, expressions):
         key, operator, values = str(each.get("key")), each.get("operator"), sequence(each.get("values"))
         value = labels.get(key)
