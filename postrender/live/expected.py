@@ -24,7 +24,7 @@ class Expected:
     releases: dict[str, str]
     objects: dict[str, list[dict[str, Any]]] = field(repr=False)
     run_directory: str = ""
-    # The place of each value in the files, by its dotted path, and the value where it is a text.
+    # The place of each value in the files, by its dotted path, and the value where it is a name.
     places: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
@@ -92,7 +92,8 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
 def _places(node: Node, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the dotted path of each value below a node with its text and its place."""
     if path:
-        yield path, (node.value if isinstance(node.value, str) else "", str(node.key_at))
+        is_name = isinstance(node.value, str) and path.endswith(".name")
+        yield path, (str(node.value) if is_name else "", str(node.key_at))
     if isinstance(node.value, dict):
         for key, child in node.value.items():
             yield from _places(child, f"{path}.{key}" if path else str(key))
