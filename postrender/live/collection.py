@@ -151,7 +151,7 @@ def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Ev
             if not answer.is_unknown:
                 evidence.unread[kind] = masking.text(str(answer))
         else:
-            evidence.objects[kind] = [_shortened(each) if kind == "allPods" else masking.clean(each) for each in answer]
+            evidence.objects[kind] = [_kept(kind, each) for each in answer]
         silent.pop(kind)
     evidence.unread.update(silent)
     if not evidence.objects:
@@ -178,6 +178,16 @@ def _shortened(pod: dict[str, Any]) -> dict[str, Any]:
     }
     about = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
     return {"metadata": about, "spec": {"nodeName": spec.get("nodeName"), **lists}}
+
+
+def _kept(kind: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of an object: no secret, and of nodes not the list of images, which is most of them."""
+    if kind == "allPods":
+        return _shortened(item)
+    if kind == "nodes":
+        status = {key: value for key, value in mapping(item.get("status")).items() if key != "images"}
+        item = {**item, "status": status}
+    return mapping(masking.clean(item))
 
 
 def _read_record(cluster: Cluster, evidence: Evidence) -> None:

@@ -68,7 +68,7 @@ def _deleted(kube: Kube, kind: str, name: str, namespace: str = "", again: bool 
         if again:
             kept = ("name", "namespace", "labels", "annotations")
             about = {key: value for key, value in before["metadata"].items() if key in kept}
-            kube.create([{**before, "metadata": about, "status": {}}])
+            kube.create([{key: value for key, value in before.items() if key != "status"} | {"metadata": about}])
 
 
 @contextmanager
