@@ -92,7 +92,10 @@ def _count(wanted: Amounts, mine: Amounts, evidence: Evidence) -> None:
     for objects in evidence.expected.objects.values():
         for item in objects:
             plural, group = f"{item.get('kind', '')}s".lower(), str(item.get("apiVersion")).rpartition("/")[0]
-            if plural not in evidence.objects:
+            # The pods of hooks come and go.
+            if plural not in evidence.objects or "helm.sh/hook" in mapping(
+                mapping(item.get("metadata")).get("annotations")
+            ):
                 continue
             for key in (f"count/{plural}.{group}",) if group else (plural, f"count/{plural}"):
                 wanted[key] = wanted.get(key, 0.0) + 1

@@ -63,7 +63,8 @@ def _not_there(name: str, value: str, by_hand: str, evidence: Evidence) -> Resul
     makes = {name_of(each) for each in evidence.expected.of_kind("StorageClass")}
     wanted = mapping(made.get("spec")).get("storageClassName")
     if wanted and wanted not in classes | makes:
-        text = f"claim {name} will want the storage class {wanted}, but there are only {', '.join(sorted(classes))}"
+        there = f"there are only {', '.join(sorted(classes))}" if classes else "there is none"
+        text = f"claim {name} will want the storage class {wanted}, but {there}"
         return failed(text, f"{value}.storageClassName", "name one of these, or make it", "kubectl get storageclass")
     return passed(f"claim {name} is not there yet; the storage layer makes it", value, by_hand)
 
