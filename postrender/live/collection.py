@@ -20,7 +20,7 @@ from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
 
 # Seconds until the command goes on with what it has: with rendering it answers in less than ten.
-_PATIENCE: Final = 7.0
+_PATIENCE: Final = 6.0
 _STACK: Final = "grpo-charts/stack"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _OPERATORS: Final = "app.kubernetes.io/name in (kuberay-operator,kueue)"
@@ -136,7 +136,7 @@ def _plural(kind: str) -> str:
 
 
 def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Evidence:
-    """Ask for everything at once, and wait at most seven seconds; with `rights` also what the user may install.
+    """Ask for everything at once, and wait at most six seconds; with `rights` also what the user may install.
 
     Raises ClusterError if nothing at all could be read.
     """

@@ -76,13 +76,14 @@ def obstacles(spec: Mapping[str, Any], among: Iterable[Node]) -> list[tuple[str,
     Each node counts once, for the first obstacle.
     """
     found: dict[str, list[str]] = {}
+    asked = requests(spec)
     for node in among:
-        if reason := _obstacle(spec, node.item, node.used):
+        if reason := _obstacle(spec, asked, node.item, node.used):
             found.setdefault(reason, []).append(name_of(node.item))
     return sorted(found.items(), key=lambda each: -len(each[1]))
 
 
-def _obstacle(spec: Mapping[str, Any], node: dict[str, Any], used: Amounts) -> str:
+def _obstacle(spec: Mapping[str, Any], asked: Amounts, node: dict[str, Any], used: Amounts) -> str:
     """Return the first reason for which a node cannot take the pod, or an empty text."""
     if missing := _missing_label(spec, labels_of(node)):
         return missing
@@ -92,7 +93,7 @@ def _obstacle(spec: Mapping[str, Any], node: dict[str, Any], used: Amounts) -> s
         if taint.get("effect") in _REFUSE and not _tolerated(taint, sequence(spec.get("tolerations"))):
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"have the taint {taint.get('key')}{value}:{taint.get('effect')}, which the pod does not tolerate"
-    return _too_small(requests(spec), mapping(mapping(node.get("status")).get("allocatable")), used)
+    return _too_small(asked, mapping(mapping(node.get("status")).get("allocatable")), used)
 
 
 def _missing_label(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> str:

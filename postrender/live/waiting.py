@@ -152,11 +152,18 @@ def _lacks_pods(evidence: Evidence) -> bool:
 
 
 def _claims(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    wanted = {name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")}
-    for claim in evidence.of("persistentvolumeclaims"):
-        phase = mapping(claim.get("status")).get("phase")
-        name = name_of(claim)
-        if name in wanted and phase != "Bound":
+    """Yield the claims of the stack that pods cannot mount: before the storage layer is installed none is there."""
+    there = {name_of(each): each for each in evidence.of("persistentvolumeclaims")}
+    wanted = [name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")]
+    for name in wanted:
+        claim = there.get(name)
+        phase = mapping((claim or {}).get("status")).get("phase")
+        if claim is None:
+            if any(other in there for other in wanted):
+                yield f"PersistentVolumeClaim {name}", "is not there"
+        elif "deletionTimestamp" in mapping(claim.get("metadata")):
+            yield f"PersistentVolumeClaim {name}", "is being deleted"
+        elif phase != "Bound":
             said = "".join(f", {each.get('message')}" for each in _events(evidence, "PersistentVolumeClaim", name)[-1:])
             yield f"PersistentVolumeClaim {name}", f"is {phase or 'without a status'}{said}"
 
