@@ -59,7 +59,9 @@ def stack(new_stack: NewStack) -> Stack:
 def server(work: Path, tools: Tools, stack: Stack, profiles: dict[str, Profile]) -> Iterator[ApiServer]:
     """An API server with a crowd: the pods of others use all GPUs."""
     programs = Programs(work / "scale" / "logs")
-    server = ApiServer(work / "scale", tools, programs, Ports(api=36443, etcd=32379, peer=32380))
+    # No controller would take the taint away that a new node gets until it is ready.
+    flags = ["--disable-admission-plugins=TaintNodesByCondition"]
+    server = ApiServer(work / "scale", tools, programs, Ports(api=36443, etcd=32379, peer=32380), flags)
     try:
         server.start()
         server.apply_crds("kuberay-crds", "gke-crds")
@@ -152,7 +154,7 @@ def test_half_of_the_objects_are_deleted(new_stack: NewStack, kube: Kube, comman
     stack = new_stack("b200", "helm4", stack={"name": "half"})
     stack.install("storage", "raycluster", "grpo-job")
     stack.until_ready()
-    missing = {"status": '"job": "not there"', "doctor": "claim half-data is being deleted"}
+    missing = {"status": '"job": "not there"', "doctor": "claim half-weights is being deleted"}
     rendered = [item for layer in ("storage", "raycluster", "grpo-job") for item in stack.render(layer)]
     try:
         for item in halved(rendered):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,9 @@ class Ports:
 class ApiServer:
     """One API server with a store of its own; the caller's `programs` stops it, etcd last."""
 
-    def __init__(self, work: Path, tools: Tools, programs: Programs, ports: Ports) -> None:
+    def __init__(self, work: Path, tools: Tools, programs: Programs, ports: Ports, flags: Sequence[str] = ()) -> None:
         self.work = work
+        self.flags = flags
         self.tools = tools
         self.programs = programs
         self.ports = ports
@@ -76,7 +77,7 @@ class ApiServer:
 
     def serve(self) -> None:
         """Start the API server on its store and return when it is ready; a test that has ended it may do so again."""
-        self.api = self.start_tool("kube-apiserver", *api_server_flags(self.work / "pki", self.ports))
+        self.api = self.start_tool("kube-apiserver", *api_server_flags(self.work / "pki", self.ports), *self.flags)
         self.wait("API server ready", lambda: self.kube.raw("/readyz") == "ok")
 
     def requests(self) -> list[dict[str, Any]]:
