@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -29,6 +31,7 @@ Answer = tuple[str, Any]  # from a node: a problem, or else a value
 Call = tuple[Any, ...]  # to a node: the node, a function, its arguments
 now = time.monotonic
 APPEAR = 30.0  # how long another node may take to see a new file: object-store mounts cache directory listings
+HUB_SECONDS = 15.0
 WARM_UP, REPEAT = 3, 10
 
 
@@ -217,16 +220,47 @@ def check_storage(cluster: Cluster, plan: Plan) -> None:
         say(f"{volume['name']} at {volume['path']}: written and read on {len(nodes)} nodes")
 
 
-def find_token(source: str) -> None:
-    if not os.environ.get("HF_TOKEN", "").strip():
-        raise ProbeError(f"HF_TOKEN is empty: write {source} again, then restart the pods")
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follow no redirect, which could take the token to another host."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def ask_hub(source: str) -> str:
+    """Ask the hub whose HF_TOKEN this is; return what it says. Raises ProbeError without a token that it accepts."""
+    again = f"write {source} again, then restart the pods"
+    token = os.environ.get("HF_TOKEN", "").strip()
+    if not token:
+        raise ProbeError(f"HF_TOKEN is empty: {again}")
+    if not re.fullmatch("[!-~]+", token):
+        raise ProbeError(f"HF_TOKEN has characters that HTTP headers cannot have: {again}")
+    host = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    url, host = f"{host}/api/whoami-v2", re.sub("//[^/@]*@", "//", host)
+    if not re.match("https?://", url):
+        raise ProbeError(f"HF_ENDPOINT is {host}, expected https://HOST")
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})  # noqa: S310 - it is http
+    try:
+        with urllib.request.build_opener(NoRedirect).open(request, timeout=HUB_SECONDS):
+            return f"{host} accepts it"
+    except urllib.error.HTTPError as error:
+        if error.code == 401:
+            raise ProbeError(f"{host} refuses HF_TOKEN, which is mistyped, expired or revoked: {again}") from None
+        # A mirror may not know this question, and the hub may be busy.
+        return f"{host} does not say whether it is valid (status {error.code})"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        raise ProbeError(
+            f"no answer from {host} ({reason}): open the way to it (Cloud NAT for private nodes), set HF_ENDPOINT, "
+            "or fill the cache and set huggingface.offline.enabled"
+        ) from None
 
 
 def check_huggingface(cluster: Cluster, plan: Plan) -> None:
-    """Check that HF_TOKEN is set and not empty on every node."""
+    """Check that every node has an HF_TOKEN, and reaches a hub that accepts it."""
     nodes = cluster.wait(plan["nodes"])
-    cluster.run([(node, find_token, plan["secret"]) for node in nodes])
-    say(f"HF_TOKEN is set and not empty on {len(nodes)} nodes")
+    answers = cluster.run([(node, ask_hub, plan["secret"]) for node in nodes])
+    say(f"HF_TOKEN is set on {len(nodes)} nodes; {' and '.join(sorted(set(answers)))}")
 
 
 def median_seconds(rank: int, world: int, size: int, device: Any) -> float:

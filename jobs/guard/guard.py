@@ -57,7 +57,7 @@ class Guard(Watch):
         seconds, factor = self.settings["deadlines"], self.settings["factor"]
         self.heartbeat = Heartbeat(seconds, factor, set(UNSEEN.get(self.framework, ())))
         self.heartbeat.stepped = self.status.stepped
-        self.judge, self.shown = Judge(), dict[str, int]()
+        self.judge, self.shown = Judge(), dict[str, set[int]]()
         self.chunks = queue.Queue[bytes](4096)
         self.evidence: subprocess.Popen[bytes] | None = None
         self.evidence_until, self.evidence_folder, self.limit = 0.0, "", float(self.settings["evidenceSeconds"])
@@ -150,9 +150,10 @@ class Guard(Watch):
         """Say which signs are new, and stop where the values say so."""
         for sign in self.judge.add(step):
             self.warn(sign.id, f"step {sign.step}: {sign.what} (sign {sign.id})")
-        self.shown = {name: self.shown.get(name, 0) + 1 for name in self.judge.active}
+        # By number: a step that is printed twice, or repeated after a restart, counts once.
+        self.shown = {name: self.shown.get(name, set()) | {step.number} for name in self.judge.active}
         for name, stop in self.stop_on.items():
-            if self.shown.get(name, 0) >= stop.get("steps", 1) and not self.reason:
+            if len(self.shown.get(name, ())) >= stop.get("steps", 1) and not self.reason:
                 self.sign = True
                 reason = f"step {step.number} shows the sign {name} (job.guard.stopOn)"
                 self.warn("stopped", reason)

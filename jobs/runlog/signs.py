@@ -148,14 +148,12 @@ def truncated(history: History, limits: Limits) -> str:
 def kl_blow_up(history: History, limits: Limits) -> str:
     """Find a policy that leaves the reference model."""
     now, before = history.last("kl", limits.steps), history.before("kl", limits.steps)
-    if (
-        not now
-        or min(now) <= limits.kl
-        or (len(before) >= limits.steps and min(now) <= median(before) * limits.kl_factor)
-    ):
+    # A run begins with its reference; where the reference is another model, the KL is high from the first step on.
+    start = history.before("kl", 1)[:1]
+    usual = median(before) if len(before) >= limits.steps else (start or [0.0])[0]
+    if not now or min(now) <= limits.kl or min(now) <= usual * limits.kl_factor:
         return ""
-    usual = f", {median(before):.3g} in the steps before" if before else ""
-    return f"the KL from the reference model is {now[-1]:.3g}{usual}"
+    return f"the KL from the reference model is {now[-1]:.3g}, {usual:.3g} in the steps before"
 
 
 def generation_mismatch(history: History, limits: Limits) -> str:

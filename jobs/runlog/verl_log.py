@@ -136,7 +136,8 @@ def _step(at: int, count: int, found: Mapping[str, float]) -> Step:
     for key, value in found.items():
         if key.startswith(_TIMES):
             timer = key.partition("/")[2]
-            if timer != "step":
+            # What is measured within a timer stands below it, tokens and counts too.
+            if timer != "step" and "/" not in timer:
                 step.phases[_TIMERS.get(timer, timer)] = value
     if step.seconds is None and step.phases:
         step.seconds = sum(step.phases.values())

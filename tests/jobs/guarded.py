@@ -74,6 +74,9 @@ class Run:
             if saves:
                 tell("  • checkpointing: 0.02s (40.0%)")
             tell("  - Generation Worker Group (Tokens/sec): 100.00")
+            if options.twice:
+                for _ in range(2):
+                    tell(f"step:{step} - critic/score/mean:{reward} - actor/pg_loss:{loss} - perf/throughput:100.0")
             self.note(f"step-{step}")
         tell("Max number of steps has been reached, stopping training early")
         self.spend("ended", 0)
@@ -119,6 +122,9 @@ def main() -> int:
     parser.add_argument("--hang", type=float, default=60.0)
     parser.add_argument("--deaf", action="store_true", help="ignore SIGTERM")
     parser.add_argument("--child", action="store_true", help="have a process that ignores SIGTERM")
+    parser.add_argument(
+        "--twice", action="store_true", help="print verl's line of each step too, twice, as with Ray's log monitor"
+    )
     parser.add_argument("--chatter", type=float, default=0.0)
     parser.add_argument("--loss", default="0.1234")
     parser.add_argument("--reward", default="0.5000")

@@ -100,6 +100,9 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
             if hub.faults:
                 self.answer(hub.faults.pop(0))
                 return
+            if path == "/api/whoami-v2":
+                self.answer(200 if token in hub.tokens else 401)
+                return
             if found := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?", path):
                 kind, name, revision = found[1], found[2], found[4] or "main"
                 name = name if kind == "models" else f"datasets/{name}"
@@ -131,12 +134,12 @@ def handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
 
 
 @contextmanager
-def serve() -> Iterator[Hub]:
+def serve(address: str = "127.0.0.1") -> Iterator[Hub]:
     hub = Hub()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler(hub))
+    server = ThreadingHTTPServer((address, 0), handler(hub))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
-    hub.url = f"http://127.0.0.1:{server.server_port}"
+    hub.url = f"http://{address}:{server.server_port}"
     try:
         yield hub
     finally:

@@ -292,6 +292,14 @@ def test_a_sign_is_reported_and_stops_nothing_by_default(site: Site) -> None:
     assert found["sign"] == "not-a-number"
 
 
+def test_a_step_that_is_printed_twice_counts_once(site: Site) -> None:
+    settings = guard(stopOn={"not-a-number": {"steps": 2}})
+    options = ("--steps", 60, "--time", "step=0.2", "--loss", "nan", "--bad-from", 3, "--twice")
+    launch = start(site, *options, framework="verl", settings=settings)
+    assert launch.wait(60) == 1, launch.output
+    assert "step 4 shows the sign not-a-number (job.guard.stopOn)" in launch.output.splitlines()[-1]
+
+
 def test_a_sign_ends_the_attempt_where_the_values_say_so(site: Site) -> None:
     settings = guard(stopOn={"dead-reward": {"steps": 2}}, restarts=5)
     options = ("--steps", 60, "--time", "step=0.2", "--reward", "0.0000", "--loss", "0.0000")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from .harness import load_program
+from .hub import Hub, serve
 
 Say = Callable[[], str]
 
@@ -150,16 +151,60 @@ def test_what_cannot_be_written_names_node_and_file(probe: Any, cluster: Any, tm
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_the_token_is_never_printed(
-    probe: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+SECRET = "key token of Secret hf-secret"
+HUGGINGFACE = {"nodes": 3, "secret": SECRET}
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub that knows one token, which HF_TOKEN holds."""
+    with serve() as found:
+        found.tokens["not-a-real-one"] = True
+        monkeypatch.setenv("HF_ENDPOINT", found.url)
+        monkeypatch.setenv("HF_TOKEN", "not-a-real-one\n")
+        yield found
+
+
+def test_the_hub_is_asked_by_every_node_and_the_token_is_never_printed(
+    probe: Any, cluster: Any, hub: Hub, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = {"nodes": 3, "secret": "key token of Secret hf-secret"}
-    monkeypatch.setenv("HF_TOKEN", "not-a-real-one")
-    probe.check_huggingface(cluster, plan)
-    assert capsys.readouterr().out == "grpo: HF_TOKEN is set and not empty on 3 nodes\n"
-    monkeypatch.setenv("HF_TOKEN", "\n")
-    message = failure(probe, "huggingface", cluster, **plan)
-    assert "w-2: HF_TOKEN is empty: write key token of Secret hf-secret again" in message
+    probe.check_huggingface(cluster, HUGGINGFACE)
+    assert capsys.readouterr().out == f"grpo: HF_TOKEN is set on 3 nodes; {hub.url} accepts it\n"
+    assert hub.requests == ["GET /api/whoami-v2"] * 3
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ("\n", f"w-2: HF_TOKEN is empty: write {SECRET} again"),
+        ("not-known", f"refuses HF_TOKEN, which is mistyped, expired or revoked: write {SECRET} again"),
+        ("two\nlines", f"w-2: HF_TOKEN has characters that HTTP headers cannot have: write {SECRET} again"),
+    ],
+)
+def test_a_token_that_the_hub_does_not_accept(
+    token: str, said: str, probe: Any, cluster: Any, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    message = failure(probe, "huggingface", cluster, **HUGGINGFACE)
+    assert said in message
+    assert token.strip() == "" or token not in message
+
+
+def test_a_hub_that_cannot_tell_is_named(
+    probe: Any, cluster: Any, hub: Hub, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hub.faults += [302, 404, 500]
+    probe.check_huggingface(cluster, HUGGINGFACE)
+    said = capsys.readouterr().out
+    assert [f"does not say whether it is valid (status {code})" in said for code in (302, 404, 500)] == [True] * 3
+
+
+def test_a_node_that_does_not_reach_the_hub(
+    probe: Any, cluster: Any, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    message = failure(probe, "huggingface", cluster, **HUGGINGFACE)
+    assert "w-1: no answer from http://127.0.0.1:9 ([Errno 111] Connection refused): open the way to it" in message
 
 
 def test_too_many_nodes_are_another_cluster(probe: Any, cluster: Any) -> None:

@@ -51,7 +51,7 @@ def varied(value: float) -> Callable[[int], float]:
         ({"reward": lambda n: 0.1 * n if n < 5 else 0.0, "loss": 0.0}, ("dead-reward", 7)),
         ({"reward": lambda n: varied(jump(31, 0.6, 0.1)(n))(n), "loss": 0.1}, ("reward-collapse", 40)),
         ({"kl": lambda n: varied(jump(20, 0.01, 3.0)(n))(n)}, ("kl-blow-up", 22)),
-        ({"kl": varied(2.0)}, ("kl-blow-up", 3)),
+        ({"kl": lambda n: varied(jump(2, 0.001, 3.0)(n))(n)}, ("kl-blow-up", 4)),
         ({"length": jump(20, 200.5, 900.5)}, ("length-explosion", 22)),
         (
             {"length": lambda n: varied(jump(10, 400, 50)(n))(n), "reward": lambda n: varied(0.3)(n % 7)},
@@ -102,6 +102,8 @@ def test_every_sign_has_a_case_above() -> None:
         {"grad_norm": lambda n: 30.0 if n % 9 == 0 else 0.3},
         {"kl": lambda n: 0.004 * n},
         {"kl": 0.0},
+        # The reference is not the model that the run began with: a teacher, or an earlier checkpoint.
+        {"kl": varied(0.54)},
         # A run that has solved its task has little entropy left.
         {
             "entropy": lambda n: 0.25 if n < 6 else 0.02 + 0.001 * (n % 2),

@@ -48,6 +48,13 @@ def test_a_step_has_what_its_line_has(measures: dict[str, object], prefix: str) 
     assert events(prefix + logs.verl(3, measures)) == [WHOLE, Phase(STEP, 4)]
 
 
+def test_what_is_measured_within_a_timer_is_no_phase() -> None:
+    """verl also has tokens and counts there, such as those of its slowest answer."""
+    more = {"timing_s/agent_loop/slowest/response_length": 2841, "timing_s/generation_timing/max": 29.0}
+    (step,) = steps(logs.verl(3, {**logs.VERL, **more}))
+    assert step.phases == WHOLE.phases
+
+
 def test_the_old_keys_mean_the_same_and_old_steps_count_from_0() -> None:
     text = "".join(logs.verl(step, logs.VERL_OLD) for step in (0, 1))
     first, second = steps(text)

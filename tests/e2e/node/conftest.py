@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +20,14 @@ from harness.nodes import Profile
 from harness.realnode.cluster import RealCluster
 from harness.realnode.gpus import pretend
 from harness.realnode.images import Image, platform
+from harness.realnode.machine import CONTROL_PLANE
 from harness.realnode.provisioner import CLASS, provisioning
-from harness.stack import Stack, merge
+from harness.stack import TOKEN, Stack, merge
 from harness.trainer import Trainer
+
+# The hub of the tests of fetching.
+sys.path += [str(suite.REPOSITORY / "tests/jobs")]
+from hub import Hub, serve
 
 pytest_plugins = ["harness.fixtures"]
 
@@ -149,7 +155,16 @@ def installed(stack: Stack) -> Iterator[Installed]:
 
 
 @pytest.fixture(scope="session")
-def shared(new_stack: NewStack) -> Iterator[Installed]:
+def hub(cluster: RealCluster) -> Iterator[Hub]:
+    """A Hugging Face hub that pods reach, and that knows the token of the stacks."""
+    with serve(CONTROL_PLANE) as found:
+        found.tokens[TOKEN] = True
+        yield found
+
+
+@pytest.fixture(scope="session")
+def shared(new_stack: NewStack, hub: Hub) -> Iterator[Installed]:
     """A stack whose cluster is ready, for all tests with the mark `shared`."""
-    with installed(new_stack("b200", "helm4", ray=RAY)) as found:
+    endpoint = {"HF_ENDPOINT": {"value": hub.url}}
+    with installed(new_stack("b200", "helm4", ray=merge(RAY, {"env": endpoint}))) as found:
         yield found

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from conftest import Installed
+from conftest import Hub, Installed
 from harness.helm import Helm, HelmError
 from harness.kube import Kube
 from harness.stack import TOKEN, Stack
@@ -52,11 +52,19 @@ def test_nccl_comes_as_far_as_without_gpus(ready: Installed, kube: Kube) -> None
     assert re.search(r"nccl failed: \S+ and \S+: rank \d+ has no PyTorch .*: images.training is not a", said)
 
 
-def test_the_token_of_the_hub_is_on_every_node_and_in_no_log(
-    ready: Installed, kube: Kube, helms: dict[str, Helm]
+def test_the_hub_accepts_the_token_of_every_node(
+    ready: Installed, kube: Kube, helms: dict[str, Helm], hub: Hub
 ) -> None:
     """Helm 3 tests the release as Helm 4 does."""
-    passed, said = helm_test(ready.stack.with_helm(helms["helm3"]), kube, "huggingface")
+    stack = ready.stack.with_helm(helms["helm3"])
+    passed, said = helm_test(stack, kube, "huggingface")
     assert passed, said
-    assert "HF_TOKEN is set and not empty on 3 nodes" in said
-    assert TOKEN not in said
+    assert f"HF_TOKEN is set on 3 nodes; {hub.url} accepts it" in said
+    hub.tokens.pop(TOKEN)
+    try:
+        passed, refused = helm_test(stack, kube, "huggingface")
+    finally:
+        hub.tokens[TOKEN] = True
+    assert not passed
+    assert f"{hub.url} refuses HF_TOKEN, which is mistyped, expired or revoked" in refused
+    assert TOKEN not in said + refused

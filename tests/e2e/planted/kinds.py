@@ -327,7 +327,6 @@ KINDS = [
         "the launcher (the supervisor of the trainer) gets SIGKILL",
         at_step("driver", "wait", seconds=60.0),
         evidence=None,
-        last=" ",
         act="kill-launcher",
         again=True,
     ),

@@ -58,7 +58,7 @@ def ended(result: Result) -> None:
     kind, status = result.kind, result.status
     assert len(result.all("driver")) == kind.starts, result.logs
     last = result.logs[0].strip().splitlines()[-1]
-    if kind.last:
+    if kind.last or kind.again:
         assert result.jobs[0]["status"] == "FAILED", result.jobs
         assert kind.last in last, last
     end = result.jobs[-1]
