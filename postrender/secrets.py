@@ -103,4 +103,4 @@ def may_be_hidden(text: str) -> bool:
 
 def names_secret(name: str) -> bool:
     """Return whether a key or variable with this name holds a secret, whatever its value looks like."""
-    return name.lower().endswith(SECRET_NAMES)
+    return name.lower().replace("-", "_").endswith(SECRET_NAMES)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _TIMEOUT: Final = (3.0, 6.0)
 # Objects in one answer; the API server pages what is longer.
 _PAGE: Final = 500
+_CONNECTIONS: Final = 64
 _METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _NOT_FOUND: Final = 404
 _OK: Final = (200, 201)
@@ -155,6 +156,8 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, namesp
         ) from error
     settings = Configuration()
     settings.retries = False
+    # All questions go out at once; a pool that is smaller throws connections away, and says so on stderr.
+    settings.connection_pool_maxsize = _CONNECTIONS
     try:
         contexts, current = config.list_kube_config_contexts(kubeconfig)
         names = {each["name"]: each.get("context") or {} for each in contexts}

@@ -12,62 +12,98 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from postrender.errors import ClusterError
-from postrender.live import masking
+from postrender.live import definitions, masking
 from postrender.live.client import Cluster, RefusedError
 from postrender.live.evidence import Evidence, Objects, is_ready, labels_of, name_of
 from postrender.live.expected import Expected
 from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
 
-# Seconds until the command goes on with what it has.
-_PATIENCE: Final = 10.0
+# Seconds until the command goes on with what it has: with rendering it answers in less than ten.
+_PATIENCE: Final = 6.0
 _STACK: Final = "grpo-charts/stack"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
-_OPERATOR: Final = "app.kubernetes.io/name=kuberay-operator"
+_OPERATORS: Final = "app.kubernetes.io/name in (kuberay-operator,kueue)"
+# Of these only the names and the keys.
+_METADATA_ONLY: Final = ("secrets", "configmaps")
+# Newest first; a "*" in a path stands for the first that is served.
+_KUEUE: Final = ("v1beta2", "v1beta1")
 
 Query = dict[str, str | int]
 
+# The path and the query of each list of the cluster.
+_CLUSTER: Final[dict[str, tuple[str, Query]]] = {
+    "clusterqueues": ("/apis/kueue.x-k8s.io/*/clusterqueues", {}),
+    "resourceflavors": ("/apis/kueue.x-k8s.io/*/resourceflavors", {}),
+    "topologies": ("/apis/kueue.x-k8s.io/*/topologies", {}),
+    "workloadpriorityclasses": ("/apis/kueue.x-k8s.io/*/workloadpriorityclasses", {}),
+    "nodes": ("/api/v1/nodes", {}),
+    "allPods": ("/api/v1/pods", {"fieldSelector": _RUNNING}),
+    "deployments": ("/apis/apps/v1/deployments", {"labelSelector": _OPERATORS}),
+    "daemonsets": ("/apis/apps/v1/namespaces/kube-system/daemonsets", {}),
+    "persistentvolumes": ("/api/v1/persistentvolumes", {}),
+    "csidrivers": ("/apis/storage.k8s.io/v1/csidrivers", {}),
+    "storageclasses": ("/apis/storage.k8s.io/v1/storageclasses", {}),
+    "priorityclasses": ("/apis/scheduling.k8s.io/v1/priorityclasses", {}),
+    "deviceclasses": ("/apis/resource.k8s.io/v1/deviceclasses", {}),
+    "resourceslices": ("/apis/resource.k8s.io/v1/resourceslices", {}),
+    "networks": ("/apis/networking.gke.io/v1/networks", {}),
+    "gkenetworkparamsets": ("/apis/networking.gke.io/v1/gkenetworkparamsets", {}),
+}
 
-def _lists(expected: Expected) -> dict[str, tuple[str, Query]]:
-    """Return the path and the query of each list: first those of the namespace, then those of the cluster."""
-    where = f"namespaces/{expected.namespace}"
+
+def _inside(namespace: str, name: str) -> dict[str, tuple[str, Query]]:
+    """Return the path and the query of each list of the namespace of a stack."""
+    where = f"namespaces/{namespace}"
     return {
         "rayjobs": (f"/apis/ray.io/v1/{where}/rayjobs", {}),
         "rayclusters": (f"/apis/ray.io/v1/{where}/rayclusters", {}),
-        "pods": (f"/api/v1/{where}/pods", {"labelSelector": f"{_STACK}={expected.name}"}),
+        "pods": (f"/api/v1/{where}/pods", {"labelSelector": f"{_STACK}={name}"}),
         "events": (f"/api/v1/{where}/events", {"fieldSelector": "type=Warning"}),
         "persistentvolumeclaims": (f"/api/v1/{where}/persistentvolumeclaims", {}),
         "serviceaccounts": (f"/api/v1/{where}/serviceaccounts", {}),
         "resourcequotas": (f"/api/v1/{where}/resourcequotas", {}),
-        "workloads": (f"/apis/kueue.x-k8s.io/v1beta1/{where}/workloads", {}),
-        "localqueues": (f"/apis/kueue.x-k8s.io/v1beta1/{where}/localqueues", {}),
+        "limitranges": (f"/api/v1/{where}/limitranges", {}),
+        "workloads": (f"/apis/kueue.x-k8s.io/*/{where}/workloads", {}),
+        "localqueues": (f"/apis/kueue.x-k8s.io/*/{where}/localqueues", {}),
         "resourceclaims": (f"/apis/resource.k8s.io/v1/{where}/resourceclaims", {}),
-        "clusterqueues": ("/apis/kueue.x-k8s.io/v1beta1/clusterqueues", {}),
-        "nodes": ("/api/v1/nodes", {}),
-        "allPods": ("/api/v1/pods", {"fieldSelector": _RUNNING}),
-        "deployments": ("/apis/apps/v1/deployments", {"labelSelector": _OPERATOR}),
-        "storageclasses": ("/apis/storage.k8s.io/v1/storageclasses", {}),
-        "priorityclasses": ("/apis/scheduling.k8s.io/v1/priorityclasses", {}),
-        "deviceclasses": ("/apis/resource.k8s.io/v1/deviceclasses", {}),
-        "networks": ("/apis/networking.gke.io/v1/networks", {}),
     }
 
 
 def _calls(cluster: Cluster, expected: Expected, *, rights: bool) -> dict[str, Callable[[], Objects]]:
     """Return what is asked for each kind of evidence."""
     calls: dict[str, Callable[[], Objects]] = {
-        kind: lambda path=path, query=query: cluster.items(path, **query)  # type: ignore[misc]
-        for kind, (path, query) in _lists(expected).items()
+        kind: lambda path=path, query=query: _list(cluster, path, query)  # type: ignore[misc]
+        for kind, (path, query) in {**_inside(expected.namespace, expected.name), **_CLUSTER}.items()
     }
     where = f"/api/v1/namespaces/{expected.namespace}"
     # Of Secrets only the metadata: the server sends no value.
     calls["releases"] = lambda: cluster.items(f"{where}/secrets", metadata_only=True, labelSelector="owner=helm")
-    calls["secrets"] = lambda: list(map(_keys, cluster.items(f"{where}/secrets", metadata_only=True)))
+    for kind in _METADATA_ONLY:
+        calls[kind] = lambda path=f"{where}/{kind}": [*map(_keys, cluster.items(path, metadata_only=True))]  # type: ignore[misc]
     calls["namespaces"] = lambda: [mapping(cluster.get(where))]
     calls["apis"] = lambda: [mapping(cluster.get("/apis"))]
+    calls["definitions"] = lambda: [definitions.shortened(cluster.get(path)) for path in definitions.PATHS]
     if rights:
         calls["reviews"] = lambda: [cluster.review(each) for each in _actions(expected)]
     return calls
+
+
+def _list(cluster: Cluster, path: str, query: Query) -> Objects:
+    """Return the objects of a list, in the newest version of Kueue's API that is served; raise RefusedError."""
+    versions = _KUEUE if "*" in path else ("",)
+    for version in versions:
+        try:
+            return cluster.items(path.replace("*", version), metadata_only=False, **query)
+        except RefusedError as refusal:
+            if not refusal.is_unknown or version == versions[-1]:
+                raise
+    return []
+
+
+def in_namespace(kind: str) -> bool:
+    """Return whether a kind of evidence lies in the namespace of the stack."""
+    return kind in (*_METADATA_ONLY, "releases", *_inside("", ""))
 
 
 def _keys(secret: dict[str, Any]) -> dict[str, Any]:
@@ -100,7 +136,7 @@ def _plural(kind: str) -> str:
 
 
 def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Evidence:
-    """Ask for everything at once, and wait at most ten seconds; with `rights` also what the user may install.
+    """Ask for everything at once, and wait at most six seconds; with `rights` also what the user may install.
 
     Raises ClusterError if nothing at all could be read.
     """
@@ -115,7 +151,7 @@ def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Ev
             if not answer.is_unknown:
                 evidence.unread[kind] = masking.text(str(answer))
         else:
-            evidence.objects[kind] = [_shortened(each) if kind == "allPods" else masking.clean(each) for each in answer]
+            evidence.objects[kind] = [_kept(kind, each) for each in answer]
         silent.pop(kind)
     evidence.unread.update(silent)
     if not evidence.objects:
@@ -124,7 +160,11 @@ def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Ev
             f"nothing can be read from the API server of the context {cluster.context!r}: {said}",
             fix="log in again, or choose another cluster with --context; kubectl get pods must work first",
         )
-    _read_record(cluster, evidence)
+    if silent:
+        # It would be waited for too.
+        evidence.unread["status.json"] = "not asked for, because the API server is slow"
+    else:
+        _read_record(cluster, evidence)
     return evidence
 
 
@@ -138,6 +178,16 @@ def _shortened(pod: dict[str, Any]) -> dict[str, Any]:
     }
     about = {"name": metadata.get("name"), "namespace": metadata.get("namespace")}
     return {"metadata": about, "spec": {"nodeName": spec.get("nodeName"), **lists}}
+
+
+def _kept(kind: str, item: dict[str, Any]) -> dict[str, Any]:
+    """Return what is kept of an object: no secret, and of nodes not the list of images, which is most of them."""
+    if kind == "allPods":
+        return _shortened(item)
+    if kind == "nodes":
+        status = {key: value for key, value in mapping(item.get("status")).items() if key != "images"}
+        item = {**item, "status": status}
+    return mapping(masking.clean(item))
 
 
 def _read_record(cluster: Cluster, evidence: Evidence) -> None:

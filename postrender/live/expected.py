@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from postrender.helm.engines import Engine
 from postrender.helm.stack import Stack
@@ -13,6 +14,10 @@ from postrender.manifests.pods import mapping
 from postrender.values import mutations
 from postrender.yaml import reader
 from postrender.yaml.reader import Node
+
+# Where the frameworks' configurations name the model, and what a name on the hub looks like: a path is no name.
+_MODELS: Final = ("job.config.policy.model_name", "job.config.actor_rollout_ref.model.path")
+_MODEL: Final = re.compile(r"[\w.-]+/[\w.-]+")
 
 
 @dataclass(frozen=True)
@@ -24,8 +29,10 @@ class Expected:
     releases: dict[str, str]
     objects: dict[str, list[dict[str, Any]]] = field(repr=False)
     run_directory: str = ""
-    # The place of each value in the files, by its dotted path, and the value where it is a text.
+    # The place of each value in the files, by its dotted path, and the value where it is a name.
     places: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    # The models of the hub, by the value that names each.
+    models: dict[str, str] = field(default_factory=dict)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind, of all layers."""
@@ -86,13 +93,15 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
         {layer: reader.load_objects(text, layer) for layer, text in rendered.items()},
         f"{mount}/runs/{run}" if mount and run else "",
         dict(_places(stack.values.root, "")),
+        {path: str(name) for path in _MODELS if _MODEL.fullmatch(str(name := stack.values.get(path, "")))},
     )
 
 
 def _places(node: Node, path: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """Yield the dotted path of each value below a node with its text and its place."""
     if path:
-        yield path, (node.value if isinstance(node.value, str) else "", str(node.key_at))
+        is_name = isinstance(node.value, str) and path.endswith(".name")
+        yield path, (str(node.value) if is_name else "", str(node.key_at))
     if isinstance(node.value, dict):
         for key, child in node.value.items():
             yield from _places(child, f"{path}.{key}" if path else str(key))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from postrender import secrets
@@ -18,7 +20,19 @@ _ARGUMENT: Final = re.compile(
     + r")[\\'\"]*\s*[=:]\s*[\\'\"]*)"
     r"(?P<value>[^\s'\"\\&,;}{$<\[]{6,})"
 )
+# The same with a space, as programs read it.
+_FLAG: Final = re.compile(
+    r"(?i)(--[\w-]*(?:"
+    + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
+    + r")\s+)[^\s'\"<-]\S{5,}"
+)
 _BEARER: Final = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}")
+_AUTHORIZATION: Final = re.compile(r"(?i)(authorization[\\'\"]*\s*[=:]\s*[\\'\"]*\w+\s+)[\w.~+/=-]{8,}")
+# With its lines, to its end or that of the text.
+_PRIVATE_KEY: Final = re.compile(r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)")
+_WORDS: Final = ("passw", "secret", "token", "key", "bearer", "authorization")
+# A name, a sign and six letters are longer.
+_SHORTEST: Final = 8
 _PASSWORD_IN_URL: Final = re.compile(r"(\w://[^\s:/@]*:)[^\s/@]+@")
 
 
@@ -28,22 +42,44 @@ def clean(value: Json) -> Any:  # noqa: ANN401 (the same type as the value)
         named = value.get("name") if "value" in value else None
         hides = isinstance(named, str) and secrets.names_secret(named)
         return {
-            key: HIDDEN if _is_secret(key, each, hides=hides) else clean(each)
+            _key(key): HIDDEN if _is_secret(key, each, hides=hides) else clean(each)
             for key, each in value.items()
             if key not in _DROPPED
         }
-    if isinstance(value, list):
-        return [clean(each) for each in value]
+    if isinstance(value, list | tuple):
+        return _words(value)
     return text(value) if isinstance(value, str) else value
+
+
+def _words(values: Sequence[Json]) -> list[Any]:
+    """Return a list without its secrets; a word that follows a flag such as --api-key is one."""
+    cleaned, hides = [], False
+    for value in values:
+        cleaned.append(HIDDEN if hides and isinstance(value, str) and not value.startswith("-") else clean(value))
+        hides = isinstance(value, str) and value.startswith("-") and secrets.names_secret(value)
+    return cleaned
+
+
+@lru_cache(maxsize=10_000)
+def _key(key: str) -> str:
+    """Return a key without secrets: the same few stand in thousands of objects."""
+    return secrets.mask(key)
 
 
 def _is_secret(key: str, value: Json, *, hides: bool) -> bool:
     return isinstance(value, str) and bool(value) and ((hides and key == "value") or secrets.names_secret(key))
 
 
+@lru_cache(maxsize=50_000)
 def text(value: str) -> str:
-    """Return a text with what looks like a secret replaced."""
-    masked = secrets.mask(value)
-    masked = _ARGUMENT.sub(lambda found: found["name"] + HIDDEN, masked)
-    masked = _BEARER.sub(lambda found: found[1] + HIDDEN, masked)
-    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked)
+    """Return a text with what looks like a secret replaced; thousands of objects have the same few texts."""
+    if len(value) < _SHORTEST:
+        return value
+    masked = secrets.mask(_PRIVATE_KEY.sub(HIDDEN, value))
+    lower = masked.lower()
+    # The search for names takes a hundred times as long as this.
+    if any(word in lower for word in _WORDS):
+        masked = _ARGUMENT.sub(lambda found: found["name"] + HIDDEN, masked)
+        for shape in (_FLAG, _BEARER, _AUTHORIZATION):
+            masked = shape.sub(lambda found: found[1] + HIDDEN, masked)
+    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked) if "://" in masked else masked

@@ -76,13 +76,14 @@ def obstacles(spec: Mapping[str, Any], among: Iterable[Node]) -> list[tuple[str,
     Each node counts once, for the first obstacle.
     """
     found: dict[str, list[str]] = {}
+    asked = requests(spec)
     for node in among:
-        if reason := _obstacle(spec, node.item, node.used):
+        if reason := _obstacle(spec, asked, node.item, node.used):
             found.setdefault(reason, []).append(name_of(node.item))
     return sorted(found.items(), key=lambda each: -len(each[1]))
 
 
-def _obstacle(spec: Mapping[str, Any], node: dict[str, Any], used: Amounts) -> str:
+def _obstacle(spec: Mapping[str, Any], asked: Amounts, node: dict[str, Any], used: Amounts) -> str:
     """Return the first reason for which a node cannot take the pod, or an empty text."""
     if missing := _missing_label(spec, labels_of(node)):
         return missing
@@ -92,7 +93,7 @@ def _obstacle(spec: Mapping[str, Any], node: dict[str, Any], used: Amounts) -> s
         if taint.get("effect") in _REFUSE and not _tolerated(taint, sequence(spec.get("tolerations"))):
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"have the taint {taint.get('key')}{value}:{taint.get('effect')}, which the pod does not tolerate"
-    return _too_small(requests(spec), mapping(mapping(node.get("status")).get("allocatable")), used)
+    return _too_small(asked, mapping(mapping(node.get("status")).get("allocatable")), used)
 
 
 def _missing_label(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> str:
@@ -102,12 +103,12 @@ def _missing_label(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> str:
     node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(node.get("requiredDuringSchedulingIgnoredDuringExecution"))
     terms = [mapping(each) for each in sequence(required.get("nodeSelectorTerms"))]
-    unmet = [_unmet(sequence(term.get("matchExpressions")), labels) for term in terms]
-    return unmet[0] if unmet and all(unmet) else ""
+    missing = [unmet(sequence(term.get("matchExpressions")), labels) for term in terms]
+    return missing[0] if missing and all(missing) else ""
 
 
-def _unmet(expressions: Iterable[Any], labels: Mapping[str, Any]) -> str:
-    """Return the first expression of a term that labels do not meet."""
+def unmet(expressions: Iterable[Any], labels: Mapping[str, Any]) -> str:
+    """Return the first expression of a term or of a selector that labels do not meet."""
     for each in map(mapping, expressions):
         key, operator, values = str(each.get("key")), each.get("operator"), sequence(each.get("values"))
         value = labels.get(key)

@@ -12,6 +12,7 @@ from postrender.manifests.pods import mapping
 
 _GOOD_JOB: Final = ("RUNNING", "SUCCEEDED", "PENDING", "")
 _FAILED_JOB: Final = "Failed"
+_NOT_THERE: Final = "not there"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Status:
         """Return whether all is there and ready, nothing waits, and the run has not failed."""
         complete = all(role.ready == role.wanted for role in self.roles if role.wanted is not None)
         installed = all(state == "unknown" or " deployed," in state for state in self.releases.values())
-        return complete and installed and not self.waits and not self.reason
+        return complete and installed and self.job != _NOT_THERE and not self.waits and not self.reason
 
     def as_json(self) -> dict[str, Any]:
         """Return the status for programs."""
@@ -114,7 +115,7 @@ def _cluster_state(evidence: Evidence, name: str) -> str:
         return "unknown" if "rayclusters" in evidence.unread else "the cluster has no KubeRay"
     item = evidence.find("rayclusters", name) if name else None
     if item is None:
-        return "not there"
+        return _NOT_THERE
     return str(mapping(item.get("status")).get("state") or "not ready")
 
 
@@ -122,7 +123,7 @@ def _job_state(evidence: Evidence, job: dict[str, Any] | None) -> str:
     if "rayjobs" not in evidence.objects:
         return "unknown"
     if job is None:
-        return "not there"
+        return _NOT_THERE
     state = mapping(job.get("status"))
     words = [str(state[key]) for key in ("jobDeploymentStatus", "jobStatus") if state.get(key)]
     return ", ".join(dict.fromkeys(words)) or "not started"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from postrender.live import scheduling
 from postrender.live.evidence import Evidence, conditions, labels_of, name_of
-from postrender.live.scheduling import Node
 from postrender.manifests.pods import GPU, mapping, sequence
 from postrender.values.quantity import quantity
 
@@ -32,6 +32,32 @@ class Wait:
         return f"{named}: {self.why}"
 
 
+class _Room:
+    """The nodes, and why they do not take pods; a job's workers ask for the same, and each answer costs time."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.nodes = scheduling.nodes(evidence)
+        self.is_known = "nodes" in evidence.objects
+        self._answers: dict[str, str] = {}
+
+    def refusal(self, spec: dict[str, Any]) -> str:
+        """Say what keeps the nodes from taking a pod; empty if nothing does, or if they are not known."""
+        if self.is_known and not self.nodes:
+            return " The cluster has no node."
+        key = json.dumps([spec.get(each) for each in ("nodeSelector", "affinity", "tolerations")])
+        key += json.dumps(scheduling.requests(spec))
+        if key not in self._answers:
+            self._answers[key] = self._refusal(spec)
+        return self._answers[key]
+
+    def _refusal(self, spec: dict[str, Any]) -> str:
+        against = "; ".join(
+            f"{len(names)} {'node' if len(names) == 1 else 'nodes'} {reason}"
+            for reason, names in scheduling.obstacles(spec, self.nodes)
+        )
+        return f" Of {len(self.nodes)} nodes: {against}." if against else ""
+
+
 def waits(evidence: Evidence) -> list[Wait]:
     """Return what the stack waits for; pods with the same reason stand together."""
     found: dict[str, list[str]] = {}
@@ -41,13 +67,13 @@ def waits(evidence: Evidence) -> list[Wait]:
 
 
 def _pods(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    nodes = scheduling.nodes(evidence)
+    room = _Room(evidence)
     for pod in evidence.of("pods"):
-        if why := _pod(pod, evidence, nodes):
+        if why := _pod(pod, evidence, room):
             yield name_of(pod), why
 
 
-def _pod(pod: dict[str, Any], evidence: Evidence, nodes: list[Node]) -> str:
+def _pod(pod: dict[str, Any], evidence: Evidence, room: _Room) -> str:
     phase = mapping(pod.get("status")).get("phase")
     if "deletionTimestamp" in mapping(pod.get("metadata")):
         return "is being deleted"
@@ -55,7 +81,7 @@ def _pod(pod: dict[str, Any], evidence: Evidence, nodes: list[Node]) -> str:
         return _ended(pod)
     scheduled = conditions(pod).get("PodScheduled", {})
     if phase == "Pending" and scheduled.get("status") != "True":
-        return _unscheduled(pod, scheduled, evidence, nodes)
+        return _unscheduled(pod, scheduled, room)
     return _container(pod) or (_mount(pod, evidence) if phase == "Pending" else "")
 
 
@@ -65,19 +91,12 @@ def _ended(pod: dict[str, Any]) -> str:
     return f"has failed: {said or _container(pod) or 'its status has no reason'}"
 
 
-def _unscheduled(pod: dict[str, Any], scheduled: dict[str, Any], evidence: Evidence, nodes: list[Node]) -> str:
+def _unscheduled(pod: dict[str, Any], scheduled: dict[str, Any], room: _Room) -> str:
     spec = mapping(pod.get("spec"))
     if gates := [str(mapping(each).get("name")) for each in sequence(spec.get("schedulingGates"))]:
         return f"is held back by the scheduling gate {', '.join(gates)}"
     said = str(scheduled.get("message") or "the scheduler has not looked at it yet")
-    against = "; ".join(
-        f"{len(names)} {'node' if len(names) == 1 else 'nodes'} {reason}"
-        for reason, names in scheduling.obstacles(spec, nodes)
-    )
-    room = f" Of {len(nodes)} nodes: {against}." if against else ""
-    if "nodes" in evidence.objects and not nodes:
-        room = " The cluster has no node."
-    return f"is Pending, it needs {scheduling.needs(spec)}.{room} The scheduler says: {said}"
+    return f"is Pending, it needs {scheduling.needs(spec)}.{room.refusal(spec)} The scheduler says: {said}"
 
 
 def _container(pod: dict[str, Any]) -> str:
@@ -152,11 +171,18 @@ def _lacks_pods(evidence: Evidence) -> bool:
 
 
 def _claims(evidence: Evidence) -> Iterator[tuple[str, str]]:
-    wanted = {name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")}
-    for claim in evidence.of("persistentvolumeclaims"):
-        phase = mapping(claim.get("status")).get("phase")
-        name = name_of(claim)
-        if name in wanted and phase != "Bound":
+    """Yield the claims of the stack that pods cannot mount: before the storage layer is installed none is there."""
+    there = {name_of(each): each for each in evidence.of("persistentvolumeclaims")}
+    wanted = [name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")]
+    for name in wanted:
+        claim = there.get(name)
+        phase = mapping((claim or {}).get("status")).get("phase")
+        if claim is None:
+            if any(other in there for other in wanted):
+                yield f"PersistentVolumeClaim {name}", "is not there"
+        elif "deletionTimestamp" in mapping(claim.get("metadata")):
+            yield f"PersistentVolumeClaim {name}", "is being deleted"
+        elif phase != "Bound":
             said = "".join(f", {each.get('message')}" for each in _events(evidence, "PersistentVolumeClaim", name)[-1:])
             yield f"PersistentVolumeClaim {name}", f"is {phase or 'without a status'}{said}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ _LONGEST: Final = 40
 
 def quantity(value: Json) -> float | None:
     """Return a quantity of Kubernetes as a number, None for anything else."""
-    text = "" if isinstance(value, bool) else str(value).strip(" ")
+    return None if isinstance(value, bool) else _read(str(value).strip(" "))
+
+
+@lru_cache(maxsize=10_000)
+def _read(text: str) -> float | None:
+    """Read a text; thousands of nodes and pods have the same few."""
     number = text.rstrip("kKMGTPEim")
     unit = text[len(number) :]
     mantissa, e, exponent = number.lower().partition("e")

@@ -28,7 +28,7 @@ def test_a_failure_has_its_value_and_its_place(tmp_path: Path, capsys: pytest.Ca
     evidence = bundles.evidence()
     (head,) = evidence.expected.objects["raycluster"][0]["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
     head["env"] = [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "token"}}}]
-    evidence.expected.places["huggingface.secret.name"] = ("hf", "site.yaml:3:5")
+    evidence.expected.places["huggingface.secret.key"] = ("token", "site.yaml:3:5")
     evidence.objects["secrets"] = [{"metadata": {"name": "hf"}, "keys": ["other"]}]
     bundle.write(str(tmp_path / "b"), evidence)
     assert cli.main(["doctor", "--from", str(tmp_path / "b"), "--format", "json"]) == 1

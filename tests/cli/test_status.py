@@ -56,6 +56,14 @@ def test_a_failed_run_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "  failed: AppFailed: exit code 1" in capsys.readouterr().out
 
 
+def test_a_run_that_was_deleted_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    evidence = bundles.evidence()
+    evidence.objects["rayjobs"] = []
+    bundle.write(str(tmp_path / "b"), evidence)
+    assert cli.main(["status", "--from", str(tmp_path / "b")]) == 1
+    assert "run run-1: not there" in capsys.readouterr().out
+
+
 def test_a_missing_worker_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = bundles.evidence()
     del evidence.objects["pods"][1]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import REPOSITORY, NewStack
+from harness.commands import ask
 from harness.controlplane import ControlPlane
 from harness.helm import Helm, HelmError
 from harness.kube import Kube, Manifest, dump, load
@@ -159,6 +160,21 @@ def test_a_run_with_its_own_cluster(new_queued: Any, kueue: Kueue) -> None:
     assert not kueue.admitted("RayJob", again.run, again.namespace)
     second.uninstall("grpo-job")
     kueue.until_admitted("RayJob", again.run, again.namespace)
+
+
+@pytest.mark.parametrize("helm", ["helm4"], indirect=True)
+def test_status_reads_the_version_that_is_served(new_queued: Any, kueue: Kueue, control_plane: ControlPlane) -> None:
+    """Kueue serves an old version for some releases only."""
+    first, second = new_queued(), new_queued()
+    start(first, kueue)
+    second.install("storage", "raycluster")
+    until(lambda: kueue.waits_for("RayCluster", second.cluster, second.namespace), "the second stack waits")
+    before = len(control_plane.server.requests())
+    done = ask("status", second, "--kubeconfig", str(control_plane.server.audited))
+    assert "waits in Kueue's queue gpus: couldn't assign flavors" in done.stdout, done.stdout
+    asked = [each for each in control_plane.server.requests()[before:] if "/kueue.x-k8s.io/" in each["requestURI"]]
+    found = {(each["requestURI"].split("/")[3], each["responseStatus"]["code"]) for each in asked}
+    assert found == {("v1beta2", 200)}
 
 
 def test_the_other_examples_are_accepted(kueue: Kueue, kube: Kube) -> None:

@@ -49,7 +49,11 @@ def evidence() -> Evidence:
         for name in ("s-ray", "run")
     ]
     operator = {
-        "metadata": {"name": "kuberay-operator", "namespace": "kuberay-system"},
+        "metadata": {
+            "name": "kuberay-operator",
+            "namespace": "kuberay-system",
+            "labels": {"app.kubernetes.io/name": "kuberay-operator"},
+        },
         "spec": {"template": {"spec": {"containers": [{"image": "quay.io/kuberay/operator:v1.6.2"}]}}},
         "status": {"availableReplicas": 1},
     }

@@ -128,3 +128,35 @@ def test_a_long_list_is_read_page_by_page(play: Play) -> None:
         return 200, json.dumps(page)
 
     assert [each["metadata"]["name"] for each in collection.collect(play(answer), EXPECTED).of("nodes")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("served", "found"),
+    [(("v1beta2", "v1beta1"), ["v1beta2"]), (("v1beta2",), ["v1beta2"]), (("v1beta1",), ["v1beta1"]), ((), [])],
+)
+def test_kueue_is_read_in_the_newest_version_that_is_served(
+    play: Play, served: tuple[str, ...], found: list[str]
+) -> None:
+    def answer(path: str) -> tuple[int, str]:
+        version = path.split("/")[3] if "kueue" in path else ""
+        if version and version not in served:
+            return 404, "{}"
+        return 200, json.dumps({"items": [{"metadata": {"name": version}}]})
+
+    evidence = collection.collect(play(answer), EXPECTED)
+    for kind in ("workloads", "localqueues", "clusterqueues", "resourceflavors", "topologies"):
+        assert [each["metadata"]["name"] for each in evidence.of(kind)] == found
+    assert not evidence.unread
+
+
+def test_a_list_in_another_version_is_not_asked_for_twice_when_it_is_forbidden(play: Play) -> None:
+    asked = []
+
+    def answer(path: str) -> tuple[int, str]:
+        if "clusterqueues" in path:
+            asked.append(path)
+            return 403, json.dumps({"message": "no"})
+        return 200, "{}"
+
+    assert collection.collect(play(answer), EXPECTED).unread == {"clusterqueues": "no"}
+    assert len(asked) == 1

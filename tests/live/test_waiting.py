@@ -113,6 +113,19 @@ def test_a_claim_that_is_not_bound() -> None:
     ]
 
 
+def test_a_claim_that_was_deleted() -> None:
+    one, two = rendered("PersistentVolumeClaim", "s-data"), rendered("PersistentVolumeClaim", "s-weights")
+    expected = Expected("s", "ns", {}, {"storage": [one, two]})
+    # Nothing of the layer is there: it is not installed, and the releases say so.
+    assert said(expected, persistentvolumeclaims=[]) == []
+    bound = {**one, "status": {"phase": "Bound"}}
+    assert said(expected, persistentvolumeclaims=[bound]) == ["PersistentVolumeClaim s-weights: is not there"]
+    leaving = {**two, "metadata": {"name": "s-weights", "deletionTimestamp": "1"}, "status": {"phase": "Bound"}}
+    assert said(expected, persistentvolumeclaims=[bound, leaving]) == [
+        "PersistentVolumeClaim s-weights: is being deleted"
+    ]
+
+
 def test_a_workload_in_a_queue() -> None:
     expected = Expected("s", "ns", {}, {"raycluster": [rendered("RayCluster", "s-ray")]})
     workload = {

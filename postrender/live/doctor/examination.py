@@ -7,7 +7,8 @@ import pkgutil
 from collections.abc import Iterator
 from functools import cache
 
-from postrender.live import doctor
+from postrender.live import collection, doctor
+from postrender.live.doctor import namespace
 from postrender.live.doctor.check import FAILED, Check, Result, skipped
 from postrender.live.evidence import Evidence
 
@@ -22,15 +23,13 @@ def checks() -> tuple[Check, ...]:
     return tuple(found[each] for each in sorted(found))
 
 
-def kinds() -> tuple[str, ...]:
-    """Return the kinds of evidence that the checks read."""
-    return tuple(sorted({kind for check in checks() for kind in check.reads}))
-
-
 def examine(evidence: Evidence) -> Iterator[tuple[Check, Result]]:
     """Yield what each check says; one whose evidence could not be read is not done."""
+    said = namespace.absent(evidence)
     for check in checks():
         unread = [f"{kind}: {evidence.unread[kind]}" for kind in check.reads if kind in evidence.unread]
+        if said and not unread and any(map(collection.in_namespace, check.reads)):
+            unread = [said]
         results = [skipped("; ".join(unread))] if unread else check.run(evidence)
         yield from ((check, result) for result in results)
 

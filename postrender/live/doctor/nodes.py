@@ -3,35 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 from postrender.live import scheduling
+from postrender.live.doctor import network
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence, name_of
 from postrender.live.scheduling import Node
+from postrender.manifests.pods import ACCELERATOR, GPU, Pod
+
+_SHOW: Final = "kubectl describe nodes"
+_POOL: Final = "make or enlarge the node pool; an autoscaled pool may have none yet, then nothing is wrong"
+# How a reason starts, the fix, and the value behind it below the section of the pod: a node that fails later is nearer
+# to taking the pod, so the last kind of reason that occurs is the one to act on.
+_STAGES: Final = (
+    ("have no label", "name the label that the nodes have, or make nodes with this one", "podSpec.nodeSelector"),
+    ("do not match", "change the affinity, or make nodes that match it", "podSpec.affinity"),
+    ("are not ready", "look at their conditions, or wait for the node repair", ""),
+    ("have the taint", "kubectl uncordon NODE, remove the taint, or tolerate it", "podSpec.tolerations"),
+    ("offer", "use larger machines, repair the node, or ask for less", ""),
+)
+_SIZES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
 
 
-@check("nodes", "there are nodes that take each pod", "nodes")
+@check("nodes", "there are nodes that take each pod", "nodes", "networks")
 def nodes(evidence: Evidence) -> Iterator[Result]:
     """Judge the labels, taints and sizes of the nodes as if they were empty."""
     empty = [Node(each.item, {}) for each in scheduling.nodes(evidence)]
     for role, pod in evidence.expected.roles():
-        obstacles = scheduling.obstacles(pod.spec, empty)
+        spec = _with_networks(pod, evidence)
+        obstacles = scheduling.obstacles(spec, empty)
         kept = {name for _, names in obstacles for name in names}
         fit = [name_of(node.item) for node in empty if name_of(node.item) not in kept]
-        needs = scheduling.needs(pod.spec)
         value = "ray.head" if role == "head" else "ray.workers.replicas"
         if pod.count is None:
             yield skipped(f"{role}: {len(fit)} nodes take a pod, and an autoscaler decides how many there are", value)
         elif len(fit) >= pod.count:
-            yield passed(f"{role}: {len(fit)} nodes take a pod, {pod.count} wanted", value, "kubectl get nodes -L …")
+            yield passed(f"{role}: {len(fit)} nodes take a pod, {pod.count} wanted", value, _SHOW)
         else:
             why = "; ".join(f"{len(names)} {reason}" for reason, names in obstacles) or "the cluster has no node"
-            yield failed(
-                f"{role}: {len(fit)} of {pod.count} wanted nodes. A pod needs {needs}. Of {len(empty)} nodes: {why}",
-                value,
-                "make or enlarge the node pool; an autoscaled pool may have none yet, then nothing is wrong",
-                "kubectl describe nodes",
-            )
+            wanted = f"{role}: {len(fit)} of {pod.count} wanted nodes. A pod needs {scheduling.needs(spec)}"
+            fix, behind = (_POOL, value) if fit or not obstacles else _nearest(role, [each for each, _ in obstacles])
+            yield failed(f"{wanted}. Of {len(empty)} nodes: {why}", behind, fix, _SHOW)
+
+
+def _with_networks(pod: Pod, evidence: Evidence) -> dict[str, Any]:
+    """Return the spec of a pod with what GKE adds for its networks; a node offers those that are there already."""
+    there = {name_of(each) for each in evidence.of("networks")}
+    added = {f"networking.gke.io.networks/{name}": "1" for name in network.named(pod) if name in there}
+    containers = [*pod.containers(), {"resources": {"limits": added}}] if added else pod.containers()
+    return {**pod.spec, "containers": containers}
+
+
+def _nearest(role: str, reasons: list[str]) -> tuple[str, str]:
+    """Return the fix and the value behind the reasons for which no node takes a pod."""
+    section = "ray.head" if role == "head" else "ray.workers"
+    stage, reason = max(
+        (at, each) for each in reasons for at, (start, *_) in enumerate(_STAGES) if each.startswith(start)
+    )
+    _, fix, value = _STAGES[stage]
+    if f"no label {ACCELERATOR}" in reason:
+        return fix, "accelerator.label"
+    if stage < len(_STAGES) - 1:
+        return fix, f"{section}.{value}" if value else ""
+    return fix, behind(role, reason.rpartition(" ")[2])
+
+
+def behind(role: str, resource: str) -> str:
+    """Return the value by which a pod asks for a resource."""
+    if resource in _SIZES:
+        return f"{'ray.head' if role == 'head' else 'accelerator.worker'}.{_SIZES[resource]}"
+    return "accelerator.gpusPerNode" if resource == GPU else "network.mode"
 
 
 @check("room", "enough of these nodes are free now", "nodes", "allPods", "pods")

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from postrender.live import definitions
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
-from postrender.live.evidence import Evidence, name_of
+from postrender.live.evidence import Evidence, labels_of, name_of
 from postrender.manifests.pods import mapping, sequence
 
 # What brings the kinds of a group.
@@ -16,11 +17,23 @@ _BRINGS: Final = {
     "networking.gke.io": "make the GKE cluster with --enable-multi-networking; on another platform set network.mode",
     "resource.k8s.io": "use Kubernetes 1.34 or newer, or another network.mode",
     "resource.nvidia.com": "install NVIDIA's DRA driver",
-    "monitoring.coreos.com": "install the Prometheus operator, or switch the PodMonitor off",
-    "monitoring.googleapis.com": "enable GKE's managed Prometheus, or switch the PodMonitoring off",
+    "monitoring.coreos.com": "install the Prometheus operator, or set ray.metrics.scrape to none",
+    "monitoring.googleapis.com": "enable GKE's managed Prometheus, or set ray.metrics.scrape to none",
+}
+# The value by which a chart renders a kind of a group.
+_VALUES: Final = {
+    "networking.gke.io": "network.mode",
+    "resource.k8s.io": "network.mode",
+    "resource.nvidia.com": "network.mode",
+    "monitoring.coreos.com": "ray.metrics.scrape",
+    "monitoring.googleapis.com": "ray.metrics.scrape",
 }
 _OPERATOR: Final = "kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator"
+_NAME: Final = "app.kubernetes.io/name"
 _VERSION: Final = re.compile(r"v?(\d+)\.(\d+)\.\d+")
+_WATCH: Final = re.compile(r"--?watch-namespace[= ](\S*)")
+_FIELDS: Final = {"upgradeStrategy": "ray.upgrade", "authOptions": "ray.tokenAuth"}
+_UPDATE: Final = "apply the CRDs of the operator's version with kubectl apply --server-side: Helm never updates them"
 # charts/raycluster: what the charts render for older operators is refused or dropped.
 _OLDEST: Final = (1, 5)
 
@@ -49,15 +62,16 @@ def kinds(evidence: Evidence) -> Iterator[Result]:
         else:
             yield failed(
                 f"{text} is not served",
-                fix=_BRINGS.get(version.partition("/")[0], "install what brings it, or use a newer Kubernetes"),
-                command="kubectl api-versions",
+                _VALUES.get(version.partition("/")[0], ""),
+                _BRINGS.get(version.partition("/")[0], "install what brings it, or use a newer Kubernetes"),
+                "kubectl api-versions",
             )
 
 
 @check("operator", "one KubeRay operator runs", "deployments")
 def operator(evidence: Evidence) -> Iterator[Result]:
     """Judge the Deployments with the operator's label: exactly one, available, and not too old."""
-    found = evidence.of("deployments")
+    found = [each for each in evidence.of("deployments") if labels_of(each).get(_NAME) == "kuberay-operator"]
     if not found:
         yield failed(
             "no Deployment has the label app.kubernetes.io/name=kuberay-operator",
@@ -73,24 +87,59 @@ def operator(evidence: Evidence) -> Iterator[Result]:
             command=_OPERATOR,
         )
     for each, place in zip(found, places, strict=True):
-        yield from _one(each, place)
+        yield _one(each, place, evidence.expected.namespace)
 
 
-def _one(deployment: dict[str, object], place: str) -> Iterator[Result]:
+def _one(deployment: dict[str, object], place: str, namespace: str) -> Result:
     template = mapping(mapping(mapping(deployment.get("spec")).get("template")).get("spec"))
-    image = next((str(mapping(each).get("image")) for each in sequence(template.get("containers"))), "")
-    version = _VERSION.search(image.rpartition(":")[2])
+    container = mapping(next(iter(sequence(template.get("containers"))), {}))
+    version = _VERSION.search(str(container.get("image")).rpartition(":")[2])
+    watched = _watched(container)
     if not mapping(deployment.get("status")).get("availableReplicas"):
-        yield failed(
+        return failed(
             f"{place} has no available pod",
             fix="look at its pods and their log",
             command=f"kubectl describe deployment -n {place.replace('/', ' ')}",
         )
-    elif version and (int(version[1]), int(version[2])) < _OLDEST:
-        yield failed(
+    if version and (int(version[1]), int(version[2])) < _OLDEST:
+        return failed(
             f"{place} is version {version[0]}, older than {'.'.join(map(str, _OLDEST))}",
             fix="upgrade the operator and its CRDs",
             command=_OPERATOR,
         )
-    else:
-        yield passed(f"{place} is available, version {version[0] if version else 'unknown'}", command=_OPERATOR)
+    if watched and namespace not in watched:
+        return failed(
+            f"{place} watches only {', '.join(watched)}, not {namespace}",
+            fix="add the namespace to its value watchNamespace, or use one of these",
+            command=_OPERATOR,
+        )
+    return passed(f"{place} is available, version {version[0] if version else 'unknown'}", command=_OPERATOR)
+
+
+def _watched(container: dict[str, object]) -> list[str]:
+    """Return the namespaces to which the arguments of an operator limit it; none means all."""
+    words = [str(each) for key in ("command", "args") for each in sequence(container.get(key))]
+    found = _WATCH.search(" ".join(words))
+    return [each for each in found[1].split(",") if each] if found else []
+
+
+@check("definitions", "the definitions of Ray's kinds have the fields that the charts use", "definitions")
+def fields(evidence: Evidence) -> Iterator[Result]:
+    """Judge whether the API server would drop fields: Helm leaves the CRDs of an operator as old as they are."""
+    for item in evidence.of("definitions"):
+        kind, name = str(item.get("kind")), name_of(item)
+        by_hand = f"kubectl explain {kind.lower()}.spec"
+        for rendered in evidence.expected.of_kind(kind):
+            version = str(rendered.get("apiVersion")).rpartition("/")[2]
+            known = mapping(mapping(mapping(item.get("versions")).get(version)).get("spec"))
+            unknown = definitions.unknown(rendered.get("spec"), known)
+            if unknown:
+                text = f"the definition {name} is too old: it does not know {', '.join(unknown)}"
+                yield failed(text, _value(unknown), _UPDATE, by_hand)
+            else:
+                yield passed(f"the definition {name} has the fields of {kind} {name_of(rendered)}", command=by_hand)
+
+
+def _value(unknown: list[str]) -> str:
+    """Return the value by which the charts write the first of these fields."""
+    return next((_FIELDS[last] for path in unknown if (last := path.rpartition(".")[2]) in _FIELDS), "")

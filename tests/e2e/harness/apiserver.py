@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.kube import Kube
 from harness.processes import Program, Programs
 from harness.waiting import until
 
+# An administrator whose requests are logged.
+AUDITED = "audited"
+AUDIT_LOG = "audit.log"
 # Prints True or False for each definition, False also for one without conditions yet.
 ESTABLISHED = """go-template={{range .items}}{{$ok := "False"}}{{range .status.conditions}}\
 {{if eq .type "Established"}}{{$ok = .status}}{{end}}{{end}}{{$ok}} {{end}}"""
@@ -42,12 +46,14 @@ class Ports:
 class ApiServer:
     """One API server with a store of its own; the caller's `programs` stops it, etcd last."""
 
-    def __init__(self, work: Path, tools: Tools, programs: Programs, ports: Ports) -> None:
+    def __init__(self, work: Path, tools: Tools, programs: Programs, ports: Ports, flags: Sequence[str] = ()) -> None:
         self.work = work
+        self.flags = flags
         self.tools = tools
         self.programs = programs
         self.ports = ports
         self.kubeconfig = work / "kubeconfig"
+        self.audited = work / "audited.kubeconfig"
         self.kube = Kube(tools.bin / "kubectl", self.kubeconfig)
         self.api: Program | None = None
 
@@ -59,17 +65,26 @@ class ApiServer:
         pki = self.work / "pki"
         pki.mkdir(parents=True)
         subprocess.run(["openssl", "genrsa", "-out", pki / "sa.key", "2048"], check=True, capture_output=True)
-        token = secrets.token_hex(16)
-        (pki / "tokens.csv").write_text(f"{token},admin,1,system:masters\n")
+        users = {"admin": self.kubeconfig, AUDITED: self.audited}
+        tokens = {name: secrets.token_hex(16) for name in users}
+        (pki / "tokens.csv").write_text("".join(f"{tokens[name]},{name},{name},system:masters\n" for name in users))
+        (pki / "audit.json").write_text(json.dumps(audit_policy()))
         self.start_tool("etcd", *etcd_flags(self.work / "etcd", self.ports))
-        self.kubeconfig.write_text(json.dumps(kubeconfig(self.ports, pki / "apiserver.crt", token)))
-        self.kubeconfig.chmod(0o600)
+        for name, path in users.items():
+            path.write_text(json.dumps(kubeconfig(self.ports, pki / "apiserver.crt", tokens[name])))
+            path.chmod(0o600)
         self.serve()
 
     def serve(self) -> None:
         """Start the API server on its store and return when it is ready; a test that has ended it may do so again."""
-        self.api = self.start_tool("kube-apiserver", *api_server_flags(self.work / "pki", self.ports))
+        self.api = self.start_tool("kube-apiserver", *api_server_flags(self.work / "pki", self.ports), *self.flags)
         self.wait("API server ready", lambda: self.kube.raw("/readyz") == "ok")
+
+    def requests(self) -> list[dict[str, Any]]:
+        """Return what the audited user has asked so far, one entry of the audit log for each answer."""
+        log = self.work / "pki" / AUDIT_LOG
+        entries = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        return [entry for entry in entries if entry["user"]["username"] == AUDITED]
 
     def apply_crds(self, *paths: str) -> None:
         """Apply the definitions in files or folders of `tools.share` and wait until they are served."""
@@ -100,6 +115,13 @@ def etcd_flags(data: Path, ports: Ports) -> list[str]:
     return [*addresses, f"--initial-cluster=default={peer}", f"--data-dir={data}", "--unsafe-no-fsync"]
 
 
+def audit_policy() -> dict[str, object]:
+    """Log the requests of one user, and what is answered about Secrets."""
+    secret = {"level": "RequestResponse", "users": [AUDITED], "resources": [{"group": "", "resources": ["secrets"]}]}
+    rules = [secret, {"level": "Metadata", "users": [AUDITED]}, {"level": "None"}]
+    return {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+
+
 def api_server_flags(pki: Path, ports: Ports) -> list[str]:
     """Switch on what a real cluster has: RBAC, Pod Security (a default) and the admission plugin that GKE adds."""
     return [
@@ -114,6 +136,8 @@ def api_server_flags(pki: Path, ports: Ports) -> list[str]:
         f"--service-account-signing-key-file={pki / 'sa.key'}",
         f"--token-auth-file={pki / 'tokens.csv'}",
         "--authorization-mode=RBAC",
+        f"--audit-policy-file={pki / 'audit.json'}",
+        f"--audit-log-path={pki / AUDIT_LOG}",
         "--enable-admission-plugins=ExtendedResourceToleration",
         "--allow-privileged=true",
         # The service `kubernetes` cannot lead to a loopback address.

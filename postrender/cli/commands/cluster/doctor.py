@@ -14,14 +14,14 @@ from postrender.cli.command import Command, examples
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
 from postrender.live import masking
-from postrender.live.doctor import examination
+from postrender.live.doctor import access, examination
 from postrender.live.doctor.check import FAILED, NOT_CHECKED, PASSED, Check, Result
 from postrender.live.expected import Expected
 
 # Not asked of the API server.
 _ELSEWHERE = (
     "not checked here: the files that the installer leaves on the nodes (the init container check-node looks at them), "
-    "the health of GPUs and links (NVIDIA's aicr and NVSentinel), access to Hugging Face"
+    "the health of GPUs and links (NVIDIA's aicr and NVSentinel), access to Hugging Face from the pods"
 )
 
 
@@ -36,17 +36,20 @@ _ELSEWHERE = (
 )
 @live.evidence_options(rights=True)
 @click.option("--show-commands", is_flag=True, help="Print with each result the command that shows it.")
+@click.option("--hugging-face", is_flag=True, help="Also ask the hub for the model, with the token of HF_TOKEN.")
 @options.output_format("text", "json")
-def doctor(source: Source, form: str, *, show_commands: bool) -> int:
+def doctor(source: Source, form: str, *, show_commands: bool, hugging_face: bool) -> int:
     """Check whether the cluster has what a stack needs, before it is installed.
 
     It checks your rights, the operator and the kinds that it brings, nodes and what is free on them, networks and
-    device classes, Secrets and their keys, volumes, quotas, Pod Security and queues. Each result is pass, fail or
-    not checked, with the value behind it. Nothing is changed; values of Secrets are not read.
+    device classes, Secrets and their keys, volumes and their drivers, quotas, limits, Pod Security and queues. Each
+    result is pass, fail or not checked, with the value behind it. Nothing is changed; values of Secrets are not read.
 
     The exit code is 1 if a check has failed, else 0; what was not checked is named and does not fail.
     """
     evidence = source.ask()
+    if hugging_face:
+        evidence.objects["hub"] = [access.ask(value, model) for value, model in evidence.expected.models.items()]
     results = list(examination.examine(evidence))
     if form == "json":
         rows = [

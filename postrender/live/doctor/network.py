@@ -1,0 +1,121 @@
+"""The network of the GPUs: GKE's networks, device classes, and the installer of the RDMA plugin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from postrender.live.doctor.check import Result, check, failed, passed
+from postrender.live.evidence import Evidence, conditions, name_of
+from postrender.manifests.pods import Pod, mapping, sequence
+
+_INTERFACES: Final = "networking.gke.io/interfaces"
+# Where the installer of the RDMA plugin leaves it on a node of GKE.
+_PLUGIN: Final = "/home/kubernetes/bin/gib"
+_INSTALLER: Final = "rdma-installer"
+
+
+def named(pod: Pod) -> list[str]:
+    """Return the networks that the annotation of a pod names, without the pod network."""
+    text = mapping(mapping(pod.template.get("metadata")).get("annotations")).get(_INTERFACES)
+    names = [str(mapping(each).get("network")) for each in sequence(json.loads(str(text)) if text else [])]
+    return [name for name in names if name != "default"]
+
+
+@check("networks", "the networks of the machines are ready", "networks", "gkenetworkparamsets")
+def networks(evidence: Evidence) -> Iterator[Result]:
+    """Judge GKE's Network objects that the annotation of the pods names, and what they refer to."""
+    made = {name_of(each) for each in evidence.expected.of_kind("Network")}
+    for name in sorted({name for _, pod in evidence.expected.roles() for name in named(pod)}):
+        by_hand = f"kubectl describe network.networking.gke.io {name}"
+        value = "network.rdma" if name.rpartition("rdma-")[1] else "network.gvnic"
+        found = evidence.find("networks", name)
+        if found is None and name in made:
+            yield passed(f"Network {name} is not there yet; the network layer makes it", value, by_hand)
+        elif found is None:
+            yield failed(f"there is no Network {name}", value, "make it, or name one that is there", by_hand)
+        elif said := _not_ready(found, evidence):
+            yield failed(f"Network {name} is not ready: {said}", value, "compare its VPC and subnet", by_hand)
+        else:
+            yield passed(f"Network {name} is ready", value, by_hand)
+
+
+def _not_ready(network: dict[str, Any], evidence: Evidence) -> str:
+    """Return why a network is not ready; its parameters say it first."""
+    name = str(mapping(mapping(network.get("spec")).get("parametersRef")).get("name") or "")
+    if name:
+        parameters = evidence.find("gkenetworkparamsets", name)
+        if parameters is None:
+            return f"there is no GKENetworkParamSet {name}"
+        ready = conditions(parameters).get("Ready", {})
+        if ready.get("status") == "False":
+            return f"GKENetworkParamSet {name}: {ready.get('message') or ready.get('reason')}"
+    ready = conditions(network).get("Ready", {})
+    if ready.get("status") == "True":
+        return ""
+    return str(ready.get("message") or ready.get("reason") or "it has no condition Ready yet")
+
+
+@check("device-classes", "the device classes of the claims are there", "deviceclasses", "resourceslices")
+def device_classes(evidence: Evidence) -> Iterator[Result]:
+    """Judge the DeviceClasses that the rendered ResourceClaimTemplates name, and whether nodes publish devices."""
+    published = {str(mapping(each.get("spec")).get("driver")) for each in evidence.of("resourceslices")}
+    for name in sorted(_classes(evidence)):
+        found = evidence.find("deviceclasses", name)
+        missing = _drivers(found or {}) - published
+        if found is None:
+            fix = "install the driver that brings it, or choose another network.mode"
+            yield failed(f"there is no DeviceClass {name}", "network.mode", fix, "kubectl get deviceclass")
+        elif missing:
+            text = f"no node publishes devices of the driver {', '.join(sorted(missing))} of DeviceClass {name}"
+            fix = "make the node pool with GKE's managed networks, or choose another network.mode"
+            yield failed(text, "network.mode", fix, "kubectl get resourceslices")
+        else:
+            yield passed(f"DeviceClass {name} is there", "network.mode", "kubectl get deviceclass")
+
+
+def _classes(evidence: Evidence) -> set[str]:
+    found = set()
+    for template in evidence.expected.of_kind("ResourceClaimTemplate"):
+        devices = mapping(mapping(mapping(template.get("spec")).get("spec")).get("devices"))
+        for request in map(mapping, sequence(devices.get("requests"))):
+            found.add(str(mapping(request.get("exactly")).get("deviceClassName") or request.get("deviceClassName")))
+    return found
+
+
+def _drivers(device_class: dict[str, Any]) -> set[str]:
+    """Return the drivers that the expressions of a class ask for, where they are as simple as those of GKE."""
+    found = set()
+    for selector in map(mapping, sequence(mapping(device_class.get("spec")).get("selectors"))):
+        before, equals, after = str(mapping(selector.get("cel")).get("expression")).partition("==")
+        if equals and before.strip() == "device.driver" and "&" not in after and "|" not in after:
+            found.add(after.strip().strip("'\""))
+    return found
+
+
+@check("installer", "the RDMA plugin is installed on the nodes", "daemonsets")
+def installer(evidence: Evidence) -> Iterator[Result]:
+    """Judge the DaemonSets that put the plugin where GKE's pods mount it; others may install it in other ways."""
+    folders = {
+        str(mapping(mapping(volume).get("hostPath")).get("path"))
+        for _, pod in evidence.expected.roles()
+        for volume in sequence(pod.spec.get("volumes"))
+    }
+    if _PLUGIN not in folders:
+        return
+    value, by_hand = "network.rdmaInstaller.enabled", "kubectl get daemonsets -n kube-system"
+    found = [each for each in evidence.of("daemonsets") if _INSTALLER in name_of(each)]
+    for each in found:
+        status = mapping(each.get("status"))
+        wanted, ready = int(status.get("desiredNumberScheduled") or 0), int(status.get("numberReady") or 0)
+        text = f"DaemonSet {name_of(each)} in kube-system is ready on {ready} of {wanted} nodes"
+        if ready < wanted or not wanted:
+            yield failed(text, value, "look at its pods and their log; without it no worker starts", by_hand)
+        else:
+            yield passed(text, value, by_hand)
+    if not found and any(_INSTALLER in name_of(each) for each in evidence.expected.of_kind("DaemonSet")):
+        yield passed("the installer is not there yet; the network layer makes it", value, by_hand)
+    elif not found:
+        text = f"no DaemonSet in kube-system has {_INSTALLER} in its name: nothing fills {_PLUGIN} on the nodes"
+        yield failed(text, value, "set it to true, or apply Google's manifest (the NOTES of network)", by_hand)

@@ -1,0 +1,114 @@
+"""Volumes: claims, what makes them, and the drivers that mount them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from postrender.live.doctor.check import Result, check, failed, passed
+from postrender.live.evidence import Evidence, name_of
+from postrender.manifests.pods import mapping, sequence
+
+_SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
+_BRINGS: Final = {
+    "gcsfuse.csi.storage.gke.io": "gcloud container clusters update CLUSTER --update-addons=GcsFuseCsiDriver=ENABLED",
+    "lustre.csi.storage.gke.io": "gcloud container clusters update CLUSTER --update-addons=LustreCsiDriver=ENABLED",
+}
+
+
+@check("claims", "the volumes of the pods are bound", "persistentvolumeclaims", "storageclasses")
+def claims(evidence: Evidence) -> Iterator[Result]:
+    """Judge the claims that pods mount; one that the storage layer will make needs its storage class."""
+    there = {name_of(each): each for each in evidence.of("persistentvolumeclaims")}
+    for name, pods in sorted(_claims(evidence).items()):
+        by_hand = f"kubectl describe pvc {name} -n {evidence.expected.namespace}"
+        value = _value(name, evidence)
+        if name in there:
+            yield _bound(there[name], pods, value, by_hand)
+        else:
+            yield _not_there(name, value, by_hand, evidence)
+
+
+def _claims(evidence: Evidence) -> Counter[str]:
+    """Return how many pods mount each claim."""
+    found: Counter[str] = Counter()
+    for _, pod in evidence.expected.roles():
+        for volume in map(mapping, sequence(pod.spec.get("volumes"))):
+            if name := mapping(volume.get("persistentVolumeClaim")).get("claimName"):
+                found[str(name)] += 1 if pod.count is None else pod.count
+    return found
+
+
+def _bound(claim: dict[str, Any], pods: int, value: str, by_hand: str) -> Result:
+    name, status = name_of(claim), mapping(claim.get("status"))
+    phase = status.get("phase")
+    modes = [str(each) for each in sequence(status.get("accessModes"))]
+    if "deletionTimestamp" in mapping(claim.get("metadata")):
+        fix = "wait until it is gone, and make it again; its data may be lost"
+        return failed(f"claim {name} is being deleted", value, fix, by_hand)
+    if phase != "Bound":
+        return failed(f"claim {name} is {phase or 'without a state'}", value, "its events say why", by_hand)
+    if pods > 1 and not set(modes) & set(_SHARED):
+        text = f"claim {name} is {', '.join(modes)}, and {pods} pods on several nodes mount it"
+        return failed(text, value, "use a volume that has ReadWriteMany", by_hand)
+    return passed(f"claim {name} is bound", value, by_hand)
+
+
+def _not_there(name: str, value: str, by_hand: str, evidence: Evidence) -> Result:
+    made = next((each for each in evidence.expected.of_kind("PersistentVolumeClaim") if name_of(each) == name), None)
+    if made is None:
+        return failed(f"there is no claim {name}", value, "make it, or name one that is there", by_hand)
+    classes = {name_of(each) for each in evidence.of("storageclasses")}
+    makes = {name_of(each) for each in evidence.expected.of_kind("StorageClass")}
+    wanted = mapping(made.get("spec")).get("storageClassName")
+    if wanted and wanted not in classes | makes:
+        there = f"there are only {', '.join(sorted(classes))}" if classes else "there is none"
+        text = f"claim {name} will want the storage class {wanted}, but {there}"
+        return failed(text, f"{value}.storageClassName", "name one of these, or make it", "kubectl get storageclass")
+    return passed(f"claim {name} is not there yet; the storage layer makes it", value, by_hand)
+
+
+def _value(claim: str, evidence: Evidence) -> str:
+    """Return the values of the volume that a claim belongs to."""
+    places = evidence.expected.places
+    for path, (value, _) in places.items():
+        if path.startswith("storage.") and path.endswith(".existingClaim.name") and value == claim:
+            return path
+    volume = f"storage.{claim.removeprefix(f'{evidence.expected.name}-')}"
+    return next((f"{volume}.{kind}" for kind in ("pvc", "gcsfuse", "lustre") if f"{volume}.{kind}" in places), volume)
+
+
+@check("volumes", "the volumes that the storage layer makes are free for its claims", "persistentvolumes")
+def volumes(evidence: Evidence) -> Iterator[Result]:
+    """Judge rendered PersistentVolumes that are there already: one whose claim was deleted is never bound again."""
+    for item in evidence.expected.of_kind("PersistentVolume"):
+        name = name_of(item)
+        by_hand = f"kubectl describe pv {name}"
+        found = evidence.find("persistentvolumes", name)
+        phase = mapping((found or {}).get("status")).get("phase")
+        claim = str(mapping(mapping(item.get("spec")).get("claimRef")).get("name"))
+        if phase in ("Released", "Failed"):
+            text = f"volume {name} is {phase}: its claim {claim} was deleted, and a new one is not bound to it"
+            patch = '[{"op":"remove","path":"/spec/claimRef/uid"}]'
+            yield failed(text, _value(claim, evidence), f"kubectl patch pv {name} --type=json -p '{patch}'", by_hand)
+        elif found:
+            yield passed(f"volume {name} is {phase}", command=by_hand)
+
+
+@check("drivers", "the drivers that mount the volumes are there", "csidrivers")
+def drivers(evidence: Evidence) -> Iterator[Result]:
+    """Judge the CSI drivers of the volumes and storage classes that the storage layer makes."""
+    wanted: dict[str, str] = {}
+    for item in evidence.expected.of_kind("PersistentVolume"):
+        spec = mapping(item.get("spec"))
+        if driver := mapping(spec.get("csi")).get("driver"):
+            wanted.setdefault(str(driver), _value(str(mapping(spec.get("claimRef")).get("name")), evidence))
+    for item in evidence.expected.of_kind("StorageClass"):
+        wanted.setdefault(str(item.get("provisioner")), "storage")
+    for name, value in sorted(wanted.items()):
+        if evidence.find("csidrivers", name):
+            yield passed(f"driver {name} is there", value, "kubectl get csidrivers")
+        else:
+            fix = _BRINGS.get(name, "install it, or use another kind of volume")
+            yield failed(f"there is no driver {name}", value, fix, "kubectl get csidrivers")

@@ -1,0 +1,115 @@
+"""Checks of `grpo doctor` on evidence that no fake cluster has; tests/e2e/faults.yaml has the faults of a real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from postrender.live.doctor import examination, limits, network, nodes, operator, queue
+from postrender.live.doctor.check import Check, Result
+from tests.live import bundles
+
+GPU = "nvidia.com/gpu"
+
+
+def said(check: Check, **objects: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Return the states and the texts of a check on a stack of a head and a worker with 8 GPUs."""
+    return [(each.state, each.text) for each in results(check, **objects)]
+
+
+def results(check: Check, **objects: list[dict[str, Any]]) -> list[Result]:
+    evidence = bundles.evidence()
+    evidence.unread.clear()
+    evidence.objects |= objects
+    return list(check.run(evidence))
+
+
+def node(name: str, ready: str = "True", **allocatable: str) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready}]
+    return {"metadata": {"name": name}, "spec": {}, "status": {"allocatable": allocatable, "conditions": conditions}}
+
+
+def test_nodes_that_are_not_ready() -> None:
+    head, gpu = results(nodes.nodes, nodes=[node("a", pods="9"), node("b", "Unknown", pods="9", **{GPU: "8"})])
+    assert head.state == "pass"
+    assert (gpu.state, "1 offer 0 nvidia.com/gpu" in gpu.text, "1 are not ready" in gpu.text) == ("fail", True, True)
+
+
+def test_a_cluster_without_nodes() -> None:
+    (head, _) = results(nodes.nodes, nodes=[])
+    assert (head.state, head.text.endswith("Of 0 nodes: the cluster has no node")) == ("fail", True)
+    assert "autoscaled pool" in head.fix
+
+
+def test_a_quota_with_a_scope_is_not_judged() -> None:
+    item = {"metadata": {"name": "q"}, "spec": {"scopes": ["BestEffort"]}, "status": {"hard": {"pods": "0"}}}
+    assert said(limits.quota, resourcequotas=[item]) == [
+        ("not checked", "quota q counts only some pods, by its scopes")
+    ]
+
+
+@pytest.mark.parametrize("left", ["1", "0"])
+def test_what_runs_of_the_stack_counts_as_free(left: str) -> None:
+    hard = {"pods": "2", f"requests.{GPU}": "8", "count/rayclusters.ray.io": "1"}
+    used = {"pods": "2", f"requests.{GPU}": "8", "count/rayclusters.ray.io": "1"}
+    item = {"metadata": {"name": "q"}, "status": {"hard": {**hard, "pods": str(2 - (left == "0"))}, "used": used}}
+    assert said(limits.quota, resourcequotas=[item])[0][0] == ("pass" if left == "1" else "fail")
+
+
+@pytest.mark.parametrize(
+    ("spec", "state"),
+    [({}, "fail"), ({"cohort": "all"}, "pass"), ({"cohortName": "all"}, "pass")],
+    ids=["alone", "v1beta1", "v1beta2"],
+)
+def test_a_queue_that_borrows_is_not_too_small(spec: dict[str, Any], state: str) -> None:
+    resources = [{"name": GPU, "nominalQuota": "4"}]
+    group = {"coveredResources": [GPU], "flavors": [{"name": "f", "resources": resources}]}
+    cluster = {"metadata": {"name": "c"}, "spec": {"namespaceSelector": {}, "resourceGroups": [group], **spec}}
+    local = {"metadata": {"name": "team"}, "spec": {"clusterQueue": "c"}}
+    evidence = bundles.evidence()
+    evidence.expected.objects["raycluster"][0]["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "team"}
+    evidence.objects |= {"localqueues": [local], "clusterqueues": [cluster]}
+    (found,) = queue.queue.run(evidence)
+    assert found.state == state, found
+
+
+@pytest.mark.parametrize(
+    ("expression", "state"),
+    [
+        ('device.driver == "dra.net"', "fail"),
+        ('device.driver == "other"', "pass"),
+        # Too much for us: nothing is claimed about it.
+        ('device.driver == "dra.net" && device.attributes["x"].y', "pass"),
+    ],
+)
+def test_devices_of_a_class(expression: str, state: str) -> None:
+    request = {"exactly": {"deviceClassName": "c"}}
+    template = {"kind": "ResourceClaimTemplate", "spec": {"spec": {"devices": {"requests": [request]}}}}
+    evidence = bundles.evidence()
+    evidence.expected.objects["raycluster"].append(template)
+    evidence.objects["deviceclasses"] = [
+        {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}
+    ]
+    evidence.objects["resourceslices"] = [{"spec": {"driver": "other"}}]
+    (found,) = network.device_classes.run(evidence)
+    assert found.state == state
+
+
+@pytest.mark.parametrize("words", [["--watch-namespace=a,rl"], ["-watch-namespace", "rl"], ["--watch-namespace="], []])
+def test_an_operator_that_watches_this_namespace(words: list[str]) -> None:
+    (deployment,) = bundles.evidence().objects["deployments"]
+    deployment["spec"]["template"]["spec"]["containers"][0]["args"] = words
+    assert said(operator.operator, deployments=[deployment])[0][0] == "pass"
+
+
+def test_without_the_namespace_nothing_in_it_is_judged() -> None:
+    evidence = bundles.evidence()
+    del evidence.objects["namespaces"]
+    found = {check.id: result for check, result in examination.examine(evidence)}
+    assert (found["namespace"].state, found["accounts"].text) == ("fail", "there is no namespace rl")
+    assert found["operator"].state == "pass"
+    # Whether it is there is not known, so the rest is.
+    evidence.unread["namespaces"] = "forbidden"
+    found = {check.id: result for check, result in examination.examine(evidence)}
+    assert (found["namespace"].state, found["accounts"].state) == ("not checked", "pass")
