@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from postrender.cli import main as cli
-from postrender.cli.watching import rayjob
+from postrender.cli.watching import head_pod
 from postrender.runlog import following
 from tests.cli.test_terminal import environment
 from tests.conftest import ROOT, Object, Render, by_kind
@@ -110,7 +110,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, render: Render) -> 
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("CLUSTER", str(tmp_path))
     monkeypatch.delenv("SECONDS_AWAY", raising=False)
-    monkeypatch.setattr(rayjob, "READ_SECONDS", 1.0)
+    monkeypatch.setattr(head_pod, "READ_SECONDS", 1.0)
     monkeypatch.setattr(following, "PAUSE_SECONDS", 0.2)
     return Cluster(tmp_path, rendered)
 
@@ -286,8 +286,8 @@ def test_a_refusal_is_a_sentence(grpo: Run, cluster: Cluster, verb: str, message
 def test_an_api_server_that_is_away_is_said_in_time(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert rayjob.TIMEOUT_SECONDS < 10
-    monkeypatch.setattr(rayjob, "TIMEOUT_SECONDS", 0.5)
+    assert head_pod.TIMEOUT_SECONDS < 10
+    monkeypatch.setattr(head_pod, "TIMEOUT_SECONDS", 0.5)
     monkeypatch.setenv("SECONDS_AWAY", "60")
     began = time.monotonic()
     code, out, err = grpo("--follow")
@@ -299,10 +299,10 @@ def test_an_api_server_that_is_away_is_said_in_time(
 def test_a_pod_that_does_not_answer_ends_the_watch_of_what_is_there(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rayjob, "TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr(rayjob, "_READ", "exec sleep 60")
+    monkeypatch.setattr(head_pod, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(head_pod, "_ANY", "exec sleep 60")
     code, _, err = grpo()
-    assert (code, err.splitlines()[0]) == (3, f"the head pod of RayJob {NAME} does not answer")
+    assert (code, err.splitlines()[0]) == (3, "the pod ray-head does not answer")
 
 
 def test_without_kubectl_it_is_named(grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
