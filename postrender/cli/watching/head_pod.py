@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,8 @@ TIMEOUT_SECONDS: Final = 8.0
 # A program in a pod goes on when its kubectl has died, so it gets a time to end. Then the next one goes on.
 READ_SECONDS: Final = 30.0
 _TIMED_OUT: Final = 124
-_ANY: Final = 'for file; do [ -r "$file" ] && {{ {}; exit; }}; done; echo "no file $*" >&2; exit 1'
+_NO_FILE: Final = "none of the files can be read"
+_ANY: Final = 'for file; do [ -r "$file" ] && {{ {}; exit; }}; done; echo "' + _NO_FILE + '" >&2; exit 1'
 _LINES: Final = 'echo $(($(wc -c <"$file") - $(tail -n {} "$file" | wc -c)))'
 
 
@@ -52,7 +54,7 @@ class Output:
         tail = f'tail -c +{start + 1} {"-f " if wait else ""}"$file"'
         heard = time.monotonic()
         limit = f"timeout {READ_SECONDS:.0f} " if wait else ""
-        with kubectl.piped(self._words(f"exec {limit}{tail}"), {_TIMED_OUT}) as descriptor:
+        with self._running(f"exec {limit}{tail}") as descriptor:
             for piece in pieces.of_pipe(descriptor):
                 heard = time.monotonic() if piece else heard
                 if time.monotonic() - heard > READ_SECONDS + TIMEOUT_SECONDS:
@@ -61,11 +63,20 @@ class Output:
 
     def before(self, lines: int) -> int:
         """Return how many bytes are before the last lines; raise ClusterError."""
-        with kubectl.piped(self._words(_LINES.format(lines)), {}) as descriptor:
+        with self._running(_LINES.format(lines)) as descriptor:
             said = b"".join(pieces.of_pipe(descriptor)).strip()
         return int(said) if said.isdigit() else 0
 
-    def _words(self, program: str) -> list[str]:
-        """Return the command that runs a line of shell on the first of the files that can be read."""
+    @contextlib.contextmanager
+    def _running(self, program: str) -> Iterator[int]:
+        """Run a line of shell on the first of the files that can be read, and give the descriptor of its output."""
         where = [self.pod, "--namespace", self.namespace, "--container", self.container]
-        return ["kubectl", "exec", *where, "--", "sh", "-c", _ANY.format(program), "sh", *self.files]
+        words = ["kubectl", "exec", *where, "--", "sh", "-c", _ANY.format(program), "sh", *self.files]
+        try:
+            with kubectl.piped(words, {_TIMED_OUT}) as descriptor:
+                yield descriptor
+        except ClusterError as error:
+            if _NO_FILE not in error.message:
+                raise
+            fix = "grpo status shows the run; grpo logs --attempt N reads another attempt"
+            raise ClusterError(f"the pod {self.pod} cannot read {' or '.join(self.files)}", fix=fix) from error
