@@ -81,7 +81,8 @@ def test_a_command_runs_in_its_directory_with_what_the_run_has(person: Person) -
     (person.code / "data/large").write_text("x")
     program = (
         "import json, os, sys, mine; print('VARIABLES ' + json.dumps(dict(os.environ))); print(mine.NAME, sys.argv[1]);"
-        "print(sorted(set(os.listdir('.')) - {'__pycache__'})); import ray; ray.init(address='auto', log_to_driver=False);"
+        "print(sorted(set(os.listdir('.')) - {'__pycache__'})); import ray;"
+        "ray.init(address='auto', log_to_driver=False);"
         "print('task', ray.get(ray.remote(lambda: __import__('mine').NAME).options(num_cpus=1).remote()))"
     )
     (person.code / "train.py").write_text(program)
