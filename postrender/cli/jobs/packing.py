@@ -53,6 +53,8 @@ def pack(directory: str) -> Package:
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in files:
             _add(archive, directory, name)
+    # Of random bytes the package is larger than the files.
+    _check(buffer.tell(), directory, sizes)
     return Package(buffer.getvalue(), len(files))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -71,6 +72,10 @@ def test_a_directory_runs_with_the_variables_of_the_run(
     assert done.returncode == 0, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("has ")]
     assert line.startswith("has it's mine /data/")
+    (tmp_path / "data").write_bytes(os.urandom(30_000_000))
+    sent = grpo("submit", run, str(tmp_path), "--", "sha256sum", "data", environment=environment)
+    assert hashlib.sha256((tmp_path / "data").read_bytes()).hexdigest() in sent.stdout, sent.stderr
+    (tmp_path / "data").unlink()
     failed = grpo("submit", run, str(tmp_path), "--", "sh", "-c", "exit 5", environment=environment)
     assert failed.returncode == 5, failed.stderr
     token = shared.stack.kube.get("secret", run.cluster, run.namespace)["data"]["auth_token"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shlex
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from postrender.cli.jobs import packing
 
 from harness import suite
 from harness.waiting import until
@@ -153,6 +155,14 @@ def test_without_waiting_the_id_is_printed(person: Person) -> None:
     done = person.submit("--no-wait", "--", "true")
     assert (done.returncode, done.stdout.strip()) == (0, job_id(done.stderr))
     until(lambda: quietly(lambda: person.site.ray.job(done.stdout.strip())["status"] == "SUCCEEDED"), "the job", 60)
+
+
+def test_a_directory_of_the_largest_size_is_taken(person: Person) -> None:
+    """Its bytes are random, so that the package is as large."""
+    (person.code / "data").write_bytes(os.urandom(packing.MAX_BYTES - 10_000))
+    done = person.submit("--", "sha256sum", "data")
+    assert done.returncode == 0, done.stderr
+    assert hashlib.sha256((person.code / "data").read_bytes()).hexdigest() in done.stdout
 
 
 def test_a_runtime_environment_that_fails_is_said(person: Person) -> None:

@@ -18,7 +18,7 @@ from postrender.cli.jobs.request import Request
 from postrender.cli.jobs.submitted import Submitted
 from postrender.cli.watching import printing
 from postrender.cli.watching.printing import tell
-from postrender.errors import EXIT_CLEAN, InputError
+from postrender.errors import EXIT_CLEAN, ClusterError, InputError
 from postrender.helm.kubectl import Head
 from postrender.helm.stack import Stack
 from postrender.values.set_arguments import Argument
@@ -73,7 +73,7 @@ def submit(
         sys.stdout.writelines(f"{line}\n" for line in request.by_hand(directory, head))
         return EXIT_CLEAN
     package = packing.pack(directory)
-    tell(f"sending {package.count} files, {len(package.content) / 1e6:.1f} MB packed")
+    tell(f"sending {package.count} files, {len(package.content) / 1e6:.1f} MB packed, for job {request.id}")
     submitted.send(request.as_json(package.name), package.content, head)
     tell(f"submitted as job {request.id}")
     if no_wait:
@@ -109,8 +109,8 @@ def _follow(request: Request, head: Head) -> int:
     source = Submitted(request.id, head)
     try:
         printing.follow(source, wait=True)
-    except KeyboardInterrupt:
-        tell(f"job {request.id} goes on")
+    except (KeyboardInterrupt, ClusterError):
+        tell(f"job {request.id} was not stopped")
         _tell_more(request, head)
         raise
     return source.exit_code
