@@ -45,7 +45,7 @@ def test_the_output_of_a_run_lives_and_stays(shared: Installed, environment: dic
     followed = grpo("logs", run, "--follow", environment=environment)
     assert followed.returncode == 0, followed.stderr
     assert "grpo: run logged, attempt 1" in followed.stdout
-    assert followed.stderr.splitlines()[-1].endswith("has ended: Complete: SUCCEEDED")
+    assert "has ended: Complete: SUCCEEDED" in followed.stderr.splitlines()[-1]
     lines = followed.stdout.splitlines()
     last = grpo("logs", run, "--tail", "3", environment=environment)
     assert (last.returncode, last.stdout.splitlines()) == (0, lines[-3:])

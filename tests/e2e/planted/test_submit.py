@@ -159,7 +159,7 @@ def test_without_waiting_the_id_is_printed(person: Person) -> None:
 
 def test_a_directory_of_the_largest_size_is_taken(person: Person) -> None:
     """Its bytes are random, so that the package is as large."""
-    (person.code / "data").write_bytes(os.urandom(packing.MAX_BYTES - 10_000))
+    (person.code / "data").write_bytes(os.urandom(packing.MAX_BYTES - 1_000_000))
     done = person.submit("--", "sha256sum", "data")
     assert done.returncode == 0, done.stderr
     assert hashlib.sha256((person.code / "data").read_bytes()).hexdigest() in done.stdout
