@@ -77,6 +77,11 @@ class Engine(ABC):
     def name(self) -> str:
         """Return the name and version of the engine, for messages."""
 
+    @property
+    def rollback(self) -> str:
+        """Return the flag of `helm upgrade` that takes a refused upgrade back, by the name that it has since Helm 4."""
+        return "--rollback-on-failure"
+
     @abstractmethod
     def _render(self, release: Release) -> tuple[str, str | None]:
         """Return the manifest and the notes."""
@@ -135,6 +140,15 @@ class Binary(Engine):
         """Return the version and path of the executable."""
         return f"helm {self.version} ({self._path})"
 
+    @property
+    def rollback(self) -> str:
+        """Return the flag by the name that this version has."""
+        return "--atomic" if self._is_helm_3 else super().rollback
+
+    @property
+    def _is_helm_3(self) -> bool:
+        return self.version.startswith("v3.")
+
     def plugin_folders(self) -> str:
         """Return the folders in which this Helm looks for plugins, separated as in PATH."""
         return self._run("env", "HELM_PLUGINS").strip()
@@ -167,7 +181,7 @@ class Binary(Engine):
 
     def _notes(self, args: list[str]) -> str | None:
         """Return NOTES.txt, or None with Helm 3, which needs a cluster even for a client-side dry run."""
-        if self.version.startswith("v3."):
+        if self._is_helm_3:
             return None
         release = json.loads(self._run("install", *args, "--dry-run=client", "-o", "json"))
         return str(release["info"].get("notes", ""))

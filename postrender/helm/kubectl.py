@@ -27,6 +27,8 @@ _TIMEOUT_SECONDS = 600
 # How long a kubectl whose output has ended may take to say with which exit code.
 _END_SECONDS = 5.0
 _LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
+# Runs so many bytes of stdin as a program, which gets the rest.
+_REST_OF_STDIN = "import sys; exec(sys.stdin.buffer.read(int(sys.argv.pop(1))))"
 # kubectl's message if the program in the pod failed, not kubectl itself.
 _PROGRAM_FAILED = "command terminated with exit code"
 
@@ -50,6 +52,11 @@ class Head:
     def execute(self, pod: str, words: Sequence[str]) -> list[str]:
         """Return the command that runs a program in the pod, with this program's stdin."""
         return ["kubectl", "exec", "--stdin", *self._namespace, pod, "--container", _CONTAINER, "--", *words]
+
+    def shell(self, words: Sequence[str]) -> str:
+        """Return a line to paste into a shell that finds the pod and runs a program in it."""
+        found = f'"$({shlex.join(self.find())} | head -n 1)"'
+        return shlex.join(self.execute("POD", words)).replace(" POD ", f" {found} ", 1)
 
 
 @dataclass(frozen=True)
@@ -104,19 +111,29 @@ def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
     path = program(name)
     if pod is None:
         return shlex.join(["python3", path, *arguments])
-    words = shlex.join(pod.execute("POD", ["python3", "-I", "-", *arguments]))
-    found = f'"$({shlex.join(pod.find())} | head -n 1)"'
-    return f"{words.replace(' POD ', f' {found} ', 1)} < {shlex.quote(path)}"
+    return f"{pod.shell(['python3', '-I', '-', *arguments])} < {shlex.quote(path)}"
 
 
-def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome:
-    """Run a program of jobs/ on this machine or in a head pod, and wait for its end.
+def run(name: str, arguments: Sequence[str], pod: Head | None = None, stdin: bytes = b"") -> Outcome:
+    """Run a program of jobs/ on this machine or in a head pod, and wait for its end; there it may get a stdin.
 
     Raises ClusterError if kubectl is missing or fails, or if there is no such pod.
     """
     path = program(name)
     if pod is None:
         return _start([sys.executable, "-I", path, *arguments], None)
+    with open(path, "rb") as file:
+        text = file.read()
+    start = ["-c", _REST_OF_STDIN, str(len(text))] if stdin else ["-"]
+    done = _start(pod.execute(_name(pod), ["python3", "-I", *start, *arguments]), text + stdin)
+    if done.code and _PROGRAM_FAILED not in done.errors:
+        raise _refused(done)
+    errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]
+    return Outcome(done.code, done.output, "".join(errors))
+
+
+def _name(pod: Head) -> str:
+    """Return the name of the pod; raise ClusterError if none runs."""
     found = _start(pod.find(), None)
     names = found.output.split()
     if found.code:
@@ -126,13 +143,22 @@ def run(name: str, arguments: Sequence[str], pod: Head | None = None) -> Outcome
             f"no head pod is running with the labels {pod.labels}",
             fix="--cluster NAME selects another cluster that mounts the volume; list them with kubectl get raycluster",
         )
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    done = _start(pod.execute(names[0], ["python3", "-I", "-", *arguments]), text)
-    if done.code and _PROGRAM_FAILED not in done.errors:
-        raise _refused(done)
-    errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]
-    return Outcome(done.code, done.output, "".join(errors))
+    return names[0]
+
+
+@contextlib.contextmanager
+def running(name: str, arguments: Sequence[str], pod: Head) -> Iterator[int]:
+    """Run a program of jobs/ in a head pod, as `run` does, and give the descriptor of its output, as `piped` does."""
+    with open(program(name), "rb") as file:
+        words = pod.execute(_name(pod), ["python3", "-I", "-", *arguments])
+        with piped(words, (), file.fileno()) as descriptor:
+            yield descriptor
+
+
+def namespace() -> str:
+    """Return the namespace of kubectl's context; raise ClusterError if kubectl cannot run."""
+    found = _start(["kubectl", "config", "view", "--minify", "--output", "jsonpath={..namespace}"], None)
+    return found.output.strip() or "default"
 
 
 def read(path: str, seconds: float) -> bytes:
@@ -147,7 +173,7 @@ def read(path: str, seconds: float) -> bytes:
 
 
 @contextlib.contextmanager
-def piped(words: Sequence[str], ends: Collection[int]) -> Iterator[int]:
+def piped(words: Sequence[str], ends: Collection[int], stdin: int = subprocess.DEVNULL) -> Iterator[int]:
     """Run kubectl, and give the descriptor of its output; stop it at the end of the block.
 
     Raises ClusterError if it cannot run, or has ended by then with another exit code than 0 and `ends`.
@@ -155,7 +181,7 @@ def piped(words: Sequence[str], ends: Collection[int]) -> Iterator[int]:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         try:
             process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+                words, stdin=stdin, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
             )
         except OSError as error:
             raise _cannot_run(words[0], error) from error
@@ -196,7 +222,7 @@ def _cannot_run(program: str, error: OSError) -> ClusterError:
     return ClusterError(f"cannot run {program}: {error.strerror}", fix=fix)
 
 
-def _start(words: list[str], stdin: str | None, seconds: float = _TIMEOUT_SECONDS) -> Outcome:
+def _start(words: list[str], stdin: bytes | None, seconds: float = _TIMEOUT_SECONDS) -> Outcome:
     try:
         done = subprocess.run(
             words,
@@ -204,12 +230,10 @@ def _start(words: list[str], stdin: str | None, seconds: float = _TIMEOUT_SECOND
             capture_output=True,
             input=stdin,
             stdin=None if stdin is not None else subprocess.DEVNULL,
-            encoding="utf-8",
-            errors="replace",
             timeout=seconds,
         )
     except OSError as error:
         raise _cannot_run(words[0], error) from error
     except subprocess.TimeoutExpired as error:
         raise ClusterError(f"{words[0]} did not answer within {seconds:.0f} s") from error
-    return Outcome(done.returncode, done.stdout, done.stderr)
+    return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from postrender.live import waiting
+from postrender.live import by_hand, waiting
 from postrender.live.evidence import Evidence, is_ready, labels_of, name_of
 from postrender.live.waiting import Wait
 from postrender.manifests.pods import mapping
@@ -49,6 +49,7 @@ class Status:
     record: dict[str, Any]
     waits: tuple[Wait, ...]
     unread: dict[str, str]
+    commands: dict[str, str]
 
     @property
     def is_healthy(self) -> bool:
@@ -85,6 +86,7 @@ def sum_up(evidence: Evidence) -> Status:
         evidence.record,
         tuple(waiting.waits(evidence)),
         evidence.unread,
+        by_hand.commands(expected),
     )
 
 

@@ -4,36 +4,48 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from postrender.live.status import Status
+from postrender.live.status import Role, Status
 
 _INDENT: Final = "  "
 
 
-def lines(status: Status) -> Iterator[str]:
-    """Yield the lines: the stack, its layers, its pods, its run, what it waits for, and what could not be read."""
+def lines(status: Status, *, show_commands: bool = False) -> Iterator[str]:
+    """Yield the lines: the stack, its layers, its pods, its run, what it waits for, and what could not be read.
+
+    With `show_commands` each part ends with the command that shows it by hand.
+    """
+    commands = status.commands if show_commands else {}
     yield f"stack {status.stack} in namespace {status.namespace}, context {status.context}"
-    yield from _table(list(status.releases.items()))
+    yield from (*_table(list(status.releases.items())), *_by_hand(commands, "releases"))
     there = f"{status.gpus_there} of {status.gpus_wanted} GPUs on nodes"
     yield f"cluster: {status.cluster}, {there}"
-    yield from _table(
-        [
-            (role.name, f"{role.ready} of {_wanted(role.wanted)} pods ready", _missing(role.wanted, role.there))
-            for role in status.roles
-        ]
-    )
+    yield from _by_hand(commands, "cluster")
+    yield from (*_table(list(map(_role, status.roles))), *_by_hand(commands, "pods"))
     yield f"run {status.run or '(none)'}: {status.job}"
     if status.reason:
         yield f"{_INDENT}failed: {status.reason}"
+    yield from _by_hand(commands, "run")
     yield from (f"{_INDENT}{line}" for line in _record(status.record))
+    yield from _by_hand(commands, "record")
     if status.waits:
         yield "waits for:"
         yield from (f"{_INDENT}{wait}" for wait in status.waits)
+        yield from _by_hand(commands, "waits")
     if status.unread:
         yield "not read:"
         yield from _table(list(status.unread.items()))
+
+
+def _by_hand(commands: Mapping[str, str], part: str) -> Iterator[str]:
+    if part in commands:
+        yield f"{_INDENT}by hand: {commands[part]}"
+
+
+def _role(role: Role) -> tuple[str, str, str]:
+    return role.name, f"{role.ready} of {_wanted(role.wanted)} pods ready", _missing(role.wanted, role.there)
 
 
 def _wanted(count: int | None) -> str:

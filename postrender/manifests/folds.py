@@ -16,6 +16,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from postrender.manifests import entrypoint
 from postrender.types import Json
 
 _LOCK = "spec.yaml"
@@ -34,7 +35,6 @@ _BEFORE_THE_END = re.compile(
     r"""(?P<text>(?:(?P=indent)\ \ .*\n|\ *\n)+)(?=(?P=indent)-\ (?:head|worker)$)""",
     re.MULTILINE | re.VERBOSE,
 )
-_PLAN = re.compile(r"^exec 3<<'GRPO_PLAN'\n(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
 _DOCUMENT = re.compile(r"^(?=---)", re.MULTILINE)
 # A block in the data of a ConfigMap.
 _BLOCK = re.compile(r"^  (?P<name>\S+): \|-?\n(?P<text>(?:(?: {4}.*| *)\n)+)", re.MULTILINE)
@@ -137,7 +137,7 @@ def parts(text: str, *, full: bool = False) -> Iterator[tuple[str, Json]]:
 
     The programs are folded, but not with `full`. A text of another kind has no parts.
     """
-    plan = _PLAN.search(text)
+    plan = entrypoint.PLAN.search(text)
     if plan is None:
         return
     try:

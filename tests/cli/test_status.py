@@ -47,6 +47,20 @@ def test_json(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
+def test_the_commands_by_hand(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below the part that they show; kubectl and helm are given names that exist."""
+    assert cli.main(["status", "--from", saved, "--show-commands"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    shown = {lines[at - 1].split()[0]: line for at, line in enumerate(lines) if line.startswith("  by hand: ")}
+    assert shown["run"] == "  by hand: kubectl describe rayjob run-1 -n rl"
+    assert shown["gpu"].startswith("  by hand: kubectl get pods -n rl -l grpo-charts/stack=s ")
+    assert shown["cluster:"] == "  by hand: kubectl get rayclusters s-ray -n rl"
+    (record,) = [line for line in lines if "status.json" in line]
+    assert record.endswith(" -c ray-head -- cat /data/runs/run/status.json")
+    cli.main(["status", "--from", saved])
+    assert "by hand" not in capsys.readouterr().out
+
+
 def test_a_failed_run_is_not_healthy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     evidence = bundles.evidence()
     status = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed", "message": "exit code 1"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -12,107 +11,24 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from postrender.cli import main as cli
-from postrender.cli.watching import rayjob
-from postrender.runlog import following
+from postrender.cli.watching import head_pod
+from tests.cli.clusters import NAME, Cluster, stand_in, until
 from tests.cli.test_terminal import environment
-from tests.conftest import ROOT, Object, Render, by_kind
+from tests.conftest import ROOT, Render
 from tests.runlog import logs
 
 TEXT = logs.nemo_rl(steps=3, reward=[0.25, 0.5, 0.75])
 MIDDLE = TEXT.index("Step 2/3")
-NAME = "gemma3-gsm8k-1"
-# What kubectl would ask the API server for, and what it would start in the pod.
-KUBECTL = """\
-#!/bin/sh
-echo "$*" >> "$CLUSTER/calls"
-[ -z "$SECONDS_AWAY" ] || exec sleep "$SECONDS_AWAY"
-if [ -s "$CLUSTER/refuses-$1" ]; then cat "$CLUSTER/refuses-$1" >&2; exit 1; fi
-case $1 in
-  get) case $3 in
-         *rayjobs/*) cat "$CLUSTER/rayjob.json" ;;
-         *pods*) cat "$CLUSTER/pods.json" ;;
-       esac ;;
-  exec) while [ "$1" != -- ]; do shift; done; shift
-        for word; do shift; case $word in /*) word="$CLUSTER$word" ;; esac; set -- "$@" "$word"; done
-        "$@"; code=$?
-        [ $code = 0 ] || { echo "command terminated with exit code $code" >&2; exit $code; } ;;
-esac
-"""
-
-
-class Cluster:
-    """The folder of the stand-in: objects as JSON, and the files of the pod."""
-
-    def __init__(self, folder: Path, rendered: Object) -> None:
-        self.folder, self.rayjob = folder, rendered
-        self.state("RUNNING")
-        self.head()
-
-    def state(self, job: str, deployed: str = "Running", job_id: str = "job-1", **status: str) -> None:
-        found = {"jobStatus": job, "jobDeploymentStatus": deployed, "jobId": job_id, "rayClusterName": "ray", **status}
-        self.put("rayjob.json", {**self.rayjob, "status": found})
-
-    def head(self, *, uid: str = "a", phase: str = "Running") -> None:
-        pod = {
-            "metadata": {"name": "ray-head", "uid": uid},
-            "spec": {"containers": [{"name": "ray-head"}]},
-            "status": {"phase": phase, "containerStatuses": [{"restartCount": 0}]},
-        }
-        self.put("pods.json", {"items": [pod]})
-
-    def no_head(self) -> None:
-        self.put("pods.json", {"items": []})
-
-    def put(self, name: str, content: Any) -> None:
-        """Replace a file at once: the stand-in may be reading it."""
-        draft = self.folder / "draft"
-        draft.write_text(json.dumps(content))
-        draft.rename(self.folder / name)
-
-    def refuse(self, verb: str, message: str) -> None:
-        (self.folder / f"refuses-{verb}").write_text(message)
-
-    def allow(self, verb: str) -> None:
-        (self.folder / f"refuses-{verb}").unlink()
-
-    def write(self, text: str, job_id: str = "job-1") -> None:
-        self._append(f"tmp/ray/session_latest/logs/job-driver-{job_id}.log", text)
-
-    def write_on_volume(self, text: str) -> None:
-        self._append("data/runs/gemma3-gsm8k/attempts/1/output.log", text)
-
-    def _append(self, name: str, text: str) -> None:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a") as file:
-            file.write(text)
-
-    def calls(self, verb: str) -> list[str]:
-        path = self.folder / "calls"
-        return [line for line in path.read_text().splitlines() if line.startswith(verb)] if path.exists() else []
-
-
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, render: Render) -> Cluster:
-    rendered = by_kind(render("grpo-job"), "RayJob")
-    assert rendered["metadata"]["name"] == NAME
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/kubectl").write_text(KUBECTL)
-    (tmp_path / "bin/kubectl").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
-    monkeypatch.setenv("CLUSTER", str(tmp_path))
-    monkeypatch.delenv("SECONDS_AWAY", raising=False)
-    monkeypatch.setattr(rayjob, "READ_SECONDS", 1.0)
-    monkeypatch.setattr(following, "PAUSE_SECONDS", 0.2)
-    return Cluster(tmp_path, rendered)
+    return stand_in(tmp_path, monkeypatch, render)
 
 
 @pytest.fixture
@@ -150,13 +66,6 @@ def meanwhile() -> Iterator[Callable[[Callable[[], None]], None]]:
 
 def numbers(out: str) -> list[str]:
     return re.findall(r"^step (\d+) ", out, re.MULTILINE)
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_the_output_of_a_job_is_read_in_its_head_pod(grpo: Run, cluster: Cluster) -> None:
@@ -286,8 +195,8 @@ def test_a_refusal_is_a_sentence(grpo: Run, cluster: Cluster, verb: str, message
 def test_an_api_server_that_is_away_is_said_in_time(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert rayjob.TIMEOUT_SECONDS < 10
-    monkeypatch.setattr(rayjob, "TIMEOUT_SECONDS", 0.5)
+    assert head_pod.TIMEOUT_SECONDS < 10
+    monkeypatch.setattr(head_pod, "TIMEOUT_SECONDS", 0.5)
     monkeypatch.setenv("SECONDS_AWAY", "60")
     began = time.monotonic()
     code, out, err = grpo("--follow")
@@ -299,10 +208,10 @@ def test_an_api_server_that_is_away_is_said_in_time(
 def test_a_pod_that_does_not_answer_ends_the_watch_of_what_is_there(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rayjob, "TIMEOUT_SECONDS", 0.5)
-    monkeypatch.setattr(rayjob, "_READ", "exec sleep 60")
+    monkeypatch.setattr(head_pod, "TIMEOUT_SECONDS", 0.5)
+    monkeypatch.setattr(head_pod, "_ANY", "exec sleep 60")
     code, _, err = grpo()
-    assert (code, err.splitlines()[0]) == (3, f"the head pod of RayJob {NAME} does not answer")
+    assert (code, err.splitlines()[0]) == (3, "the pod ray-head does not answer")
 
 
 def test_without_kubectl_it_is_named(grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def written(page: str) -> dict[str, str]:
 
 def folder_of(page: str, folder: Path) -> Path:
     """Make a folder in which the page's commands find what they name."""
-    for name in ("values", "charts"):
+    for name in ("values", "charts", "jobs", "examples"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "my-site.yaml").write_text(SITE.read_text(encoding="utf-8"), encoding="utf-8")
     for name, text in written(page).items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import subprocess
@@ -22,9 +21,6 @@ from postrender.lint import linter
 from postrender.start import guide
 from tests.conftest import LAYERS, ROOT, stack_files
 from tests.docs import pages
-from tests.jobs import checkpoint_files
-from tests.live import bundles
-from tests.runlog import logs as training_logs
 
 TASKS = ("train", "fetch", "prepare-data", "convert", "evaluate", "clean")
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in pages.PAGES}
@@ -109,33 +105,18 @@ def test_a_shell_block_is_one(name: str) -> None:
             assert (ROOT / path).exists(), f"{path} in: {command}"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a folder with a run directory, as a volume that is mounted here has it; commands run in it."""
-    run = tmp_path / "runs/gemma3-gsm8k"
-    checkpoint_files.nemo_rl(run, 10, value=0.5)
-    logs = run / "logs/exp_001"
-    logs.mkdir(parents=True)
-    row = {"content": [["question", "answer", "said"]], "rewards": [0.5], "idx": 0}
-    for step in (1, 10):
-        (logs / f"train_data_step{step}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
-    for name in ("driver.log", "before.log", "after.log"):
-        (tmp_path / name).write_text(training_logs.nemo_rl(), encoding="utf-8")
-    bundles.write(tmp_path / "evidence.tar.gz")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def offline(command: str) -> list[str] | None:
     """Return the words of a command of grpo as they can be run here; what asks a cluster only shows how."""
-    words = shlex.split(command.partition(" > ")[0], comments=True)
+    words = shlex.split(re.split(r" [>|] ", command)[0], comments=True)
     if words[:1] != ["grpo"]:
         return None
     words = words[1:]
     if words[0] in ("status", "doctor") and "--from" not in words:
         # tests/e2e has a cluster for them.
         return None
-    return [*words, "--show-commands"] if words[0] in ("checkpoints", "samples") and "-f" in words else words
+    if words[0] in ("checkpoints", "samples", "logs", "submit") and "-f" in words:
+        return [words[0], "--show-commands", *words[1:]]
+    return words
 
 
 def is_of_a_cluster(words: list[str]) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 import yaml
 
 from conftest import NewStack
+from harness import suite
 from harness.commands import ask, grpo
 from harness.kube import Kube
 from harness.stack import TOKEN, Stack
@@ -52,6 +55,22 @@ def test_a_stack_that_is_not_installed(new_stack: NewStack) -> None:
         0,
         False,
     )
+
+
+def test_the_commands_by_hand_show_the_same(stack: Stack) -> None:
+    stack.install("raycluster")
+    stack.until_ready()
+    tools = f"{suite.TOOLS / 'bin'}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": tools, "KUBECONFIG": str(stack.kube.kubeconfig)}
+
+    def shown(part: str) -> str:
+        line = answer(stack)["commands"][part].replace("helm ", f"{stack.helm.program} ", 1)
+        return subprocess.run(["sh", "-c", line], env=environment, text=True, capture_output=True, check=True).stdout
+
+    assert stack.release("raycluster") in shown("releases")
+    assert stack.cluster in shown("cluster")
+    for part in ("pods", "waits"):
+        assert all(pod["metadata"]["name"] in shown(part) for pod in stack.pods())
 
 
 def test_a_ready_cluster(stack: Stack) -> None:

@@ -7,99 +7,83 @@ cluster.
 
 from __future__ import annotations
 
-import json
-import re
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
+from postrender.cli.watching import head_pod
+from postrender.cli.watching.head_pod import Output
 from postrender.errors import ClusterError
-from postrender.helm import kubectl
-from postrender.runlog import pieces
+from postrender.manifests import entrypoint
 from postrender.runlog.following import State
 
-TIMEOUT_SECONDS: Final = 8.0
-# A program in a pod goes on when its kubectl has died, so it gets a time to end. Then the next one goes on.
-READ_SECONDS: Final = 30.0
-_TIMED_OUT: Final = 124
 _ENDED: Final = ("Complete", "Failed")
 _RAN: Final = ("RUNNING", "STOPPED", "SUCCEEDED", "FAILED")
 _DRIVER: Final = "/tmp/ray/session_latest/logs/job-driver-{}.log"  # noqa: S108 (of the pod: Ray's own folder)
-_PLAN: Final = re.compile(r"<<'GRPO_PLAN'\n(.*?)\nGRPO_PLAN\n", re.DOTALL)
-_READ: Final = 'for file; do [ -r "$file" ] && exec {} "$file"; done; echo "no file $*" >&2; exit 1'
+# The API server's reason for an object that is not there, as kubectl shows it.
+_MISSING: Final = "(NotFound)"
 
 
 @dataclass(frozen=True)
-class _Output:
-    """Where the output of a job is: the pod and its container, and the files that may have it, the best one first."""
+class Kept:
+    """Where the output of an attempt is when its RayJob is gone: a folder, and the labels of a pod that mounts it."""
 
-    pod: str
-    container: str
-    files: tuple[str, ...]
+    directory: str
+    labels: str
 
 
 class RayJob:
     """A RayJob of a namespace; `cluster` is another RayCluster that mounts the volume of its run."""
 
-    def __init__(self, name: str, namespace: str, cluster: str | None) -> None:
+    def __init__(self, name: str, namespace: str, cluster: str | None, kept: Kept | None = None) -> None:
         """Ask nothing yet."""
         self.name = f"RayJob {name}"
         self._path = f"/apis/ray.io/v1/namespaces/{namespace}/rayjobs/{name}"
-        self._namespace, self._cluster, self._output = namespace, cluster, _Output("", "", ())
+        self._namespace, self._cluster, self._kept, self._output = namespace, cluster, kept, Output()
 
     def look(self) -> State:
         """Return the state of the RayJob, and find its head pod; raise ClusterError if kubectl fails."""
-        found = _ask(self._path)
+        try:
+            found = head_pod.ask(self._path)
+        except ClusterError as error:
+            if self._kept is None or _MISSING not in error.message:
+                raise
+            return self._without_job(self._kept)
         status = found.get("status") or {}
         deployed, job = status.get("jobDeploymentStatus") or "not seen by the operator", status.get("jobStatus") or ""
         said = ": ".join(filter(None, (deployed, job, status.get("message", "").partition("\n")[0])))
-        ended, volume = deployed in _ENDED, _volume(found)
+        ended, volume = deployed in _ENDED, entrypoint.attempt_directory(entrypoint.plan(found))
         pod = self._head(self._cluster or status.get("rayClusterName", "")) if self._cluster or job in _RAN else {}
         if not pod:
             elsewhere = f"{volume} on the volume of the run" if volume else "what its pods have left"
             lost = f"read {elsewhere}, where it is mounted; --cluster NAME names a cluster that mounts it"
             return State("", ended, said, lost)
         driver = [] if self._cluster else [_DRIVER.format(status.get("jobId"))]
-        files = (*driver, *([f"{volume}/output.log"] if volume else []))
-        container = pod["spec"]["containers"][0]["name"]
-        self._output = _Output(pod["metadata"]["name"], container, files)
+        return self._state(pod, [*driver, *([f"{volume}/output.log"] if volume else [])], ended, said, status)
+
+    def _without_job(self, kept: Kept) -> State:
+        """Return the state of an attempt that was replaced or uninstalled: what its launcher has written."""
+        pod = head_pod.find(self._namespace, kept.labels)
+        if not pod:
+            lost = f"read {kept.directory} where its volume is mounted; --cluster NAME names a cluster that mounts it"
+            return State("", True, f"there is no such RayJob, and no running pod has the labels {kept.labels}", lost)
+        return self._state(pod, [f"{kept.directory}/output.log"], True, "its RayJob is gone", {})
+
+    def _state(
+        self, pod: Mapping[str, Any], files: list[str], ended: bool, said: str, status: Mapping[str, Any]
+    ) -> State:
+        self._output = Output.of(self._namespace, pod, *files)
         starts = [each["restartCount"] for each in pod["status"].get("containerStatuses", ())]
         return State(f"{pod['metadata']['uid']} {starts} {status.get('jobId')}", ended, said)
 
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
         """Yield the output from a byte on; with `wait`, for half a minute."""
         del state
-        tail = f"tail -c +{start + 1}"
-        program = f"timeout {READ_SECONDS:.0f} {tail} -f" if wait else tail
-        where = [self._output.pod, "--namespace", self._namespace, "--container", self._output.container]
-        words = ["kubectl", "exec", *where, "--", "sh", "-c", _READ.format(program), "sh", *self._output.files]
-        heard = time.monotonic()
-        with kubectl.piped(words, {_TIMED_OUT}) as descriptor:
-            for piece in pieces.of_pipe(descriptor):
-                heard = time.monotonic() if piece else heard
-                if time.monotonic() - heard > READ_SECONDS + TIMEOUT_SECONDS:
-                    raise ClusterError(f"the head pod of {self.name} does not answer")
-                yield piece
+        return self._output.read(start, wait=wait)
+
+    def before(self, lines: int) -> int:
+        """Return how many bytes of the output are before its last lines; `look` has found it."""
+        return self._output.before(lines)
 
     def _head(self, cluster: str) -> Mapping[str, Any]:
-        """Return the running head pod of a cluster, or nothing."""
-        selector = quote(f"ray.io/cluster={cluster},ray.io/node-type=head", safe="")
-        pods = _ask(f"/api/v1/namespaces/{self._namespace}/pods?labelSelector={selector}").get("items") or []
-        return next((pod for pod in pods if pod["status"].get("phase") == "Running"), {})
-
-
-def _ask(path: str) -> Mapping[str, Any]:
-    found = json.loads(kubectl.read(path, TIMEOUT_SECONDS))
-    return found if isinstance(found, dict) else {}
-
-
-def _volume(found: Mapping[str, Any]) -> str:
-    """Return the folder of an attempt on the volume of its run; "" for a RayJob that no chart of ours has made."""
-    match = _PLAN.search((found.get("spec") or {}).get("entrypoint", ""))
-    try:
-        plan = json.loads(match[1]) if match else {}
-        return f"{plan['runDirectory']}/attempts/{plan['attempt']}"
-    except (ValueError, KeyError):
-        return ""
+        return head_pod.find(self._namespace, f"ray.io/cluster={cluster},ray.io/node-type=head")

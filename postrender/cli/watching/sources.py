@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from postrender.cli import options
 from postrender.cli.command import wrong
+from postrender.cli.watching.printing import tell
 from postrender.cli.watching.rayjob import RayJob
 from postrender.errors import Location, UnreadableError
 from postrender.runlog import events, following, pieces, ray_jobs
@@ -30,7 +30,7 @@ class Place:
         """Yield the events of the training, as `events.read` does; raise UsageError, and ClusterError, too."""
         if self.namespace or self.word.startswith(_URLS):
             source = self._source()
-            found = following.follow(source, wait=follow, tell=_tell)
+            found = following.follow(source, wait=follow, tell=tell)
             return events.of_text(pieces.text(found), source.name, wait=follow)
         if self.cluster:
             raise wrong("--cluster is given without --namespace", fix="--namespace names that of the RayJob")
@@ -57,8 +57,3 @@ def _token(path: str | None) -> str:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "it is not text"
         raise UnreadableError(f"--token-file {path} cannot be read: {why}") from error
-
-
-def _tell(text: str) -> None:
-    sys.stderr.write(f"grpo: {text}\n")
-    sys.stderr.flush()

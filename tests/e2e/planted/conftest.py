@@ -37,6 +37,8 @@ def chosen(config: pytest.Config) -> list[tuple[kinds.Kind, int]]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test of each kind and seed."""
+    if "kind" not in metafunc.fixturenames:
+        return
     plants = chosen(metafunc.config)
     metafunc.parametrize(("kind", "seed"), plants, ids=[f"{kind.name}-{seed}" for kind, seed in plants])
 

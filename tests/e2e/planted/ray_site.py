@@ -116,6 +116,12 @@ class Site:
 
         until(lambda: quietly(taken), f"that the head takes job {name}", 60, every=1)
 
+    def plan(self, framework: str) -> dict[str, Any]:
+        """Return the plan of the run of a framework."""
+        job = next(one for one in render("grpo-job", framework) if one["kind"] == "RayJob")
+        text = job["spec"]["entrypoint"].partition("GRPO_PLAN'\n")[2].partition("\nGRPO_PLAN\n")[0]
+        return dict(json.loads(text))
+
     def preload(self, run: str) -> dict[str, str]:
         """Return the variables that let the clock of a run be moved."""
         library = self.work / "clock.so"

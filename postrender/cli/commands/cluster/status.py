@@ -30,8 +30,9 @@ from postrender.live.status import sum_up
 @click.option(
     "--watch", type=click.IntRange(min=1), metavar="SECONDS", help="Repeat every so many seconds, until Ctrl-C."
 )
+@click.option("--show-commands", is_flag=True, help="Print with each part the command that shows it.")
 @options.output_format("text", "json")
-def status(source: Source, watch: int | None, form: str) -> int:
+def status(source: Source, watch: int | None, form: str, *, show_commands: bool) -> int:
     """Show what runs of a stack in the cluster, and why something waits.
 
     It shows the releases, the pods of the Ray cluster, the GPUs, the state of the run with step and reward, and for
@@ -46,7 +47,7 @@ def status(source: Source, watch: int | None, form: str) -> int:
         raise wrong("--watch repeats a question, but a bundle does not change", fix="leave out --watch or --from")
     while True:
         found = sum_up(source.ask())
-        lines = status_text.lines(found)
+        lines = status_text.lines(found, show_commands=show_commands)
         text = json.dumps(found.as_json(), indent=2) if form == "json" else masking.text("\n".join(lines))
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()

@@ -10,10 +10,12 @@ import click
 from postrender import paths
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
-from postrender.cli.judging import explaining
+from postrender.cli.judging import explaining, refuse_secrets
 from postrender.errors import EXIT_CLEAN
+from postrender.helm import commands as helm_commands
 from postrender.helm import engines
 from postrender.helm.engines import Rendered
+from postrender.helm.stack import Stack
 from postrender.manifests import export, folds
 from postrender.terminal import console
 from postrender.values.set_arguments import Argument
@@ -36,6 +38,7 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
         "grpo render --accelerator b200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml",
         "grpo render grpo-job --accelerator b200 -f my-values.yaml --release my-run -n rl",
         "grpo render --accelerator b200 -f my-values.yaml --output-dir deploy",
+        "grpo render all --accelerator b200 -f my-values.yaml -n rl --commands",
     ),
 )
 @click.argument(
@@ -70,6 +73,9 @@ def _layer(ctx: click.Context, param: click.Parameter, value: str) -> str:
     default=None,
     help="Fold the programs and the lock of the run, or print every line. Default: fold on a terminal only.",
 )
+@click.option(
+    "--commands", is_flag=True, help="Print the helm commands that install or upgrade the layers; render nothing."
+)
 def render(
     layer: str,
     files: Sequence[str],
@@ -83,6 +89,7 @@ def render(
     *,
     notes: bool,
     fold: bool | None,
+    commands: bool,
 ) -> int:
     """Print the manifests of the charts.
 
@@ -93,6 +100,9 @@ def render(
     file get every line, and so does --output-dir. Folded manifests cannot be applied.
 
     The charts are rendered with a helm executable, or with the Helm in helm-python-sdk.
+
+    With --commands it prints a helm command for each layer instead, with these files, to paste into a shell. They
+    install a layer or upgrade it; network is installed once per cluster. grpo installs nothing itself.
     """
     if release and layer == _ALL:
         raise wrong("--release names one release", fix="name the layer: grpo render LAYER …")
@@ -103,6 +113,12 @@ def render(
     stack = options.stack(files, accelerator, arguments)
     layers = stack.layers() if layer == _ALL else (layer,)
     left_out = [each for each in paths.LAYERS if each not in layers] if layer == _ALL else []
+    if commands:
+        if output_dir or notes or kube_version or fold is not None:
+            raise wrong("--commands prints commands, not manifests", fix="leave out the options of the manifests")
+        _print_commands(stack, layers, helm, release, namespace)
+        _tell_left_out(left_out)
+        return EXIT_CLEAN
     with engines.choose(helm) as engine, explaining(stack):
         rendered = {
             each: stack.render(
@@ -123,12 +139,25 @@ def render(
         for each, result in rendered.items():
             if result.notes:
                 sys.stderr.write(f"notes of {each}:\n{result.notes}\n")
-        for each in left_out:
-            sys.stderr.write(f"{each} is left out: job.cluster.mode is ephemeral, so the job creates its own cluster\n")
+        _tell_left_out(left_out)
         if notes and not any(each.notes for each in rendered.values()):
             sys.stderr.write("no notes: Helm 3 renders them only with a cluster; give a Helm 4 with --helm\n")
         sys.stderr.write(f"rendered with {engine.name}\n")
     return EXIT_CLEAN
+
+
+def _print_commands(
+    stack: Stack, layers: Sequence[str], helm: str | None, release: str | None, namespace: str | None
+) -> None:
+    refuse_secrets(stack)
+    with engines.choose(helm) as engine:
+        lines = helm_commands.install(stack, layers, engine, program=helm, release=release, namespace=namespace)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
+
+
+def _tell_left_out(layers: Sequence[str]) -> None:
+    for each in layers:
+        sys.stderr.write(f"{each} is left out: job.cluster.mode is ephemeral, so the job creates its own cluster\n")
 
 
 def _print(rendered: dict[str, Rendered], *, fold: bool) -> None:

@@ -1,0 +1,127 @@
+"""Pack a working directory as Ray does: a zip file without what .gitignore and .rayignore exclude.
+
+Source: ray/_private/runtime_env/packaging.py of Ray 2.55.1. Each file of patterns counts for its folder and below.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pathspec import GitIgnoreSpec
+
+from postrender.errors import InputError, Location, UnreadableError
+
+_PATTERNS: Final = (".gitignore", ".rayignore")
+# What Ray leaves out whatever the patterns say.
+_ALWAYS: Final = (".git", ".venv", "venv", "__pycache__")
+# Ray's dashboard takes no larger request, and the head keeps each package in memory.
+MAX_BYTES: Final = 100 * 1024 * 1024
+_SHOWN: Final = 3
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+
+# The folder of a file of patterns, with the patterns.
+_Spec = tuple[str, GitIgnoreSpec]
+
+
+@dataclass(frozen=True)
+class Package:
+    """A zip file and the number of its files; the name is the same for the same content."""
+
+    content: bytes
+    count: int
+
+    @property
+    def name(self) -> str:
+        """Return the name that Ray keeps it by."""
+        return f"_ray_pkg_{hashlib.sha1(self.content, usedforsecurity=False).hexdigest()}.zip"
+
+
+def pack(directory: str) -> Package:
+    """Pack a directory; raise InputError if it is empty or too large, and UnreadableError."""
+    files = list(_files(directory, "", [("", GitIgnoreSpec.from_lines(_ALWAYS))]))
+    if not files:
+        raise InputError("there is no file to send", at=Location(directory), fix="look at .gitignore and .rayignore")
+    sizes = {name: os.path.getsize(os.path.join(directory, name)) for name in files}
+    _check(sum(sizes.values()), directory, sizes)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in files:
+            _add(archive, directory, name)
+    # Of random bytes the package is larger than the files.
+    _check(buffer.tell(), directory, sizes)
+    return Package(buffer.getvalue(), len(files))
+
+
+def _files(directory: str, folder: str, above: Sequence[_Spec]) -> Iterator[str]:
+    """Yield the files below a folder that no pattern excludes, by their paths in the directory, sorted."""
+    try:
+        names = sorted(os.listdir(os.path.join(directory, folder)))
+    except OSError as error:
+        raise UnreadableError(
+            f"cannot be read: {error.strerror}", at=Location(os.path.join(directory, folder))
+        ) from error
+    specs = [*above, *_specs(directory, folder, names)]
+    for name in names:
+        path = f"{folder}{name}"
+        place = os.path.join(directory, path)
+        is_folder = os.path.isdir(place)
+        if any(spec.match_file(f"{path[len(where) :]}{'/' if is_folder else ''}") for where, spec in specs):
+            continue
+        if is_folder and not _is_loop(place):
+            yield from _files(directory, f"{path}/", specs)
+        elif os.path.isfile(place):
+            yield path
+
+
+def _is_loop(place: str) -> bool:
+    """Return whether a folder is a link to one that it is in."""
+    outer = os.path.dirname(place)
+    return os.path.islink(place) and f"{os.path.realpath(outer)}/".startswith(f"{os.path.realpath(place)}/")
+
+
+def _specs(directory: str, folder: str, names: Sequence[str]) -> Iterator[_Spec]:
+    for name in _PATTERNS:
+        if name in names:
+            with open(os.path.join(directory, folder, name), encoding="utf-8", errors="replace") as file:
+                yield folder, GitIgnoreSpec.from_lines(file)
+
+
+def _check(total: int, directory: str, sizes: dict[str, int]) -> None:
+    if total <= MAX_BYTES:
+        return
+    parts: dict[str, int] = {}
+    for name, size in sizes.items():
+        part = name.partition("/")[0]
+        parts[part] = parts.get(part, 0) + size
+    largest = sorted(parts.items(), key=lambda each: -each[1])[:_SHOWN]
+    listed = ", ".join(f"{name} {_mebibytes(size)}" for name, size in largest)
+    raise InputError(
+        f"the directory has {_mebibytes(total)} in {len(sizes)} files, and a job gets at most {_mebibytes(MAX_BYTES)}; "
+        f"the largest: {listed}",
+        at=Location(directory),
+        fix="name what the job does not need in .rayignore, and put data on the volume of the run",
+    )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 1024**2:.1f} MiB"
+
+
+def _add(archive: zipfile.ZipFile, directory: str, name: str) -> None:
+    """Add a file with its mode; its time would give the same content another name."""
+    path = os.path.join(directory, name)
+    try:
+        entry = zipfile.ZipInfo(name, _EPOCH)
+        entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, os.stat(path).st_mode << 16
+        with open(path, "rb") as file:
+            archive.writestr(entry, file.read())
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
+    except UnicodeEncodeError as error:
+        raise InputError("the name is not UTF-8", at=Location(directory), fix=f"rename {name!r}") from error

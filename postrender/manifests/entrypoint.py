@@ -1,0 +1,27 @@
+"""Read the plan that the chart grpo-job writes into the entrypoint of a RayJob."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from postrender.manifests.pods import mapping
+
+# As charts/grpo-job/templates/_entrypoint.tpl writes it.
+PLAN: Final = re.compile(r"^exec 3<<'GRPO_PLAN'\n(?P<text>.*?)^GRPO_PLAN$", re.MULTILINE | re.DOTALL)
+
+
+def plan(rayjob: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plan of a RayJob; empty for one that no chart of ours has made."""
+    match = PLAN.search(str(mapping(rayjob.get("spec")).get("entrypoint", "")))
+    try:
+        return mapping(json.loads(match["text"])) if match else {}
+    except ValueError:
+        return {}
+
+
+def attempt_directory(plan: Mapping[str, Any]) -> str:
+    """Return the folder of the plan's attempt on the volume of its run; empty without a plan."""
+    return f"{plan['runDirectory']}/attempts/{plan['attempt']}" if {"runDirectory", "attempt"} <= set(plan) else ""

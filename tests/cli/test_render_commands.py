@@ -1,0 +1,80 @@
+"""`grpo render all --commands`: each printed line renders what `grpo render` renders; tests/e2e installs with them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from postrender.cli import main as cli
+from tests.conftest import LAYERS, ROOT, stack_files
+
+FILES = [word for path in stack_files() for word in ("-f", str(path))]
+# A value that a shell would change.
+VALUE = '{"HOSTILE": {"value": "it\'s \\"$HOME\\" `id`"}}'
+WORDS = ["render", "all", *FILES, "--set-json", f"job.env={VALUE}", "--set", "job.attempt=2", "-n", "rl"]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
+    assert cli.main([*words]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.tool(each)) for each in ("helm3", "helm4")])
+def test_the_commands_render_what_grpo_renders(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the verb of Helm that only prints, in a shell, from another folder."""
+    monkeypatch.chdir(tmp_path)
+    helm = str(ROOT / ".tools/bin" / name)
+    lines = printed(capsys, *WORDS, "--commands", "--helm", helm)
+    assert [shlex.split(line)[4].rpartition("/")[2] for line in lines] == [*LAYERS]
+    for layer, line in zip(LAYERS, lines, strict=True):
+        words = ["render", layer, *WORDS[2:], "--helm", helm]
+        assert cli.main(words) == 0
+        expected = capsys.readouterr().out
+        template = line.replace("upgrade --install", "template", 1)
+        done = subprocess.run(["sh", "-c", template], capture_output=True, text=True, check=False, env=dict(os.environ))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == expected
+    flag = {"helm3": "--atomic", "helm4": "--rollback-on-failure"}[name]
+    assert [flag in shlex.split(line) for line in lines] == [False, False, False, True]
+    assert ["--create-namespace" in line for line in lines] == [True, False, False, False]
+
+
+def test_the_context_chooses_the_namespace_that_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "render", "all", *FILES, "--commands")
+    assert not [line for line in lines if "namespace" in line]
+    assert [shlex.split(line)[:4] for line in lines] == [
+        ["helm", "upgrade", "--install", name]
+        for name in ("gemma-network", "gemma-storage", "gemma-ray", "gemma3-gsm8k")
+    ]
+
+
+def test_one_layer_with_its_release(capsys: pytest.CaptureFixture[str]) -> None:
+    (line,) = printed(capsys, "render", "storage", *FILES, "--commands", "--release", "mine")
+    assert shlex.split(line)[3:5] == ["mine", "charts/storage"]
+
+
+def test_a_run_with_its_own_cluster_needs_three(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["render", *FILES, "--set", "job.cluster.mode=ephemeral", "--commands"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 3
+    assert err.startswith("raycluster is left out: ")
+
+
+@pytest.mark.parametrize("words", [["--output-dir", "x"], ["--notes"], ["--full"], ["--kube-version", "1.35"]])
+def test_options_of_manifests_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["render", *FILES, "--commands", *words]) == 2
+    assert capsys.readouterr().err.startswith("grpo render: --commands prints commands, not manifests")
+
+
+def test_a_token_in_the_values_is_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    token = "hf_" + "aB3" * 8
+    assert cli.main(["render", *FILES, "--commands", "--set", f"job.env.A.value={token}"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert token not in err

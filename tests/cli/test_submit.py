@@ -1,0 +1,163 @@
+"""What `grpo submit` packs and refuses; tests/e2e/planted has a Ray, and tests/e2e/node pods."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.cli.jobs import packing
+from postrender.errors import InputError, UnreadableError
+from tests.conftest import ROOT, stack_files
+
+FILES = [word for path in stack_files() for word in ("-f", str(path))]
+TOKEN = "hf_" + "aB3" * 8
+RAY = ROOT / ".tools/ray/bin/python"
+TREE = {
+    ".gitignore": "*.ckpt\n/out/\n!keep.ckpt\n# no pattern\n\\#odd\nsub/deep/*.log\n",
+    ".rayignore": "notes.md\n",
+    "train.py": "print(1)\n",
+    "notes.md": "x",
+    "a.ckpt": "x",
+    "keep.ckpt": "x",
+    "#odd": "x",
+    "out/result": "x",
+    "sub/out/result": "x",
+    "sub/.gitignore": "*.tmp\nlocal\n",
+    "sub/a.tmp": "x",
+    "sub/a.py": "x",
+    "sub/local/b": "x",
+    "sub/deep/c.log": "x",
+    "sub/deep/c.txt": "x",
+    "b.tmp": "x",
+    "local/b": "x",
+    ".git/HEAD": "x",
+    ".venv/bin/python": "x",
+    "sub/venv/x": "x",
+    "sub/__pycache__/a.pyc": "x",
+    "äöü/ß.py": "x",
+}
+SENT = {
+    *(".gitignore", ".rayignore", "train.py", "keep.ckpt", "sub/out/result", "sub/.gitignore", "sub/a.py"),
+    *("sub/deep/c.txt", "b.tmp", "local/b", "äöü/ß.py"),
+}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name, text in TREE.items():
+        (tmp_path / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tree" / name).write_text(text, encoding="utf-8")
+    return tmp_path / "tree"
+
+
+def names(package: packing.Package) -> set[str]:
+    return set(zipfile.ZipFile(io.BytesIO(package.content)).namelist())
+
+
+def test_what_the_patterns_exclude_is_not_sent(tree: Path) -> None:
+    package = packing.pack(str(tree))
+    assert names(package) == SENT
+    assert package.count == len(SENT)
+
+
+# As ray/_private/runtime_env/working_dir.py calls it.
+ORACLE = """
+import sys; from pathlib import Path; from ray._private.runtime_env import packaging
+from ray._private import ray_constants
+excludes = ray_constants.get_runtime_env_default_excludes()
+packaging.create_package(sys.argv[1], Path(sys.argv[2]), excludes=excludes, include_gitignore=True)
+"""
+
+
+@pytest.mark.skipif(not RAY.exists(), reason="tools/ray.sh makes Ray")
+def test_ray_itself_sends_the_same(tree: Path, tmp_path: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [RAY, "-c", ORACLE, tree, tmp_path / "a.zip"], check=False, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    found = {each for each in zipfile.ZipFile(tmp_path / "a.zip").namelist() if not each.endswith("/")}
+    assert found == names(packing.pack(str(tree)))
+
+
+def test_the_same_content_has_the_same_name(tree: Path) -> None:
+    first = packing.pack(str(tree))
+    os.utime(tree / "train.py", (1, 1))
+    assert packing.pack(str(tree)).name == first.name
+    (tree / "train.py").write_text("print(2)\n")
+    assert packing.pack(str(tree)).name != first.name
+    assert first.name.startswith("_ray_pkg_")
+
+
+def test_links_are_followed_once(tree: Path) -> None:
+    (tree / "sub/up").symlink_to(tree)
+    (tree / "linked").symlink_to(tree / "sub/deep")
+    (tree / "broken").symlink_to(tree / "nothing")
+    assert names(packing.pack(str(tree))) == {*SENT, "linked/c.txt", "linked/c.log"}
+
+
+def test_a_directory_that_is_too_large_names_what_is(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packing, "MAX_BYTES", 3_000_000)
+    for name, size in (("data/a", 2_000_000), ("data/b", 3_000_000), ("train.py", 10)):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_bytes(b"x" * size)
+    with pytest.raises(InputError) as error:
+        packing.pack(str(tree))
+    assert "has 4.8 MiB in 13 files, and a job gets at most 2.9 MiB; the largest: data 4.8 MiB, " in str(error.value)
+    assert ".rayignore" in error.value.fix
+    (tree / ".rayignore").write_text("data\n")
+    assert packing.pack(str(tree)).count == len(SENT) + 1
+
+
+def test_a_directory_without_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("*\n")
+    with pytest.raises(InputError, match="there is no file to send"):
+        packing.pack(str(tmp_path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_cannot_be_read_is_named(tree: Path) -> None:
+    (tree / "train.py").chmod(0)
+    with pytest.raises(UnreadableError, match=r"train\.py"):
+        packing.pack(str(tree))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "grpo submit: a directory and a command are needed"),
+        (["DIR"], "grpo submit: a directory and a command are needed\n  fix: grpo submit DIR -f FILE"),
+        (["nothing", "--", "true"], "grpo submit: 'nothing' is not a directory here"),
+        (["DIR", "--", "train", f"--token={TOKEN}"], "grpo submit: the command has a huggingface token in it"),
+        (["DIR", "--set", "job.cluster.mode=ephemeral", "--", "true"], "job.cluster.mode is ephemeral"),
+    ],
+)
+def test_wrong_command_lines(words: list[str], message: str, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["submit", *FILES, *(str(tree) if word == "DIR" else word for word in words)]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.startswith(message), TOKEN in err) == ("", True, False), err
+
+
+def test_no_cluster_is_named(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.main(["submit", str(tree), *FILES, "--", "true"]) == 3
+    assert "cannot run kubectl: No such file or directory" in capsys.readouterr().err
+
+
+def test_a_pod_gets_what_is_on_stdin_after_the_program() -> None:
+    """With the words that start a program of jobs/ which gets a stdin."""
+    from postrender.helm import kubectl
+
+    program = b"import sys; print(sys.argv[1:], sys.stdin.buffer.read())"
+    words = [sys.executable, "-I", "-c", kubectl._REST_OF_STDIN, str(len(program)), "a", "b"]
+    done = subprocess.run(words, input=program + b"\x00\xff\n", capture_output=True, check=True)
+    assert done.stdout == b"['a', 'b'] b'\\x00\\xff\\n'\n"

@@ -1,0 +1,49 @@
+"""SKILL.md: every command in it runs, in its order, or asks a cluster with options that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from postrender.cli import main as cli
+from tests.conftest import ROOT
+from tests.docs import pages
+from tests.docs.test_pages import offline
+
+TEXT = (ROOT / "SKILL.md").read_text(encoding="utf-8")
+# What an assistant must know; grpo init and grpo rules are beside them.
+TAUGHT = ("lint", "plan", "doctor", "render", "status", "logs", "submit", "watch", "report", "checkpoints", "samples")
+
+
+def test_it_is_short_and_names_itself() -> None:
+    assert len(TEXT.splitlines()) <= 100
+    head = re.match(r"---\nname: grpo\ndescription: .{50,1024}\n---\n", TEXT)
+    assert head
+
+
+def test_every_command_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The site file that the others read is the one that the first one writes."""
+    for name in ("values", "charts", "jobs"):
+        (folder / name).symlink_to(ROOT / name)
+    ran = set()
+    for command in pages.commands(TEXT):
+        words = offline(command)
+        if words is None:
+            words = shlex.split(command, comments=True)[1:]
+            asked = cli.grpo.get_command(click.Context(cli.grpo), words[0])
+            assert asked
+            asked.make_context(words[0], words[1:])
+        else:
+            assert cli.main(words) == 0, (command, capsys.readouterr())
+        ran.add(words[0])
+    assert set(TAUGHT) <= ran
+    assert (folder / "report.html").exists()
+
+
+def test_its_files_are_there() -> None:
+    for path in re.findall(r"`(docs/[\w./-]+)`", TEXT):
+        assert (ROOT / path).exists()

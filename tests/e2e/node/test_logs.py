@@ -1,0 +1,97 @@
+"""`grpo logs` and `grpo submit` in real pods, with a token that only the pods have."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import REPOSITORY, TOOLS, Installed
+from harness.stack import Stack
+
+pytestmark = pytest.mark.shared
+
+
+def grpo(command: str, stack: Stack, *words: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
+    options = [*files, "-n", stack.namespace, "--helm", str(stack.helm.program)]
+    return subprocess.run(
+        [sys.executable, "-m", "postrender.cli", command, *options, *words],
+        env=environment,
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+
+
+@pytest.fixture
+def environment(shared: Installed) -> dict[str, str]:
+    kubeconfig = str(shared.stack.kube.kubeconfig)
+    return {**os.environ, "PATH": f"{TOOLS.bin}:{os.environ['PATH']}", "KUBECONFIG": kubeconfig}
+
+
+def test_the_output_of_a_run_lives_and_stays(shared: Installed, environment: dict[str, str]) -> None:
+    """Followed to the end of the job, then from the volume: of the attempt whose RayJob is gone, too."""
+    shared.trainer.behave(steps=2)
+    run = shared.with_run("logged")
+    run.install("grpo-job")
+    followed = grpo("logs", run, "--follow", environment=environment)
+    assert followed.returncode == 0, followed.stderr
+    assert "grpo: run logged, attempt 1" in followed.stdout
+    assert "has ended: Complete: SUCCEEDED" in followed.stderr.splitlines()[-1]
+    lines = followed.stdout.splitlines()
+    last = grpo("logs", run, "--tail", "3", environment=environment)
+    assert (last.returncode, last.stdout.splitlines()) == (0, lines[-3:])
+    run.uninstall("grpo-job")
+    kept = grpo("logs", run, environment=environment)
+    assert kept.returncode == 0, kept.stderr
+    # Ray writes the command before it.
+    assert kept.stdout.splitlines()[-3:] == lines[-3:]
+    assert "grpo: run logged, attempt 1" in kept.stdout
+    by_hand = grpo("logs", run, "--show-commands", environment=environment).stdout
+    shown = subprocess.run(["bash", "-c", by_hand], env=environment, capture_output=True, text=True, check=True)
+    assert shown.stdout == kept.stdout
+    missing = grpo("logs", run, "--attempt", "7", environment=environment)
+    assert (missing.returncode, missing.stdout) == (3, "")
+    assert "attempts/7/output.log" in missing.stderr
+
+
+def test_a_directory_runs_with_the_variables_of_the_run(
+    shared: Installed, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "job.py").write_text("import os, sys; print('has', os.environ['MINE'], os.environ['HF_HOME'])\n")
+    run = shared.with_run("tried", env={"MINE": {"value": "it's mine"}})
+    done = grpo("submit", run, str(tmp_path), "--", "python3", "job.py", environment=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("has ")]
+    assert line.startswith("has it's mine /data/")
+    (tmp_path / "data").write_bytes(os.urandom(30_000_000))
+    sent = grpo("submit", run, str(tmp_path), "--", "sha256sum", "data", environment=environment)
+    assert hashlib.sha256((tmp_path / "data").read_bytes()).hexdigest() in sent.stdout, sent.stderr
+    (tmp_path / "data").unlink()
+    failed = grpo("submit", run, str(tmp_path), "--", "sh", "-c", "exit 5", environment=environment)
+    assert failed.returncode == 5, failed.stderr
+    token = shared.stack.kube.get("secret", run.cluster, run.namespace)["data"]["auth_token"]
+    assert token not in done.stdout + done.stderr
+
+
+def test_a_user_without_rights_is_told_in_a_sentence(
+    shared: Installed, environment: dict[str, str], tmp_path: Path
+) -> None:
+    config = yaml.safe_load(shared.stack.kube.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"]["as"] = "nobody"
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(config))
+    (tmp_path / "job.py").write_text("pass\n")
+    nobody = {**environment, "KUBECONFIG": str(tmp_path / "kubeconfig")}
+    for command, words in (("logs", []), ("submit", [str(tmp_path), "--", "true"])):
+        done = grpo(command, shared.stack, *words, environment=nobody)
+        assert (done.returncode, done.stdout) == (3, ""), done.stderr
+        assert 'is forbidden: User "nobody"' in done.stderr
