@@ -1,0 +1,102 @@
+"""What a cause of a failure is: the lines that show it, who is to blame, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from postrender.live.why.line import LOG, Line
+
+# Who is to blame.
+HARDWARE: Final = "hardware"
+CAPACITY: Final = "capacity"
+CONFIGURATION: Final = "configuration"
+SERVICE: Final = "service"
+UNKNOWN: Final = "unknown"
+
+# What another start of the same would do.
+SAME: Final = "fails the same way"
+HELPS: Final = "may succeed"
+ELSEWHERE: Final = "helps on other nodes"
+WAITS: Final = "does not help: it goes on by itself when there is room"
+
+# How near to the root a cause is: the smallest number is ranked first.
+ROOT: Final = 0
+ERROR: Final = 1
+SYMPTOM: Final = 2
+CONSEQUENCE: Final = 3
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A line that shows a cause: it has the words of `key`, matches `pattern`, and is of one of the `kinds`.
+
+    `frames` must match a file or function of the traceback that ends with the line. `unless` must not match the line.
+    All of them ignore case.
+    """
+
+    key: str
+    pattern: str = ""
+    kinds: tuple[str, ...] = ()
+    frames: str = ""
+    unless: str = ""
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """Return the compiled pattern; the key itself where there is none."""
+        return re.compile(self.pattern or re.escape(self.key), re.IGNORECASE)
+
+    def length(self, line: Line, lower: str) -> int:
+        """Return how much of a line the sign explains, 0 if it does not match."""
+        if self.key not in lower or (self.kinds and line.kind not in self.kinds):
+            return 0
+        found = self.regex.search(line.text)
+        if not found or (self.unless and re.search(self.unless, line.text, re.IGNORECASE)):
+            return 0
+        if self.frames:
+            return len(found[0]) + _FRAMES if self._is_there(line) else 0
+        return max(1, len(found[0]))
+
+    def _is_there(self, line: Line) -> bool:
+        sought = re.compile(self.frames, re.IGNORECASE)
+        return any(sought.search(f"{each.file} {each.function}") for each in line.frames)
+
+
+# A sign that also knows the place in the program explains more than one that knows the words alone.
+_FRAMES: Final = 1000
+
+
+def says(
+    *keys: str, pattern: str = "", kinds: tuple[str, ...] = (), frames: str = "", unless: str = ""
+) -> tuple[Sign, ...]:
+    """Return signs that share everything but their key."""
+    return tuple(Sign(key, pattern, kinds, frames, unless) for key in keys)
+
+
+def printed(*keys: str, pattern: str = "", frames: str = "", unless: str = "") -> tuple[Sign, ...]:
+    """Return signs that count in logs only: in words of the cluster they mean something else."""
+    return says(*keys, pattern=pattern, kinds=(LOG,), frames=frames, unless=unless)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One kind of failure.
+
+    `value` is the path of the value to look at, `on_head` that for a line about the head pod. `rule` is the rule of
+    `grpo lint` that would have said it before. `remark` says what all lines together show.
+    """
+
+    id: str
+    title: str
+    blame: str
+    fix: str
+    retry: str
+    signs: tuple[Sign, ...]
+    place: int = ROOT
+    value: str = ""
+    on_head: str = ""
+    rule: str = ""
+    remark: Callable[[Sequence[Line]], str] | None = None

@@ -1,0 +1,117 @@
+"""The RayJob and the operator that runs it."""
+
+from __future__ import annotations
+
+from postrender.live.why.cause import (
+    CAPACITY, CONFIGURATION, CONSEQUENCE, HELPS, SAME, SERVICE, SYMPTOM, UNKNOWN, Cause, printed, says,
+)
+
+_JOB = ("job",)
+
+NOT_SUBMITTED = Cause(
+    "job-not-submitted",
+    "the operator cannot reach the head on port 8265, so the job never starts",
+    CONFIGURATION,
+    "allow the operator's namespace to reach port 8265 of the head (ray.networkPolicy.operatorNamespace); a token that "
+    "the operator does not send looks the same",
+    SAME,
+    says("8265", kinds=("operator", "event", "job"), pattern=r":8265.*(?:refused|timeout|deadline exceeded|no such host|EOF|unreachable|reset|Client\.Timeout).*|failed to (?:get|submit) .*8265.*")
+    + says("failed to get job info", "failed to submit", "dashboard client", kinds=("operator",)),
+    value="ray.networkPolicy.operatorNamespace",
+)
+
+OPERATOR = Cause(
+    "operator-away",
+    "no KubeRay operator looks at the objects of the run",
+    SERVICE,
+    "kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator: does it run, and watch this namespace?",
+    HELPS,
+    says("has not looked at it yet: does it run", kinds=("wait",)),
+)
+
+DEADLINE = Cause(
+    "deadline",
+    "the run was ended by its own deadline",
+    CONFIGURATION,
+    "set a longer job.deadlineSeconds, and raise job.attempt: the run resumes",
+    SAME,
+    says("deadlineexceeded", kinds=_JOB, pattern=r"^DeadlineExceeded.*|(?<!PreRunning)DeadlineExceeded.*")
+    + says("activedeadlineseconds", kinds=_JOB)
+    + printed("job.deadlineseconds: sigterm in 0", pattern=r"never"),
+    value="job.deadlineSeconds",
+)
+
+NOT_READY = Cause(
+    "cluster-not-ready",
+    "the Ray cluster was not ready in time",
+    CAPACITY,
+    "see what its pods wait for; then raise job.attempt",
+    HELPS,
+    says("prerunningdeadlineexceeded", "prerunningdeadlineseconds", kinds=_JOB),
+    place=SYMPTOM,
+    value="job.cluster.timeoutSeconds",
+)
+
+STATUS_TIMEOUT = Cause(
+    "job-status-timeout",
+    "the operator could not ask the head about the job for too long",
+    SERVICE,
+    "look at the head pod: lost, restarted or out of memory; then raise job.attempt",
+    HELPS,
+    says("jobstatuschecktimeoutexceeded", kinds=_JOB),
+    place=SYMPTOM,
+)
+
+SUBMISSION = Cause(
+    "submission-failed",
+    "the job could not be handed to Ray",
+    CONFIGURATION,
+    "the message says why; the log of the submitter's pod has the rest",
+    SAME,
+    says("submissionfailed", kinds=_JOB)
+    + says("validationfailed", kinds=_JOB),
+    place=SYMPTOM,
+    value="job",
+)
+
+RETRIES = Cause(
+    "retries-used-up",
+    "all tries of the run have failed",
+    UNKNOWN,
+    "repair the cause of the last one; more tries do not help",
+    SAME,
+    says("backofflimitexceeded", "backofflimit", kinds=("job", "event")),
+    place=CONSEQUENCE,
+    value="job.retries",
+)
+
+CLUSTER_GONE = Cause(
+    "cluster-gone",
+    "the RayCluster of the run is not there any more",
+    CONFIGURATION,
+    "install the raycluster release again; the run resumes, or end it by raising job.attempt",
+    SAME,
+    says("rayclusternotfound", kinds=("event", "job")),
+    value="ray",
+)
+
+INVALID = Cause(
+    "object-refused",
+    "the operator refuses the specification of the cluster or the job",
+    CONFIGURATION,
+    "the event names the field: grpo check judges the manifest; the operator may be too old for it",
+    SAME,
+    says("invalidrayclusterspec", "invalidrayjobspec", "invalidrayclustermetadata", "invalidrayjobmetadata", "invalidrayjobstatus"),
+    value="ray",
+)
+
+FAILED_CREATE = Cause(
+    "pods-not-made",
+    "the operator cannot make the pods of the cluster",
+    CONFIGURATION,
+    "the event says what the API server answers",
+    SAME,
+    says("failedtocreate", "failedcreate", kinds=("event", "wait"), pattern=r"FailedToCreate\w*.*|FailedCreate\w*.*"),
+    place=SYMPTOM,
+    value="ray",
+)
