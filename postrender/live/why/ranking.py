@@ -29,6 +29,11 @@ class Found:
         return self.cause.remark(self.lines) if self.cause.remark else ""
 
     @property
+    def rules(self) -> tuple[str, ...]:
+        """Return the rules of `grpo lint` that would have said it before."""
+        return tuple(self.cause.rule.split())
+
+    @property
     def value(self) -> str:
         """Return the path of the value to look at."""
         on_head = any(line.role == "head" for line in self.lines[:1])

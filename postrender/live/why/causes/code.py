@@ -22,9 +22,20 @@ ENDED_BY_OTHERS = Cause(
     "look for the error of the process that ended first",
     HELPS,
     printed(
-        "connectionreseterror", "brokenpipeerror", "eoferror", "cancellederror", "keyboardinterrupt", "broken pipe",
-        "connection reset by peer", "connection closed by peer", "connectionabortederror",
+        "connectionreseterror",
+        "brokenpipeerror",
+        "eoferror",
+        "cancellederror",
+        "keyboardinterrupt",
+        "broken pipe",
+        "connection reset by peer",
+        "connection closed by peer",
+        "connectionabortederror",
     )
-    + printed("exception", "error", pattern=r"concurrent\.futures\.process\.BrokenProcessPool|multiprocessing\.context\.\w+Error"),
+    + printed(
+        "exception",
+        "error",
+        pattern=r"concurrent\.futures\.process\.BrokenProcessPool|multiprocessing\.context\.\w+Error",
+    ),
     place=CONSEQUENCE,
 )

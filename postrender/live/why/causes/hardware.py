@@ -5,7 +5,9 @@ from __future__ import annotations
 from postrender.live.why.cause import ELSEWHERE, HARDWARE, SYMPTOM, Cause, printed, says
 from postrender.live.why.line import NODE
 
-_REPLACE = "take the node out (kubectl cordon NODE), have its GPUs examined or the machine replaced, then raise job.attempt"
+_REPLACE = (
+    "take the node out (kubectl cordon NODE), have its GPUs examined or the machine replaced, then raise job.attempt"
+)
 # Numbers of Xid that a program causes itself, by NVIDIA's catalogue: they say nothing about the machine.
 _OF_PROGRAMS = "13|31|43|45|68|69"
 
@@ -32,7 +34,12 @@ GPU = Cause(
         "uncontained ecc",
     )
     + says(
-        "gpu", "nvlink", "nvswitch", "ecc", "nvidia", kinds=(NODE,),
+        "gpu",
+        "nvlink",
+        "nvswitch",
+        "ecc",
+        "nvidia",
+        kinds=(NODE,),
         pattern=r"^(?!\S*(?:ready|(?<!un)healthy)\S*=True)\S*(?:gpu|nvlink|nvswitch|ecc|nvidia|dcgm)\S*=True.*",
     ),
 )
@@ -77,7 +84,9 @@ LINK = Cause(
     "run helm test of the raycluster release: it names the slow or broken node; replace that node",
     ELSEWHERE,
     printed("got completion", pattern=r"NET/IB.*Got completion.*(?:error|status)[ =]*\(?(?:4|5|10|12|13)\b.*")
-    + printed("ibv_wc_retry_exc_err", "ibv_wc_rnr_retry_exc_err", "local ack timeout", "transport retry counter exceeded")
+    + printed(
+        "ibv_wc_retry_exc_err", "ibv_wc_rnr_retry_exc_err", "local ack timeout", "transport retry counter exceeded"
+    )
     + printed("async fatal event", "port error", pattern=r"NET/IB.*(?:async fatal event|port error).*"),
 )
 
@@ -87,7 +96,13 @@ NODE_LOST = Cause(
     HARDWARE,
     "kubectl describe node NODE says since when; replace the node if it stays away, then raise job.attempt",
     ELSEWHERE,
-    says("notready", "nodelost", "unreachable", kinds=("node", "pod"), pattern=r"\bNotReady\b.*|\bNodeLost\b.*|unreachable.*")
+    says(
+        "notready",
+        "nodelost",
+        "unreachable",
+        kinds=("node", "pod"),
+        pattern=r"\bNotReady\b.*|\bNodeLost\b.*|unreachable.*",
+    )
     + says("node is not ready", "nodenotready", kinds=("event", "pod")),
 )
 

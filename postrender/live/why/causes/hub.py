@@ -33,7 +33,14 @@ GATED = Cause(
     "accept the licence on its page with the account of the token, and give a fine-grained token the right to read gated "
     "repositories",
     SAME,
-    printed("gatedrepoerror", "cannot access gated repo", "access a gated repo", "is a gated repo", "is not in the authorized list", "you have been granted access")
+    printed(
+        "gatedrepoerror",
+        "cannot access gated repo",
+        "access a gated repo",
+        "is a gated repo",
+        "is not in the authorized list",
+        "you have been granted access",
+    )
     + printed("403", pattern=rf"403 (?:client error|forbidden)[^\n]*(?:{_HUB})?.*", unless="wandb|storage|gcs|registry")
     + printed("restricted", pattern=r"access to (?:model|dataset) \S+ is restricted.*"),
     value="huggingface.secret.name",
@@ -70,8 +77,16 @@ LIMITED = Cause(
     SERVICE,
     "run task fetch once, then set huggingface.offline.enabled: the pods read the volume",
     HELPS,
-    printed("429", pattern=r"429 (?:client error|too many requests).*|\b429\b.*too many requests.*|status.?code:? 429.*")
-    + printed("too many requests", "rate limit exceeded", "you have exceeded your rate", "rate-limited", "we had to rate limit"),
+    printed(
+        "429", pattern=r"429 (?:client error|too many requests).*|\b429\b.*too many requests.*|status.?code:? 429.*"
+    )
+    + printed(
+        "too many requests",
+        "rate limit exceeded",
+        "you have exceeded your rate",
+        "rate-limited",
+        "we had to rate limit",
+    ),
     value="huggingface.offline.enabled",
 )
 
@@ -105,7 +120,23 @@ AWAY = Cause(
     "try again later, or fetch once with task fetch; check that pods may reach the internet",
     HELPS,
     printed("server error", pattern=r"50[0-4] server error.*")
-    + printed("maxretryerror", "max retries exceeded with url", "read timed out", "connecttimeout", "readtimeout", "remotedisconnected", "sslerror", "certificate verify failed", "incompleteread", "chunkedencodingerror", "clientconnectorerror", "consistency check failed", "bad gateway", "service unavailable", unless="ray::|127.0.0.1|localhost|10\\.\\d+"),
+    + printed(
+        "maxretryerror",
+        "max retries exceeded with url",
+        "read timed out",
+        "connecttimeout",
+        "readtimeout",
+        "remotedisconnected",
+        "sslerror",
+        "certificate verify failed",
+        "incompleteread",
+        "chunkedencodingerror",
+        "clientconnectorerror",
+        "consistency check failed",
+        "bad gateway",
+        "service unavailable",
+        unless="ray::|127.0.0.1|localhost|10\\.\\d+",
+    ),
     value="huggingface",
 )
 
@@ -115,7 +146,18 @@ NAMES = Cause(
     SERVICE,
     "look at the cluster's DNS and at what the pod may reach; kubectl exec POD -- getent hosts NAME",
     HELPS,
-    printed("temporary failure in name resolution", "name or service not known", "could not resolve host", "nodename nor servname provided", "getaddrinfo failed", "nameresolutionerror", "no address associated with hostname", "errno -2", "errno -3", "dns resolution failed")
+    printed(
+        "temporary failure in name resolution",
+        "name or service not known",
+        "could not resolve host",
+        "nodename nor servname provided",
+        "getaddrinfo failed",
+        "nameresolutionerror",
+        "no address associated with hostname",
+        "errno -2",
+        "errno -3",
+        "dns resolution failed",
+    )
     + printed("no such host"),
 )
 
@@ -125,8 +167,18 @@ TRACKER = Cause(
     CONFIGURATION,
     "check the key in the Secret and the project's rights, or set the mode to offline",
     SAME,
-    printed("wandb", "swanlab", "mlflow", pattern=r"wandb[:.]? ?error[^\n]*(?:api.?key|login|permission|401|403|not found|entity).*|wandb\.\w*\.?\w*(?:UsageError|AuthenticationError|CommError).*|(?:swanlab|mlflow)[^\n]*(?:unauthorized|login|permission|api.?key).*")
-    + printed("api_key not configured", "no api key configured", "user is not logged in", pattern=r"api_key not configured.*|no api key configured.*|user is not logged in.*")
+    printed(
+        "wandb",
+        "swanlab",
+        "mlflow",
+        pattern=r"wandb[:.]? ?error[^\n]*(?:api.?key|login|permission|401|403|not found|entity).*|wandb\.\w*\.?\w*(?:UsageError|AuthenticationError|CommError).*|(?:swanlab|mlflow)[^\n]*(?:unauthorized|login|permission|api.?key).*",
+    )
+    + printed(
+        "api_key not configured",
+        "no api key configured",
+        "user is not logged in",
+        pattern=r"api_key not configured.*|no api key configured.*|user is not logged in.*",
+    )
     + printed("usageerror", pattern=r"UsageError: .*(?:api|key|login|wandb|permission).*")
     + printed("commerror", pattern=r"CommError: .*"),
     value="tracking",
@@ -138,7 +190,15 @@ PORT = Cause(
     CONFIGURATION,
     "something else listens there: another run on the same pod, a process of an earlier try, or one port for two servers",
     HELPS,
-    printed("address already in use", "eaddrinuse", "port is already in use", "errno 98", "port already in use", "failed to bind", "address in use")
+    printed(
+        "address already in use",
+        "eaddrinuse",
+        "port is already in use",
+        "errno 98",
+        "port already in use",
+        "failed to bind",
+        "address in use",
+    )
     + printed("port", pattern=r"port \d+ is (?:already )?(?:in use|occupied|not available).*"),
 )
 
@@ -148,6 +208,12 @@ REFUSED = Cause(
     SERVICE,
     "look for the end of the server that the line names",
     HELPS,
-    printed("connection refused", "connectionrefusederror", "errno 111", "failed to establish a new connection", "cannot connect to host"),
+    printed(
+        "connection refused",
+        "connectionrefusederror",
+        "errno 111",
+        "failed to establish a new connection",
+        "cannot connect to host",
+    ),
     place=SYMPTOM,
 )

@@ -44,7 +44,13 @@ DATA = Cause(
         pattern="",
         unless="warn",
     )[:-1]
-    + printed("error", "exception", pattern=_ANY, frames=_DATA_FRAMES, unless="cuda|nccl|ray|worker|hub|connection|timeout|memory|modulenotfound|importerror|huggingface|template")
+    + printed(
+        "error",
+        "exception",
+        pattern=_ANY,
+        frames=_DATA_FRAMES,
+        unless="cuda|nccl|ray|worker|hub|connection|timeout|memory|modulenotfound|importerror|huggingface|template",
+    )
     + printed("column", pattern=r"column\w* \S+ (?:not|does not|doesn't)\b.*|(?:missing|no such) columns?.*"),
     value="job.config.data",
 )
@@ -56,9 +62,19 @@ REWARD = Cause(
     "grpo try-reward runs it on rows of the data without a GPU: a missing answer, another type, a library that is not in the "
     "image",
     SAME,
-    printed("error", "exception", pattern=_ANY, frames=_REWARD_FRAMES, unless="cuda|nccl|actor|raytask|connection|memory|hub|modulenotfound|importerror")
+    printed(
+        "error",
+        "exception",
+        pattern=_ANY,
+        frames=_REWARD_FRAMES,
+        unless="cuda|nccl|actor|raytask|connection|memory|hub|modulenotfound|importerror",
+    )
     + printed("reward function is not implemented", "not implemented for data_source")
-    + printed("reward", pattern=r"(?:rewards?|compute_score)\b[^\n]*(?:must be|must return|should return|expected|mismatch|not found|cannot be imported|failed).*|grpo: .*rewards?.* found a mistake.*", unless="warn"),
+    + printed(
+        "reward",
+        pattern=r"(?:rewards?|compute_score)\b[^\n]*(?:must be|must return|should return|expected|mismatch|not found|cannot be imported|failed).*|grpo: .*rewards?.* found a mistake.*",
+        unless="warn",
+    ),
     value="job.rewards",
 )
 
@@ -95,7 +111,10 @@ CHECKPOINT = Cause(
         "you set `ignore_mismatched_sizes`",
         "weights_only",
     )
-    + printed("checkpoint", pattern=r"(?:valueerror|runtimeerror|keyerror|assertionerror|grpo):.*checkpoint[^\n]*(?:mismatch|does not match|not complete|incomplete|corrupt|broken|missing|not found|does not exist).*"),
+    + printed(
+        "checkpoint",
+        pattern=r"(?:valueerror|runtimeerror|keyerror|assertionerror|grpo):.*checkpoint[^\n]*(?:mismatch|does not match|not complete|incomplete|corrupt|broken|missing|not found|does not exist).*",
+    ),
     value="job.config",
 )
 
@@ -125,7 +144,11 @@ MODEL = Cause(
         unless=r"warn|you are using a model of type",
     )
     + printed("templateerror", pattern=r"(?:jinja2\S*)?TemplateError: .*")
-    + printed("keyerror", pattern=r"^KeyError: .*", frames=r"auto_factory|configuration_auto|model_loader|/models/registry|weight_utils|load_weights"),
+    + printed(
+        "keyerror",
+        pattern=r"^KeyError: .*",
+        frames=r"auto_factory|configuration_auto|model_loader|/models/registry|weight_utils|load_weights",
+    ),
     value="job.config.policy.model_name",
 )
 
@@ -148,7 +171,9 @@ LENGTH = Cause(
         unless="token indices",
     )
     + printed("sequence_length", pattern=r"sequence_length=\d+ is larger than.*")
-    + printed("prompt", pattern=r"prompt (?:length|has|contains)[^\n]*(?:exceeds?|longer than|larger than|greater than).*"),
+    + printed(
+        "prompt", pattern=r"prompt (?:length|has|contains)[^\n]*(?:exceeds?|longer than|larger than|greater than).*"
+    ),
     value="job.config",
 )
 
@@ -180,9 +205,18 @@ CONFIG = Cause(
         "omegaconf.errors",
     )
     + printed("validation error", pattern=r"\d+ validation errors? for .*|validationerror: .*")
-    + printed("must be divisible by", "divisible by", pattern=r"^(?:\w+\.)*(?:Assertion|Value|Runtime)Error: .*divisible by.*|must be divisible by.*|is not divisible by.*")
+    + printed(
+        "must be divisible by",
+        "divisible by",
+        pattern=r"^(?:\w+\.)*(?:Assertion|Value|Runtime)Error: .*divisible by.*|must be divisible by.*|is not divisible by.*",
+    )
     + printed("smaller than max_model_len", pattern=r"max_num_batched_tokens.*smaller than max_model_len.*")
-    + printed("assertionerror", "valueerror", pattern=r"^(?:AssertionError|ValueError|NotImplementedError): .*(?:config|must be (?:set|greater|less|positive|one of|a multiple)|not supported (?:with|when|for)|is not supported|requires|only supports?|invalid|unknown|unsupported|expected).*", frames=r"config|__post_init__|validate|arg_utils|__init__"),
+    + printed(
+        "assertionerror",
+        "valueerror",
+        pattern=r"^(?:AssertionError|ValueError|NotImplementedError): .*(?:config|must be (?:set|greater|less|positive|one of|a multiple)|not supported (?:with|when|for)|is not supported|requires|only supports?|invalid|unknown|unsupported|expected).*",
+        frames=r"config|__post_init__|validate|arg_utils|__init__",
+    ),
     value="job.config",
     rule="nemo-rl/unknown-key verl/unknown-key",
 )

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from postrender.live.why.cause import (
-    CAPACITY, CONFIGURATION, CONSEQUENCE, HELPS, SAME, SERVICE, SYMPTOM, UNKNOWN, Cause, printed, says,
+    CAPACITY,
+    CONFIGURATION,
+    CONSEQUENCE,
+    HELPS,
+    SAME,
+    SERVICE,
+    SYMPTOM,
+    UNKNOWN,
+    Cause,
+    printed,
+    says,
 )
 
 _JOB = ("job",)
@@ -15,7 +25,12 @@ NOT_SUBMITTED = Cause(
     "allow the operator's namespace to reach port 8265 of the head (ray.networkPolicy.operatorNamespace); a token that "
     "the operator does not send looks the same",
     SAME,
-    says("8265", kinds=("operator", "event", "job"), pattern=r":8265.*(?:refused|timeout|deadline exceeded|no such host|EOF|unreachable|reset|Client\.Timeout).*|failed to (?:get|submit) .*8265.*")
+    says(
+        "8265",
+        kinds=("operator", "event", "job"),
+        pattern=r":8265.*(?:refused|timeout|deadline exceeded|no such host|EOF|unreachable|reset|Client\.Timeout).*|failed to (?:get|submit) .*8265.*",
+    )
+    + says("has not reached port 8265", kinds=("wait",))
     + says("failed to get job info", "failed to submit", "dashboard client", kinds=("operator",)),
     value="ray.networkPolicy.operatorNamespace",
 )
@@ -68,8 +83,7 @@ SUBMISSION = Cause(
     CONFIGURATION,
     "the message says why; the log of the submitter's pod has the rest",
     SAME,
-    says("submissionfailed", kinds=_JOB)
-    + says("validationfailed", kinds=_JOB),
+    says("submissionfailed", kinds=_JOB) + says("validationfailed", kinds=_JOB),
     place=SYMPTOM,
     value="job",
 )
@@ -101,7 +115,13 @@ INVALID = Cause(
     CONFIGURATION,
     "the event names the field: grpo check judges the manifest; the operator may be too old for it",
     SAME,
-    says("invalidrayclusterspec", "invalidrayjobspec", "invalidrayclustermetadata", "invalidrayjobmetadata", "invalidrayjobstatus"),
+    says(
+        "invalidrayclusterspec",
+        "invalidrayjobspec",
+        "invalidrayclustermetadata",
+        "invalidrayjobmetadata",
+        "invalidrayjobstatus",
+    ),
     value="ray",
 )
 

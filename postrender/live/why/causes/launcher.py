@@ -20,7 +20,11 @@ IMAGE = Cause(
     CONFIGURATION,
     "set images.training and job.version to versions that match",
     SAME,
-    printed("does not contain this framework", "has another version of the framework", "is not an executable on path in image"),
+    printed(
+        "does not contain this framework",
+        "has another version of the framework",
+        "is not an executable on path in image",
+    ),
     value="images.training",
 )
 
@@ -70,7 +74,12 @@ CHECK = Cause(
     CONFIGURATION,
     "the lines above it name the mistake: of a reward, of the code, or of the step to resume from",
     SAME,
-    printed("found a mistake, see above", "has changed since it was fetched", "no plan on file descriptor 3", "grpo_owner_lapse_seconds must be")
+    printed(
+        "found a mistake, see above",
+        "has changed since it was fetched",
+        "no plan on file descriptor 3",
+        "grpo_owner_lapse_seconds must be",
+    )
     + printed("grpo: job", pattern=r"grpo: job\.\S+ .*(?:could not|must|there is no|needs).*"),
     value="job",
     place=ERROR,

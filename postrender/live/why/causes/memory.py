@@ -23,7 +23,9 @@ CUDA = Cause(
         "cuda driver error: out of memory",
         "resource_exhausted: out of memory",
     )
-    + printed("out of memory", pattern=r"cuda failure 2\b.*out of memory|cuda failure 'out of memory'|cumem\w*.*out of memory"),
+    + printed(
+        "out of memory", pattern=r"cuda failure 2\b.*out of memory|cuda failure 'out of memory'|cumem\w*.*out of memory"
+    ),
     value="job.config",
     rule="memory/gpu-memory",
 )
@@ -50,7 +52,9 @@ VLLM = Cause(
         "cannot allocate kv cache",
     )
     + printed(
-        "out of memory", "outofmemoryerror", pattern=r"out of memory.*",
+        "out of memory",
+        "outofmemoryerror",
+        pattern=r"out of memory.*",
         frames=r"/vllm/|/sglang/|wake_up|cumem|init_cache_engine|determine_num_available_blocks|kv_cache",
     )
     + printed("memory", pattern=r"free memory on device.*(?:is less than|on startup).*"),
@@ -99,7 +103,10 @@ SHARED = Cause(
         "unable to open shared memory object",
         "shared memory object file",
     )
-    + printed("/dev/shm", pattern=r"(?:no space left|not enough|too small|cannot|could not|failed)[^\n]*/dev/shm\S*|/dev/shm[^\n]*(?:no space left|full)")
+    + printed(
+        "/dev/shm",
+        pattern=r"(?:no space left|not enough|too small|cannot|could not|failed)[^\n]*/dev/shm\S*|/dev/shm[^\n]*(?:no space left|full)",
+    )
     + printed("unable to write to file </torch_"),
     value="ray.workers",
     on_head="ray.head",

@@ -67,7 +67,9 @@ TIMEOUT = Cause(
         "observed flight recorder dump signal",
     )
     + printed("timeout", pattern=r"work(?:nccl)?\(seqnum=\d+.*timeout\(ms\).*")
-    + printed("timed out", pattern=r"(?:gloo|barrier|monitoredbarrier|all_?reduce|all_?gather|broadcast)[^\n]*timed out.*"),
+    + printed(
+        "timed out", pattern=r"(?:gloo|barrier|monitoredbarrier|all_?reduce|all_?gather|broadcast)[^\n]*timed out.*"
+    ),
     place=SYMPTOM,
     remark=_first_rank,
 )
@@ -93,7 +95,10 @@ PLUGIN = Cause(
         "bootstrap : no",
         "no interface found",
     )
-    + printed("network", pattern=r"nccl warn error: network \S+ not found.*|network \S+ not found.*nccl.*|error: network \S+ not found")
+    + printed(
+        "network",
+        pattern=r"nccl warn error: network \S+ not found.*|network \S+ not found.*nccl.*|error: network \S+ not found",
+    )
     + printed("cuda failure 800", pattern=r"cuda failure 800\b.*"),
     value="network.mode",
 )

@@ -45,7 +45,12 @@ SECRET = Cause(
     CONFIGURATION,
     "create it in this namespace with that key; grpo doctor lists what the pods need",
     SAME,
-    says("secret", "configmap", kinds=(*_CLUSTER, "operator"), pattern=r"(?:secrets?|configmaps?) \\?\"[^\"]+\" not found.*|couldn't find key .* in (?:secret|configmap) .*|references non-existent (?:secret|config) key.*"),
+    says(
+        "secret",
+        "configmap",
+        kinds=(*_CLUSTER, "operator"),
+        pattern=r"(?:secrets?|configmaps?) \\?\"[^\"]+\" not found.*|couldn't find key .* in (?:secret|configmap) .*|references non-existent (?:secret|config) key.*",
+    ),
     value="huggingface.secret.name",
 )
 
@@ -76,7 +81,11 @@ NODE_CHECK = Cause(
     CONFIGURATION,
     "kubectl logs POD --container check-node says which; install the RDMA plugin or a newer driver",
     SAME,
-    says("check-node", kinds=("wait", "pod"), pattern=r"init container check-node has ended.*|init container check-node waits, CrashLoopBackOff.*"),
+    says(
+        "check-node",
+        kinds=("wait", "pod"),
+        pattern=r"init container check-node has ended.*|init container check-node waits, CrashLoopBackOff.*",
+    ),
     value="network.mode",
 )
 
@@ -86,7 +95,12 @@ CRASH = Cause(
     CONFIGURATION,
     "kubectl logs POD --previous shows its last words",
     SAME,
-    says("crashloopbackoff", "init container", kinds=("wait", "pod"), pattern=r"waits, CrashLoopBackOff.*|init container \S+ has ended; exit code [1-9].*"),
+    says(
+        "crashloopbackoff",
+        "init container",
+        kinds=("wait", "pod"),
+        pattern=r"waits, CrashLoopBackOff.*|init container \S+ has ended; exit code [1-9].*",
+    ),
     place=1,
     value="ray",
 )
@@ -97,6 +111,10 @@ NETWORK = Cause(
     CONFIGURATION,
     "install the network layer; check network.names.prefix",
     SAME,
-    says("network", kinds=_CLUSTER, pattern=r"networks?\.networking\.gke\.io .*not found.*|network \S+ (?:not found|does not exist|is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*"),
+    says(
+        "network",
+        kinds=_CLUSTER,
+        pattern=r"networks?\.networking\.gke\.io .*not found.*|network \S+ (?:not found|does not exist|is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*",
+    ),
     value="network.names.prefix",
 )

@@ -110,7 +110,15 @@ ABORTED = Cause(
     UNKNOWN,
     "the last lines before it say why: a failed check in C++, or a watchdog",
     SAME,
-    printed("sigabrt", "exit code 134", "exitcode: -6", "terminate called after throwing", "aborted (core dumped)", "signal 6", "check failed: "),
+    printed(
+        "sigabrt",
+        "exit code 134",
+        "exitcode: -6",
+        "terminate called after throwing",
+        "aborted (core dumped)",
+        "signal 6",
+        "check failed: ",
+    ),
     place=SYMPTOM,
 )
 
@@ -120,5 +128,14 @@ FILES = Cause(
     CONFIGURATION,
     "raise the limit (ulimit -n, or pids of the node's kubelet), or use fewer workers",
     SAME,
-    printed("too many open files", "errno 24", "can't start new thread", "pthread_create failed", "resource temporarily unavailable", "blockingioerror", "cannot fork", "std::system_error"),
+    printed(
+        "too many open files",
+        "errno 24",
+        "can't start new thread",
+        "pthread_create failed",
+        "resource temporarily unavailable",
+        "blockingioerror",
+        "cannot fork",
+        "std::system_error",
+    ),
 )

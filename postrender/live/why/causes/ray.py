@@ -10,7 +10,10 @@ VERSIONS = Cause(
     CONFIGURATION,
     "head, workers and submitter need one image; set images.training for all of them",
     SAME,
-    printed("version mismatch", pattern=r"version mismatch: the (?:cluster|client|process).*|changing the ray version.*|client server .*version mismatch.*")
+    printed(
+        "version mismatch",
+        pattern=r"version mismatch: the (?:cluster|client|process).*|changing the ray version.*|client server .*version mismatch.*",
+    )
     + printed("the cluster was started with:", "ray version mismatch", "python minor versions differ"),
     value="images.training",
 )
@@ -50,7 +53,9 @@ ENVIRONMENT = Cause(
         "runtimeenvcreationerror",
         "could not build wheels",
     )
-    + printed("uv", pattern=r"\buv(?: pip| sync| run)?\b.*(?:no solution found|failed to (?:build|fetch|download|prepare)).*"),
+    + printed(
+        "uv", pattern=r"\buv(?: pip| sync| run)?\b.*(?:no solution found|failed to (?:build|fetch|download|prepare)).*"
+    ),
     value="job.runtimeEnv",
 )
 
@@ -75,8 +80,14 @@ HEAD = Cause(
         "failed to register worker",
         "failed to connect to the head",
     )
-    + printed("gcs", pattern=r"(?:gcs\w*|global control s\w+)[^\n]*(?:unavailable|is down|died|timed? ?out|unreachable).*")
-    + says("head pod", kinds=("wait", "job", "event", "pod"), pattern=r"head pod .*(?:lost|deleted|restarted|not found|has failed).*"),
+    + printed(
+        "gcs", pattern=r"(?:gcs\w*|global control s\w+)[^\n]*(?:unavailable|is down|died|timed? ?out|unreachable).*"
+    )
+    + says(
+        "head pod",
+        kinds=("wait", "job", "event", "pod"),
+        pattern=r"head pod .*(?:lost|deleted|restarted|not found|has failed).*",
+    ),
     place=SYMPTOM,
     value="ray.head",
 )

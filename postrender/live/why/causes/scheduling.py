@@ -73,8 +73,11 @@ REFUSED = Cause(
         "validatingadmissionpolicy",
         kinds=("event", "wait", "operator", "job", "pod"),
     )
-    + says("forbidden", kinds=("event", "wait", "operator", "job"),
-           pattern=r"(?:maximum|minimum) (?:cpu|memory|ephemeral-storage)[^\n]* usage per (?:container|pod).*|max limit to request ratio.*|no priorityclass .*|error looking up service account.*"),
+    + says(
+        "forbidden",
+        kinds=("event", "wait", "operator", "job"),
+        pattern=r"(?:maximum|minimum) (?:cpu|memory|ephemeral-storage)[^\n]* usage per (?:container|pod).*|max limit to request ratio.*|no priorityclass .*|error looking up service account.*",
+    ),
     value="ray",
 )
 
@@ -108,7 +111,13 @@ PREEMPTED = Cause(
         "spot instance",
         kinds=("pod", "event", "node", "wait"),
     )
-    + printed("the node was preempted", "instance was preempted", "spot instance interruption", "preemption notice", "node was drained"),
+    + printed(
+        "the node was preempted",
+        "instance was preempted",
+        "spot instance interruption",
+        "preemption notice",
+        "node was drained",
+    ),
     value="accelerator",
 )
 
@@ -165,7 +174,10 @@ PLACEMENT = Cause(
         "the current node timed out during startup",
         "the placement group requires",
     )
-    + printed("gpus", pattern=r"(?:requested|required?s?|needs?|expected|wants?)\s+\d+\s+gpus?\b[^\n]*\b(?:only|but|available)\b.*|total available gpus .* less than.*|not enough (?:gpu|cpu|resource)s?.*")
+    + printed(
+        "gpus",
+        pattern=r"(?:requested|required?s?|needs?|expected|wants?)\s+\d+\s+gpus?\b[^\n]*\b(?:only|but|available)\b.*|total available gpus .* less than.*|not enough (?:gpu|cpu|resource)s?.*",
+    )
     + printed("insufficient", pattern=r"insufficient (?:gpu|cluster) resources.*|resources? (?:are|is) insufficient.*"),
     value="ray.workers.replicas",
 )

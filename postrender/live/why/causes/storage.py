@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from postrender.live.why.cause import (
-    CAPACITY, CONFIGURATION, HELPS, SAME, SERVICE, SYMPTOM, Cause, printed, says,
+    CAPACITY,
+    CONFIGURATION,
+    HELPS,
+    SAME,
+    SERVICE,
+    SYMPTOM,
+    Cause,
+    printed,
+    says,
 )
 
 DISK = Cause(
@@ -13,7 +21,14 @@ DISK = Cause(
     "the line names the file: free or enlarge its volume (task clean deletes old checkpoints), or for a path in the pod "
     "raise its ephemeral storage",
     SAME,
-    says("no space left on device", "disk quota exceeded", "errno 28", "not enough free disk space", "errno 122", "not enough disk space"),
+    says(
+        "no space left on device",
+        "disk quota exceeded",
+        "errno 28",
+        "not enough free disk space",
+        "errno 122",
+        "not enough disk space",
+    ),
     value="storage",
 )
 
@@ -23,8 +38,13 @@ EVICTED_DISK = Cause(
     CONFIGURATION,
     "raise the pod's ephemeral storage, or put what grew (caches, Ray's session, checkpoints) on a volume",
     SAME,
-    says("ephemeral", "low on resource", "evicted", kinds=("pod", "event"),
-         pattern=r"low on resource: ephemeral-storage.*|ephemeral local storage.*exceeds.*|evicted.*ephemeral.storage.*|usage of emptydir.*exceeds.*|DiskPressure.*"),
+    says(
+        "ephemeral",
+        "low on resource",
+        "evicted",
+        kinds=("pod", "event"),
+        pattern=r"low on resource: ephemeral-storage.*|ephemeral local storage.*exceeds.*|evicted.*ephemeral.storage.*|usage of emptydir.*exceeds.*|DiskPressure.*",
+    ),
     value="accelerator.worker.ephemeralStorage",
     on_head="ray.head.ephemeralStorage",
 )
@@ -35,7 +55,12 @@ EVICTED_MEMORY = Cause(
     CONFIGURATION,
     "request as much memory as the pod uses: a pod above its request goes first",
     HELPS,
-    says("low on resource", "memorypressure", kinds=("pod", "event"), pattern=r"low on resource: memory.*|MemoryPressure.*")
+    says(
+        "low on resource",
+        "memorypressure",
+        kinds=("pod", "event"),
+        pattern=r"low on resource: memory.*|MemoryPressure.*",
+    )
     + says("low on resource", kinds=("pod", "event"), pattern=r"low on resource: (?:pids|nodefs|imagefs|inodes).*"),
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
@@ -47,7 +72,11 @@ CLAIM = Cause(
     CONFIGURATION,
     "kubectl describe pvc CLAIM says why; check storage class, size and zone, or that the claim exists",
     SAME,
-    says("persistentvolumeclaim", kinds=("wait", "event"), pattern=r"persistentvolumeclaim \S+(?: |: )(?:not found|is not bound|is being deleted).*|unbound immediate PersistentVolumeClaims.*")
+    says(
+        "persistentvolumeclaim",
+        kinds=("wait", "event"),
+        pattern=r"persistentvolumeclaim \S+(?: |: )(?:not found|is not bound|is being deleted).*|unbound immediate PersistentVolumeClaims.*",
+    )
     + says("provisioningfailed", "failedbinding", kinds=("event", "wait"))
     + says("is pending", "is lost", kinds=("wait",), pattern=r"^is (?:Pending|Lost)(?:,| $|$)(?! it needs).*"),
     value="storage",
@@ -91,7 +120,10 @@ READ_ONLY = Cause(
     "mount the volume read-write and give the pod's user or service account write access",
     SAME,
     printed("read-only file system", "errno 30")
-    + printed("permission denied", pattern=r"PermissionError: \[Errno 13\].*|(?:cannot|can't|could not|unable to|failed to) (?:create|write|open|mkdir)\b.*permission denied.*")
+    + printed(
+        "permission denied",
+        pattern=r"PermissionError: \[Errno 13\].*|(?:cannot|can't|could not|unable to|failed to) (?:create|write|open|mkdir)\b.*permission denied.*",
+    )
     + printed("cannot write to", pattern=r"grpo: cannot write to .* on claim .*"),
     value="storage",
 )
@@ -102,7 +134,12 @@ PATH = Cause(
     CONFIGURATION,
     "the line names the path: check it in the values, and that the volume with it is mounted where the program runs",
     SAME,
-    printed("filenotfounderror", "no such file or directory", pattern=r"FileNotFoundError: .*|\[Errno 2\].*|can't open file .*", unless="resource_tracker|core_pattern|/sys/|libcuda|nvcc|hub|huggingface|snapshot")
+    printed(
+        "filenotfounderror",
+        "no such file or directory",
+        pattern=r"FileNotFoundError: .*|\[Errno 2\].*|can't open file .*",
+        unless="resource_tracker|core_pattern|/sys/|libcuda|nvcc|hub|huggingface|snapshot",
+    )
     + printed("does not exist: run job.task", pattern=r"does not exist: run job\.task \S+.*")
     + printed("does not exist: the configuration names it"),
     value="job.config",

@@ -40,10 +40,36 @@ PACKAGE = Cause(
     CONFIGURATION,
     "use the image that belongs to the framework's version, or add the package to it; job.runtimeEnv installs small ones",
     SAME,
-    printed("modulenotfounderror", "importerror", "no module named", "packagenotfounderror", "cannot import name", pattern=r"(?:^|\b)(?:ModuleNotFoundError|ImportError|\S*PackageNotFoundError): .*|no module named .*|cannot import name .*", unless="warn")
-    + printed("versionconflict", "distributionnotfound", "is required for a normal functioning", "has no attribute '__version__'", "requires the following packages", "seems to be not installed", "is not installed", "pip install", unless="warn|notice|optional|not required|recommend|faster")
-    + printed("attributeerror", pattern=r"^AttributeError: (?:partially initialized )?(?:module|type object|'\w+' object) .*has no attribute.*", frames=r"/vllm/|/transformers/|/torch/|/ray/|monkey|patch|/megatron|flash_attn|/sglang")
-    + printed("typeerror", pattern=r"^TypeError: .*(?:unexpected keyword argument|missing \d+ required|takes \d+ positional).*", frames=r"/vllm/|/transformers/|/torch/|/ray/|/megatron|flash_attn|/sglang|/trl/|/verl/|/nemo_rl/"),
+    printed(
+        "modulenotfounderror",
+        "importerror",
+        "no module named",
+        "packagenotfounderror",
+        "cannot import name",
+        pattern=r"(?:^|\b)(?:ModuleNotFoundError|ImportError|\S*PackageNotFoundError): .*|no module named .*|cannot import name .*",
+        unless="warn",
+    )
+    + printed(
+        "versionconflict",
+        "distributionnotfound",
+        "is required for a normal functioning",
+        "has no attribute '__version__'",
+        "requires the following packages",
+        "seems to be not installed",
+        "is not installed",
+        "pip install",
+        unless="warn|notice|optional|not required|recommend|faster",
+    )
+    + printed(
+        "attributeerror",
+        pattern=r"^AttributeError: (?:partially initialized )?(?:module|type object|'\w+' object) .*has no attribute.*",
+        frames=r"/vllm/|/transformers/|/torch/|/ray/|monkey|patch|/megatron|flash_attn|/sglang",
+    )
+    + printed(
+        "typeerror",
+        pattern=r"^TypeError: .*(?:unexpected keyword argument|missing \d+ required|takes \d+ positional).*",
+        frames=r"/vllm/|/transformers/|/torch/|/ray/|/megatron|flash_attn|/sglang|/trl/|/verl/|/nemo_rl/",
+    ),
     value="images.training",
 )
 
