@@ -49,24 +49,24 @@ class Sign:
         """Return the compiled pattern; the key itself where there is none."""
         return re.compile(self.pattern or re.escape(self.key), re.IGNORECASE)
 
-    def length(self, line: Line, lower: str) -> int:
-        """Return how much of a line the sign explains, 0 if it does not match."""
+    @property
+    def weight(self) -> int:
+        """Return how much the sign asks of a line: longer words, and a place in the program."""
+        return len(self.key) + (_FRAMES if self.frames else 0)
+
+    def matches(self, line: Line, lower: str) -> bool:
+        """Return whether a line shows it; `lower` is its text in lower case."""
         if self.key not in lower or (self.kinds and line.kind not in self.kinds):
-            return 0
-        found = self.regex.search(line.text)
-        if not found or (self.unless and re.search(self.unless, line.text, re.IGNORECASE)):
-            return 0
-        if self.frames:
-            return len(found[0]) + _FRAMES if self._is_there(line) else 0
-        return max(1, len(found[0]))
-
-    def _is_there(self, line: Line) -> bool:
-        sought = re.compile(self.frames, re.IGNORECASE)
-        return any(sought.search(f"{each.file} {each.function}") for each in line.frames)
+            return False
+        if not self.regex.search(line.text) or (self.unless and re.search(self.unless, line.text, re.IGNORECASE)):
+            return False
+        return not self.frames or any(
+            re.search(self.frames, f"{each.file} {each.function}", re.IGNORECASE) for each in line.frames
+        )
 
 
-# A sign that also knows the place in the program explains more than one that knows the words alone.
-_FRAMES: Final = 1000
+# A place in the program tells as much as this many letters.
+_FRAMES: Final = 10
 
 
 def says(

@@ -20,6 +20,10 @@ _FRAMES: Final = 60
 # A line that belongs to a traceback comes soon after its places, also when Ray mixes several processes.
 _NEAR: Final = 400
 _PROCESS: Final = re.compile(r"\(([^()]*\bpid=\d+[^()]*)\)")
+# What torchrun, PyTorch and vLLM put before a line of a rank or of an engine.
+_PREFIX: Final = re.compile(
+    r"^(?:\[[\w-]*\d(?:\|\d+)?\]: ?|\d+: (?=\[)|\|\s+(?=\()|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]{8} \[[^\]]+\] )+\s*"
+)
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 # What shows that everything before was survived: a step that begins (NeMo RL) or has ended (verl, Megatron, TRL), and a
 # trainer that our launcher starts or that ends well.
@@ -109,8 +113,11 @@ class _Reader:
 
     def line(self, raw: str, number: int) -> Iterator[Trouble]:
         """Yield what a line says; a progress bar writes several over each other."""
-        text = words(raw.rpartition("\r")[2] if "\r" in raw.rstrip("\r") else raw)
+        text = _PREFIX.sub("", words(raw.rpartition("\r")[2] if "\r" in raw.rstrip("\r") else raw))
         process = found[1] if (found := _PROCESS.search(raw[:_NEAR])) else ""
+        if self.places and self.places[-1][:2] == (number - 1, process):
+            # The source of the place above: it may name an error that did not happen.
+            return
         if place := _FRAME.match(text):
             self.places.append((number, process, Frame(place[1], int(place[2]), place[3])))
         elif _PROGRESS.search(text):

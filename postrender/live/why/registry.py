@@ -38,16 +38,10 @@ def _signs() -> tuple[tuple[Cause, Sign], ...]:
 
 
 def cause_of(line: Line) -> Cause | None:
-    """Return the cause that a line shows: the nearest to the root, then the one whose sign explains most of it."""
+    """Return the cause that a line shows: the one whose sign asks for the most."""
     lower = line.text.lower()
-    best: tuple[int, int] | None = None
-    chosen = None
-    for cause, sign in _signs():
-        if length := sign.length(line, lower):
-            rank = (cause.place, -length)
-            if best is None or rank < best:
-                best, chosen = rank, cause
-    return chosen
+    weights = [(sign.weight, cause.id, cause) for cause, sign in _signs() if sign.matches(line, lower)]
+    return max(weights)[2] if weights else None
 
 
 @cache

@@ -30,7 +30,7 @@ def logs(evidence: Evidence) -> Iterator[tuple[str, Iterator[Line | None]]]:
     status = mapping(_rayjob(evidence).get("status"))
     texts = {**evidence.logs}
     # KubeRay keeps the last lines of a failed job there, also when the head is gone.
-    if "\n" in str(status.get("message") or ""):
+    if status.get("message"):
         texts.setdefault("RayJob's message", str(status["message"]))
     if reason := evidence.record.get("reason"):
         texts["status.json"] = f"grpo: guard: {reason}"

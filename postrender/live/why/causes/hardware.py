@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import ELSEWHERE, HARDWARE, SYMPTOM, Cause, printed, says
-from postrender.live.why.line import NODE
+from postrender.live.why.cause import CONFIGURATION, ELSEWHERE, HARDWARE, SAME, SYMPTOM, Cause, printed, says
+from postrender.live.why.line import EVENT, NODE, POD
 
 _REPLACE = (
     "take the node out (kubectl cordon NODE), have its GPUs examined or the machine replaced, then raise job.attempt"
@@ -17,7 +17,7 @@ GPU = Cause(
     HARDWARE,
     _REPLACE,
     ELSEWHERE,
-    says("xid", pattern=rf"\bS?Xid\b[^\n]*?(?:\)|:|\s)\s*:?\s*(?!(?:{_OF_PROGRAMS})\b)\d+\b")
+    says("xid", pattern=rf"\bS?Xid(?: \(PCI:[^)]*\))?(?: errors?)?[ :=#]+(?!(?:{_OF_PROGRAMS})\b)\d+\b")
     + says(
         "fallen off the bus",
         "gpu is lost",
@@ -100,10 +100,10 @@ NODE_LOST = Cause(
         "notready",
         "nodelost",
         "unreachable",
-        kinds=("node", "pod"),
+        kinds=(NODE, POD, EVENT),
         pattern=r"\bNotReady\b.*|\bNodeLost\b.*|unreachable.*",
     )
-    + says("node is not ready", "nodenotready", kinds=("event", "pod")),
+    + says("node is not ready", "nodenotready"),
 )
 
 NODE_DIED = Cause(
@@ -124,4 +124,14 @@ NODE_DIED = Cause(
     )
     + printed("node with node id", pattern=r"node with node id: \w+ .*(?:dead|died).*"),
     place=SYMPTOM,
+)
+
+PEER = Cause(
+    "peer-access",
+    "two GPUs of a node cannot reach each other's memory",
+    CONFIGURATION,
+    "switch the custom all-reduce off (disable_custom_all_reduce), or set NCCL_P2P_DISABLE=1; cards without NVLink need it",
+    SAME,
+    printed("peer access is not supported", "peer access is already enabled", "cudadeviceenablepeeraccess"),
+    value="job.config",
 )

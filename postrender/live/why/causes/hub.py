@@ -82,6 +82,8 @@ LIMITED = Cause(
     )
     + printed(
         "too many requests",
+        "http error 429",
+        "rate limited. waiting",
         "rate limit exceeded",
         "you have exceeded your rate",
         "rate-limited",

@@ -15,8 +15,7 @@ from postrender.live.why.cause import (
     printed,
     says,
 )
-
-_JOB = ("job",)
+from postrender.live.why.line import OPERATOR
 
 NOT_SUBMITTED = Cause(
     "job-not-submitted",
@@ -27,11 +26,10 @@ NOT_SUBMITTED = Cause(
     SAME,
     says(
         "8265",
-        kinds=("operator", "event", "job"),
         pattern=r":8265.*(?:refused|timeout|deadline exceeded|no such host|EOF|unreachable|reset|Client\.Timeout).*|failed to (?:get|submit) .*8265.*",
     )
-    + says("has not reached port 8265", kinds=("wait",))
-    + says("failed to get job info", "failed to submit", "dashboard client", kinds=("operator",)),
+    + says("has not reached port 8265")
+    + says("failed to get job info", "failed to submit", "dashboard client", kinds=(OPERATOR,)),
     value="ray.networkPolicy.operatorNamespace",
 )
 
@@ -41,7 +39,7 @@ OPERATOR = Cause(
     SERVICE,
     "kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator: does it run, and watch this namespace?",
     HELPS,
-    says("has not looked at it yet: does it run", kinds=("wait",)),
+    says("has not looked at it yet: does it run"),
 )
 
 DEADLINE = Cause(
@@ -50,8 +48,8 @@ DEADLINE = Cause(
     CONFIGURATION,
     "set a longer job.deadlineSeconds, and raise job.attempt: the run resumes",
     SAME,
-    says("deadlineexceeded", kinds=_JOB, pattern=r"^DeadlineExceeded.*|(?<!PreRunning)DeadlineExceeded.*")
-    + says("activedeadlineseconds", kinds=_JOB)
+    says("deadlineexceeded", pattern=r"^DeadlineExceeded.*|(?<!PreRunning)DeadlineExceeded.*")
+    + says("activedeadlineseconds")
     + printed("job.deadlineseconds: sigterm in 0", pattern=r"never"),
     value="job.deadlineSeconds",
 )
@@ -62,7 +60,7 @@ NOT_READY = Cause(
     CAPACITY,
     "see what its pods wait for; then raise job.attempt",
     HELPS,
-    says("prerunningdeadlineexceeded", "prerunningdeadlineseconds", kinds=_JOB),
+    says("prerunningdeadlineexceeded", "prerunningdeadlineseconds"),
     place=SYMPTOM,
     value="job.cluster.timeoutSeconds",
 )
@@ -73,7 +71,7 @@ STATUS_TIMEOUT = Cause(
     SERVICE,
     "look at the head pod: lost, restarted or out of memory; then raise job.attempt",
     HELPS,
-    says("jobstatuschecktimeoutexceeded", kinds=_JOB),
+    says("jobstatuschecktimeoutexceeded"),
     place=SYMPTOM,
 )
 
@@ -83,7 +81,7 @@ SUBMISSION = Cause(
     CONFIGURATION,
     "the message says why; the log of the submitter's pod has the rest",
     SAME,
-    says("submissionfailed", kinds=_JOB) + says("validationfailed", kinds=_JOB),
+    says("submissionfailed") + says("validationfailed"),
     place=SYMPTOM,
     value="job",
 )
@@ -94,7 +92,7 @@ RETRIES = Cause(
     UNKNOWN,
     "repair the cause of the last one; more tries do not help",
     SAME,
-    says("backofflimitexceeded", "backofflimit", kinds=("job", "event")),
+    says("backofflimitexceeded", "backofflimit"),
     place=CONSEQUENCE,
     value="job.retries",
 )
@@ -105,7 +103,7 @@ CLUSTER_GONE = Cause(
     CONFIGURATION,
     "install the raycluster release again; the run resumes, or end it by raising job.attempt",
     SAME,
-    says("rayclusternotfound", kinds=("event", "job")),
+    says("rayclusternotfound"),
     value="ray",
 )
 
@@ -131,7 +129,7 @@ FAILED_CREATE = Cause(
     CONFIGURATION,
     "the event says what the API server answers",
     SAME,
-    says("failedtocreate", "failedcreate", kinds=("event", "wait"), pattern=r"FailedToCreate\w*.*|FailedCreate\w*.*"),
+    says("failedtocreate", "failedcreate", pattern=r"FailedToCreate\w*.*|FailedCreate\w*.*"),
     place=SYMPTOM,
     value="ray",
 )

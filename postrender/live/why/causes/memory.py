@@ -101,6 +101,8 @@ SHARED = Cause(
         "error while creating shared memory segment",
         "insufficient shared memory",
         "unable to open shared memory object",
+        "call to posix_fallocate failed : no space left on device",
+        "ncclshm",
         "shared memory object file",
     )
     + printed(
@@ -128,6 +130,7 @@ OBJECTS = Cause(
         "over 95% full",
         "the object cannot be created because",
         "plasma store is full",
+        "in object store because it is full",
     ),
     value="accelerator.worker.memory",
     on_head="ray.head.memory",

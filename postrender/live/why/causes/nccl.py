@@ -93,6 +93,8 @@ PLUGIN = Cause(
         "tuner plugin",
         "call to ibv_",
         "bootstrap : no",
+        "is neither af_inet",
+        "ncclsocketinit: connecting to address",
         "no interface found",
     )
     + printed(

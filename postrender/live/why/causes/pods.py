@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import CONFIGURATION, SAME, Cause, says
-
-_CLUSTER = ("wait", "pod", "event")
+from postrender.live.why.cause import CONFIGURATION, SAME, SYMPTOM, Cause, says
 
 IMAGE = Cause(
     "image-pull",
@@ -24,7 +22,6 @@ IMAGE = Cause(
         "no match for platform",
         "registryunavailable",
         "imageinspecterror",
-        kinds=_CLUSTER,
     ),
     value="images.training",
 )
@@ -48,7 +45,6 @@ SECRET = Cause(
     says(
         "secret",
         "configmap",
-        kinds=(*_CLUSTER, "operator"),
         pattern=r"(?:secrets?|configmaps?) \\?\"[^\"]+\" not found.*|couldn't find key .* in (?:secret|configmap) .*|references non-existent (?:secret|config) key.*",
     ),
     value="huggingface.secret.name",
@@ -70,8 +66,8 @@ CREATE = Cause(
         "failedcreatepodsandbox",
         "unexpectedadmissionerror",
         "failedpreparedynamicresources",
-        kinds=_CLUSTER,
     ),
+    place=SYMPTOM,
     value="ray",
 )
 
@@ -83,7 +79,6 @@ NODE_CHECK = Cause(
     SAME,
     says(
         "check-node",
-        kinds=("wait", "pod"),
         pattern=r"init container check-node has ended.*|init container check-node waits, CrashLoopBackOff.*",
     ),
     value="network.mode",
@@ -98,10 +93,9 @@ CRASH = Cause(
     says(
         "crashloopbackoff",
         "init container",
-        kinds=("wait", "pod"),
         pattern=r"waits, CrashLoopBackOff.*|init container \S+ has ended; exit code [1-9].*",
     ),
-    place=1,
+    place=SYMPTOM,
     value="ray",
 )
 
@@ -113,7 +107,6 @@ NETWORK = Cause(
     SAME,
     says(
         "network",
-        kinds=_CLUSTER,
         pattern=r"networks?\.networking\.gke\.io .*not found.*|network \S+ (?:not found|does not exist|is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*",
     ),
     value="network.names.prefix",

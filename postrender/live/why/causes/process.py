@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postrender.live.why.cause import CONFIGURATION, ERROR, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed, says
+from postrender.live.why.line import JOB
 
 SEGFAULT = Cause(
     "segfault",
@@ -56,7 +57,7 @@ KERNEL = Cause(
         "the launch timed out and was terminated",
     )
     + printed("cuda error", "cuda failure", pattern=r"cuda (?:driver )?error: .*|cuda failure .*")
-    + says("xid", pattern=r"\bXid\b[^\n]*?:\s*(?:13|31|43|45|68|69)\b.*"),
+    + says("xid", pattern=r"\bXid(?: \(PCI:[^)]*\))?(?: errors?)?[ :=#]+(?:13|31|43|45|68|69)\b"),
     place=ERROR,
 )
 
@@ -75,10 +76,10 @@ KILLED = Cause(
         "signal 9",
         "signal: killed",
         "died with <signals.sigkill",
-        unless=r"potential root causes|\(1\) |oom killer due to high",
+        unless=r"potential root causes|\(1\) |oom killer due to high|sigkill_handler",
     )
     + printed("killed", pattern=r"^(?:\S+: line \d+:\s+\d+ )?Killed\b.*")
-    + says("exit code 137", kinds=("pod",), pattern=r"exit code 137 \((?!OOMKilled).*"),
+    + says("exit code 137", pattern=r"exit code 137 \((?!OOMKilled).*"),
     place=SYMPTOM,
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
@@ -100,7 +101,7 @@ STOPPED = Cause(
         "received sigint",
         "sigterm received",
     )
-    + says("stopped", "job was stopped", kinds=("job",), pattern=r"\bSTOPPED\b.*|job was stopped.*"),
+    + says("stopped", "job was stopped", kinds=(JOB,), pattern=r"\bSTOPPED\b.*|job was stopped.*"),
     place=SYMPTOM,
 )
 

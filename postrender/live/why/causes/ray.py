@@ -52,6 +52,9 @@ ENVIRONMENT = Cause(
         "failed to install pip",
         "runtimeenvcreationerror",
         "could not build wheels",
+        "requestentitytoolarge",
+        "exceeds the maximum size of",
+        "which exceeds the maximum",
     )
     + printed(
         "uv", pattern=r"\buv(?: pip| sync| run)?\b.*(?:no solution found|failed to (?:build|fetch|download|prepare)).*"
@@ -85,7 +88,6 @@ HEAD = Cause(
     )
     + says(
         "head pod",
-        kinds=("wait", "job", "event", "pod"),
         pattern=r"head pod .*(?:lost|deleted|restarted|not found|has failed).*",
     ),
     place=SYMPTOM,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import CAPACITY, CONFIGURATION, HELPS, SAME, WAITS, Cause, printed, says
+from postrender.live.why.cause import CAPACITY, CONFIGURATION, HELPS, SAME, SERVICE, WAITS, Cause, printed, says
+from postrender.live.why.line import WAIT
 
 UNSCHEDULABLE = Cause(
     "cannot-be-scheduled",
@@ -11,9 +12,9 @@ UNSCHEDULABLE = Cause(
     "the line counts the nodes by what keeps each from taking the pod; make or enlarge the node pool, free nodes, or use "
     "the profile of your machines",
     WAITS,
-    says("is pending, it needs", kinds=("wait",), pattern=r"is Pending, it needs.*")
-    + says("failedscheduling", kinds=("event",), pattern=r"FailedScheduling.*")
-    + says("notriggerscaleup", kinds=("event",)),
+    says("is pending, it needs", pattern=r"is Pending, it needs.*")
+    + says("failedscheduling", pattern=r"FailedScheduling.*")
+    + says("notriggerscaleup", "nodes are available:", "didn't match pod's node affinity", "had untolerated taint"),
     value="ray.workers.replicas",
     on_head="ray.head",
 )
@@ -43,8 +44,16 @@ KUEUE = Cause(
     CAPACITY,
     "the line says what the queue lacks; wait, or ask for quota of each resource that the pods request",
     WAITS,
-    says("waits in kueue's queue", "held back by the scheduling gate", kinds=("wait",))
-    + says("is suspended", kinds=("wait",)),
+    says(
+        "waits in kueue's queue",
+        "held back by the scheduling gate",
+        "couldn't assign flavors to pod set",
+        "insufficient quota for",
+        "insufficient unused quota",
+        "quotareserved=false",
+        "workload is waiting for quota",
+    )
+    + says("is suspended", kinds=(WAIT,)),
     value="ray.kueue.queue",
 )
 
@@ -71,11 +80,9 @@ REFUSED = Cause(
         "denied the request",
         "unable to validate against any security context constraint",
         "validatingadmissionpolicy",
-        kinds=("event", "wait", "operator", "job", "pod"),
     )
     + says(
         "forbidden",
-        kinds=("event", "wait", "operator", "job"),
         pattern=r"(?:maximum|minimum) (?:cpu|memory|ephemeral-storage)[^\n]* usage per (?:container|pod).*|max limit to request ratio.*|no priorityclass .*|error looking up service account.*",
     ),
     value="ray",
@@ -109,7 +116,6 @@ PREEMPTED = Cause(
         "node is shutting down",
         "out-of-service",
         "spot instance",
-        kinds=("pod", "event", "node", "wait"),
     )
     + printed(
         "the node was preempted",
@@ -127,7 +133,7 @@ PREEMPTED_BY_POD = Cause(
     CAPACITY,
     "raise the priority class of the run, or let Kueue decide who goes first",
     HELPS,
-    says("preemptionbyscheduler", "preempted by", "preempted to accommodate", kinds=("pod", "event", "wait")),
+    says("preemptionbyscheduler", "preempted by", "preempted to accommodate"),
     value="ray",
 )
 
@@ -173,6 +179,8 @@ PLACEMENT = Cause(
         "not enough gpus available",
         "the current node timed out during startup",
         "the placement group requires",
+        "pending placement groups",
+        "waiting for creating a placement group",
     )
     + printed(
         "gpus",
@@ -180,4 +188,13 @@ PLACEMENT = Cause(
     )
     + printed("insufficient", pattern=r"insufficient (?:gpu|cluster) resources.*|resources? (?:are|is) insufficient.*"),
     value="ray.workers.replicas",
+)
+
+WEBHOOK = Cause(
+    "webhook-away",
+    "an admission webhook of the cluster does not answer, so objects cannot be made",
+    SERVICE,
+    "look at the pods behind the service that the line names",
+    HELPS,
+    says("failed calling webhook", "failed to call webhook"),
 )

@@ -13,6 +13,7 @@ from postrender.live.why.cause import (
     printed,
     says,
 )
+from postrender.live.why.line import WAIT
 
 DISK = Cause(
     "disk-full",
@@ -42,7 +43,6 @@ EVICTED_DISK = Cause(
         "ephemeral",
         "low on resource",
         "evicted",
-        kinds=("pod", "event"),
         pattern=r"low on resource: ephemeral-storage.*|ephemeral local storage.*exceeds.*|evicted.*ephemeral.storage.*|usage of emptydir.*exceeds.*|DiskPressure.*",
     ),
     value="accelerator.worker.ephemeralStorage",
@@ -58,10 +58,9 @@ EVICTED_MEMORY = Cause(
     says(
         "low on resource",
         "memorypressure",
-        kinds=("pod", "event"),
         pattern=r"low on resource: memory.*|MemoryPressure.*",
     )
-    + says("low on resource", kinds=("pod", "event"), pattern=r"low on resource: (?:pids|nodefs|imagefs|inodes).*"),
+    + says("low on resource", pattern=r"low on resource: (?:pids|nodefs|imagefs|inodes).*"),
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
 )
@@ -74,11 +73,10 @@ CLAIM = Cause(
     SAME,
     says(
         "persistentvolumeclaim",
-        kinds=("wait", "event"),
         pattern=r"persistentvolumeclaim \S+(?: |: )(?:not found|is not bound|is being deleted).*|unbound immediate PersistentVolumeClaims.*",
     )
-    + says("provisioningfailed", "failedbinding", kinds=("event", "wait"))
-    + says("is pending", "is lost", kinds=("wait",), pattern=r"^is (?:Pending|Lost)(?:,| $|$)(?! it needs).*"),
+    + says("provisioningfailed", "failedbinding")
+    + says("is pending", "is lost", kinds=(WAIT,), pattern=r"^is (?:Pending|Lost)(?:,| $|$)(?! it needs).*"),
     value="storage",
 )
 
@@ -89,7 +87,7 @@ MOUNT = Cause(
     "the message of the kubelet names the reason: rights on the bucket, a volume in another zone, a path that is missing "
     "on the node, a driver that is not installed",
     SAME,
-    says("failedmount", "failedattachvolume", "failedmapvolume", kinds=("wait", "event"))
+    says("failedmount", "failedattachvolume", "failedmapvolume")
     + says("mountvolume.setup failed", "attachvolume.attach failed"),
     value="storage",
 )

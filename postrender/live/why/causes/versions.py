@@ -94,7 +94,7 @@ BINARY = Cause(
         "cublas_status_invalid_value",
         "cudnn_status_not_initialized",
         "cudnn_status_sublibrary_version_mismatch",
-        unless="warning",
+        unless="warning|nccl info",
     ),
     value="images.training",
 )
