@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from postrender.live.why.line import LOG, Line
 
@@ -35,7 +35,7 @@ class Sign:
     """A line that shows a cause: it has the words of `key`, matches `pattern`, and is of one of the `kinds`.
 
     `frames` must match a file or function of the traceback that ends with the line. `unless` must not match the line.
-    All of them ignore case.
+    All of them ignore case. A `general` sign gives way to any other.
     """
 
     key: str
@@ -43,6 +43,7 @@ class Sign:
     kinds: tuple[str, ...] = ()
     frames: str = ""
     unless: str = ""
+    general: bool = False
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
@@ -50,9 +51,10 @@ class Sign:
         return re.compile(self.pattern or re.escape(self.key), re.IGNORECASE)
 
     @property
-    def weight(self) -> int:
+    def weight(self) -> float:
         """Return how much the sign asks of a line: longer words, and a place in the program."""
-        return len(self.key) + (_FRAMES if self.frames else 0)
+        words = len(self.key) / 100 if self.general else max(len(self.key), _PATTERN if self.pattern else 0)
+        return words + (_FRAMES if self.frames else 0)
 
     def matches(self, line: Line, lower: str) -> bool:
         """Return whether a line shows it; `lower` is its text in lower case."""
@@ -65,20 +67,19 @@ class Sign:
         )
 
 
-# A place in the program tells as much as this many letters.
+# A pattern, or a place in the program, tells as much as this many letters.
+_PATTERN: Final = 12
 _FRAMES: Final = 10
 
 
-def says(
-    *keys: str, pattern: str = "", kinds: tuple[str, ...] = (), frames: str = "", unless: str = ""
-) -> tuple[Sign, ...]:
+def says(*keys: str, **more: Any) -> tuple[Sign, ...]:  # noqa: ANN401 (the fields of a sign)
     """Return signs that share everything but their key."""
-    return tuple(Sign(key, pattern, kinds, frames, unless) for key in keys)
+    return tuple(Sign(key, **more) for key in keys)
 
 
-def printed(*keys: str, pattern: str = "", frames: str = "", unless: str = "") -> tuple[Sign, ...]:
+def printed(*keys: str, **more: Any) -> tuple[Sign, ...]:  # noqa: ANN401
     """Return signs that count in logs only: in words of the cluster they mean something else."""
-    return says(*keys, pattern=pattern, kinds=(LOG,), frames=frames, unless=unless)
+    return says(*keys, kinds=(LOG,), **more)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ OPERATOR: Final = "operator"
 
 # An error of Python with its name first, which ends a traceback.
 ERROR: Final = re.compile(
-    r"^(?-i:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|NotFound)(?:\([\w.]+\))?(?::|$))"
+    r"^(?-i:(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Failure|"
+    r"NotFound)(?:\([\w.]+\))?(?::|$))"
 )
 
 

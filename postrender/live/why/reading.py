@@ -12,8 +12,8 @@ from postrender.live.why.line import ERROR, Frame, Line
 from postrender.runlog.shared import LONGEST, words
 
 # Of a longer log the middle is not read: a training that has printed so much since has survived what stands there.
-FIRST: Final = 4 << 20
-LAST: Final = 60 << 20
+FIRST: Final = 2 << 20
+LAST: Final = 16 << 20
 _PIECE: Final = 1 << 20
 # A longer traceback has lost its first places.
 _FRAMES: Final = 60
@@ -22,7 +22,8 @@ _NEAR: Final = 400
 _PROCESS: Final = re.compile(r"\(([^()]*\bpid=\d+[^()]*)\)")
 # What torchrun, PyTorch and vLLM put before a line of a rank or of an engine.
 _PREFIX: Final = re.compile(
-    r"^(?:\[[\w-]*\d(?:\|\d+)?\]: ?|\d+: (?=\[)|\|\s+(?=\()|(?:ERROR|WARNING|INFO|CRITICAL) \d\d-\d\d [\d:]{8} \[[^\]]+\] )+\s*"
+    r"^(?:\[[\w-]*\d(?:\|\d+)?\]: ?|\d+: (?=\[)|\|\s+(?=\()|(?:ERROR|WARNING|INFO|"
+    r"CRITICAL) \d\d-\d\d [\d:]{8} \[[^\]]+\] )+\s*"
 )
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 # What shows that everything before was survived: a step that begins (NeMo RL) or has ended (verl, Megatron, TRL), and a

@@ -33,31 +33,51 @@ def causes() -> tuple[Cause, ...]:
 
 
 @cache
-def _signs() -> tuple[tuple[Cause, Sign], ...]:
-    return tuple((cause, sign) for cause in causes() for sign in cause.signs)
+def _signs() -> dict[str, list[tuple[Cause, Sign]]]:
+    """Return the signs by their keys."""
+    found: dict[str, list[tuple[Cause, Sign]]] = {}
+    for cause in causes():
+        for sign in cause.signs:
+            found.setdefault(sign.key, []).append((cause, sign))
+    return found
 
 
 def cause_of(line: Line) -> Cause | None:
     """Return the cause that a line shows: the one whose sign asks for the most."""
     lower = line.text.lower()
-    weights = [(sign.weight, cause.id, cause) for cause, sign in _signs() if sign.matches(line, lower)]
-    return max(weights)[2] if weights else None
+    near = {key for found in _finder().finditer(lower) for key in _within(found[1])}
+    weights = [
+        (sign.weight, cause.id, cause) for key in near for cause, sign in _signs()[key] if sign.matches(line, lower)
+    ]
+    return max(weights, key=lambda each: each[:2])[2] if weights else None
+
+
+@cache
+def _finder() -> re.Pattern[str]:
+    """Return a pattern that finds the longest key at each letter of a line, also where keys overlap."""
+    return re.compile(f"(?=({_either(_signs())}))")
+
+
+@cache
+def _within(key: str) -> tuple[str, ...]:
+    """Return the keys with which a key begins, itself too."""
+    return tuple(each for each in _signs() if key.startswith(each))
 
 
 @cache
 def trigger(more: tuple[str, ...] = ()) -> re.Pattern[bytes]:
-    """Return a pattern that every line with a sign matches in lower case, and lines with one of `more` words.
-
-    A key that contains another one is not needed. Grouped by first letter: it is tried at each letter of a log.
-    """
-    keys = sorted({sign.key for _, sign in _signs()} | set(more), key=len)
+    """Return a pattern that every line with a sign matches in lower case, and lines with one of `more` words."""
     needed: list[str] = []
-    for key in keys:
+    for key in sorted({*_signs(), *more}, key=len):
+        # A line with a key has the shorter key within it too.
         if not any(each in key for each in needed):
             needed.append(key)
-    return re.compile(b"|".join(_group(letter, needed) for letter in sorted({key[0] for key in needed})))
+    return re.compile(_either(needed).encode())
 
 
-def _group(letter: str, keys: Iterable[str]) -> bytes:
-    rest = b"|".join(re.escape(key[1:].encode()) for key in keys if key[0] == letter)
-    return re.escape(letter.encode()) + b"(?:" + rest + b")"
+def _either(keys: Iterable[str]) -> str:
+    """Return a pattern for one of these texts, grouped by first letter: it is tried at each letter of a log."""
+    groups: dict[str, list[str]] = {}
+    for key in sorted(keys, key=lambda each: (-len(each), each)):
+        groups.setdefault(key[0], []).append(re.escape(key[1:]))
+    return "|".join(f"{re.escape(letter)}(?:{'|'.join(rest)})" for letter, rest in sorted(groups.items()))

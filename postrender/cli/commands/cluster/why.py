@@ -32,8 +32,9 @@ from postrender.live.why.diagnosis import Diagnosis
 def why(source: Source, log: str | None, form: str) -> int:
     """Say why a run does not go on or has ended, with the lines that show it.
 
-    With the values of a stack it reads what the cluster says: pods, nodes, events, the RayJob, and the last lines of the
-    driver, of containers that have ended and of the operator. With LOG it reads any training's log; - is standard input.
+    With the values of a stack it reads what the cluster says: pods, nodes, events, the RayJob, and the last lines of
+    the driver, of containers that have ended and of the operator. With LOG it reads the log of any training; - is the
+    standard input.
 
     Causes are ranked: roots before symptoms, symptoms before consequences, then the first in time. Each has its
     evidence, the value behind it, what to do, and what another start would do. Nothing is changed.

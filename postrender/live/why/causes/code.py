@@ -11,7 +11,7 @@ PYTHON = Cause(
     UNKNOWN,
     "read the last places of the traceback: the one in a file of yours, if there is one, is where to look",
     SAME,
-    printed("error", "exception", "exit", "timeout", "failure", "notfound", pattern=line.ERROR.pattern),
+    printed("error", "exception", "exit", "timeout", "failure", "notfound", pattern=line.ERROR.pattern, general=True),
     place=ERROR,
 )
 

@@ -130,7 +130,8 @@ PEER = Cause(
     "peer-access",
     "two GPUs of a node cannot reach each other's memory",
     CONFIGURATION,
-    "switch the custom all-reduce off (disable_custom_all_reduce), or set NCCL_P2P_DISABLE=1; cards without NVLink need it",
+    "switch the custom all-reduce off (disable_custom_all_reduce), or set NCCL_P2P_DISABLE=1; cards without "
+    "NVLink need it",
     SAME,
     printed("peer access is not supported", "peer access is already enabled", "cudadeviceenablepeeraccess"),
     value="job.config",

@@ -30,7 +30,8 @@ GATED = Cause(
     "hf-gated",
     "this account may not read the model or data set at Hugging Face (403)",
     CONFIGURATION,
-    "accept the licence on its page with the account of the token, and give a fine-grained token the right to read gated "
+    "accept the licence on its page with the account of the token, and give a fine-grained token the right to "
+    "read gated "
     "repositories",
     SAME,
     printed(
@@ -173,7 +174,9 @@ TRACKER = Cause(
         "wandb",
         "swanlab",
         "mlflow",
-        pattern=r"wandb[:.]? ?error[^\n]*(?:api.?key|login|permission|401|403|not found|entity).*|wandb\.\w*\.?\w*(?:UsageError|AuthenticationError|CommError).*|(?:swanlab|mlflow)[^\n]*(?:unauthorized|login|permission|api.?key).*",
+        pattern=r"wandb[:.]? ?error[^\n]*(?:api.?key|login|permission|401|403|not found|entity).*|"
+        r"wandb\.\w*\.?\w*(?:UsageError|AuthenticationError|CommError).*|(?:swanlab|"
+        r"mlflow)[^\n]*(?:unauthorized|login|permission|api.?key).*",
     )
     + printed(
         "api_key not configured",
@@ -190,7 +193,8 @@ PORT = Cause(
     "port-in-use",
     "a port is in use already",
     CONFIGURATION,
-    "something else listens there: another run on the same pod, a process of an earlier try, or one port for two servers",
+    "something else listens there: another run on the same pod, a process of an earlier try, or one port for "
+    "two servers",
     HELPS,
     printed(
         "address already in use",

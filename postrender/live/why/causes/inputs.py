@@ -12,7 +12,8 @@ DATA = Cause(
     "data-set",
     "the data set cannot be read, or has not the form that the run expects",
     CONFIGURATION,
-    "compare the columns and rows with the values: grpo try-reward shows what a row becomes; task prepare-data writes the form "
+    "compare the columns and rows with the values: grpo try-reward shows what a row becomes; task prepare-data "
+    "writes the form "
     "that the charts expect",
     SAME,
     printed(
@@ -49,6 +50,7 @@ DATA = Cause(
         "error",
         "exception",
         pattern=_ANY,
+        general=True,
         frames=_DATA_FRAMES,
         unless="cuda|nccl|ray|worker|hub|connection|timeout|memory|modulenotfound|importerror|huggingface|template",
     )
@@ -60,20 +62,23 @@ REWARD = Cause(
     "reward",
     "the reward failed",
     UNKNOWN,
-    "grpo try-reward runs it on rows of the data without a GPU: a missing answer, another type, a library that is not in the "
+    "grpo try-reward runs it on rows of the data without a GPU: a missing answer, another type, a library that "
+    "is not in the "
     "image",
     SAME,
     printed(
         "error",
         "exception",
         pattern=_ANY,
+        general=True,
         frames=_REWARD_FRAMES,
         unless="cuda|nccl|actor|raytask|connection|memory|hub|modulenotfound|importerror",
     )
     + printed("reward function is not implemented", "not implemented for data_source")
     + printed(
         "reward",
-        pattern=r"(?:rewards?|compute_score)\b[^\n]*(?:must be|must return|should return|expected|mismatch|not found|cannot be imported|failed).*|grpo: .*rewards?.* found a mistake.*",
+        pattern=r"(?:rewards?|compute_score)\b[^\n]*(?:must be|must return|should return|expected|mismatch|"
+        r"not found|cannot be imported|failed).*|grpo: .*rewards?.* found a mistake.*",
         unless="warn",
     ),
     value="job.rewards",
@@ -83,7 +88,8 @@ CHECKPOINT = Cause(
     "checkpoint-mismatch",
     "a checkpoint does not fit the model or the configuration, or is not whole",
     CONFIGURATION,
-    "grpo checkpoints RUN shows which steps are whole; resume with the model, the parallelism and the optimizer that wrote it, or "
+    "grpo checkpoints RUN shows which steps are whole; resume with the model, the parallelism and the "
+    "optimizer that wrote it, or "
     "move the broken step away",
     SAME,
     printed(
@@ -114,7 +120,8 @@ CHECKPOINT = Cause(
     )
     + printed(
         "checkpoint",
-        pattern=r"(?:valueerror|runtimeerror|keyerror|assertionerror|grpo):.*checkpoint[^\n]*(?:mismatch|does not match|not complete|incomplete|corrupt|broken|missing|not found|does not exist).*",
+        pattern=r"(?:valueerror|runtimeerror|keyerror|assertionerror|grpo):.*checkpoint[^\n]*(?:mismatch|"
+        r"does not match|not complete|incomplete|corrupt|broken|missing|not found|does not exist).*",
     ),
     value="job.config",
 )
@@ -208,13 +215,16 @@ CONFIG = Cause(
     + printed(
         "must be divisible by",
         "divisible by",
-        pattern=r"^(?:\w+\.)*(?:Assertion|Value|Runtime)Error: .*divisible by.*|must be divisible by.*|is not divisible by.*",
+        pattern=r"^(?:\w+\.)*(?:Assertion|Value|Runtime)Error: .*divisible by.*|must be divisible by.*|"
+        r"is not divisible by.*",
     )
     + printed("smaller than max_model_len", pattern=r"max_num_batched_tokens.*smaller than max_model_len.*")
     + printed(
         "assertionerror",
         "valueerror",
-        pattern=r"^(?:AssertionError|ValueError|NotImplementedError): .*(?:config|must be (?:set|greater|less|positive|one of|a multiple)|not supported (?:with|when|for)|is not supported|requires|only supports?|invalid|unknown|unsupported|expected).*",
+        pattern=r"^(?:AssertionError|ValueError|NotImplementedError): .*(?:config|must be (?:set|greater|less|"
+        r"positive|one of|a multiple)|not supported (?:with|when|for)|is not supported|requires|only supports?|"
+        r"invalid|unknown|unsupported|expected).*",
         frames=r"config|__post_init__|validate|arg_utils|__init__",
     ),
     value="job.config",

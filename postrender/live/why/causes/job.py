@@ -26,7 +26,8 @@ NOT_SUBMITTED = Cause(
     SAME,
     says(
         "8265",
-        pattern=r":8265.*(?:refused|timeout|deadline exceeded|no such host|EOF|unreachable|reset|Client\.Timeout).*|failed to (?:get|submit) .*8265.*",
+        pattern=r":8265.*(?:refused|timeout|deadline exceeded|no such host|EOF|unreachable|reset|"
+        r"Client\.Timeout).*|failed to (?:get|submit) .*8265.*",
     )
     + says("has not reached port 8265")
     + says("failed to get job info", "failed to submit", "dashboard client", kinds=(OPERATOR,)),

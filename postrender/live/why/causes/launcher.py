@@ -100,7 +100,8 @@ STALLED = Cause(
     "stalled",
     "the guard ended a trainer that stood still",
     UNKNOWN,
-    "its folder evidence/ has the stacks of all processes; a phase that is only slow needs a longer job.guard.deadlines",
+    "its folder evidence/ has the stacks of all processes; a phase that is only slow needs a longer "
+    "job.guard.deadlines",
     HELPS,
     printed("the trainer has stalled: ", "but its processes have not"),
     place=SYMPTOM,

@@ -91,9 +91,10 @@ HOST = Cause(
 
 SHARED = Cause(
     "shared-memory",
-    "/dev/shm of a container is too small",
+    "the shared memory (/dev/shm) of a container is too small",
     CONFIGURATION,
-    "give the pod more memory, or a larger volume at /dev/shm: grpo-post-render mounts one into charts that are not ours",
+    "give the pod more memory, or a larger volume at /dev/shm: grpo-post-render mounts one into charts that "
+    "are not ours",
     SAME,
     printed(
         "out of shared memory",
@@ -106,8 +107,9 @@ SHARED = Cause(
         "shared memory object file",
     )
     + printed(
-        "/dev/shm",
-        pattern=r"(?:no space left|not enough|too small|cannot|could not|failed)[^\n]*/dev/shm\S*|/dev/shm[^\n]*(?:no space left|full)",
+        "/dev/shm",  # noqa: S108 (sought, not used)
+        pattern=r"(?:no space left|not enough|too small|cannot|could not|failed)[^\n]*/dev/shm\S*|"
+        r"/dev/shm[^\n]*(?:no space left|full)",
     )
     + printed("unable to write to file </torch_"),
     value="ray.workers",

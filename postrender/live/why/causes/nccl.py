@@ -78,7 +78,8 @@ PLUGIN = Cause(
     "nccl-plugin",
     "NCCL cannot use the network that it was told to use",
     CONFIGURATION,
-    "the plugin must be on the node and in LD_LIBRARY_PATH, and the image's glibc and NCCL must match it; set NCCL_DEBUG "
+    "the plugin must be on the node and in LD_LIBRARY_PATH, and the image's glibc and NCCL must match it; set "
+    "NCCL_DEBUG "
     "to INFO and run helm test",
     SAME,
     printed(
@@ -127,11 +128,10 @@ CONNECT = Cause(
         "connectfullmesh failed",
         "rendezvousconnectionerror",
         "rendezvoustimeouterror",
-        "diststoreerror",
-        "distnetworkerror",
         "wait timeout after",
         "socket timeout",
-    ),
+    )
+    + printed("distnetworkerror", "diststoreerror", general=True),
     place=SYMPTOM,
     value="network.mode",
 )
@@ -157,14 +157,12 @@ ERROR = Cause(
         "ncclunhandledcudaerror",
         "ncclsystemerror",
         "ncclinternalerror",
-        "distbackenderror",
         "unhandled system error",
         "unhandled cuda error",
         "nccl error",
-        "nccl communicator",
         "nccl version mismatch",
     )
-    + printed("nccl warn", pattern=r"nccl warn .*"),
+    + printed("nccl warn", "nccl communicator", "distbackenderror", general=True),
     place=SYMPTOM,
     value="network.mode",
 )

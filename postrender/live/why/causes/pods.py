@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postrender.live.why.cause import CONFIGURATION, SAME, SYMPTOM, Cause, says
+from postrender.live.why.line import EVENT, POD, WAIT
 
 IMAGE = Cause(
     "image-pull",
@@ -45,7 +46,8 @@ SECRET = Cause(
     says(
         "secret",
         "configmap",
-        pattern=r"(?:secrets?|configmaps?) \\?\"[^\"]+\" not found.*|couldn't find key .* in (?:secret|configmap) .*|references non-existent (?:secret|config) key.*",
+        pattern=r"(?:secrets?|configmaps?) \\?\"[^\"]+\" not found.*|couldn't find key .* in (?:secret|"
+        r"configmap) .*|references non-existent (?:secret|config) key.*",
     ),
     value="huggingface.secret.name",
 )
@@ -107,7 +109,9 @@ NETWORK = Cause(
     SAME,
     says(
         "network",
-        pattern=r"networks?\.networking\.gke\.io .*not found.*|network \S+ (?:not found|does not exist|is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*",
+        kinds=(EVENT, POD, WAIT),
+        pattern=r"networks?\.networking\.gke\.io .*not found.*|network \S+ (?:not found|does not exist|"
+        r"is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*",
     ),
     value="network.names.prefix",
 )

@@ -36,7 +36,8 @@ KERNEL = Cause(
     "cuda-error",
     "a CUDA kernel failed",
     UNKNOWN,
-    "set CUDA_LAUNCH_BLOCKING=1 for the true place; an index out of range (a token outside of the vocabulary) and a bug in a "
+    "set CUDA_LAUNCH_BLOCKING=1 for the true place; an index out of range (a token outside of the vocabulary) "
+    "and a bug in a "
     "kernel look like this; on one GPU only, suspect the GPU",
     HELPS,
     printed(
@@ -89,7 +90,8 @@ STOPPED = Cause(
     "stopped",
     "the run was stopped from outside",
     UNKNOWN,
-    "somebody deleted it or raised job.attempt, its node was drained, or its deadline came; raise job.attempt to resume",
+    "somebody deleted it or raised job.attempt, its node was drained, or its deadline came; raise job.attempt "
+    "to resume",
     HELPS,
     printed(
         "grpo: stopped by sig",

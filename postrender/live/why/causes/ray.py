@@ -12,9 +12,15 @@ VERSIONS = Cause(
     SAME,
     printed(
         "version mismatch",
-        pattern=r"version mismatch: the (?:cluster|client|process).*|changing the ray version.*|client server .*version mismatch.*",
+        pattern=r"version mismatch: the (?:cluster|client|process).*|changing the ray version.*|"
+        r"client server .*version mismatch.*",
     )
-    + printed("the cluster was started with:", "ray version mismatch", "python minor versions differ"),
+    + printed(
+        "changing the ray version is not allowed",
+        "the cluster was started with:",
+        "ray version mismatch",
+        "python minor versions differ",
+    ),
     value="images.training",
 )
 
@@ -41,7 +47,8 @@ ENVIRONMENT = Cause(
     "runtime-environment",
     "Ray could not make the runtime environment of the job",
     CONFIGURATION,
-    "the lines below it say why: a package that cannot be installed, a folder that cannot be downloaded or is too large",
+    "the lines below it say why: a package that cannot be installed, a folder that cannot be downloaded or is "
+    "too large",
     SAME,
     printed(
         "runtimeenvsetuperror",

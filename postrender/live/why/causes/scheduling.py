@@ -9,7 +9,8 @@ UNSCHEDULABLE = Cause(
     "cannot-be-scheduled",
     "no node takes a pod of the run",
     CAPACITY,
-    "the line counts the nodes by what keeps each from taking the pod; make or enlarge the node pool, free nodes, or use "
+    "the line counts the nodes by what keeps each from taking the pod; make or enlarge the node pool, free "
+    "nodes, or use "
     "the profile of your machines",
     WAITS,
     says("is pending, it needs", pattern=r"is Pending, it needs.*")
@@ -83,7 +84,8 @@ REFUSED = Cause(
     )
     + says(
         "forbidden",
-        pattern=r"(?:maximum|minimum) (?:cpu|memory|ephemeral-storage)[^\n]* usage per (?:container|pod).*|max limit to request ratio.*|no priorityclass .*|error looking up service account.*",
+        pattern=r"(?:maximum|minimum) (?:cpu|memory|ephemeral-storage)[^\n]* usage per (?:container|pod).*|"
+        r"max limit to request ratio.*|no priorityclass .*|error looking up service account.*",
     ),
     value="ray",
 )
@@ -163,7 +165,8 @@ PLACEMENT = Cause(
     "placement-group",
     "Ray did not find the GPUs or CPUs that the run asks for",
     CAPACITY,
-    "compare the GPUs that the run asks for with `ray status`: workers that are missing, GPUs that another job holds, or "
+    "compare the GPUs that the run asks for with `ray status`: workers that are missing, GPUs that another job "
+    "holds, or "
     "more CPUs a GPU than a node has",
     HELPS,
     printed(
@@ -184,7 +187,8 @@ PLACEMENT = Cause(
     )
     + printed(
         "gpus",
-        pattern=r"(?:requested|required?s?|needs?|expected|wants?)\s+\d+\s+gpus?\b[^\n]*\b(?:only|but|available)\b.*|total available gpus .* less than.*|not enough (?:gpu|cpu|resource)s?.*",
+        pattern=r"(?:requested|required?s?|needs?|expected|wants?)\s+\d+\s+gpus?\b[^\n]*\b(?:only|but|"
+        r"available)\b.*|total available gpus .* less than.*|not enough (?:gpu|cpu|resource)s?.*",
     )
     + printed("insufficient", pattern=r"insufficient (?:gpu|cluster) resources.*|resources? (?:are|is) insufficient.*"),
     value="ray.workers.replicas",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from postrender.live.why.cause import (
-    CAPACITY,
     CONFIGURATION,
     HELPS,
     SAME,
@@ -19,7 +18,8 @@ DISK = Cause(
     "disk-full",
     "a disk or a volume is full",
     CONFIGURATION,
-    "the line names the file: free or enlarge its volume (task clean deletes old checkpoints), or for a path in the pod "
+    "the line names the file: free or enlarge its volume (task clean deletes old checkpoints), or for a path "
+    "in the pod "
     "raise its ephemeral storage",
     SAME,
     says(
@@ -43,7 +43,8 @@ EVICTED_DISK = Cause(
         "ephemeral",
         "low on resource",
         "evicted",
-        pattern=r"low on resource: ephemeral-storage.*|ephemeral local storage.*exceeds.*|evicted.*ephemeral.storage.*|usage of emptydir.*exceeds.*|DiskPressure.*",
+        pattern=r"low on resource: ephemeral-storage.*|ephemeral local storage.*exceeds.*|"
+        r"evicted.*ephemeral.storage.*|usage of emptydir.*exceeds.*|DiskPressure.*",
     ),
     value="accelerator.worker.ephemeralStorage",
     on_head="ray.head.ephemeralStorage",
@@ -73,7 +74,8 @@ CLAIM = Cause(
     SAME,
     says(
         "persistentvolumeclaim",
-        pattern=r"persistentvolumeclaim \S+(?: |: )(?:not found|is not bound|is being deleted).*|unbound immediate PersistentVolumeClaims.*",
+        pattern=r"persistentvolumeclaim \S+(?: |: )(?:not found|is not bound|is being deleted).*|"
+        r"unbound immediate PersistentVolumeClaims.*",
     )
     + says("provisioningfailed", "failedbinding")
     + says("is pending", "is lost", kinds=(WAIT,), pattern=r"^is (?:Pending|Lost)(?:,| $|$)(?! it needs).*"),
@@ -84,7 +86,8 @@ MOUNT = Cause(
     "mount-fails",
     "a volume cannot be mounted",
     CONFIGURATION,
-    "the message of the kubelet names the reason: rights on the bucket, a volume in another zone, a path that is missing "
+    "the message of the kubelet names the reason: rights on the bucket, a volume in another zone, a path that "
+    "is missing "
     "on the node, a driver that is not installed",
     SAME,
     says("failedmount", "failedattachvolume", "failedmapvolume")
@@ -120,7 +123,8 @@ READ_ONLY = Cause(
     printed("read-only file system", "errno 30")
     + printed(
         "permission denied",
-        pattern=r"PermissionError: \[Errno 13\].*|(?:cannot|can't|could not|unable to|failed to) (?:create|write|open|mkdir)\b.*permission denied.*",
+        pattern=r"PermissionError: \[Errno 13\].*|(?:cannot|can't|could not|unable to|failed to) (?:create|"
+        r"write|open|mkdir)\b.*permission denied.*",
     )
     + printed("cannot write to", pattern=r"grpo: cannot write to .* on claim .*"),
     value="storage",

@@ -38,15 +38,17 @@ PACKAGE = Cause(
     "package-missing",
     "a Python package is missing in the image, or has another version",
     CONFIGURATION,
-    "use the image that belongs to the framework's version, or add the package to it; job.runtimeEnv installs small ones",
+    "use the image that belongs to the framework's version, or add the package to it; job.runtimeEnv installs "
+    "small ones",
     SAME,
-    printed(
+    printed("importerror", general=True)
+    + printed(
         "modulenotfounderror",
-        "importerror",
         "no module named",
         "packagenotfounderror",
         "cannot import name",
-        pattern=r"(?:^|\b)(?:ModuleNotFoundError|ImportError|\S*PackageNotFoundError): .*|no module named .*|cannot import name .*",
+        pattern=r"(?:^|\b)(?:ModuleNotFoundError|ImportError|\S*PackageNotFoundError): .*|no module named .*|"
+        r"cannot import name .*",
         unless="warn",
     )
     + printed(
