@@ -32,11 +32,11 @@ def failed(evidence: Evidence, message: str = "Job entrypoint command failed wit
     job(evidence, jobDeploymentStatus="Failed", jobStatus="FAILED", reason="AppFailed", message=message)
 
 
-def ended(number: int, code: int, reason: str, message: str = "", key: str = "containerStatuses") -> Change:
-    terminated = {"exitCode": code, "reason": reason, "message": message, "finishedAt": "2026-11-25T12:00:00Z"}
+def ended(number: int, code: int, reason: str, name: str = "ray-worker", key: str = "containerStatuses") -> Change:
+    terminated = {"exitCode": code, "reason": reason, "message": "its last words", "finishedAt": "2026-11-25T12:00:00Z"}
 
     def change(evidence: Evidence) -> None:
-        pod(evidence, number)["status"][key] = [{"name": "ray-worker", "lastState": {"terminated": terminated}}]
+        pod(evidence, number)["status"][key] = [{"name": name, "lastState": {"terminated": terminated}}]
         failed(evidence)
 
     return change
@@ -217,7 +217,7 @@ PLANTS: list[tuple[str, Change]] = [
     ("container-not-made", waits(WORKER, "RunContainerError", "failed to create containerd task: nvidia hook failed")),
     ("container-not-made", waits(WORKER, "CreateContainerError", "failed to reserve container name")),
     ("node-check", waits(WORKER, "CrashLoopBackOff", "back-off 5m0s", "check-node", "initContainerStatuses")),
-    ("node-check", ended(WORKER, 1, "Error", "no gIB", "initContainerStatuses")),
+    ("node-check", ended(WORKER, 1, "Error", "check-node", "initContainerStatuses")),
     ("container-crashes", waits(HEAD, "CrashLoopBackOff", "back-off 5m0s restarting failed container")),
     ("container-crashes", waits(WORKER, "CrashLoopBackOff", "back-off 40s")),
     ("cannot-be-scheduled", unscheduled),

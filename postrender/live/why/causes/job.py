@@ -130,7 +130,7 @@ FAILED_CREATE = Cause(
     CONFIGURATION,
     "the event says what the API server answers",
     SAME,
-    says("failedtocreate", "failedcreate", pattern=r"FailedToCreate\w*.*|FailedCreate\w*.*"),
+    says("failedtocreate", "failedcreate", pattern=r"\bFailedToCreate|\bFailedCreate\b", general=True),
     place=SYMPTOM,
     value="ray",
 )

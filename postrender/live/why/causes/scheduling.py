@@ -14,7 +14,7 @@ UNSCHEDULABLE = Cause(
     "the profile of your machines",
     WAITS,
     says("is pending, it needs", pattern=r"is Pending, it needs.*")
-    + says("failedscheduling", pattern=r"FailedScheduling.*")
+    + says("failedscheduling", general=True)
     + says("notriggerscaleup", "nodes are available:", "didn't match pod's node affinity", "had untolerated taint"),
     value="ray.workers.replicas",
     on_head="ray.head",
