@@ -71,9 +71,7 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
     if row["remark"]:
         yield f"     {row['remark']}"
     if row["value"]:
-        yield (
-            f"     value: {row['at']} {row['value']}".replace("  ", " ") if row["at"] else f"     value: {row['value']}"
-        )
+        yield f"     value: {' '.join(filter(None, (row['at'], row['value'])))}"
     if row["rules"]:
         yield f"     grpo lint says it before: {', '.join(row['rules'])}"
     yield f"     do: {row['fix']}"

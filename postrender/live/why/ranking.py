@@ -9,6 +9,8 @@ from typing import Final
 from postrender.live.why import registry
 from postrender.live.why.cause import Cause
 from postrender.live.why.line import LOG, OPERATOR, WAIT, Line
+from postrender.rules import messages
+from postrender.rules.values.define import whole
 
 # What is kept of one cause: enough for a line of each rank of a large run.
 _KEPT: Final = 2000
@@ -31,11 +33,15 @@ class Found:
     @property
     def rules(self) -> tuple[str, ...]:
         """Return the rules of `grpo lint` that would have said it before."""
-        return tuple(self.cause.rule.split())
+        ids = [rule.id for line in self.lines[:1] for rule in messages.rules_of(line.text)]
+        return tuple(ids or self.cause.rule.split())
 
     @property
     def value(self) -> str:
-        """Return the path of the value to look at."""
+        """Return the path of the value to look at: the first key of its rule, or that of the cause."""
+        keys = [rule.keys[0] for line in self.lines[:1] for rule in messages.rules_of(line.text) if rule.keys]
+        if keys:
+            return whole(keys[0])
         on_head = any(line.role == "head" for line in self.lines[:1])
         return self.cause.on_head if on_head and self.cause.on_head else self.cause.value
 

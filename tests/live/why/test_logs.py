@@ -15,6 +15,7 @@ from postrender.cli import main as cli
 from postrender.live.why import diagnosis, reading, registry
 from postrender.live.why.cause import CONFIGURATION, HARDWARE
 from postrender.live.why.ranking import Found
+from postrender.rules import index, messages
 
 PLANTS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("logs.yaml").read_text("utf-8"))
 NOISE = "(Worker pid=1, ip=10.0.0.1) INFO loading shard 3 of 17\n"
@@ -116,6 +117,21 @@ def test_a_log_without_line_ends_needs_no_memory() -> None:
         pass
     assert tracemalloc.get_traced_memory()[1] < 100 << 20
     tracemalloc.stop()
+
+
+@pytest.mark.parametrize("words", messages.table())
+def test_the_error_of_a_framework_leads_to_its_rule(words: str) -> None:
+    (found, *_) = ranked(f"AssertionError: 3 {words} 4")
+    rules = {rule.id: rule for rule in index.rules()}
+    assert found.rules == tuple(each for each in rules if each in messages.table()[words])
+    assert len(found.rules) == len(messages.table()[words])
+    assert found.cause.blame == CONFIGURATION
+    assert found.value.startswith("job.config.") or found.value in ("job.config", "ray.workers.replicas")
+
+
+def test_rules_of_causes_exist() -> None:
+    known = {rule.id for rule in index.rules()}
+    assert {each for cause in registry.causes() for each in cause.rule.split()} <= known
 
 
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

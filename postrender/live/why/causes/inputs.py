@@ -199,7 +199,6 @@ CONFIG = Cause(
         "missingmandatoryvalue",
         "interpolationkeyerror",
         "interpolationresolutionerror",
-        "is not in struct",
         "could not override",
         "error merging override",
         "unrecognized arguments",
@@ -228,7 +227,6 @@ CONFIG = Cause(
         frames=r"config|__post_init__|validate|arg_utils|__init__",
     ),
     value="job.config",
-    rule="nemo-rl/unknown-key verl/unknown-key",
 )
 
 NUMBERS = Cause(

@@ -34,7 +34,7 @@ NOT_SUBMITTED = Cause(
     value="ray.networkPolicy.operatorNamespace",
 )
 
-OPERATOR = Cause(
+AWAY = Cause(
     "operator-away",
     "no KubeRay operator looks at the objects of the run",
     SERVICE,

@@ -27,7 +27,7 @@ CUDA = Cause(
         "out of memory", pattern=r"cuda failure 2\b.*out of memory|cuda failure 'out of memory'|cumem\w*.*out of memory"
     ),
     value="job.config",
-    rule="memory/gpu-memory",
+    rule="memory/does-not-fit",
 )
 
 VLLM = Cause(
@@ -59,6 +59,7 @@ VLLM = Cause(
     )
     + printed("memory", pattern=r"free memory on device.*(?:is less than|on startup).*"),
     value="job.config",
+    rule="memory/does-not-fit nemo-rl/gpu-memory-share verl/memory-share",
 )
 
 HOST = Cause(
@@ -87,6 +88,7 @@ HOST = Cause(
     + printed("oom", pattern=r"detected \d+ oom.?kill event|oom killed.*"),
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
+    rule="memory/host",
 )
 
 SHARED = Cause(
