@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 import tracemalloc
 from collections.abc import Iterator
@@ -127,6 +128,11 @@ def test_the_error_of_a_framework_leads_to_its_rule(words: str) -> None:
     assert len(found.rules) == len(messages.table()[words])
     assert found.cause.blame == CONFIGURATION
     assert found.value.startswith("job.config.") or found.value in ("job.config", "ray.workers.replicas")
+
+
+def test_the_page_lists_every_cause() -> None:
+    page = (Path(__file__).parents[3] / "docs/howto/why.md").read_text("utf-8").partition("## The causes")[2]
+    assert sorted(re.findall(r"`([a-z-]+)`", page.rpartition("|")[0])) == [cause.id for cause in registry.causes()]
 
 
 def test_rules_of_causes_exist() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postrender.live.why.cause import CONFIGURATION, ERROR, SAME, UNKNOWN, Cause, printed
+from postrender.rules import messages
 
 _DATA_FRAMES = r"/datasets?/|rl_dataset|dataloader|data_?set|processors?\.py|collate|prepare_data|load_data"
 _REWARD_FRAMES = r"reward|compute_score|verif(?:y|ier)|_score\b|environments?/|grader|math_verify"
@@ -193,9 +194,6 @@ CONFIG = Cause(
     SAME,
     printed(
         "configcompositionexception",
-        "configattributeerror",
-        "configkeyerror",
-        "configtypeerror",
         "missingmandatoryvalue",
         "interpolationkeyerror",
         "interpolationresolutionerror",
@@ -208,8 +206,8 @@ CONFIG = Cause(
         "the following arguments are required",
         "unsupportedinterpolationtype",
         "in hydra.main",
-        "omegaconf.errors",
     )
+    + printed("omegaconf.errors", "configattributeerror", "configkeyerror", "configtypeerror", general=True)
     + printed("validation error", pattern=r"\d+ validation errors? for .*|validationerror: .*")
     + printed(
         "must be divisible by",
@@ -254,5 +252,15 @@ NUMBERS = Cause(
     )
     + printed("expected parameter logits", pattern=r"expected parameter \w+ .* to satisfy the constraint.*"),
     place=ERROR,
+    value="job.config",
+)
+
+ASSERTION = Cause(
+    "rule-broken",
+    "the framework refuses values that grpo lint refuses before the start",
+    CONFIGURATION,
+    "run grpo lint with the values files: it has the numbers and what to write",
+    SAME,
+    printed(*messages.table()),
     value="job.config",
 )
