@@ -282,7 +282,7 @@ PLANTS: list[tuple[str, Change]] = [
     (
         "job-not-submitted",
         of_operator(
-            'error "Failed to get job info" run-1: Get "http://s-ray-head.rl:8265/api/jobs/run-1": dial tcp: i/o timeout'
+            'error "Failed to get job info" run-1: Get "http://s-ray-head.rl:8265/api/jobs/run-1": dial: i/o timeout'
         ),
     ),
     ("operator-away", unseen),
