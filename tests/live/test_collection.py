@@ -141,7 +141,7 @@ def test_the_logs_of_ended_containers_and_of_the_operator_are_read_without_secre
             return 200, f"OSError: [Errno 28] No space left on device {TOKEN}"
         if path.startswith("/api/v1/namespaces/sys/pods/op/log"):
             return 200, "about run-1 and its head\nabout another one\n"
-        if path.startswith("/api/v1/pods?labelSelector"):
+        if path.startswith("/api/v1/pods?") and "labelSelector" in path:
             return 200, json.dumps({"items": [operator]})
         return 200, json.dumps({"items": [pod] if path.startswith("/api/v1/namespaces/rl/pods") else []})
 
@@ -156,7 +156,7 @@ def test_the_logs_of_ended_containers_and_of_the_operator_are_read_without_secre
 
 def test_a_log_that_is_forbidden_is_named(play: Play) -> None:
     def answer(path: str) -> tuple[int, str]:
-        if path.startswith("/api/v1/pods?labelSelector"):
+        if path.startswith("/api/v1/pods?") and "labelSelector" in path:
             return 403, json.dumps({"message": "pods is forbidden"})
         return 200, json.dumps({"items": []})
 

@@ -28,7 +28,6 @@ GPU = Cause(
         "gpu has been reset",
         "double bit ecc",
         "row remapping failure",
-        "row remapper",
         "cuda error: hardware stack error",
         "contained ecc",
         "uncontained ecc",

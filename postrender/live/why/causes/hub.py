@@ -109,7 +109,6 @@ OFFLINE = Cause(
         "cannot find the requested files in the local cache",
         "offline mode is enabled",
         "couldn't find it in the cached files",
-        "local_files_only",
         "couldn't reach",
         "in offline mode",
     ),
@@ -132,6 +131,7 @@ AWAY = Cause(
         "remotedisconnected",
         "sslerror",
         "certificate verify failed",
+        "certificate signed by unknown authority",
         "incompleteread",
         "chunkedencodingerror",
         "clientconnectorerror",
@@ -220,6 +220,7 @@ REFUSED = Cause(
         "errno 111",
         "failed to establish a new connection",
         "cannot connect to host",
+        "statuscode.unavailable",
     ),
     place=SYMPTOM,
 )

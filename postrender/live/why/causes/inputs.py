@@ -40,13 +40,10 @@ DATA = Cause(
         "unexpectedsplitserror",
         "nonmatchingsplitssizeserror",
         "dataset scripts are no longer supported",
-        "column names",
         "not in the dataset",
         "no (supported) data files found",
-        "jsonl",
-        pattern="",
         unless="warn",
-    )[:-1]
+    )
     + printed(
         "error",
         "exception",
@@ -109,6 +106,8 @@ CHECKPOINT = Cause(
         "missing key in checkpoint state_dict",
         "checkpoint is incomplete",
         "invalid magic number",
+        "unable to load weights from pytorch checkpoint",
+        "weights only load failed",
         "is not a checkpoint",
         "loaded state dict contains a parameter group",
         "cannot load a checkpoint",
@@ -117,7 +116,6 @@ CHECKPOINT = Cause(
         "the checkpoint has",
         "shape mismatch in",
         "you set `ignore_mismatched_sizes`",
-        "weights_only",
     )
     + printed(
         "checkpoint",
@@ -139,7 +137,6 @@ MODEL = Cause(
         "are not currently supported",
         "unrecognized configuration class",
         "unrecognized model in",
-        "trust_remote_code",
         "can't load tokenizer",
         "couldn't instantiate the backend tokenizer",
         "chat_template is not set",
@@ -149,8 +146,10 @@ MODEL = Cause(
         "no module or parameter named",
         "failed to be inspected",
         "has no vllm implementation",
-        "model_type",
         unless=r"warn|you are using a model of type",
+    )
+    + printed(
+        "trust_remote_code", pattern=r"(?:error|requires you to|please|must|set the option)[^\n]*trust_remote_code"
     )
     + printed("templateerror", pattern=r"(?:jinja2\S*)?TemplateError: .*")
     + printed(

@@ -226,7 +226,10 @@ CRASH = Cause(
     says(
         "crashloopbackoff",
         "init container",
-        pattern=r"waits, CrashLoopBackOff.*|init container \S+ has ended; exit code [1-9].*",
+        "back-off restarting failed container",
+        "init:error",
+        pattern=r"back-off restarting failed container|Init:Error|waits, CrashLoopBackOff|"
+        r"init container \S+ has ended; exit code [1-9].*",
         general=True,
     ),
     place=SYMPTOM,
@@ -246,4 +249,16 @@ NETWORK = Cause(
         r"is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*",
     ),
     value="network.names.prefix",
+)
+
+PROBE = Cause(
+    "probe-failed",
+    "a container does not answer the probes of the kubelet",
+    UNKNOWN,
+    "look at its memory and its last words; a head that is busy answers late",
+    HELPS,
+    says("liveness probe failed", "readiness probe failed", "startup probe failed", "failed liveness probe"),
+    place=SYMPTOM,
+    value="ray.workers",
+    on_head="ray.head",
 )

@@ -63,7 +63,6 @@ TIMEOUT = Cause(
         "watchdog thread terminated with exception",
         "taking the entire process down",
         "taking the rank down",
-        "could not dump",
         "observed flight recorder dump signal",
     )
     + printed("timeout", pattern=r"work(?:nccl)?\(seqnum=\d+.*timeout\(ms\).*")
@@ -85,14 +84,9 @@ PLUGIN = Cause(
     printed(
         "failed to initialize any net plugin",
         "no socket interface found",
-        "failed to find ncclnetplugin",
-        "failed to find ncclnet",
         "failed to initialize net plugin",
         "no ib devices found",
-        "no device found for",
         "failed to open libibverbs",
-        "tuner plugin",
-        "call to ibv_",
         "bootstrap : no",
         "is neither af_inet",
         "ncclsocketinit: connecting to address",
@@ -102,6 +96,7 @@ PLUGIN = Cause(
         "network",
         pattern=r"nccl warn error: network \S+ not found.*|network \S+ not found.*nccl.*|error: network \S+ not found",
     )
+    + printed("call to ibv_", pattern=r"call to ibv_\w+ failed")
     + printed("cuda failure 800", pattern=r"cuda failure 800\b.*"),
     value="network.mode",
 )

@@ -189,3 +189,24 @@ ENDED_BY_OTHERS = Cause(
     ),
     place=CONSEQUENCE,
 )
+
+FORK = Cause(
+    "cuda-in-fork",
+    "a process uses CUDA after it was forked from one that had used it",
+    CONFIGURATION,
+    "start processes with spawn (VLLM_WORKER_MULTIPROCESSING_METHOD=spawn), or do not touch CUDA before",
+    SAME,
+    printed("cannot re-initialize cuda in forked subprocess", "the 'spawn' start method"),
+    value="job.env",
+)
+
+TIME = Cause(
+    "time-out",
+    "something did not answer in time",
+    UNKNOWN,
+    "the lines before it say what it waited for; another process that died or hangs looks like this",
+    HELPS,
+    printed("gettimeouterror", "raychanneltimeouterror", "timeoutexpired", "deadline_exceeded", "statuscode.deadline")
+    + printed("timeouterror", pattern=r"^(?:asyncio\.|concurrent\.futures\.)?(?:\w+\.)*TimeoutError\b"),
+    place=SYMPTOM,
+)

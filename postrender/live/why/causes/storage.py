@@ -43,8 +43,10 @@ EVICTED_DISK = Cause(
         "ephemeral",
         "low on resource",
         "evicted",
+        "usage of emptydir",
+        "diskpressure",
         pattern=r"low on resource: ephemeral-storage.*|ephemeral local storage.*exceeds.*|"
-        r"evicted.*ephemeral.storage.*|usage of emptydir.*exceeds.*|DiskPressure.*",
+        r"evicted.*ephemeral.storage.*|usage of emptydir.*exceeds.*|DiskPressure(?:\]|=True|\s+True)",
     ),
     value="accelerator.worker.ephemeralStorage",
     on_head="ray.head.ephemeralStorage",
@@ -59,7 +61,7 @@ EVICTED_MEMORY = Cause(
     says(
         "low on resource",
         "memorypressure",
-        pattern=r"low on resource: memory.*|MemoryPressure.*",
+        pattern=r"low on resource: memory|MemoryPressure(?:\]|=True|\s+True)",
     )
     + says("low on resource", pattern=r"low on resource: (?:pids|nodefs|imagefs|inodes).*"),
     value="accelerator.worker.memory",
@@ -90,7 +92,7 @@ MOUNT = Cause(
     "is missing "
     "on the node, a driver that is not installed",
     SAME,
-    says("failedmount", "failedattachvolume", "failedmapvolume")
+    says("failedmount", "failedattachvolume", "failedmapvolume", "multi-attach error for volume")
     + says("mountvolume.setup failed", "attachvolume.attach failed"),
     value="storage",
 )
@@ -127,6 +129,17 @@ READ_ONLY = Cause(
         r"write|open|mkdir)\b.*permission denied.*",
     )
     + printed("cannot write to", pattern=r"grpo: cannot write to .* on claim .*"),
+    value="storage",
+)
+
+BUCKET = Cause(
+    "bucket-rights",
+    "an account may not read or write a bucket",
+    CONFIGURATION,
+    "give the pod's service account a role on the bucket: the notes of storage print the command",
+    SAME,
+    says("storage.objects.", "accessdenied", "invalidaccesskeyid", "nocredentialserror", "defaultcredentialserror")
+    + says("storage.googleapis.com", "amazonaws.com", "gs://", "s3://", pattern=r"\b40[13]\b|forbidden|denied"),
     value="storage",
 )
 
