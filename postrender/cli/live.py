@@ -14,7 +14,9 @@ from postrender.cli.command import wrong
 from postrender.cli.judging import explaining
 from postrender.helm import engines
 from postrender.live import bundle, client, collection, expected
+from postrender.live.client import Cluster
 from postrender.live.evidence import Evidence
+from postrender.live.expected import Expected
 from postrender.values.set_arguments import Argument
 
 USAGE = "-f FILE ... [OPTIONS]"
@@ -22,21 +24,23 @@ USAGE = "-f FILE ... [OPTIONS]"
 
 @dataclass
 class Source:
-    """Where evidence comes from: a cluster that is asked each time, or a bundle."""
+    """Where evidence comes from: a cluster that is asked each time, or a bundle; `is_named` if the user says which."""
 
     ask: Callable[[], Evidence]
     is_live: bool
+    is_named: bool = True
 
 
-def evidence_options(*, rights: bool = False) -> options.Decorator:
+def evidence_options(*, rights: bool = False, logs: bool = False) -> options.Decorator:
     """Add the options of a stack, a cluster and a bundle to a command, which gets them as its parameter `source`.
 
-    With `rights` the cluster is also asked what the user may install.
+    With `rights` the cluster is also asked what the user may install, with `logs` for the last lines of programs, which
+    a bundle has always. Nothing is read before the source is asked.
     """
-    return lambda function: _with_options(function, rights=rights)
+    return lambda function: _with_options(function, rights=rights, logs=logs)
 
 
-def _with_options(function: Callable[..., int], *, rights: bool) -> Callable[..., int]:
+def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> Callable[..., int]:
     @options.values()
     @options.set_values
     @options.accelerator
@@ -74,18 +78,22 @@ def _with_options(function: Callable[..., int], *, rights: bool) -> Callable[...
                     "--from reads a bundle, which has values, namespace and context in it", fix="leave them out"
                 )
             return function(source=Source(lambda: bundle.read(bundled), is_live=False), **others)
-        stack = options.stack(files, accelerator, arguments)
-        cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
-        with engines.choose(helm) as engine, explaining(stack):
-            wanted = expected.render(stack, engine, cluster.namespace)
+
+        @functools.cache
+        def wanted() -> tuple[Cluster, Expected]:
+            stack = options.stack(files, accelerator, arguments)
+            cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+            with engines.choose(helm) as engine, explaining(stack):
+                return cluster, expected.render(stack, engine, cluster.namespace)
 
         def ask() -> Evidence:
-            found = collection.collect(cluster, wanted, rights=rights)
+            found = collection.collect(*wanted(), rights=rights, with_logs=logs or bool(saved))
             if saved:
                 listed = bundle.write(saved, found)
                 sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")
             return found
 
-        return function(source=Source(ask, is_live=True), **others)
+        named = bool(files or arguments or accelerator or saved)
+        return function(source=Source(ask, is_live=True, is_named=named), **others)
 
     return command

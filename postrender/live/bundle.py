@@ -18,6 +18,7 @@ _FORMAT: Final = 1
 _ABOUT: Final = "about.json"
 _EXPECTED: Final = "expected.json"
 _OBJECTS: Final = "objects/"
+_LOGS: Final = "logs.json"
 # A cluster of 500 nodes and 2,000 pods makes 20 MB of JSON.
 _MAX_BYTES: Final = 512 * 1024 * 1024
 
@@ -31,6 +32,7 @@ def write(path: str, evidence: Evidence) -> list[str]:
     members: dict[str, Any] = {
         _ABOUT: {**about, "record": evidence.record},
         _EXPECTED: masking.clean(asdict(evidence.expected)),
+        _LOGS: evidence.logs,
         **{f"{_OBJECTS}{kind}.json": objects for kind, objects in sorted(evidence.objects.items())},
     }
     listed = []
@@ -75,6 +77,7 @@ def read(path: str) -> Evidence:
         {kind: content[name] for kind, name in kinds.items()},
         about["unread"],
         about["record"],
+        content.get(_LOGS) or {},
     )
 
 

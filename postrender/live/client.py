@@ -105,6 +105,16 @@ class Cluster:
         except (ApiException, WebSocketException, OSError) as error:
             raise RefusedError(getattr(error, "status", 0) or 0, f"exec in {pod}: {_reason(error)}") from error
 
+    def log(self, namespace: str, pod: str, container: str, size: int, lines: int, *, previous: bool = False) -> str:
+        """Return the end of what a container has printed, or the one before it; raise RefusedError."""
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log"
+        query: dict[str, str | int] = {"tailLines": lines}
+        if container:
+            query["container"] = container
+        if previous:
+            query["previous"] = "true"
+        return self._call("GET", path, {"Accept": "*/*"}, query)[-size:]
+
     def items(self, path: str, *, metadata_only: bool = False, **query: str | int) -> list[dict[str, Any]]:
         """Return the objects of a list, page by page; raise RefusedError."""
         return list(self._pages(path, _METADATA if metadata_only else "application/json", query))

@@ -9,12 +9,12 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from postrender.errors import ClusterError
-from postrender.live import definitions, masking
+from postrender.live import definitions, logs, masking
 from postrender.live.client import Cluster, RefusedError
-from postrender.live.evidence import Evidence, Objects, is_ready, labels_of, name_of
+from postrender.live.evidence import Evidence, Objects
 from postrender.live.expected import Expected
 from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
@@ -30,6 +30,7 @@ _METADATA_ONLY: Final = ("secrets", "configmaps")
 _KUEUE: Final = ("v1beta2", "v1beta1")
 
 Query = dict[str, str | int]
+Answer = TypeVar("Answer")
 
 # The path and the query of each list of the cluster.
 _CLUSTER: Final[dict[str, tuple[str, Query]]] = {
@@ -38,6 +39,7 @@ _CLUSTER: Final[dict[str, tuple[str, Query]]] = {
     "topologies": ("/apis/kueue.x-k8s.io/*/topologies", {}),
     "workloadpriorityclasses": ("/apis/kueue.x-k8s.io/*/workloadpriorityclasses", {}),
     "nodes": ("/api/v1/nodes", {}),
+    "nodeEvents": ("/api/v1/events", {"fieldSelector": "type=Warning,involvedObject.kind=Node"}),
     "allPods": ("/api/v1/pods", {"fieldSelector": _RUNNING}),
     "deployments": ("/apis/apps/v1/deployments", {"labelSelector": _OPERATORS}),
     "daemonsets": ("/apis/apps/v1/namespaces/kube-system/daemonsets", {}),
@@ -135,8 +137,10 @@ def _plural(kind: str) -> str:
     return f"{lower}es" if lower.endswith("s") else f"{lower}s"
 
 
-def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Evidence:
+def collect(cluster: Cluster, expected: Expected, *, rights: bool = False, with_logs: bool = False) -> Evidence:
     """Ask for everything at once, and wait at most six seconds; with `rights` also what the user may install.
+
+    `with_logs` asks afterwards for the last lines of the run's programs, for as long again.
 
     Raises ClusterError if nothing at all could be read.
     """
@@ -161,10 +165,17 @@ def collect(cluster: Cluster, expected: Expected, *, rights: bool = False) -> Ev
             fix="log in again, or choose another cluster with --context; kubectl get pods must work first",
         )
     if silent:
-        # It would be waited for too.
-        evidence.unread["status.json"] = "not asked for, because the API server is slow"
-    else:
-        _read_record(cluster, evidence)
+        # They would be waited for too.
+        late = ("status.json", "logs") if with_logs else ("status.json",)
+        evidence.unread.update(dict.fromkeys(late, "not asked for, because the API server is slow"))
+        return evidence
+    _read_record(cluster, evidence)
+    if with_logs:
+        wanted = logs.calls(cluster, evidence)
+        evidence.unread.update(dict.fromkeys(wanted, f"no answer within {_PATIENCE:.0f} s"))
+        for name, text in _answers(wanted):
+            evidence.unread.pop(name)
+            logs.take(evidence, name, text)
     return evidence
 
 
@@ -192,22 +203,22 @@ def _kept(kind: str, item: dict[str, Any]) -> dict[str, Any]:
 
 def _read_record(cluster: Cluster, evidence: Evidence) -> None:
     """Read what the guard has written, in the head pod, which mounts the volume."""
-    heads = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/node-type") == "head" and is_ready(pod)]
-    if not heads or not evidence.expected.run_directory:
+    head = logs.head_of(evidence)
+    if not head or not evidence.expected.run_directory:
         return
     path = f"{evidence.expected.run_directory}/status.json"
     try:
-        text = cluster.execute(name_of(heads[0]), "ray-head", ["sh", "-c", f"cat {shlex.quote(path)} || true"])
+        text = cluster.execute(head, "ray-head", ["sh", "-c", f"cat {shlex.quote(path)} || true"])
         evidence.record = masking.clean(mapping(json.loads(text))) if text.strip() else {}
     except (RefusedError, ValueError) as error:
         evidence.unread["status.json"] = masking.text(str(error))
 
 
-def _answers(calls: dict[str, Callable[[], Objects]]) -> Iterator[tuple[str, Objects | RefusedError]]:
+def _answers(calls: dict[str, Callable[[], Answer]]) -> Iterator[tuple[str, Answer | RefusedError]]:
     """Yield each answer as it comes, until all have come or the time is over."""
-    answers: queue.SimpleQueue[tuple[str, Objects | RefusedError]] = queue.SimpleQueue()
+    answers: queue.SimpleQueue[tuple[str, Answer | RefusedError]] = queue.SimpleQueue()
 
-    def ask(kind: str, call: Callable[[], Objects]) -> None:
+    def ask(kind: str, call: Callable[[], Answer]) -> None:
         try:
             answers.put((kind, call()))
         except RefusedError as refusal:

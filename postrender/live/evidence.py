@@ -17,7 +17,7 @@ class Evidence:
 
     A kind that the cluster does not have, such as Kueue's, has no objects and is not `unread`. `allPods` are those of
     all namespaces, for the room on the nodes. `releases` has only the metadata of Helm's Secrets. `record` is the
-    status.json in the run's directory.
+    status.json in the run's directory, `logs` are the last lines of programs, by their names.
     """
 
     expected: Expected
@@ -26,6 +26,7 @@ class Evidence:
     objects: dict[str, Objects] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
     record: dict[str, Any] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
 
     def of(self, kind: str) -> Objects:
         """Return the objects of a kind."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from log_lines import LONGEST, words
 from signs import SEVERITIES, SIGNS, STALLED, Judge, Limits, Sign
 from steps import ENDED, LOADING, Event, Phase, Step, Validation
 
 __all__ = [
     "ENDED",
     "LOADING",
+    "LONGEST",
     "SEVERITIES",
     "SIGNS",
     "STALLED",
@@ -18,4 +20,5 @@ __all__ = [
     "Sign",
     "Step",
     "Validation",
+    "words",
 ]

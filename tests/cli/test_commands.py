@@ -90,7 +90,7 @@ USAGE = {
         "xyz",
         "grpo: no command is called 'xyz'\n"
         "  fix: the commands are check, checkpoints, dead-values, diff, doctor, guide, helm-plugin, init, lint, logs, "
-        "plan, render, report, rules, samples, status, submit, try-reward, values, version, watch\n",
+        "plan, render, report, rules, samples, status, submit, try-reward, values, version, watch, why\n",
     ),
     "unknown option": ("lint --zork", "grpo lint: no option is called --zork\n  fix: see grpo lint --help\n"),
     "unknown letter": ("lint -x", "grpo lint: -x is not an option\n  fix: see grpo lint --help\n"),

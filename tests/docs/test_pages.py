@@ -111,7 +111,7 @@ def offline(command: str) -> list[str] | None:
     if words[:1] != ["grpo"]:
         return None
     words = words[1:]
-    if words[0] in ("status", "doctor") and "--from" not in words:
+    if words[0] in ("status", "doctor", "why") and "-f" in words:
         # tests/e2e has a cluster for them.
         return None
     if words[0] in ("checkpoints", "samples", "logs", "submit") and "-f" in words:

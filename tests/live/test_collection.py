@@ -160,3 +160,36 @@ def test_a_list_in_another_version_is_not_asked_for_twice_when_it_is_forbidden(p
 
     assert collection.collect(play(answer), EXPECTED).unread == {"clusterqueues": "no"}
     assert len(asked) == 1
+
+
+def test_the_logs_of_ended_containers_and_of_the_operator_are_read_without_secrets(play: Play) -> None:
+    ended = {"name": "ray", "state": {}, "lastState": {"terminated": {"exitCode": 1}}}
+    pod = {"metadata": {"name": "s-ray-0", "namespace": "rl"}, "status": {"containerStatuses": [ended]}}
+    operator = {"metadata": {"name": "op", "namespace": "sys"}, "spec": {"containers": [{"name": "manager"}]}}
+
+    def answer(path: str) -> tuple[int, str]:
+        if path.startswith("/api/v1/namespaces/rl/pods/s-ray-0/log"):
+            assert "previous=true" in path
+            return 200, f"OSError: [Errno 28] No space left on device {TOKEN}"
+        if path.startswith("/api/v1/namespaces/sys/pods/op/log"):
+            return 200, "about run-1 and its head\nabout another one\n"
+        if path.startswith("/api/v1/pods?") and "labelSelector" in path:
+            return 200, json.dumps({"items": [operator]})
+        return 200, json.dumps({"items": [pod] if path.startswith("/api/v1/namespaces/rl/pods") else []})
+
+    job = {"kind": "RayJob", "metadata": {"name": "run-1"}}
+    expected = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [job]}, "/data/runs/run")
+    found = collection.collect(play(answer), expected, with_logs=True)
+    assert found.logs["operator"] == "about run-1 and its head"
+    assert found.logs["pod s-ray-0, container ray"].startswith("OSError: [Errno 28]")
+    assert TOKEN not in json.dumps(found.logs)
+    assert found.unread == {"output.log": "there is no head pod that is ready"}
+
+
+def test_a_log_that_is_forbidden_is_named(play: Play) -> None:
+    def answer(path: str) -> tuple[int, str]:
+        if path.startswith("/api/v1/pods?") and "labelSelector" in path:
+            return 403, json.dumps({"message": "pods is forbidden"})
+        return 200, json.dumps({"items": []})
+
+    assert collection.collect(play(answer), EXPECTED, with_logs=True).unread == {"operator": "pods is forbidden"}

@@ -1,0 +1,60 @@
+"""The command `grpo why`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+
+from postrender.cli import live, options
+from postrender.cli.command import Command, examples, wrong
+from postrender.cli.live import Source
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, Location, UnreadableError
+from postrender.live import masking
+from postrender.live.why import diagnosis, reading
+from postrender.live.why.diagnosis import Diagnosis
+
+
+@click.command(
+    cls=Command,
+    options_metavar="LOG | -f FILE ... [OPTIONS]",
+    epilog=examples(
+        "grpo why --accelerator b200 -f values/recipes/gemma3-27b-gsm8k.yaml -f my-site.yaml -n rl",
+        "grpo why output.log",
+        "kubectl logs my-job | grpo why -",
+        "grpo why --from evidence.tar.gz --format json",
+    ),
+)
+@click.argument("log", required=False, type=options.FILE)
+@live.evidence_options(logs=True)
+@options.output_format("text", "json")
+def why(source: Source, log: str | None, form: str) -> int:
+    """Say why a run does not go on or has ended, with the lines that show it.
+
+    With the values of a stack it reads what the cluster says: pods, nodes, events, the RayJob, and the last lines of
+    the driver, of containers that have ended and of the operator. With LOG it reads the log of any training; - is the
+    standard input.
+
+    Causes are ranked: roots before symptoms, symptoms before consequences, then the first in time. Each has its
+    evidence, the value behind it, what to do, and what another start would do. Nothing is changed.
+
+    The exit code is 0 if the run goes on or a log shows nothing, else 1.
+    """
+    if log is not None and source.is_named:
+        raise wrong("a log and a stack are given", fix="give LOG alone, or values files or --from")
+    found = _of_log(log) if log is not None else diagnosis.of_evidence(source.ask())
+    text = json.dumps(found.as_json(), indent=2) if form == "json" else masking.text("\n".join(found.lines()))
+    sys.stdout.write(f"{text}\n")
+    is_fine = found.is_healthy or (log is not None and not found.found)
+    return EXIT_CLEAN if is_fine else EXIT_FINDINGS
+
+
+def _of_log(path: str) -> Diagnosis:
+    if path == "-":
+        return diagnosis.of_log(reading.pieces(sys.stdin.buffer), "standard input")
+    try:
+        with open(path, "rb") as file:
+            return diagnosis.of_log(reading.pieces(file), path)
+    except OSError as error:
+        raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix="check the path") from error

@@ -1,0 +1,264 @@
+"""The objects of a run: the RayJob, its operator, and what keeps a container from its start."""
+
+from __future__ import annotations
+
+from postrender.live.why.cause import (
+    CAPACITY,
+    CONFIGURATION,
+    CONSEQUENCE,
+    HELPS,
+    SAME,
+    SERVICE,
+    SYMPTOM,
+    UNKNOWN,
+    Cause,
+    printed,
+    says,
+)
+from postrender.live.why.line import EVENT, OPERATOR, POD, WAIT
+
+NOT_SUBMITTED = Cause(
+    "job-not-submitted",
+    "the operator cannot reach the head on port 8265, so the job never starts",
+    CONFIGURATION,
+    "allow the operator's namespace to reach port 8265 of the head (ray.networkPolicy.operatorNamespace); a token that "
+    "the operator does not send looks the same",
+    SAME,
+    says(
+        "8265",
+        pattern=r":8265.*(?:refused|timeout|deadline exceeded|no such host|EOF|unreachable|reset|"
+        r"Client\.Timeout).*|failed to (?:get|submit) .*8265.*",
+    )
+    + says("has not reached port 8265")
+    + says("failed to get job info", "failed to submit", "dashboard client", kinds=(OPERATOR,)),
+    value="ray.networkPolicy.operatorNamespace",
+)
+
+AWAY = Cause(
+    "operator-away",
+    "no KubeRay operator looks at the objects of the run",
+    SERVICE,
+    "kubectl get deployments -A -l app.kubernetes.io/name=kuberay-operator: does it run, and watch this namespace?",
+    HELPS,
+    says("has not looked at it yet: does it run"),
+)
+
+DEADLINE = Cause(
+    "deadline",
+    "the run was ended by its own deadline",
+    CONFIGURATION,
+    "set a longer job.deadlineSeconds, and raise job.attempt: the run resumes",
+    SAME,
+    says("deadlineexceeded", pattern=r"^DeadlineExceeded.*|(?<!PreRunning)DeadlineExceeded.*")
+    + says("activedeadlineseconds")
+    + printed("job.deadlineseconds: sigterm in 0", pattern=r"never"),
+    value="job.deadlineSeconds",
+)
+
+NOT_READY = Cause(
+    "cluster-not-ready",
+    "the Ray cluster was not ready in time",
+    CAPACITY,
+    "see what its pods wait for; then raise job.attempt",
+    HELPS,
+    says("prerunningdeadlineexceeded", "prerunningdeadlineseconds"),
+    place=SYMPTOM,
+    value="job.cluster.timeoutSeconds",
+)
+
+STATUS_TIMEOUT = Cause(
+    "job-status-timeout",
+    "the operator could not ask the head about the job for too long",
+    SERVICE,
+    "look at the head pod: lost, restarted or out of memory; then raise job.attempt",
+    HELPS,
+    says("jobstatuschecktimeoutexceeded"),
+    place=SYMPTOM,
+)
+
+SUBMISSION = Cause(
+    "submission-failed",
+    "the job could not be handed to Ray",
+    CONFIGURATION,
+    "the message says why; the log of the submitter's pod has the rest",
+    SAME,
+    says("submissionfailed") + says("validationfailed"),
+    place=SYMPTOM,
+    value="job",
+)
+
+RETRIES = Cause(
+    "retries-used-up",
+    "all tries of the run have failed",
+    UNKNOWN,
+    "repair the cause of the last one; more tries do not help",
+    SAME,
+    says("backofflimitexceeded", "backofflimit"),
+    place=CONSEQUENCE,
+    value="job.retries",
+)
+
+CLUSTER_GONE = Cause(
+    "cluster-gone",
+    "the RayCluster of the run is not there any more",
+    CONFIGURATION,
+    "install the raycluster release again; the run resumes, or end it by raising job.attempt",
+    SAME,
+    says("rayclusternotfound"),
+    value="ray",
+)
+
+INVALID = Cause(
+    "object-refused",
+    "the operator refuses the specification of the cluster or the job",
+    CONFIGURATION,
+    "the event names the field: grpo check judges the manifest; the operator may be too old for it",
+    SAME,
+    says(
+        "invalidrayclusterspec",
+        "invalidrayjobspec",
+        "invalidrayclustermetadata",
+        "invalidrayjobmetadata",
+        "invalidrayjobstatus",
+    ),
+    value="ray",
+)
+
+FAILED_CREATE = Cause(
+    "pods-not-made",
+    "the operator cannot make the pods of the cluster",
+    CONFIGURATION,
+    "the event says what the API server answers",
+    SAME,
+    says("failedtocreate", "failedcreate", pattern=r"\bFailedToCreate|\bFailedCreate\b", general=True),
+    place=SYMPTOM,
+    value="ray",
+)
+
+IMAGE = Cause(
+    "image-pull",
+    "an image cannot be pulled",
+    CONFIGURATION,
+    "check repository, tag and digest, that the node may reach the registry, and its imagePullSecrets",
+    SAME,
+    says(
+        "errimagepull",
+        "imagepullbackoff",
+        "invalidimagename",
+        "errimageneverpull",
+        "manifest unknown",
+        "pull access denied",
+        "failed to pull image",
+        "failed to pull and unpack",
+        "no match for platform",
+        "registryunavailable",
+        "imageinspecterror",
+    ),
+    value="images.training",
+)
+
+FORMAT = Cause(
+    "image-platform",
+    "the image is built for another processor than the node has",
+    CONFIGURATION,
+    "build or choose the image for the node's platform (linux/arm64 for Grace)",
+    SAME,
+    says("exec format error"),
+    value="images.training",
+)
+
+SECRET = Cause(
+    "secret-missing",
+    "a Secret, a ConfigMap or one of its keys is not there",
+    CONFIGURATION,
+    "create it in this namespace with that key; grpo doctor lists what the pods need",
+    SAME,
+    says(
+        "secret",
+        "configmap",
+        pattern=r"(?:secrets?|configmaps?) \\?\"[^\"]+\" not found.*|couldn't find key .* in (?:secret|"
+        r"configmap) .*|references non-existent (?:secret|config) key.*",
+    ),
+    value="huggingface.secret.name",
+)
+
+CREATE = Cause(
+    "container-not-made",
+    "the node cannot make a container",
+    CONFIGURATION,
+    "the message names the reason: a command that is not in the image, a device or a driver that the node lacks",
+    SAME,
+    says(
+        "createcontainererror",
+        "createcontainerconfigerror",
+        "runcontainererror",
+        "oci runtime create failed",
+        "starterror",
+        "containercannotrun",
+        "failedcreatepodsandbox",
+        "unexpectedadmissionerror",
+        "failedpreparedynamicresources",
+        general=True,
+    ),
+    place=SYMPTOM,
+    value="ray",
+)
+
+NODE_CHECK = Cause(
+    "node-check",
+    "a node lacks what the run needs from it: driver files, RDMA plugin, or volume",
+    CONFIGURATION,
+    "kubectl logs POD --container check-node says which; install the RDMA plugin or a newer driver",
+    SAME,
+    says(
+        "check-node",
+        pattern=r"init container check-node has ended.*|init container check-node waits, CrashLoopBackOff.*",
+    ),
+    value="network.mode",
+)
+
+CRASH = Cause(
+    "container-crashes",
+    "a container ends again and again after its start",
+    CONFIGURATION,
+    "kubectl logs POD --previous shows its last words",
+    SAME,
+    says(
+        "crashloopbackoff",
+        "init container",
+        "back-off restarting failed container",
+        "init:error",
+        pattern=r"back-off restarting failed container|Init:Error|waits, CrashLoopBackOff|"
+        r"init container \S+ has ended; exit code [1-9].*",
+        general=True,
+    ),
+    place=SYMPTOM,
+    value="ray",
+)
+
+NETWORK = Cause(
+    "network-missing",
+    "a pod asks for a network that does not exist",
+    CONFIGURATION,
+    "install the network layer; check network.names.prefix",
+    SAME,
+    says(
+        "network",
+        kinds=(EVENT, POD, WAIT),
+        pattern=r"networks?\.networking\.gke\.io .*not found.*|network \S+ (?:not found|does not exist|"
+        r"is not ready).*|resourceclaim\w* \S+ not found.*|cannot find.*DeviceClass.*",
+    ),
+    value="network.names.prefix",
+)
+
+PROBE = Cause(
+    "probe-failed",
+    "a container does not answer the probes of the kubelet",
+    UNKNOWN,
+    "look at its memory and its last words; a head that is busy answers late",
+    HELPS,
+    says("liveness probe failed", "readiness probe failed", "startup probe failed", "failed liveness probe"),
+    place=SYMPTOM,
+    value="ray.workers",
+    on_head="ray.head",
+)

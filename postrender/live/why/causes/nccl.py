@@ -1,0 +1,163 @@
+"""Collectives between GPUs and nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from postrender.live.why.cause import CONFIGURATION, ELSEWHERE, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed
+from postrender.live.why.line import Line
+
+_RANK = re.compile(r"\brank[ :]*(\d+)", re.IGNORECASE)
+# What a rank says about its own progress: the collective that it started or finished last.
+_AT = (
+    re.compile(r"last enqueued (?:nccl )?work:?\s*(-?\d+)", re.IGNORECASE),
+    re.compile(r"SeqNum=(\d+)", re.IGNORECASE),
+    re.compile(r"last completed (?:nccl )?work:?\s*(-?\d+)", re.IGNORECASE),
+)
+
+
+def _first_rank(lines: Sequence[Line]) -> str:
+    """Say which rank is behind the others: they wait for it in a collective that it has not begun."""
+    at: dict[int, int] = {}
+    for line in lines:
+        rank = _RANK.search(line.text)
+        number = next((found for regex in _AT if (found := regex.search(line.text))), None)
+        if rank and number:
+            at[int(rank[1])] = max(at.get(int(rank[1]), -1), int(number[1]))
+    if not at:
+        return ""
+    least = min(at.values())
+    behind = sorted(rank for rank, number in at.items() if number == least)
+    silent = sorted(set(range(max(at) + 1)) - set(at))
+    if len(set(at.values())) > 1:
+        return f"rank {_some(behind)} stopped first, at collective {least}; others had reached {max(at.values())}"
+    if silent:
+        return f"rank {_some(silent)} says nothing: the other ranks waited in collective {least} for it"
+    return f"all {len(at)} ranks that speak wait in collective {least}"
+
+
+def _some(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:8])) + (" …" if len(ranks) > 8 else "")
+
+
+TIMEOUT = Cause(
+    "nccl-timeout",
+    "a collective of NCCL timed out: one rank did not take part in time",
+    UNKNOWN,
+    "look at the rank that stopped first: it died, ran out of memory, or is slow; if none did, run helm test of the "
+    "raycluster release",
+    HELPS,
+    printed(
+        "watchdog caught collective operation timeout",
+        "collective operation timeout",
+        "collective timeout",
+        "last enqueued nccl work",
+        "last enqueued work",
+        "watchdog got stuck",
+        "received a dump signal due to a collective timeout",
+        "some nccl operations have failed or timed out",
+        "nccl communicator was aborted",
+        "ncclcommabort",
+        "timed out in call to",
+        "watchdog thread terminated with exception",
+        "taking the entire process down",
+        "taking the rank down",
+        "observed flight recorder dump signal",
+    )
+    + printed("timeout", pattern=r"work(?:nccl)?\(seqnum=\d+.*timeout\(ms\).*")
+    + printed(
+        "timed out", pattern=r"(?:gloo|barrier|monitoredbarrier|all_?reduce|all_?gather|broadcast)[^\n]*timed out.*"
+    ),
+    place=SYMPTOM,
+    remark=_first_rank,
+)
+
+PLUGIN = Cause(
+    "nccl-plugin",
+    "NCCL cannot use the network that it was told to use",
+    CONFIGURATION,
+    "the plugin must be on the node and in LD_LIBRARY_PATH, and the image's glibc and NCCL must match it; set "
+    "NCCL_DEBUG "
+    "to INFO and run helm test",
+    SAME,
+    printed(
+        "failed to initialize any net plugin",
+        "no socket interface found",
+        "failed to initialize net plugin",
+        "no ib devices found",
+        "failed to open libibverbs",
+        "bootstrap : no",
+        "is neither af_inet",
+        "ncclsocketinit: connecting to address",
+        "no interface found",
+    )
+    + printed(
+        "network",
+        pattern=r"nccl warn error: network \S+ not found.*|network \S+ not found.*nccl.*|error: network \S+ not found",
+    )
+    + printed("call to ibv_", pattern=r"call to ibv_\w+ failed")
+    + printed("cuda failure 800", pattern=r"cuda failure 800\b.*"),
+    value="network.mode",
+)
+
+CONNECT = Cause(
+    "nccl-connect",
+    "ranks cannot connect to each other",
+    CONFIGURATION,
+    "a NetworkPolicy or firewall between the pods, a wrong NCCL_SOCKET_IFNAME, or a rank that had not started",
+    HELPS,
+    printed(
+        "socketstartconnect",
+        "exceeded error retry",
+        "socketprogressopt",
+        "ncclsocketinit",
+        "connection attempts timed out",
+        "the client socket has timed out",
+        "the client socket has failed to connect",
+        "timed out waiting for clients",
+        "no route to host",
+        "network is unreachable",
+        "failed to recv, got 0 bytes",
+        "broken pipe (nccl",
+        "connectfullmesh failed",
+        "rendezvousconnectionerror",
+        "rendezvoustimeouterror",
+        "wait timeout after",
+        "socket timeout",
+    )
+    + printed("distnetworkerror", "diststoreerror", general=True),
+    place=SYMPTOM,
+    value="network.mode",
+)
+
+USAGE = Cause(
+    "nccl-duplicate-gpu",
+    "two ranks use the same GPU, or a rank has none",
+    CONFIGURATION,
+    "start one rank a GPU, and let nothing else set CUDA_VISIBLE_DEVICES",
+    SAME,
+    printed("duplicate gpu detected", "invalid device ordinal", "ncclinvalidusage", "device index must not be negative")
+    + printed("rank", pattern=r"using the same (?:cuda )?(?:device|gpu).*"),
+    value="job.config",
+)
+
+ERROR = Cause(
+    "nccl-error",
+    "NCCL reports an error",
+    UNKNOWN,
+    "set NCCL_DEBUG to INFO: the first line with WARN says why",
+    ELSEWHERE,
+    printed(
+        "ncclunhandledcudaerror",
+        "ncclsystemerror",
+        "ncclinternalerror",
+        "unhandled system error",
+        "unhandled cuda error",
+        "nccl error",
+        "nccl version mismatch",
+    )
+    + printed("nccl warn", "nccl communicator", "distbackenderror", general=True),
+    place=SYMPTOM,
+    value="network.mode",
+)

@@ -1,0 +1,212 @@
+"""How a process ended, where nothing else says why."""
+
+from __future__ import annotations
+
+from postrender.live.why import line
+from postrender.live.why.cause import (
+    CONFIGURATION,
+    CONSEQUENCE,
+    ERROR,
+    HELPS,
+    SAME,
+    SYMPTOM,
+    UNKNOWN,
+    Cause,
+    printed,
+    says,
+)
+from postrender.live.why.line import JOB
+
+SEGFAULT = Cause(
+    "segfault",
+    "a process crashed in compiled code",
+    UNKNOWN,
+    "the lines below it have the stack of the thread; try another version of the library at its top. On one node only, "
+    "suspect the machine",
+    HELPS,
+    printed(
+        "segmentation fault",
+        "sigsegv",
+        "fatal python error",
+        "core dumped",
+        "double free or corruption",
+        "free(): invalid pointer",
+        "corrupted size vs. prev_size",
+        "malloc(): ",
+        "illegal instruction",
+        "sigill",
+        "sigfpe",
+        "floating point exception",
+        "access violation",
+        unless="sigsegv handler",
+    )
+    + printed("exit code 139", "exitcode: -11", "exit code: -11", "signal 11"),
+    place=ERROR,
+)
+
+KERNEL = Cause(
+    "cuda-error",
+    "a CUDA kernel failed",
+    UNKNOWN,
+    "set CUDA_LAUNCH_BLOCKING=1 for the true place; an index out of range (a token outside of the vocabulary) "
+    "and a bug in a "
+    "kernel look like this; on one GPU only, suspect the GPU",
+    HELPS,
+    printed(
+        "illegal memory access",
+        "device-side assert triggered",
+        "misaligned address",
+        "unspecified launch failure",
+        "cublas_status_execution_failed",
+        "cublas_status_internal_error",
+        "cublas_status_not_initialized",
+        "cudnn_status_execution_failed",
+        "cudnn_status_internal_error",
+        "srcindex < srcselectdimsize",
+        "acceleratorerror",
+        "an illegal instruction was encountered",
+        "invalid argument (cuda",
+        "cuda error: invalid argument",
+        "the launch timed out and was terminated",
+    )
+    + printed("cuda error", "cuda failure", pattern=r"cuda (?:driver )?error: .*|cuda failure .*")
+    + says("xid", pattern=r"\bXid(?: \(PCI:[^)]*\))?(?: errors?)?[ :=#]+(?:13|31|43|45|68|69)\b"),
+    place=ERROR,
+)
+
+KILLED = Cause(
+    "killed",
+    "a process was killed from outside (SIGKILL), and nobody says why",
+    UNKNOWN,
+    "often the kernel because of memory: look at the pod's last state and at the node's events",
+    HELPS,
+    printed(
+        "exit code 137",
+        "sigkill",
+        "exitcode: -9",
+        "exitcode  : -9",
+        "exit code: -9",
+        "signal 9",
+        "signal: killed",
+        "died with <signals.sigkill",
+        unless=r"potential root causes|\(1\) |oom killer due to high|sigkill_handler",
+    )
+    + printed("killed", pattern=r"^(?:\S+: line \d+:\s+\d+ )?Killed\b.*")
+    + says("exit code 137", pattern=r"exit code 137 \((?!OOMKilled).*"),
+    place=SYMPTOM,
+    value="accelerator.worker.memory",
+    on_head="ray.head.memory",
+)
+
+STOPPED = Cause(
+    "stopped",
+    "the run was stopped from outside",
+    UNKNOWN,
+    "somebody deleted it or raised job.attempt, its node was drained, or its deadline came; raise job.attempt "
+    "to resume",
+    HELPS,
+    printed(
+        "grpo: stopped by sig",
+        "sigterm: waiting until the trainer has ended",
+        "exit code 143",
+        "received signal 15",
+        "received sigterm",
+        "signal 15",
+        "received sigint",
+        "sigterm received",
+    )
+    + says("stopped", "job was stopped", kinds=(JOB,), pattern=r"\bSTOPPED\b.*|job was stopped.*"),
+    place=SYMPTOM,
+)
+
+ABORTED = Cause(
+    "aborted",
+    "a process aborted itself",
+    UNKNOWN,
+    "the last lines before it say why: a failed check in C++, or a watchdog",
+    SAME,
+    printed(
+        "sigabrt",
+        "exit code 134",
+        "exitcode: -6",
+        "terminate called after throwing",
+        "aborted (core dumped)",
+        "signal 6",
+        "check failed: ",
+    ),
+    place=SYMPTOM,
+)
+
+FILES = Cause(
+    "too-many-files",
+    "a process may not open more files or start more threads",
+    CONFIGURATION,
+    "raise the limit (ulimit -n, or pids of the node's kubelet), or use fewer workers",
+    SAME,
+    printed(
+        "too many open files",
+        "errno 24",
+        "can't start new thread",
+        "pthread_create failed",
+        "resource temporarily unavailable",
+        "blockingioerror",
+        "cannot fork",
+        "std::system_error",
+    ),
+)
+
+PYTHON = Cause(
+    "python-error",
+    "the program ended with an error of Python",
+    UNKNOWN,
+    "read the last places of the traceback: the one in a file of yours, if there is one, is where to look",
+    SAME,
+    printed("error", "exception", "exit", "timeout", "failure", "notfound", pattern=line.ERROR.pattern, general=True),
+    place=ERROR,
+)
+
+ENDED_BY_OTHERS = Cause(
+    "lost-partner",
+    "a process lost the connection to another one, which had ended before",
+    UNKNOWN,
+    "look for the error of the process that ended first",
+    HELPS,
+    printed(
+        "connectionreseterror",
+        "brokenpipeerror",
+        "eoferror",
+        "cancellederror",
+        "keyboardinterrupt",
+        "broken pipe",
+        "connection reset by peer",
+        "connection closed by peer",
+        "connectionabortederror",
+    )
+    + printed(
+        "exception",
+        "error",
+        pattern=r"concurrent\.futures\.process\.BrokenProcessPool|multiprocessing\.context\.\w+Error",
+    ),
+    place=CONSEQUENCE,
+)
+
+FORK = Cause(
+    "cuda-in-fork",
+    "a process uses CUDA after it was forked from one that had used it",
+    CONFIGURATION,
+    "start processes with spawn (VLLM_WORKER_MULTIPROCESSING_METHOD=spawn), or do not touch CUDA before",
+    SAME,
+    printed("cannot re-initialize cuda in forked subprocess", "the 'spawn' start method"),
+    value="job.env",
+)
+
+TIME = Cause(
+    "time-out",
+    "something did not answer in time",
+    UNKNOWN,
+    "the lines before it say what it waited for; another process that died or hangs looks like this",
+    HELPS,
+    printed("gettimeouterror", "raychanneltimeouterror", "timeoutexpired", "deadline_exceeded", "statuscode.deadline")
+    + printed("timeouterror", pattern=r"^(?:asyncio\.|concurrent\.futures\.)?(?:\w+\.)*TimeoutError\b"),
+    place=SYMPTOM,
+)

@@ -1,0 +1,106 @@
+"""Say why a run does not go on or has ended, from evidence of a cluster or from a log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from postrender.live import masking, status
+from postrender.live.evidence import Evidence
+from postrender.live.expected import Expected
+from postrender.live.why import reading, said
+from postrender.live.why.cause import CONSEQUENCE
+from postrender.live.why.ranking import Clues, Found
+
+# Lines that are shown of each cause.
+_SHOWN: Final = 3
+_WIDTH: Final = 400
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The ranked causes; `about` says what was looked at, `unread` what could not be."""
+
+    about: str
+    is_healthy: bool
+    found: tuple[Found, ...]
+    unread: dict[str, str] = field(default_factory=dict)
+    expected: Expected | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the diagnosis for programs."""
+        rows = [self._row(number, each) for number, each in enumerate(self.found, 1)]
+        about = {"about": self.about, "healthy": self.is_healthy, "causes": rows, "unread": self.unread}
+        return dict(masking.clean(about))
+
+    def _row(self, number: int, found: Found) -> dict[str, Any]:
+        cause = found.cause
+        return {
+            "rank": number,
+            "id": cause.id,
+            "title": cause.title,
+            "blame": cause.blame,
+            "evidence": [{"source": line.place, "text": line.text[:_WIDTH]} for line in found.lines[:_SHOWN]],
+            "lines": found.count,
+            "remark": found.remark,
+            "value": found.value,
+            "at": self.expected.place(found.value) if self.expected else "",
+            "rules": list(found.rules),
+            "fix": cause.fix,
+            "retry": cause.retry,
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield the diagnosis for people."""
+        yield self.about
+        for row in self.as_json()["causes"]:
+            yield from _lines(row)
+        if not self.found:
+            yield "nothing is wrong" if self.is_healthy else "unknown: nothing known was found"
+        if self.unread:
+            yield "not read:"
+            yield from (f"  {name}: {why}" for name, why in self.unread.items())
+
+
+def _lines(row: dict[str, Any]) -> Iterator[str]:
+    yield f"{row['rank']}. {row['id']} ({row['blame']}): {row['title']}"
+    yield from (f"     {each['source']}: {each['text']}" for each in row["evidence"])
+    if (more := row["lines"] - len(row["evidence"])) > 0:
+        yield f"     and {more} more such lines"
+    if row["remark"]:
+        yield f"     {row['remark']}"
+    if row["value"]:
+        yield f"     value: {' '.join(filter(None, (row['at'], row['value'])))}"
+    if row["rules"]:
+        yield f"     grpo lint says it before: {', '.join(row['rules'])}"
+    yield f"     do: {row['fix']}"
+    yield f"     another start {row['retry']}"
+
+
+def of_evidence(evidence: Evidence) -> Diagnosis:
+    """Say why the run of a stack does not go on; a run that goes on has no cause."""
+    state = status.sum_up(evidence)
+    about = f"run {state.run or '(none)'} of stack {state.stack} in namespace {state.namespace}: {state.job}"
+    if state.record:
+        parts = [f"{key} {state.record[key]}" for key in ("attempt", "phase", "step") if state.record.get(key)]
+        about += f"; the guard last saw {', '.join(parts)}"
+    lines = list(said.lines(evidence))
+    healthy = state.is_healthy and not said.is_stuck(evidence)
+    clues = Clues()
+    if not healthy:
+        clues.take(lines)
+        for _, log in said.logs(evidence):
+            clues.take(log)
+    found = clues.ranked(ran=said.has_ended(evidence))
+    return Diagnosis(about, healthy, tuple(found), evidence.unread, evidence.expected)
+
+
+def of_log(chunks: Iterable[bytes], name: str) -> Diagnosis:
+    """Say what a log shows; a log without a cause is not called healthy."""
+    clues, unread = Clues(), list[str]()
+    clues.take(reading.read(chunks, name, say=unread.append))
+    found = clues.ranked()
+    if found and all(each.cause.place == CONSEQUENCE for each in found):
+        unread.append("the log shows only consequences: the cause stands in another log, of a worker or of a node")
+    return Diagnosis(f"log {name}", False, tuple(found), {name: "; ".join(unread)} if unread else {})

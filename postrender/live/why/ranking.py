@@ -1,0 +1,93 @@
+"""Find the causes that lines show, and rank them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from postrender.live.why import registry
+from postrender.live.why.cause import Cause
+from postrender.live.why.line import LOG, OPERATOR, WAIT, Line
+from postrender.rules import messages
+from postrender.rules.values.define import whole
+
+# What is kept of one cause: enough for a line of each rank of a large run.
+_KEPT: Final = 2000
+_LONGEST: Final = 1000
+
+
+@dataclass
+class Found:
+    """A cause with the lines that show it, the first ones first; `count` is how many there were."""
+
+    cause: Cause
+    lines: list[Line] = field(default_factory=list)
+    count: int = 0
+
+    @property
+    def remark(self) -> str:
+        """Return what all lines together say."""
+        return self.cause.remark(self.lines) if self.cause.remark else ""
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Return the rules of `grpo lint` that would have said it before."""
+        ids = [rule.id for line in self.lines[:1] for rule in messages.rules_of(line.text)]
+        return tuple(ids or self.cause.rule.split())
+
+    @property
+    def value(self) -> str:
+        """Return the path of the value to look at: the first key of its rule, or that of the cause."""
+        keys = [rule.keys[0] for line in self.lines[:1] for rule in messages.rules_of(line.text) if rule.keys]
+        if keys:
+            return whole(keys[0])
+        on_head = any(line.role == "head" for line in self.lines[:1])
+        return self.cause.on_head if on_head and self.cause.on_head else self.cause.value
+
+
+class Clues:
+    """The causes that the lines of one run have shown so far."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Found] = {}
+
+    def take(self, lines: Iterable[Line | None]) -> None:
+        """Take the lines of one source; None says that all lines before it were survived."""
+        mine: dict[str, Found] = {}
+        for line in lines:
+            if line is None:
+                mine = {}
+            elif cause := registry.cause_of(line):
+                entry = mine.setdefault(cause.id, Found(cause))
+                entry.count += 1
+                if len(entry.lines) < _KEPT:
+                    entry.lines.append(_short(line))
+        for name, entry in mine.items():
+            kept = self.found.setdefault(name, Found(entry.cause))
+            kept.count += entry.count
+            kept.lines += entry.lines
+
+    def ranked(self, *, ran: bool = True) -> list[Found]:
+        """Return the causes, the nearest to the root first.
+
+        Roots come before errors of Python that no cause explains, these before symptoms (a collective that timed out),
+        and symptoms before consequences (an actor that died). Among equals comes first what the cluster says, by its
+        time, then the lines of logs, by their number. What a run that has started (`ran`) waits for now comes after
+        its log, because it is not why the run ended.
+        """
+
+        def rank(found: Found) -> tuple[int, int, str, int]:
+            line = min(found.lines, key=lambda each: _order(each, ran=ran))
+            return (found.cause.place, *_order(line, ran=ran))
+
+        return sorted(self.found.values(), key=rank)
+
+
+def _order(line: Line, *, ran: bool) -> tuple[int, str, int]:
+    late = 2 if line.kind == OPERATOR or (ran and line.kind == WAIT) else 1 if line.kind == LOG else 0
+    return late, line.time, line.order
+
+
+def _short(line: Line) -> Line:
+    return replace(line, text=line.text[:_LONGEST])

@@ -1,0 +1,155 @@
+"""What the cluster says about a run, as lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from postrender.live import waiting
+from postrender.live.evidence import Evidence, conditions, is_ready, name_of
+from postrender.live.why import reading
+from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
+from postrender.manifests.pods import mapping, sequence
+
+# Seconds that an operator needs to submit a job.
+_GRACE: Final = 120.0
+_OPERATOR_LOG: Final = "operator"
+
+
+def lines(evidence: Evidence) -> Iterator[Line]:
+    """Yield what objects say about this run; what was said before it began is left out."""
+    began = _began(evidence)
+    for line in (*_pods(evidence), *_events(evidence), *_nodes(evidence), *_job(evidence), *_waits(evidence)):
+        if not line.time or line.time >= began:
+            yield line
+
+
+def logs(evidence: Evidence) -> Iterator[tuple[str, Iterator[Line | None]]]:
+    """Yield the name of each log with what it says, the most telling first: the driver, then the pods."""
+    status = mapping(_rayjob(evidence).get("status"))
+    texts = {**evidence.logs}
+    # KubeRay keeps the last lines of a failed job there, also when the head is gone.
+    if status.get("message"):
+        texts.setdefault("RayJob's message", str(status["message"]))
+    if reason := evidence.record.get("reason"):
+        texts["status.json"] = f"grpo: guard: {reason}"
+    for name, text in texts.items():
+        found = reading.read(iter([text.encode()]), name)
+        yield name, (_as_operator(found) if name == _OPERATOR_LOG else found)
+
+
+def _as_operator(found: Iterator[Line | None]) -> Iterator[Line | None]:
+    for line in found:
+        if line is not None:
+            yield Line(line.text, line.source, OPERATOR, line.order)
+
+
+def has_ended(evidence: Evidence) -> bool:
+    """Return whether the run has begun and failed: then what waits now is not why."""
+    return mapping(_rayjob(evidence).get("status")).get("jobStatus") in ("FAILED", "STOPPED")
+
+
+def is_stuck(evidence: Evidence) -> bool:
+    """Return whether the operator has not handed the job to a cluster whose pods are all ready for some time."""
+    state = mapping(_rayjob(evidence).get("status"))
+    if state.get("jobDeploymentStatus") != "Initializing" or not evidence.expected.cluster:
+        return False
+    pods = evidence.of("pods")
+    wanted = sum(pod.count or 0 for _, pod in evidence.expected.roles())
+    times = [str(conditions(pod).get("Ready", {}).get("lastTransitionTime") or "") for pod in pods if is_ready(pod)]
+    grace = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(evidence.time - _GRACE))
+    return len(times) >= wanted > 0 and max(times) < grace
+
+
+def _rayjob(evidence: Evidence) -> dict[str, Any]:
+    return evidence.find("rayjobs", evidence.expected.job) or {}
+
+
+def _began(evidence: Evidence) -> str:
+    return str(mapping(_rayjob(evidence).get("status")).get("startTime") or "")
+
+
+def _pods(evidence: Evidence) -> Iterator[Line]:
+    for pod in evidence.of("pods"):
+        source, role = f"pod {name_of(pod)}", waiting.role_of(pod)
+        status = mapping(pod.get("status"))
+        where = f" on node {node}" if (node := mapping(pod.get("spec")).get("nodeName")) else ""
+        for key in ("initContainerStatuses", "containerStatuses"):
+            for each in map(mapping, sequence(status.get(key))):
+                yield from _container(each, "init container" if key[0] == "i" else "container", source, role, where)
+        if status.get("reason") or status.get("phase") in ("Failed", "Unknown"):
+            text = f"{status.get('phase')}: {status.get('reason', '')}: {status.get('message', '')}{where}"
+            yield Line(text, source, POD, role=role)
+        for kind in ("DisruptionTarget", "Ready"):
+            found = conditions(pod).get(kind, {})
+            if found.get("status") == "True" and kind == "DisruptionTarget":
+                text = f"{kind}: {found.get('reason')}: {found.get('message', '')}{where}"
+                yield Line(text, source, POD, time=str(found.get("lastTransitionTime") or ""), role=role)
+
+
+def _container(each: dict[str, Any], what: str, source: str, role: str, where: str) -> Iterator[Line]:
+    """Yield how a container has ended, before and now."""
+    for state in ("lastState", "state"):
+        ended = mapping(mapping(each.get(state)).get("terminated"))
+        if ended.get("exitCode"):
+            said = f", {str(ended['message']).strip()}" if ended.get("message") else ""
+            how = f"exit code {ended.get('exitCode')} ({ended.get('reason', 'no reason')})"
+            text = f"{what} {each.get('name')} has ended; {how}{said}{where}"
+            yield Line(text, source, POD, time=str(ended.get("finishedAt") or ""), role=role)
+
+
+def _events(evidence: Evidence) -> Iterator[Line]:
+    """Yield the warnings about objects of this stack."""
+    pods = {name_of(pod): waiting.role_of(pod) for pod in evidence.of("pods")}
+    names = [evidence.expected.cluster, evidence.expected.job]
+    claims = [name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")]
+    for event in evidence.of("events"):
+        about = mapping(event.get("involvedObject"))
+        name = str(about.get("name", ""))
+        # A pod that is gone has only its events; it bears the name of its cluster.
+        ours = name in pods or name in claims or any(each and name.startswith(each) for each in names)
+        if ours and about.get("kind") != "PersistentVolumeClaim":
+            when = str(event.get("lastTimestamp") or event.get("eventTime") or "")
+            text = f"{event.get('reason')}: {event.get('message')}"
+            source = f"event of {about.get('kind')} {name}"
+            yield Line(text, source, EVENT, time=when, role=pods.get(name, ""))
+
+
+def _nodes(evidence: Evidence) -> Iterator[Line]:
+    """Yield what is wrong with the nodes of the run."""
+    ours = {str(mapping(pod.get("spec")).get("nodeName")) for pod in evidence.of("pods")}
+    for node in evidence.of("nodes"):
+        if name_of(node) not in ours:
+            continue
+        for kind, found in conditions(node).items():
+            bad = found.get("status") in ("False", "Unknown") if kind == "Ready" else found.get("status") == "True"
+            if bad:
+                state = "NotReady" if kind == "Ready" else f"{kind}=True"
+                text = f"{state}: {found.get('reason')}: {found.get('message', '')}"
+                yield Line(text, f"node {name_of(node)}", NODE)
+    for event in evidence.of("nodeEvents"):
+        about = mapping(event.get("involvedObject"))
+        if about.get("name") in ours:
+            when = str(event.get("lastTimestamp") or event.get("eventTime") or "")
+            text = f"{event.get('reason')}: {event.get('message')}"
+            yield Line(text, f"event of node {about.get('name')}", NODE, time=when)
+
+
+def _job(evidence: Evidence) -> Iterator[Line]:
+    status = mapping(_rayjob(evidence).get("status"))
+    state = f"{status.get('jobDeploymentStatus', '')} {status.get('jobStatus', '')}".strip()
+    if is_stuck(evidence):
+        text = "is Initializing though all pods are ready: the operator has not reached port 8265 of the head"
+        yield Line(text, f"RayJob {evidence.expected.job}", WAIT)
+    if status.get("reason") or status.get("jobStatus") in ("FAILED", "STOPPED"):
+        message = str(status.get("message") or "").split("\n")[0]
+        text = f"{status.get('reason') or state}: {message}"
+        yield Line(text, f"RayJob {evidence.expected.job}", JOB)
+
+
+def _waits(evidence: Evidence) -> Iterator[Line]:
+    roles = {name_of(pod): waiting.role_of(pod) for pod in evidence.of("pods")}
+    for wait in waiting.waits(evidence):
+        names = str(waiting.Wait(wait.names, "")).rstrip(": ")
+        yield Line(wait.why, names, WAIT, role=roles.get(wait.names[0], ""))

@@ -1,0 +1,399 @@
+"""Each cause is ranked first where the cluster shows it; a run that goes on has none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postrender.cli import main as cli
+from postrender.live import bundle
+from postrender.live.evidence import Evidence
+from postrender.live.why import diagnosis, registry
+from tests.live import bundles
+
+HEAD, WORKER = 0, 1
+Change = Callable[[Evidence], object]
+
+
+def pod(evidence: Evidence, number: int) -> dict[str, Any]:
+    found: dict[str, Any] = evidence.objects["pods"][number]
+    return found
+
+
+def job(evidence: Evidence, **status: Any) -> None:
+    evidence.objects["rayjobs"][0]["status"] = status
+
+
+def failed(evidence: Evidence, message: str = "Job entrypoint command failed with exit code 1") -> None:
+    job(evidence, jobDeploymentStatus="Failed", jobStatus="FAILED", reason="AppFailed", message=message)
+
+
+def ended(number: int, code: int, reason: str, name: str = "ray-worker", key: str = "containerStatuses") -> Change:
+    terminated = {"exitCode": code, "reason": reason, "message": "its last words", "finishedAt": "2026-11-25T12:00:00Z"}
+
+    def change(evidence: Evidence) -> None:
+        pod(evidence, number)["status"][key] = [{"name": name, "lastState": {"terminated": terminated}}]
+        failed(evidence)
+
+    return change
+
+
+def waits(number: int, reason: str, message: str = "", container: str = "ray-worker", key: str = "") -> Change:
+    def change(evidence: Evidence) -> None:
+        state = {"waiting": {"reason": reason, "message": message}}
+        conditions = [{"type": "PodScheduled", "status": "True"}]
+        status = {
+            "phase": "Pending",
+            "conditions": conditions,
+            key or "containerStatuses": [{"name": container, "state": state}],
+        }
+        pod(evidence, number)["status"] = status
+
+    return change
+
+
+def phase(number: int, reason: str, message: str) -> Change:
+    def change(evidence: Evidence) -> None:
+        pod(evidence, number)["status"] = {"phase": "Failed", "reason": reason, "message": message}
+        failed(evidence)
+
+    return change
+
+
+def event(kind: str, name: str, reason: str, message: str) -> Change:
+    about = {"involvedObject": {"kind": kind, "name": name}, "reason": reason, "message": message}
+
+    def change(evidence: Evidence) -> None:
+        evidence.objects["events"] = [about]
+        evidence.objects["pods"].pop()
+
+    return change
+
+
+def disrupted(reason: str, message: str) -> Change:
+    def change(evidence: Evidence) -> None:
+        target = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+        pod(evidence, WORKER)["status"] = {"phase": "Failed", "conditions": [target]}
+        failed(evidence)
+
+    return change
+
+
+def node(kind: str, status: str, reason: str, message: str = "") -> Change:
+    def change(evidence: Evidence) -> None:
+        condition = {"type": kind, "status": status, "reason": reason, "message": message}
+        evidence.objects["nodes"] = [{"metadata": {"name": "n"}, "status": {"conditions": [condition]}}]
+        failed(evidence)
+
+    return change
+
+
+def unscheduled(evidence: Evidence) -> None:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+    }
+    pod(evidence, WORKER)["status"] = {"phase": "Pending", "conditions": [condition]}
+
+
+def gated(evidence: Evidence) -> None:
+    pod(evidence, WORKER)["status"] = {"phase": "Pending"}
+    pod(evidence, WORKER)["spec"]["schedulingGates"] = [{"name": "kueue.x-k8s.io/admission"}]
+
+
+def queued(evidence: Evidence) -> None:
+    condition = {
+        "type": "QuotaReserved",
+        "status": "False",
+        "message": "couldn't assign flavors to pod set gpu: insufficient quota for nvidia.com/gpu",
+    }
+    owner = {"ownerReferences": [{"name": "run-1"}]}
+    evidence.objects["workloads"] = [
+        {"metadata": owner, "spec": {"queueName": "q"}, "status": {"conditions": [condition]}}
+    ]
+    job(evidence, jobDeploymentStatus="Suspended")
+
+
+def claim(state: str, message: str) -> Change:
+    def change(evidence: Evidence) -> None:
+        item = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
+        evidence.expected.objects["network"].append(item)
+        evidence.objects["persistentvolumeclaims"] = [{**item, "status": {"phase": state}}]
+        about = {"kind": "PersistentVolumeClaim", "name": "data"}
+        evidence.objects["events"] = [{"involvedObject": about, "reason": "ProvisioningFailed", "message": message}]
+
+    return change
+
+
+def unmounted(reason: str, message: str) -> Change:
+    def change(evidence: Evidence) -> None:
+        waits(WORKER, "ContainerCreating")(evidence)
+        about = {"kind": "Pod", "name": "s-ray-gpu"}
+        evidence.objects["events"] = [{"involvedObject": about, "reason": reason, "message": message}]
+
+    return change
+
+
+def not_submitted(evidence: Evidence) -> None:
+    job(evidence, jobDeploymentStatus="Initializing")
+
+
+def of_operator(text: str) -> Change:
+    def change(evidence: Evidence) -> None:
+        job(evidence, jobDeploymentStatus="Initializing")
+        evidence.logs["operator"] = text
+
+    return change
+
+
+def of_driver(text: str) -> Change:
+    def change(evidence: Evidence) -> None:
+        failed(evidence)
+        evidence.logs["attempts/1/output.log"] = text
+
+    return change
+
+
+def recorded(reason: str) -> Change:
+    def change(evidence: Evidence) -> None:
+        failed(evidence)
+        evidence.record["reason"] = reason
+
+    return change
+
+
+def unseen(evidence: Evidence) -> None:
+    evidence.objects["rayjobs"][0].pop("status")
+
+
+def of_job(reason: str, message: str = "", state: str = "FAILED") -> Change:
+    return lambda evidence: job(evidence, jobDeploymentStatus="Failed", jobStatus=state, reason=reason, message=message)
+
+
+PLANTS: list[tuple[str, Change]] = [
+    ("host-oom", ended(WORKER, 137, "OOMKilled")),
+    ("host-oom", ended(HEAD, 137, "OOMKilled")),
+    (
+        "host-oom",
+        recorded(
+            "the trainer ended with exit code 137 (SIGKILL): out of memory: the kernel killed 1 process of this pod"
+        ),
+    ),
+    (
+        "evicted-disk",
+        phase(WORKER, "Evicted", "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi"),
+    ),
+    (
+        "evicted-disk",
+        phase(HEAD, "Evicted", "Pod ephemeral local storage usage exceeds the total limit of containers 20Gi."),
+    ),
+    ("evicted-memory", phase(WORKER, "Evicted", "The node was low on resource: memory. Threshold quantity: 100Mi")),
+    ("evicted-memory", phase(HEAD, "Evicted", "The node had condition: [MemoryPressure].")),
+    ("node-taken-away", phase(WORKER, "Terminated", "Pod was terminated in response to imminent node shutdown.")),
+    ("node-taken-away", disrupted("DeletionByPodGC", "PodGC: node no longer exists")),
+    ("node-taken-away", disrupted("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint")),
+    (
+        "preempted-by-priority",
+        disrupted("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"),
+    ),
+    ("preempted-by-priority", event("Pod", "s-ray-gpu-2", "Preempted", "Preempted by pod 11-22 on node n")),
+    ("node-not-ready", node("Ready", "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")),
+    ("node-not-ready", node("Ready", "False", "KubeletNotReady", "container runtime is down")),
+    (
+        "gpu-fault",
+        node("GpuXidError", "True", "XidError", "NVRM: Xid (PCI:0000:0a:00): 79, GPU has fallen off the bus"),
+    ),
+    ("gpu-fault", node("NVLinkFault", "True", "NvlinkDown", "link 3 is down")),
+    ("image-pull", waits(WORKER, "ImagePullBackOff", 'Back-off pulling image "x:1"')),
+    ("image-pull", waits(HEAD, "ErrImagePull", "manifest unknown")),
+    ("image-pull", waits(HEAD, "ErrImagePull", "failed to authorize: 403 Forbidden")),
+    ("secret-missing", waits(WORKER, "CreateContainerConfigError", 'secret "hf" not found')),
+    ("secret-missing", waits(WORKER, "CreateContainerConfigError", "couldn't find key token in Secret rl/hf")),
+    ("container-not-made", waits(WORKER, "RunContainerError", "failed to create containerd task: nvidia hook failed")),
+    ("container-not-made", waits(WORKER, "CreateContainerError", "failed to reserve container name")),
+    ("node-check", waits(WORKER, "CrashLoopBackOff", "back-off 5m0s", "check-node", "initContainerStatuses")),
+    ("node-check", ended(WORKER, 1, "Error", "check-node", "initContainerStatuses")),
+    ("container-crashes", waits(HEAD, "CrashLoopBackOff", "back-off 5m0s restarting failed container")),
+    ("container-crashes", waits(WORKER, "CrashLoopBackOff", "back-off 40s")),
+    ("cannot-be-scheduled", unscheduled),
+    (
+        "cannot-be-scheduled",
+        event("Pod", "s-ray-gpu-2", "FailedScheduling", "0/9 nodes are available: 9 Insufficient cpu."),
+    ),
+    ("kueue-waits", gated),
+    ("kueue-waits", queued),
+    ("claim-not-bound", claim("Pending", 'storageclass.storage.k8s.io "zork" not found')),
+    ("claim-not-bound", claim("Lost", "volume is gone")),
+    ("mount-fails", unmounted("FailedMount", "MountVolume.SetUp failed for volume data: status 403")),
+    ("mount-fails", unmounted("FailedAttachVolume", "Multi-Attach error for volume pvc-1")),
+    ("network-missing", unmounted("FailedCreatePodSandBox", "networks.networking.gke.io rdma-0 not found")),
+    ("network-missing", event("Pod", "s-ray-gpu-2", "FailedScheduling", "network rdma-1 is not ready")),
+    (
+        "quota-exceeded",
+        event(
+            "RayCluster",
+            "s-ray",
+            "FailedToCreateWorkerPod",
+            'pods "a" is forbidden: exceeded quota: team, requested: pods=1',
+        ),
+    ),
+    (
+        "quota-exceeded",
+        event(
+            "RayCluster",
+            "s-ray",
+            "FailedToCreateHeadPod",
+            'pods "a" is forbidden: failed quota: team: must specify limits.cpu',
+        ),
+    ),
+    (
+        "pod-refused",
+        event(
+            "RayCluster",
+            "s-ray",
+            "FailedToCreateWorkerPod",
+            'pods "a" is forbidden: violates PodSecurity "baseline:latest": hostPath volumes',
+        ),
+    ),
+    (
+        "pod-refused",
+        event(
+            "RayCluster",
+            "s-ray",
+            "FailedToCreateHeadPod",
+            'pods "a" is forbidden: maximum memory usage per Container is 8Gi, but limit is 64Gi',
+        ),
+    ),
+    ("pods-not-made", event("RayCluster", "s-ray", "FailedToCreateHeadPod", "etcdserver: request timed out")),
+    ("pods-not-made", event("RayCluster", "s-ray", "FailedToCreateWorkerPod", "unknown reason")),
+    (
+        "object-refused",
+        event("RayCluster", "s-ray", "InvalidRayClusterSpec", "headGroupSpec should have at least one container"),
+    ),
+    ("object-refused", event("RayJob", "run-1", "InvalidRayJobSpec", "backoffLimit must be a positive integer")),
+    ("cluster-gone", event("RayJob", "run-1", "RayClusterNotFound", "RayCluster s-ray not found")),
+    ("cluster-gone", of_job("RayClusterNotFound", "there is no RayCluster s-ray")),
+    ("job-not-submitted", not_submitted),
+    (
+        "job-not-submitted",
+        of_operator(
+            'error "Failed to get job info" run-1: Get "http://s-ray-head.rl:8265/api/jobs/run-1": dial: i/o timeout'
+        ),
+    ),
+    ("operator-away", unseen),
+    ("operator-away", lambda evidence: evidence.objects["rayclusters"][0].pop("status")),
+    ("deadline", of_job("DeadlineExceeded", "The RayJob has passed the activeDeadlineSeconds.")),
+    ("deadline", of_job("DeadlineExceeded", "", "RUNNING")),
+    (
+        "cluster-not-ready",
+        of_job("PreRunningDeadlineExceeded", "The RayJob has passed the preRunningDeadlineSeconds.", ""),
+    ),
+    ("cluster-not-ready", of_job("PreRunningDeadlineExceeded", "", "")),
+    ("job-status-timeout", of_job("JobStatusCheckTimeoutExceeded", "could not be asked for 300 s")),
+    ("job-status-timeout", of_job("JobStatusCheckTimeoutExceeded", "", "RUNNING")),
+    ("submission-failed", of_job("SubmissionFailed", "the submitter has ended")),
+    ("submission-failed", of_job("ValidationFailed", "entrypoint must be set", "")),
+    ("retries-used-up", of_job("BackoffLimitExceeded", "")),
+    (
+        "retries-used-up",
+        event("RayJob", "run-1", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+    ),
+    ("stopped", of_job("", "Job was intentionally stopped.", "STOPPED")),
+    ("stopped", of_driver("grpo: stopped by SIGTERM")),
+    ("cuda-oom", of_driver("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB")),
+    (
+        "cuda-oom",
+        lambda evidence: failed(
+            evidence,
+            "Job failed due to an application error, last available logs:\ntorch.OutOfMemoryError: CUDA out of memory.",
+        ),
+    ),
+    ("head-lost", event("RayJob", "run-1", "Unhealthy", "head pod s-ray-headgroup was deleted")),
+    ("head-lost", of_driver("Failed to connect to GCS within 60 seconds")),
+]
+
+
+@pytest.mark.parametrize(("cause", "change"), PLANTS, ids=[f"{number}-{each[0]}" for number, each in enumerate(PLANTS)])
+def test_the_planted_cause_is_first(cause: str, change: Change) -> None:
+    evidence = bundles.evidence()
+    evidence.objects["pods"][WORKER]["status"]["conditions"][0]["lastTransitionTime"] = "2025-01-01T00:00:00Z"
+    evidence.objects["pods"][HEAD]["status"]["conditions"][0]["lastTransitionTime"] = "2025-01-01T00:00:00Z"
+    change(evidence)
+    found = diagnosis.of_evidence(evidence)
+    assert not found.is_healthy
+    assert [each.cause.id for each in found.found[:1]] == [cause], [
+        (each.cause.id, each.lines[0]) for each in found.found
+    ]
+
+
+def test_every_cause_has_two_plants() -> None:
+    from tests.live.why.test_logs import PLANTS as LOGS
+
+    counts = {cause.id: len(LOGS.get(cause.id, ())) for cause in registry.causes()}
+    for cause, _ in PLANTS:
+        counts[cause] += 1
+    assert {cause: count for cause, count in counts.items() if count < 2} == {}
+
+
+def test_a_run_that_goes_on_has_no_cause_whatever_its_log_says() -> None:
+    evidence = bundles.evidence()
+    evidence.logs["attempts/1/output.log"] = "OSError: [Errno 28] No space left on device"
+    found = diagnosis.of_evidence(evidence)
+    assert (found.is_healthy, found.found) == (True, ())
+    assert "nothing is wrong" in list(found.lines())
+
+
+def test_what_was_said_before_the_run_began_is_left_out() -> None:
+    evidence = bundles.evidence()
+    ended(WORKER, 137, "OOMKilled")(evidence)
+    evidence.objects["rayjobs"][0]["status"]["startTime"] = "2026-11-25T13:00:00Z"
+    assert "host-oom" not in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
+
+
+def test_a_pod_that_waits_now_is_not_why_a_run_has_failed() -> None:
+    evidence = bundles.evidence()
+    unscheduled(evidence)
+    of_driver("OSError: [Errno 28] No space left on device")(evidence)
+    assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["disk-full", "cannot-be-scheduled"]
+
+
+def test_the_value_depends_on_the_pod() -> None:
+    values = []
+    for number in (HEAD, WORKER):
+        evidence = bundles.evidence()
+        ended(number, 137, "OOMKilled")(evidence)
+        values.append(diagnosis.of_evidence(evidence).found[0].value)
+    assert values == ["ray.head.memory", "accelerator.worker.memory"]
+
+
+def test_command_with_a_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    token = "hf_" + "aB3" * 8
+    evidence = bundles.evidence()
+    waits(WORKER, "CreateContainerConfigError", 'secret "hf" not found')(evidence)
+    evidence.expected.places["huggingface.secret.name"] = ("hf", "site.yaml:3:5")
+    evidence.record["reason"] = f"a program printed {token}"
+    path = str(tmp_path / "b.tar.gz")
+    bundle.write(path, evidence)
+    assert cli.main(["why", "--from", path]) == 1
+    shown = capsys.readouterr().out
+    assert "the guard last saw attempt 1, phase step, step 7\n1. secret-missing (configuration)" in shown
+    assert "     value: site.yaml:3:5 huggingface.secret.name\n" in shown
+    assert "not read:\n  nodes: forbidden" in shown
+    assert token not in shown
+    assert cli.main(["why", "--from", path, "--format", "json"]) == 1
+    read = json.loads(capsys.readouterr().out)
+    assert (read["causes"][0]["at"], read["causes"][0]["retry"]) == ("site.yaml:3:5", "fails the same way")
+    bundles.write(Path(path))
+    assert cli.main(["why", "--from", path]) == 0
+
+
+def test_logs_are_kept_in_a_bundle(tmp_path: Path) -> None:
+    evidence = bundles.evidence()
+    of_driver("OSError: [Errno 28] No space left on device")(evidence)
+    bundle.write(str(tmp_path / "b"), evidence)
+    assert bundle.read(str(tmp_path / "b")).logs == evidence.logs

@@ -1,0 +1,163 @@
+"""Each cause is ranked first where a log shows it; what was survived shows none."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from postrender.cli import main as cli
+from postrender.live.why import diagnosis, reading, registry
+from postrender.live.why.cause import CONFIGURATION, HARDWARE
+from postrender.live.why.ranking import Found
+from postrender.rules import index, messages
+
+PLANTS: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("logs.yaml").read_text("utf-8"))
+NOISE = "(Worker pid=1, ip=10.0.0.1) INFO loading shard 3 of 17\n"
+CASES = [(cause, number) for cause, texts in PLANTS.items() for number in range(len(texts))]
+
+
+def ranked(text: str) -> list[Found]:
+    return list(diagnosis.of_log(iter([text.encode()]), "log").found)
+
+
+@pytest.mark.parametrize(("cause", "number"), CASES)
+def test_the_planted_cause_is_first(cause: str, number: int) -> None:
+    text = f"{NOISE * 30}{PLANTS[cause][number]}\n{NOISE * 3}"
+    found = ranked(text)
+    assert [each.cause.id for each in found[:1]] == [cause], [(each.cause.id, each.lines[0].text) for each in found]
+
+
+def test_every_plant_has_two_and_a_cause() -> None:
+    assert all(len(texts) >= 2 for texts in PLANTS.values())
+    assert PLANTS.keys() <= {cause.id for cause in registry.causes()}
+
+
+def test_a_fault_of_hardware_is_never_called_configuration() -> None:
+    for cause, texts in PLANTS.items():
+        blame = next(each.blame for each in registry.causes() if each.id == cause)
+        if blame == HARDWARE:
+            assert all(ranked(text)[0].cause.blame != CONFIGURATION for text in texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        NOISE * 5,
+        "INFO nccl NET/Plugin: Could not find: libnccl-net.so. Using internal net plugin.\n",
+        "UserWarning: the default of `trust_remote_code` will change\n",
+        "step 4: error rate 0.02, timeouts 0, out of 7 tests 7 passed\n",
+        "NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory\n",
+        "grpo: the trainer ended with exit code 0\n",
+        PLANTS["cuda-oom"][0] + "\n========================= Step 5/10 =========================\n" + NOISE,
+        PLANTS["nccl-timeout"][0] + "\nstep:7 - actor/loss:0.1 - critic/score/mean:0.5\n",
+        PLANTS["killed"][0] + "\ngrpo: the trainer runs as process 77: python3 train.py\n" + NOISE,
+    ],
+)
+def test_what_is_harmless_or_was_survived_shows_no_cause(text: str) -> None:
+    assert [(each.cause.id, each.lines[0].text) for each in ranked(text)] == []
+
+
+def test_consequences_alone_say_so() -> None:
+    found = diagnosis.of_log(iter([PLANTS["actor-died"][0].encode()]), "log")
+    assert "only consequences" in found.unread["log"]
+
+
+def test_roots_come_before_symptoms_and_consequences_whatever_was_printed_first() -> None:
+    parts = ("actor-died", "nccl-timeout", "python-error", "cuda-oom", "disk-full")
+    text = "\n".join(PLANTS[each][0] for each in parts)
+    assert [each.cause.id for each in ranked(text)][:4] == ["cuda-oom", "disk-full", "python-error", "nccl-timeout"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        ({0: 41, 1: 41, 3: 41}, "rank 2 says nothing"),
+        ({0: 41, 1: 40, 2: 41}, "rank 1 stopped first, at collective 40; others had reached 41"),
+        ({0: 41, 1: 41}, "all 2 ranks that speak wait in collective 41"),
+    ],
+)
+def test_the_rank_that_stopped_first(ranks: dict[int, int], said: str) -> None:
+    text = "".join(
+        f"[rank{rank}]:[E] [Rank {rank}] Watchdog caught collective operation timeout: "
+        f"WorkNCCL(SeqNum={number}, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600001 milliseconds\n"
+        for rank, number in ranks.items()
+    )
+    assert ranked(text)[0].remark.startswith(said)
+
+
+def test_a_long_log_takes_little_time_and_memory() -> None:
+    """200 MB: the middle is not read, and the lines that are left out are named."""
+    piece = (NOISE * 9 + "(W pid=2) answer: the error of the estimate is 0.5\n").encode() * 1800
+
+    def pieces() -> Iterator[bytes]:
+        size = 0
+        while size < 200 << 20:
+            size += len(piece)
+            yield piece
+        yield b"OSError: [Errno 28] No space left on device\n"
+
+    start = time.process_time()
+    found = diagnosis.of_log(pieces(), "log")
+    assert time.process_time() - start < 15
+    assert [each.cause.id for each in found.found] == ["disk-full"]
+    assert "were not read, the log is too long" in found.unread["log"]
+    assert found.found[0].lines[0].order == piece.count(b"\n") * (-(-(200 << 20) // len(piece))) + 1
+
+
+def test_a_log_without_line_ends_needs_no_memory() -> None:
+    tracemalloc.start()
+    for _ in reading.read((b"x" * (1 << 20) for _ in range(200)), "log"):
+        pass
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("words", messages.table())
+def test_the_error_of_a_framework_leads_to_its_rule(words: str) -> None:
+    (found, *_) = ranked(f"AssertionError: 3 {words} 4")
+    rules = {rule.id: rule for rule in index.rules()}
+    assert found.rules == tuple(each for each in rules if each in messages.table()[words])
+    assert len(found.rules) == len(messages.table()[words])
+    assert found.cause.blame == CONFIGURATION
+    assert found.value.startswith("job.config.") or found.value in ("job.config", "ray.workers.replicas")
+
+
+def test_the_page_lists_every_cause() -> None:
+    page = (Path(__file__).parents[3] / "docs/howto/why.md").read_text("utf-8").partition("## The causes")[2]
+    assert sorted(re.findall(r"`([a-z-]+)`", page.rpartition("|")[0])) == [cause.id for cause in registry.causes()]
+
+
+def test_rules_of_causes_exist() -> None:
+    known = {rule.id for rule in index.rules()}
+    assert {each for cause in registry.causes() for each in cause.rule.split()} <= known
+
+
+def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    token = "hf_" + "aB3" * 8
+    path = tmp_path / "log"
+    path.write_text(f"{NOISE}OSError: [Errno 28] No space left on device: 'x?token={token}'\n")
+    assert cli.main(["why", str(path)]) == 1
+    shown = capsys.readouterr().out
+    assert shown.startswith(
+        f"log {path}\n1. disk-full (configuration): a disk or a volume is full\n     {path}:2: OSError"
+    )
+    assert token not in shown
+    assert cli.main(["why", str(path), "--format", "json"]) == 1
+    assert token not in capsys.readouterr().out
+    path.write_text(NOISE)
+    assert cli.main(["why", str(path)]) == 0
+    assert "unknown: nothing known was found" in capsys.readouterr().out
+    assert cli.main(["why", str(tmp_path / "none")]) == 3
+    assert cli.main(["why", str(path), "-f", "x.yaml"]) == 2
+    assert cli.main(["why"]) == 2
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PLANTS["dns"][0].encode())))
+    assert cli.main(["why", "-"]) == 1
+    assert "standard input:1: socket.gaierror" in capsys.readouterr().out
