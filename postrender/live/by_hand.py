@@ -13,7 +13,7 @@ def commands(expected: Expected) -> dict[str, str]:
     labels = ["-l", f"grpo-charts/stack={expected.name}"]
     head = shlex.join(["kubectl", "get", "pods", *where, "-l", f"{labels[1]},ray.io/node-type=head", "-o", "name"])
     found = {
-        "releases": shlex.join(["helm", "list", *where, "--all"]),
+        "releases": shlex.join(["helm", "list", *where]),
         "cluster": shlex.join(
             ["kubectl", "get", "rayclusters", *([expected.cluster] if expected.cluster else []), *where]
         ),
