@@ -16,7 +16,20 @@ from tests.docs.test_pages import offline
 
 TEXT = (ROOT / "SKILL.md").read_text(encoding="utf-8")
 # What an assistant must know; grpo init and grpo rules are beside them.
-TAUGHT = ("lint", "plan", "doctor", "render", "status", "logs", "submit", "watch", "report", "checkpoints", "samples")
+TAUGHT = (
+    "lint",
+    "plan",
+    "doctor",
+    "render",
+    "status",
+    "why",
+    "logs",
+    "submit",
+    "watch",
+    "report",
+    "checkpoints",
+    "samples",
+)
 
 
 def test_it_is_short_and_names_itself() -> None:

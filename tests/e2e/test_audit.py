@@ -20,6 +20,7 @@ COMMANDS = [
     ("status",),
     ("status", "--bundle", "{work}/audit.tar.gz"),
     ("doctor",),
+    ("why",),
 ]
 READS = ("get", "list", "watch")
 # An answer to a question is no object: nothing is stored.

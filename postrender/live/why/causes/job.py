@@ -124,6 +124,24 @@ INVALID = Cause(
     value="ray",
 )
 
+REFUSED = Cause(
+    "object-invalid",
+    "the API server refuses an object",
+    CONFIGURATION,
+    "the message names the fields; grpo check judges the manifest before it is applied",
+    SAME,
+    says("is invalid: ", pattern=r"[\w.]+ \\?\"[\w.-]+\\?\" is invalid: .*"),
+)
+
+DEFINITIONS = Cause(
+    "definitions-missing",
+    "the API server does not know a kind of KubeRay, or not its version",
+    CONFIGURATION,
+    "install the CRDs of the operator's version; grpo doctor compares them with what the charts write",
+    SAME,
+    says("no matches for kind", "ensure crds are installed first"),
+)
+
 FAILED_CREATE = Cause(
     "pods-not-made",
     "the operator cannot make the pods of the cluster",
