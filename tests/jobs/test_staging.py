@@ -179,7 +179,9 @@ import model_staging
 real = shutil.copyfile
 
 def slow(source, target):
-    print("copying", flush=True)
+    # Two threads copy: in one piece, so that their lines do not mix.
+    sys.stdout.write("copying\\n")
+    sys.stdout.flush()
     real(source, target)
     time.sleep(0.3)
 
