@@ -308,6 +308,7 @@ def test_every_program_is_used_by_some_job() -> None:
         "check_idle",
         "probe",
         "samples",
+        "ray_jobs",
         "pre_stop",
     }
     starts |= {
