@@ -44,7 +44,7 @@ def test_the_output_of_a_run_lives_and_stays(shared: Installed, environment: dic
     run.install("grpo-job")
     followed = grpo("logs", run, "--follow", environment=environment)
     assert followed.returncode == 0, followed.stderr
-    assert "grpo: run logged, attempt 1" in followed.stdout
+    assert "/data/runs/logged/attempts/1/config.yaml" in followed.stdout
     assert "has ended: Complete: SUCCEEDED" in followed.stderr.splitlines()[-1]
     lines = followed.stdout.splitlines()
     last = grpo("logs", run, "--tail", "3", environment=environment)
@@ -54,7 +54,7 @@ def test_the_output_of_a_run_lives_and_stays(shared: Installed, environment: dic
     assert kept.returncode == 0, kept.stderr
     # Ray writes the command before it.
     assert kept.stdout.splitlines()[-3:] == lines[-3:]
-    assert "grpo: run logged, attempt 1" in kept.stdout
+    assert "/data/runs/logged/attempts/1/config.yaml" in kept.stdout
     by_hand = grpo("logs", run, "--show-commands", environment=environment).stdout
     shown = subprocess.run(["bash", "-c", by_hand], env=environment, capture_output=True, text=True, check=True)
     assert shown.stdout == kept.stdout
