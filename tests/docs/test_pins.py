@@ -19,7 +19,7 @@ def lower(requirements: list[str]) -> set[str]:
 
 
 def test_the_lowest_versions_are_the_tested_ones() -> None:
-    """tests/lowest.txt pins each core dependency to its lower bound, and of the extras what cannot be newer with them."""
+    """tests/lowest.txt pins each core dependency to its lower bound, and what of the extras must be as old."""
     pinned = {line for line in (ROOT / "tests/lowest.txt").read_text(encoding="utf-8").splitlines() if "==" in line}
     core = lower(PROJECT["dependencies"])
     assert core <= pinned
