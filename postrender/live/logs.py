@@ -55,9 +55,13 @@ def calls(cluster: Cluster, evidence: Evidence) -> dict[str, Callable[[], Logs]]
     return found
 
 
+def program(folder: str) -> str:
+    """Return the shell program that prints what the folder of a run has; it only reads."""
+    return _SHOW.format(folder=shlex.quote(folder), mark=_MARK, size=_BYTES)
+
+
 def _of_run(cluster: Cluster, head: str, folder: str) -> Logs:
-    program = _SHOW.format(folder=shlex.quote(folder), mark=_MARK, size=_BYTES)
-    text = cluster.execute(head, "ray-head", ["sh", "-c", program])
+    text = cluster.execute(head, "ray-head", ["sh", "-c", program(folder)])
     parts = text.split(f"\n{_MARK}")[1:]
     return {name.strip(): rest for name, _, rest in (part.partition("\n") for part in parts)}
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence
 from postrender.manifests.pods import mapping
-
-_ENFORCE: Final = "pod-security.kubernetes.io/enforce"
-_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
 
 @check("namespace", "the namespace is there", "namespaces")

@@ -81,11 +81,10 @@ def _pods(evidence: Evidence) -> Iterator[Line]:
         if status.get("reason") or status.get("phase") in ("Failed", "Unknown"):
             text = f"{status.get('phase')}: {status.get('reason', '')}: {status.get('message', '')}{where}"
             yield Line(text, source, POD, role=role)
-        for kind in ("DisruptionTarget", "Ready"):
-            found = conditions(pod).get(kind, {})
-            if found.get("status") == "True" and kind == "DisruptionTarget":
-                text = f"{kind}: {found.get('reason')}: {found.get('message', '')}{where}"
-                yield Line(text, source, POD, time=str(found.get("lastTransitionTime") or ""), role=role)
+        found = conditions(pod).get("DisruptionTarget", {})
+        if found.get("status") == "True":
+            text = f"DisruptionTarget: {found.get('reason')}: {found.get('message', '')}{where}"
+            yield Line(text, source, POD, time=str(found.get("lastTransitionTime") or ""), role=role)
 
 
 def _container(each: dict[str, Any], what: str, source: str, role: str, where: str) -> Iterator[Line]:
