@@ -16,6 +16,10 @@ from postrender.live.why.ranking import Clues, Found
 # Lines that are shown of each cause.
 _SHOWN: Final = 3
 _WIDTH: Final = 400
+_ELSEWHERE: Final = (
+    "look into another log: the driver's (grpo logs), a pod's (kubectl logs --previous), the node's; "
+    "grpo watch says whether a run learns"
+)
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Diagnosis:
             yield from _lines(row)
         if not self.found:
             yield "nothing is wrong" if self.is_healthy else "unknown: nothing known was found"
+        if not self.found and not self.is_healthy:
+            yield f"     do: {_ELSEWHERE}"
         if self.unread:
             yield "not read:"
             yield from (f"  {name}: {why}" for name, why in self.unread.items())

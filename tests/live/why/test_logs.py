@@ -154,10 +154,30 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert token not in capsys.readouterr().out
     path.write_text(NOISE)
     assert cli.main(["why", str(path)]) == 0
-    assert "unknown: nothing known was found" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "unknown: nothing known was found" in said
+    assert "do: look into another log: the driver's (grpo logs)" in said
     assert cli.main(["why", str(tmp_path / "none")]) == 3
     assert cli.main(["why", str(path), "-f", "x.yaml"]) == 2
     assert cli.main(["why"]) == 2
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PLANTS["dns"][0].encode())))
     assert cli.main(["why", "-"]) == 1
     assert "standard input:1: socket.gaierror" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "the log is empty"),
+        (b"\n \n", "the log is empty"),
+        (bytes(range(256)), "this is a binary file"),
+        (b"\x1f\x8b\x08 packed", "this is compressed"),
+    ],
+)
+def test_what_is_no_log_is_said(content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    assert cli.main(["why", str(path)]) == 2
+    shown = capsys.readouterr().err
+    assert f"{path}: {said}" in shown
+    assert "fix: " in shown

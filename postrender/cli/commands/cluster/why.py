@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from itertools import chain
+from typing import IO, Final
 
 import click
 
 from postrender.cli import live, options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.live import Source
-from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, Location, UnreadableError
+from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, Location, UnreadableError
 from postrender.live import masking
 from postrender.live.why import diagnosis, reading
 from postrender.live.why.diagnosis import Diagnosis
+from postrender.runlog import forms
+
+_STDIN: Final = "standard input"
 
 
 @click.command(
@@ -52,9 +58,21 @@ def why(source: Source, log: str | None, form: str) -> int:
 
 def _of_log(path: str) -> Diagnosis:
     if path == "-":
-        return diagnosis.of_log(reading.pieces(sys.stdin.buffer), "standard input")
+        return diagnosis.of_log(_pieces(sys.stdin.buffer, _STDIN), _STDIN)
     try:
         with open(path, "rb") as file:
-            return diagnosis.of_log(reading.pieces(file), path)
+            return diagnosis.of_log(_pieces(file, path), path)
     except OSError as error:
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path), fix="check the path") from error
+
+
+def _pieces(file: IO[bytes], name: str) -> Iterator[bytes]:
+    """Return the pieces of a log; raise InputError if it is empty or no text."""
+    pieces = reading.pieces(file)
+    head = next(pieces, b"")
+    if not head.strip():
+        raise InputError(
+            "the log is empty", at=Location(name), fix="name the output of a training: grpo logs prints it"
+        )
+    forms.of_text(head[: forms.HEAD_BYTES], name)
+    return chain([head], pieces)
