@@ -129,17 +129,23 @@ def test_an_interrupt_leaves_the_job_and_says_how_to_stop_it(person: Person) -> 
     """The printed commands are run."""
     (person.code / "a").write_text("x")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # A shell tells what it starts in the background to ignore the signal.
+    restore = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
     with subprocess.Popen(
         person.command("--", "sh", "-c", "echo began; sleep 300"),
         env=person.environment,
         cwd=suite.REPOSITORY,
         text=True,
         **pipes,  # type: ignore[call-overload]
+        **restore,
     ) as process:
-        assert process.stdout
-        assert any(line == "began\n" for line in iter(process.stdout.readline, ""))
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        try:
+            assert process.stdout
+            assert any(line == "began\n" for line in iter(process.stdout.readline, ""))
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=30)
+        finally:
+            process.kill()
     assert process.returncode == 130
     job = job_id(errors)
     assert person.site.ray.job(job)["status"] == "RUNNING"
