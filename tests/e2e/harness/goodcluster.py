@@ -67,13 +67,16 @@ def prepared(kube: Kube, stack: Stack, queue: Iterable[Manifest]) -> Iterator[No
         *(operator(), installer(), driver()),
     ]
     kube.create(made)
-    # A queue may be there from another test, whose Kueue has ended.
-    kube.apply(
+    queued = [
         {**each, "metadata": {**each["metadata"], "namespace": stack.namespace}}
         if each["kind"] == "LocalQueue"
         else each
         for each in queue
-    )
+    ]
+    # A queue may be there from another test, whose Kueue has ended.
+    kube.apply(queued)
+    # Faults are planted by another field manager, with which the next test's apply would be in conflict.
+    made += queued
     stack.install("network", "storage")
     for each in kube.list(NETWORKS):
         change(kube, NETWORKS, each["metadata"]["name"], {"status": {"conditions": [READY]}}, status=True)
