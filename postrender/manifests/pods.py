@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from postrender.types import Json
 from postrender.values import mutations
+from postrender.values.profiles import ACCELERATOR
 
 Path = tuple[str | int, ...]
 
 GPU: Final = "nvidia.com/gpu"
-ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
 # Every entry of a list or a map.
 EACH: Final = "*"
 # The paths of the pod templates in each kind.
@@ -115,27 +115,32 @@ def gpus(container: Mapping[str, Any]) -> int:
 
 
 def accelerators(spec: Mapping[str, Any]) -> set[str]:
-    """Return the accelerators that a pod selects by its node selector, or else by its required affinity."""
-    chosen = mapping(spec.get("nodeSelector")).get(ACCELERATOR)
+    """Return the accelerators of GKE that a pod selects."""
+    return selected(spec, ACCELERATOR)
+
+
+def selected(spec: Mapping[str, Any], label: str) -> set[str]:
+    """Return the values of a node label that a pod selects by its node selector, or else by its required affinity."""
+    chosen = mapping(spec.get("nodeSelector")).get(label)
     if chosen is not None:
         return {str(chosen)}
-    return _affinity(spec, "In")
+    return _affinity(spec, label, "In")
 
 
-def _affinity(spec: Mapping[str, Any], operator: str) -> set[str]:
+def _affinity(spec: Mapping[str, Any], label: str, operator: str) -> set[str]:
     node = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(node.get("requiredDuringSchedulingIgnoredDuringExecution"))
     found: set[str] = set()
     for term in sequence(required.get("nodeSelectorTerms")):
         for each in map(mapping, sequence(mapping(term).get("matchExpressions"))):
-            if each.get("key") == ACCELERATOR and each.get("operator") == operator:
+            if each.get("key") == label and each.get("operator") == operator:
                 found |= set(map(str, sequence(each.get("values"))))
     return found
 
 
-def excluded(spec: Mapping[str, Any]) -> set[str]:
-    """Return the accelerators that a pod's required affinity forbids."""
-    return _affinity(spec, "NotIn")
+def excluded(spec: Mapping[str, Any], label: str) -> set[str]:
+    """Return the values of a node label that a pod's required affinity forbids."""
+    return _affinity(spec, label, "NotIn")
 
 
 def objects(document: Json, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:

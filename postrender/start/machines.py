@@ -10,7 +10,7 @@ import re
 
 from postrender import paths
 from postrender.start.words import Names, Tree, bucket, counted, is_autopilot, is_google, only, units
-from postrender.values import merge
+from postrender.values import merge, profiles
 
 # The first GKE versions by machine type, on Standard and on Autopilot; source: Google's guides to custom GKE clusters
 # with these machines, and to GPUs on Autopilot.
@@ -38,10 +38,10 @@ def machine(tree: Tree) -> Names:
         "the notes of network have the flags of the node pool: grpo render network --notes",
     )
     nodes = tree["ray"]["workers"]["replicas"] + (1 if tree["ray"]["head"]["gpus"]["enabled"] else 0)
-    label, gpus = accelerator["label"], accelerator["gpusPerNode"]
+    gpus = accelerator["gpusPerNode"]
     return {
         "machine": accelerator["machineType"],
-        "label": label,
+        "label": _label(accelerator),
         "gpus": str(gpus),
         "nodes": counted(nodes, "node"),
         "costly": f"The {nodes} GPU nodes are most of the cost: you pay by the hour, also when they idle. They exist"
@@ -61,7 +61,7 @@ def _pool(tree: Tree, nodes: int) -> list[str]:
     policy = f" --placement-policy={capacity['placementPolicy']}" if capacity["placementPolicy"] else ""
     flags = [
         f"{_BUYING[capacity['kind']].format(capacity.get('reservation'))}--num-nodes={nodes}{policy}",
-        f"--accelerator=type={accelerator['label']},count={accelerator['gpusPerNode']},gpu-driver-version=latest",
+        f"--accelerator=type={_label(accelerator)},count={accelerator['gpusPerNode']},gpu-driver-version=latest",
     ]
     mode = tree["network"]["mode"]
     if mode == "dranet":
@@ -70,6 +70,10 @@ def _pool(tree: Tree, nodes: int) -> list[str]:
         places = [_subnet(tree["network"], interface) for interface in _interfaces(tree)]
         flags += [f"--additional-node-network=network={vpc},subnetwork={name}" for vpc, name in places]
     return flags
+
+
+def _label(accelerator: Tree) -> str:
+    return str(accelerator["nodeSelector"].get(profiles.ACCELERATOR, ""))
 
 
 def _interfaces(tree: Tree) -> list[Tree]:
@@ -149,7 +153,7 @@ def table() -> Names:
     trees = [merge.load([paths.accelerator(name)]).effective()["accelerator"] for name in _PROFILES]
     rows = [
         ("machine", [one["machineType"] for one in trees]),
-        ("accelerator", [one["label"] for one in trees]),
+        ("accelerator", [_label(one) for one in trees]),
         ("GKE with RDMA", [_WITH_RDMA[one["machineType"]] for one in trees]),
         ("memory of a worker", [one["worker"]["memory"] for one in trees]),
         ("tuner of NCCL", [one["nccl"]["tunerConfig"].rpartition("/")[2] for one in trees]),

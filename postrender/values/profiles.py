@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from postrender import paths
 from postrender.yaml import reader
+
+ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
 
 
 class Machine(NamedTuple):
@@ -31,7 +33,7 @@ class Machine(NamedTuple):
 
 @cache
 def by_label() -> Mapping[str, Machine]:
-    """Return the machines by the node label `cloud.google.com/gke-accelerator`."""
+    """Return the machines of GKE by the node label ACCELERATOR."""
     files = map(paths.accelerator, paths.accelerators())
     machines = [_machine(reader.load_values(file).plain()["accelerator"]) for file in files]
     return {machine.label: machine for machine in machines if machine.label}
@@ -41,7 +43,7 @@ def _machine(accelerator: Mapping[str, Any]) -> Machine:
     interfaces, node = accelerator.get("interfaces") or {}, accelerator.get("node") or {}
     return Machine(
         name=str(accelerator["name"]),
-        label=str(accelerator["label"]),
+        label=str((accelerator.get("nodeSelector") or {}).get(ACCELERATOR) or ""),
         gpus=int(accelerator["gpusPerNode"]),
         tuner=str((accelerator.get("nccl") or {}).get("tunerConfig") or ""),
         arch=str(accelerator.get("architecture") or "amd64"),

@@ -156,6 +156,7 @@ def _apply(target: Target, options: Options) -> None:
         transforms.add_interfaces(target)
         transforms.add_placement(target)
         transforms.add_volumes(target)
+        transforms.add_network(target)
         transforms.add_claims(target)
     transforms.add_variables(target, init_containers=options.init_containers)
     if target.whole:

@@ -34,13 +34,12 @@ def shadowed(path: str) -> list[str]:
     ]
 
 
-def driver(minimum: int, is_autopilot: bool) -> list[str]:
+def driver(minimum: int, platform: str) -> list[str]:
     """Fail where the node's NVIDIA driver is older than the image's CUDA needs."""
-    standard, autopilot = (
-        "make the node pool with gpu-driver-version=latest",
-        "the pods ask for the newest that Autopilot has",
-    )
-    newer = autopilot if is_autopilot else standard
+    newer = {
+        "gke-standard": "make the node pool with gpu-driver-version=latest",
+        "gke-autopilot": "the pods ask for the newest that Autopilot has",
+    }.get(platform, "install a newer driver on the nodes")
     return [
         "driver=$(grep -m 1 -oE '[0-9]{3,}[.][0-9]+' /proc/driver/nvidia/version 2>/dev/null | head -n 1)",
         'if [ -z "$driver" ]; then',

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from postrender import secrets
 from postrender.errors import InputError
-from postrender.manifests.pods import ACCELERATOR, Pod, accelerators, excluded
+from postrender.manifests.pods import Pod, excluded, selected
 from postrender.wiring import node_check
 from postrender.yaml import writer
 
@@ -61,12 +61,16 @@ class Wiring:
         self.mode = str(values["network"]["mode"])
         self.is_google = values["platform"]["kind"].startswith("gke-")
         self.is_autopilot = values["platform"]["kind"] == "gke-autopilot"
-        self.label = str(self._accelerator["label"]) if self.is_google else ""
+        self.labels: dict[str, str] = self._accelerator["nodeSelector"]
+        self.label = ", ".join(self.labels.values())
+        self.uses_host_network = self.mode != "none" and bool(self._accelerator.get("hostNetwork"))
         self.annotations = self._annotations()
         self.volumes, self.mounts = self._volumes()
         self.secrets = self._secrets()
         self.nccl = self._variables()
         self.tolerations = self._tolerations()
+        self.resources: dict[str, str] = self._accelerator.get("resources", {}) if self.mode == "devices" else {}
+        self.capabilities = self._capabilities()
         self.digest = self._digest()
 
     def _digest(self) -> str:
@@ -76,7 +80,8 @@ class Wiring:
         """
         everything = [
             *(self.annotations, self.secrets, self.libraries(""), self.nccl, self.volumes, self.mounts),
-            *(self.selector("", ""), self.tolerations, self.mode),
+            *(self.selector("", ""), self.tolerations, self.mode, self.resources, self.capabilities),
+            self.uses_host_network,
         ]
         text = writer.flow(everything)
         if shape := secrets.shape_of(text):
@@ -86,9 +91,10 @@ class Wiring:
             )
         return f"{int.from_bytes(text.encode(), 'big') % _PRIME:08x}"
 
-    def others(self, selected: set[str]) -> set[str]:
-        """Return the accelerators that a pod selects, or none if they include the profile's."""
-        return selected if self.label and self.label not in selected else set()
+    def others(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
+        """Return the labels, with their values, by which a pod selects other machines than the profile's."""
+        found = {key: selected(spec, key) for key in self.labels}
+        return {key: values for key, values in found.items() if values and self.labels[key] not in values}
 
     def unfit(self, pod: Pod) -> str:
         """Return why a pod with GPUs cannot take a whole node of the profile; empty if it can or has no GPUs."""
@@ -101,11 +107,12 @@ class Wiring:
             return f"divides its GPUs among {len(containers)} containers, and one must take all {self.gpus}"
         if count != self.gpus:
             return f"takes {count} GPUs, and a node of {self.profile} has {self.gpus}"
-        if others := self.others(accelerators(pod.spec)):
-            return f"selects {', '.join(sorted(others))}, and {self.profile} is {self.label}"
-        if self.label in excluded(pod.spec):
-            return f"avoids {self.label} by its affinity"
-        own = self.mode != "none" and pod.spec.get("hostNetwork") is True
+        for key, values in self.others(pod.spec).items():
+            return f"selects {', '.join(sorted(values))}, and {self.profile} is {self.labels[key]}"
+        for key, label in self.labels.items():
+            if label in excluded(pod.spec, key):
+                return f"avoids {label} by its affinity"
+        own = self.mode != "none" and not self.uses_host_network and pod.spec.get("hostNetwork") is True
         return "has the network of its node (hostNetwork), to which no other can be attached" if own else ""
 
     def interfaces(self) -> list[dict[str, str]]:
@@ -119,11 +126,12 @@ class Wiring:
         ]
 
     def _annotations(self) -> dict[str, str]:
+        own: dict[str, str] = self._accelerator.get("annotations", {}) if self.mode != "none" else {}
         if self.mode != "multiNetwork":
-            return {}
+            return own
         pairs = [("eth0", "default"), *((each["interface"], each["network"]) for each in self.interfaces())]
         listed = ",".join(f'{{"interfaceName":"{name}","network":"{network}"}}' for name, network in pairs)
-        return {"networking.gke.io/default-interface": "eth0", INTERFACES: f"[{listed}]"}
+        return own | {"networking.gke.io/default-interface": "eth0", INTERFACES: f"[{listed}]"}
 
     def _secrets(self) -> list[dict[str, Any]]:
         """Return the variables of every pod: secrets by reference, or HF_HUB_OFFLINE if downloads are off."""
@@ -136,7 +144,7 @@ class Wiring:
 
     def libraries(self, image: str) -> list[dict[str, Any]]:
         """Return LD_LIBRARY_PATH for a container; only the training image adds its own library path."""
-        if not self.is_google or not self._accelerator["libraryPath"]:
+        if not self._accelerator["libraryPath"]:
             return []
         own = self._image["libraryPath"] if self._is_training(image) else ""
         paths = [path for path in (own, self._accelerator["libraryPath"]) if path]
@@ -159,7 +167,7 @@ class Wiring:
             {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": size}},
         ]
         mounts: list[dict[str, Any]] = []
-        paths = self._accelerator["hostPaths"] if self.is_google else {}
+        paths = self._accelerator["hostPaths"]
         for name in sorted(paths):
             path = paths[name]
             of_plugin = (self._settings.get("environmentScript") or "").startswith(f"{path['mountPath']}/")
@@ -167,18 +175,34 @@ class Wiring:
                 continue
             volumes.append({"name": f"host-{name}", "hostPath": {"path": path["hostPath"], "type": "Directory"}})
             mounts.append({"name": f"host-{name}", "mountPath": path["mountPath"], "readOnly": True})
-        return volumes, [*mounts, {"name": "shared-memory", "mountPath": "/dev/shm"}]  # noqa: S108 (shared memory)
+        mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})  # noqa: S108 (shared memory)
+        files = self._accelerator.get("files", {}) if self.mode != "none" else {}
+        for name in sorted(files):
+            file = files[name]
+            volumes.append({"name": f"file-{name}", "configMap": {"name": file["configMap"]}})
+            at = {"mountPath": file["mountPath"], "subPath": file["key"], "readOnly": True}
+            mounts.append({"name": f"file-{name}", **at})
+        return volumes, mounts
+
+    def _capabilities(self) -> list[str]:
+        """Return the Linux capabilities that the GPU network needs; Autopilot neither allows nor needs any."""
+        wanted = self._accelerator.get("capabilities", {}) if self.mode != "none" and not self.is_autopilot else {}
+        return [name for name in sorted(wanted) if wanted[name]]
+
+    @property
+    def _claimed(self) -> dict[str, dict[str, Any]]:
+        """Return the network devices that a pod claims, by the claim's name."""
+        found: dict[str, dict[str, Any]] = self._accelerator.get("claims", {}) if self.mode == "dranet" else {}
+        return {name: found[name] for name in sorted(found)}
 
     def claims(self, owner: str, nodes: int | None) -> list[dict[str, str]]:
         """Return the resource claims of a pod; `nodes` is the number of pods in its NVLink domain.
 
         Raises InputError if the object has no name, because the claims' names contain it.
         """
-        claims = []
-        if not owner and (self.mode == "dranet" or self._accelerator.get("nvlinkDomainNodes")):
+        if not owner and (self._claimed or self._accelerator.get("nvlinkDomainNodes")):
             raise InputError("an object without a name cannot claim devices", fix="give it metadata.name")
-        if self.mode == "dranet":
-            claims.append({"name": "rdma", "resourceClaimTemplateName": f"{owner}-rdma"})
+        claims = [{"name": name, "resourceClaimTemplateName": f"{owner}-{name}"} for name in self._claimed]
         if self._accelerator.get("nvlinkDomainNodes"):
             claims.append({"name": "nvlink", "resourceClaimTemplateName": self.domain_name(owner, nodes)})
         return claims
@@ -196,12 +220,10 @@ class Wiring:
 
     def documents(self, owner: str, nodes: int | None) -> list[dict[str, Any]]:
         """Return the objects that the claims of `owner`'s pods refer to, without labels and namespace."""
-        found = []
-        if self.mode == "dranet":
-            count = sum(each["deviceMode"] == "RDMA" for each in self.interfaces())
-            exactly = {"deviceClassName": "mrdma.google.com", "allocationMode": "ExactCount", "count": count}
-            spec = {"spec": {"devices": {"requests": [{"name": "rdma", "exactly": exactly}]}}}
-            found.append(_object("resource.k8s.io/v1", "ResourceClaimTemplate", f"{owner}-rdma", spec))
+        found = [
+            _object("resource.k8s.io/v1", "ResourceClaimTemplate", f"{owner}-{name}", {"spec": _devices(name, claim)})
+            for name, claim in self._claimed.items()
+        ]
         if self._accelerator.get("nvlinkDomainNodes"):
             name = self.domain_name(owner, nodes)
             domain = {"numNodes": nodes, "channel": {"resourceClaimTemplate": {"name": name}}}
@@ -214,14 +236,11 @@ class Wiring:
         capacity = self._values["platform"]["capacity"]
         if self._is_arm:
             selector["kubernetes.io/arch"] = "arm64"
-        if not self.is_google:
-            return selector
-        if self.label:
-            selector[ACCELERATOR] = self.label
-        if capacity["kind"] in ("spot", "flex-start"):
+        selector |= self.labels
+        for claim in self._claimed.values():
+            selector |= claim.get("nodeSelector", {})
+        if self.is_google and capacity["kind"] in ("spot", "flex-start"):
             selector[f"cloud.google.com/gke-{capacity['kind']}"] = "true"
-        if self.mode == "dranet":
-            selector["gke.networks.io/accelerator-network-profile"] = "auto"
         return selector | (self._autopilot(owner, image) if self.is_autopilot else {})
 
     def _autopilot(self, owner: str, image: str) -> dict[str, str]:
@@ -247,6 +266,7 @@ class Wiring:
         wanted = [
             (self.gpus, _tolerate("nvidia.com/gpu")),
             (self._is_arm, _tolerate("kubernetes.io/arch", "arm64")),
+            *((True, _tolerate(key, **taint)) for key, taint in sorted(self._accelerator.get("tolerations", {}).items())),
             (kind == "spot", _tolerate("cloud.google.com/gke-spot")),
             (kind == "queued", _tolerate("cloud.google.com/gke-queued", "true")),
         ]
@@ -285,7 +305,7 @@ class Wiring:
             lines += node_check.shadowed(self._accelerator["libraryPath"])
         minimum = self._minimum_driver(image)
         if minimum:
-            lines += node_check.driver(minimum, self.is_autopilot)
+            lines += node_check.driver(minimum, self._values["platform"]["kind"])
         return "".join(f"{line}\n" for line in lines)
 
     def _minimum_driver(self, image: str) -> int:
@@ -301,9 +321,20 @@ class Wiring:
         return bool(self.image) and image == self.image
 
 
-def _tolerate(key: str, value: str = "") -> dict[str, str]:
-    operator = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
-    return {"key": key, **operator, "effect": "NoSchedule"}
+def _tolerate(key: str, value: str | None = None, effect: str = "NoSchedule") -> dict[str, str]:
+    operator = {"operator": "Exists"} if value is None else {"operator": "Equal", "value": value}
+    return {"key": key, **operator, "effect": effect}
+
+
+def _devices(name: str, claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec of a claim for devices of one node."""
+    exactly = {"deviceClassName": claim["deviceClass"], "allocationMode": "ExactCount", "count": claim["count"]}
+    if "selector" in claim:
+        exactly["selectors"] = [{"cel": {"expression": claim["selector"]}}]
+    devices: dict[str, Any] = {"requests": [{"name": name, "exactly": exactly}]}
+    if "matchAttribute" in claim:
+        devices["constraints"] = [{"requests": [name], "matchAttribute": claim["matchAttribute"]}]
+    return {"devices": devices}
 
 
 def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

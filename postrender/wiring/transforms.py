@@ -193,6 +193,32 @@ def _of(mounts: list[Any], path: str) -> dict[str, Any]:
     return next((each for each in map(mapping, mounts) if str(each.get("mountPath")).rstrip("/") == path), {})
 
 
+def add_network(target: Target) -> None:
+    """Add what a device plugin's network needs: resources and capabilities of the container, the node's network."""
+    wiring, container, spec = target.wiring, target.container, target.pod.spec
+    if wiring.resources:
+        resources = mapping(container.get("resources"))
+        for kind in ("requests", "limits"):
+            place = target.container_place(f"resources.{kind}")
+            there = mapping(resources.get(kind))
+            put(resources, kind, target.decisions.merge_map(place, there, dict(wiring.resources)))
+        put(container, "resources", resources)
+    context = mapping(container.get("securityContext"))
+    if wiring.capabilities and context.get("privileged") is not True:
+        capabilities = mapping(context.get("capabilities"))
+        added = sequence(capabilities.get("add"))
+        missing = [name for name in wiring.capabilities if name not in added]
+        if missing:
+            new = {**capabilities, "add": [*added, *missing]}
+            put(container, "securityContext", {**context, "capabilities": new})
+    if wiring.uses_host_network:
+        wanted = {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
+        merged = target.decisions.merge_map(
+            target.place("spec"), {key: spec[key] for key in wanted if key in spec}, wanted
+        )
+        spec.update(merged)
+
+
 def add_claims(target: Target) -> None:
     """Add each resource claim to the pod and to the container: the pod gets no device without both."""
     wanted = target.wiring.claims(target.owner, target.nodes)

@@ -76,12 +76,12 @@ spec:
   volumes: {{ toJson $storage.volumes }}
 {{- end }}
 
-{{/* common.offGpuNodes $: Autopilot puts no pod without GPUs on a GPU node, and limits node affinity. */}}
+{{/* common.offGpuNodes $: Autopilot puts no pod without GPUs on a GPU node, and limits node affinity. NVIDIA's feature
+     discovery sets nvidia.com/gpu.present. */}}
 {{- define "common.offGpuNodes" -}}
 {{- $affinity := dict -}}
 {{- if not (include "common.isAutopilot" .) -}}
-{{- $label := "nvidia.com/gpu.present" -}}
-{{- if include "common.isGoogle" . }}{{ $label = "cloud.google.com/gke-accelerator" }}{{ end -}}
+{{- $label := .Values.accelerator.gpuNodeLabel | default "nvidia.com/gpu.present" -}}
 {{- $term := dict "matchExpressions" (list (dict "key" $label "operator" "DoesNotExist")) -}}
 {{- $required := dict "nodeSelectorTerms" (list $term) -}}
 {{- $affinity = dict "nodeAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" $required) -}}

@@ -1,13 +1,17 @@
 {{/*
-How a worker pod reaches the GPU network: interfaces (multiNetwork) or device claims (dranet).
+How a worker pod reaches the GPU network: interfaces (multiNetwork), device claims (dranet) or the resources of a device
+plugin (devices). The profile says what the machine has for each.
 
 call                                                    returns
 include "common.interfaces" $ | fromJsonArray           interfaces besides eth0: {interface, base, network, deviceMode}
 include "common.rdmaInterfaces" $ | fromJsonArray       those with deviceMode RDMA
-include "common.wiring.annotations" $ | fromJson        annotations by which GKE attaches the interfaces
+include "common.wiring.annotations" $ | fromJson        annotations by which interfaces are attached
+include "common.wiring.resources" $ | fromJson          resources of Ray's container, by name
+include "common.usesHostNetwork" $                      "yes" where the pod has the network of its node, else ""
 include "common.wiring.claims" $ | fromJsonArray        entries of spec.resourceClaims of a pod on a GPU node
-include "common.claimTemplateName" $                    the name of the ResourceClaimTemplate
-include "common.claimTemplate.spec" $                   spec of the ResourceClaimTemplate, as YAML
+include "common.claimedDevices" $ | fromJson            accelerator.claims where network.mode is dranet
+include "common.claimTemplateName" (list $ "rdma")      the name of a claim's ResourceClaimTemplate
+include "common.claimTemplate.spec" (list $ "rdma" $claim)    spec of a ResourceClaimTemplate, as YAML
 */}}
 
 {{/* common.interfaces $: in the order of their numbers (eth10 after eth9). base is the profile's name of the network,
@@ -42,27 +46,53 @@ include "common.claimTemplate.spec" $                   spec of the ResourceClai
 {{- toJson $rdma -}}
 {{- end }}
 
-{{/* common.wiring.annotations $: the list of interfaces is JSON in a string. Empty in the other network modes. */}}
+{{/* common.wiring.annotations $: those of the profile, and GKE's list of interfaces, which is JSON in a string. */}}
 {{- define "common.wiring.annotations" -}}
 {{- $annotations := dict -}}
+{{- if ne .Values.network.mode "none" -}}
+{{- $annotations = include "common.entries" (.Values.accelerator.annotations | default dict) | fromJson -}}
+{{- end -}}
 {{- if eq .Values.network.mode "multiNetwork" -}}
 {{- $list := list (dict "interfaceName" "eth0" "network" "default") -}}
 {{- range include "common.interfaces" . | fromJsonArray -}}
 {{- $list = append $list (dict "interfaceName" .interface "network" .network) -}}
 {{- end -}}
-{{- $annotations = dict
+{{- $annotations = merge $annotations (dict
   "networking.gke.io/default-interface" "eth0"
-  "networking.gke.io/interfaces" (toJson $list) -}}
+  "networking.gke.io/interfaces" (toJson $list)) -}}
 {{- end -}}
 {{- toJson $annotations -}}
 {{- end }}
 
-{{/* common.wiring.claims $: all RDMA devices (dranet), and the channel of the NVLink domain where it spans nodes.
-     */}}
+{{/* common.wiring.resources $: a device plugin gives the container the devices of its requests. */}}
+{{- define "common.wiring.resources" -}}
+{{- $resources := dict -}}
+{{- if eq .Values.network.mode "devices" -}}
+{{- $resources = include "common.entries" (.Values.accelerator.resources | default dict) | fromJson -}}
+{{- end -}}
+{{- toJson $resources -}}
+{{- end }}
+
+{{/* common.usesHostNetwork $: some clusters give RDMA only to pods in the network of the node. */}}
+{{- define "common.usesHostNetwork" -}}
+{{- if and .Values.accelerator.hostNetwork (ne .Values.network.mode "none") }}yes{{ end -}}
+{{- end }}
+
+{{/* common.claimedDevices $: the network devices that a pod claims, by the claim's name. */}}
+{{- define "common.claimedDevices" -}}
+{{- $claims := dict -}}
+{{- if eq .Values.network.mode "dranet" -}}
+{{- $claims = include "common.entries" (.Values.accelerator.claims | default dict) | fromJson -}}
+{{- end -}}
+{{- toJson $claims -}}
+{{- end }}
+
+{{/* common.wiring.claims $: the network devices, and the channel of the NVLink domain where it spans nodes. */}}
 {{- define "common.wiring.claims" -}}
 {{- $claims := list -}}
-{{- if eq .Values.network.mode "dranet" -}}
-{{- $claims = append $claims (dict "name" "rdma" "resourceClaimTemplateName" (include "common.claimTemplateName" .)) -}}
+{{- range $name, $_ := include "common.claimedDevices" . | fromJson -}}
+{{- $template := include "common.claimTemplateName" (list $ $name) -}}
+{{- $claims = append $claims (dict "name" $name "resourceClaimTemplateName" $template) -}}
 {{- end -}}
 {{- if .Values.accelerator.nvlinkDomainNodes -}}
 {{- $claims = append $claims (dict "name" "nvlink" "resourceClaimTemplateName" (include "common.nvlink.name" .)) -}}
@@ -70,15 +100,18 @@ include "common.claimTemplate.spec" $                   spec of the ResourceClai
 {{- toJson $claims -}}
 {{- end }}
 
-{{/* common.claimTemplateName $: the template lies beside the pods, so it carries their owner's name. */}}
+{{/* common.claimTemplateName (list $ CLAIM): the template lies beside the pods, so it carries their owner's name. */}}
 {{- define "common.claimTemplateName" -}}
-{{- printf "%s-rdma" (include "common.owner" .) -}}
+{{- if ne (len .) 2 }}{{ fail "common.claimTemplateName takes (list $ CLAIM)" }}{{ end -}}
+{{- printf "%s-%s" (include "common.owner" (index . 0)) (index . 1) -}}
 {{- end }}
 
-{{/* common.claimTemplate.spec $: each pod takes all RDMA devices of its node. On an older cluster Helm's own words
-     would ask for a definition to install. */}}
+{{/* common.claimTemplate.spec (list $ NAME CLAIM): each pod takes all network devices of its node. On an older cluster
+     Helm's own words would ask for a definition to install. */}}
 {{- define "common.claimTemplate.spec" -}}
-{{- $served := .Capabilities.APIVersions -}}
+{{- if ne (len .) 3 }}{{ fail "common.claimTemplate.spec takes (list $ NAME CLAIM)" }}{{ end -}}
+{{- $name := index . 1 -}}{{- $claim := index . 2 -}}
+{{- $served := (index . 0).Capabilities.APIVersions -}}
 {{- if and ($served.Has "ray.io/v1/RayCluster") (not ($served.Has "resource.k8s.io/v1/ResourceClaimTemplate")) -}}
 {{- fail (print "network.mode is dranet, which needs Kubernetes 1.34 or newer, but the APIs in this cluster are older: "
   "they have no resource.k8s.io/v1. Update the cluster, or set network.mode to multiNetwork") -}}
@@ -86,9 +119,18 @@ include "common.claimTemplate.spec" $                   spec of the ResourceClai
 spec:
   devices:
     requests:
-      - name: rdma
+      - name: {{ $name }}
         exactly:
-          deviceClassName: mrdma.google.com
+          deviceClassName: {{ $claim.deviceClass }}
           allocationMode: ExactCount
-          count: {{ include "common.rdmaInterfaces" . | fromJsonArray | len }}
+          count: {{ int64 $claim.count }}
+          {{- with $claim.selector }}
+          selectors:
+            - cel: {expression: {{ toJson . }}}
+          {{- end }}
+    {{- with $claim.matchAttribute }}
+    constraints:
+      - requests: [{{ $name }}]
+        matchAttribute: {{ . }}
+    {{- end }}
 {{- end }}

@@ -8,8 +8,8 @@ include "common.wiring.checkNode" (list $ $hostMounts) | fromYaml    the init co
 include "common.wiring.checkScript" (list $ 580)        its shell script
 */}}
 
-{{/* common.wiring.placement $: by the machine, its processor, and how it is bought. A machine without GPUs has no
-     taint. */}}
+{{/* common.wiring.placement $: by the machine, its processor, its network, and how it is bought. A machine without GPUs
+     has no taint for them. */}}
 {{- define "common.wiring.placement" -}}
 {{- $accelerator := .Values.accelerator -}}
 {{- $selector := dict -}}{{- $tolerations := list -}}
@@ -21,11 +21,15 @@ include "common.wiring.checkScript" (list $ 580)        its shell script
 {{- $taint := dict "key" "kubernetes.io/arch" "operator" "Equal" "value" "arm64" "effect" "NoSchedule" -}}
 {{- $tolerations = append $tolerations $taint -}}
 {{- end -}}
-{{- if include "common.isGoogle" . -}}
-{{- with $accelerator.label }}{{ $_ := set $selector "cloud.google.com/gke-accelerator" . }}{{ end -}}
-{{- if eq .Values.network.mode "dranet" -}}
-{{- $_ := set $selector "gke.networks.io/accelerator-network-profile" "auto" -}}
+{{- range $key, $taint := include "common.entries" ($accelerator.tolerations | default dict) | fromJson -}}
+{{- $which := ternary (dict "operator" "Equal" "value" $taint.value) (dict "operator" "Exists") (hasKey $taint "value") -}}
+{{- $tolerations = append $tolerations (merge (dict "key" $key "effect" $taint.effect) $which) -}}
 {{- end -}}
+{{- $selector = merge $selector (include "common.entries" $accelerator.nodeSelector | fromJson) -}}
+{{- range include "common.claimedDevices" . | fromJson -}}
+{{- $selector = merge $selector (.nodeSelector | default dict) -}}
+{{- end -}}
+{{- if include "common.isGoogle" . -}}
 {{- $bought := include "common.wiring.capacity" . | fromJson -}}
 {{- $selector = merge $selector $bought.nodeSelector -}}
 {{- $tolerations = concat $tolerations $bought.tolerations -}}
@@ -92,7 +96,8 @@ volumeMounts: {{ toJson (index $ 1) }}
 {{- if ne (len .) 2 }}{{ fail "common.wiring.checkScript takes (list $ MINIMUM_DRIVER)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $driver := index . 1 | int64 -}}
 {{- $nccl := $root.Values.accelerator.nccl -}}
-{{- $newer := "make the node pool with gpu-driver-version=latest" -}}
+{{- $newer := "install a newer driver on the nodes" -}}
+{{- if include "common.isGoogle" $root }}{{ $newer = "make the node pool with gpu-driver-version=latest" }}{{ end -}}
 {{- if include "common.isAutopilot" $root }}{{ $newer = "the pods ask for the newest that Autopilot has" }}{{ end -}}
 {{- $needed := list $nccl.environmentScript $nccl.tunerConfig | compact -}}
 {{- if eq $root.Values.network.mode "none" }}{{ $needed = list }}{{ end -}}

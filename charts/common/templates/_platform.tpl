@@ -5,6 +5,7 @@ call                                            returns
 include "common.isGoogle" $                     "yes" on GKE, else ""
 include "common.isAutopilot" $                  "yes" on GKE Autopilot, else ""
 include "common.checkPlatform" $                nothing; fails where cluster or machine lack what a value asks for
+include "common.checkMode" $                    nothing; fails where the profile has nothing for network.mode
 include "common.checkStorageDrivers" $          nothing; fails for a volume of GKE's on another cluster
 include "common.checkCapacity" $                nothing; fails where platform.capacity is not complete
 */}}
@@ -27,13 +28,31 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
 {{- fail (printf "%s %s does not work on %s, because %s" $key (get $asked $key) $.Values.accelerator.name .) -}}
 {{- end -}}
 {{- end -}}
+{{- include "common.checkMode" . -}}
 {{- include "common.checkCapacity" . -}}
 {{- if not (include "common.isGoogle" .) -}}
-{{- if ne $mode "none" -}}
-{{- fail (printf (print "network.mode %s works only on GKE, but platform.kind is %s: set network.mode to none "
-  "(attach other networks with ray.workers.annotations)") $mode $kind) -}}
-{{- end -}}
 {{- include "common.checkStorageDrivers" . -}}
+{{- end -}}
+{{- end }}
+
+{{/* common.checkMode $: a mode that the profile says nothing of would attach nothing. */}}
+{{- define "common.checkMode" -}}
+{{- $mode := (.Values.network | default dict).mode | default "none" -}}
+{{- $needed := dict "multiNetwork" "interfaces" "dranet" "claims" "devices" "resources" -}}
+{{- with get $needed $mode -}}
+{{- $profile := $.Values.accelerator -}}
+{{- if not (include "common.entries" (get $profile . | default dict) | fromJson) -}}
+{{- $offered := list -}}
+{{- range $other, $key := $needed -}}
+{{- if include "common.entries" (get $profile $key | default dict) | fromJson }}{{ $offered = append $offered $other }}{{ end -}}
+{{- end -}}
+{{- fail (printf "network.mode is %s, but the profile of %s has no accelerator.%s: set network.mode to %s"
+  $mode $profile.name . (append $offered "none" | join " or ")) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq $mode "multiNetwork") (not (include "common.isGoogle" .)) -}}
+{{- fail (printf (print "network.mode multiNetwork makes networks of GKE, but platform.kind is %s: set network.mode to "
+  "devices, dranet or none, with a profile of your machines (values/accelerators)") .Values.platform.kind) -}}
 {{- end -}}
 {{- end }}
 

@@ -7,6 +7,7 @@ include "common.facts" $                            what a job relies on, as JSO
 include "common.environmentFacts" $ | fromJson      the variables of the head, by name
 include "common.resources" (dict "cpu" "16" "memory" "64Gi" "ephemeralStorage" "50Gi" "gpus" 8)    requests and limits
 include "common.securityContext" (list $ "gpu")     SecurityContext of a Ray container, as JSON
+include "common.networkCapabilities" $ | fromJsonArray    capabilities that the GPU network needs
 include "common.bareSecurityContext" .              SecurityContext of a container that needs no rights, as JSON
 include "common.lifecycle" (list $ "head")          what a Ray container does before SIGTERM, as JSON
 include "common.graceSeconds" $                     how long a pod may take for it
@@ -68,20 +69,30 @@ include "common.graceSeconds" $                     how long a pod may take for 
 {{- end }}
 
 {{/* common.securityContext (list $ KIND): KIND is gpu on a GPU node, else plain. The images run as root, and root
-     keeps its rights over files of a shared volume. RDMA pins memory (IPC_LOCK), which Autopilot neither allows nor
-     needs. GPU nodes get no seccomp profile: the runtime's default forbids pidfd_getfd, by which processes share GPU
+     keeps its rights over files of a shared volume. The profile names what its network needs: RDMA pins memory
+     (IPC_LOCK). GPU nodes get no seccomp profile: the runtime's default forbids pidfd_getfd, by which processes share GPU
      memory. */}}
 {{- define "common.securityContext" -}}
 {{- if ne (len .) 2 }}{{ fail "common.securityContext takes (list $ KIND)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $onGpuNode := eq (index . 1) "gpu" -}}
 {{- $kept := list "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" -}}
-{{- if and $onGpuNode (ne $root.Values.network.mode "none") (not (include "common.isAutopilot" $root)) -}}
-{{- $kept = append $kept "IPC_LOCK" -}}
-{{- end -}}
+{{- if $onGpuNode }}{{ $kept = concat $kept (include "common.networkCapabilities" $root | fromJsonArray) }}{{ end -}}
 {{- $capabilities := dict "drop" (list "ALL") "add" (concat $kept (list "KILL" "SETGID" "SETUID")) -}}
 {{- $context := dict "allowPrivilegeEscalation" false "capabilities" $capabilities -}}
 {{- if not $onGpuNode }}{{ $_ := set $context "seccompProfile" (dict "type" "RuntimeDefault") }}{{ end -}}
 {{- toJson $context -}}
+{{- end }}
+
+{{/* common.networkCapabilities $: the post-renderer adds them to the pods of other charts. Autopilot neither allows nor
+     needs them. */}}
+{{- define "common.networkCapabilities" -}}
+{{- $names := list -}}
+{{- if and (ne .Values.network.mode "none") (not (include "common.isAutopilot" .)) -}}
+{{- range $name, $needed := include "common.entries" (.Values.accelerator.capabilities | default dict) | fromJson -}}
+{{- if $needed }}{{ $names = append $names $name }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $names -}}
 {{- end }}
 
 {{/* common.bareSecurityContext .: no capability, no escalation. */}}

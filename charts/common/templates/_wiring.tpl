@@ -11,7 +11,7 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
 */}}
 
 {{/* common.wiring (list $ ON_A_GPU_NODE): {environment, mounts, volumes, initContainers, nodeSelector, tolerations,
-     claims, annotations}. A pod that takes no GPU node needs only variables. It is the same with stack.wiring off:
+     resources, claims, annotations, hostNetwork}. A pod that takes no GPU node needs only variables. It is the same with stack.wiring off:
      what clashes with it is refused in both cases. */}}
 {{- define "common.wiring" -}}
 {{- if ne (len .) 2 }}{{ fail "common.wiring takes (list $ ON_A_GPU_NODE)" }}{{ end -}}
@@ -19,7 +19,7 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
 {{- $environment := include "common.wiring.variables" $root | fromJsonArray -}}
 {{- $wiring := dict
   "environment" $environment "mounts" list "volumes" list "initContainers" list
-  "nodeSelector" dict "tolerations" list "claims" list "annotations" dict -}}
+  "nodeSelector" dict "tolerations" list "resources" dict "claims" list "annotations" dict "hostNetwork" false -}}
 {{- if index . 1 -}}
 {{- $folders := include "common.wiring.volumes" $root | fromJson -}}
 {{- $placement := include "common.wiring.placement" $root | fromJson -}}
@@ -30,8 +30,10 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
   "initContainers" (list (include "common.wiring.checkNode" (list $root $folders.hostMounts) | fromYaml) | compact)
   "nodeSelector" $placement.nodeSelector
   "tolerations" $placement.tolerations
+  "resources" (include "common.wiring.resources" $root | fromJson)
   "claims" (include "common.wiring.claims" $root | fromJsonArray)
-  "annotations" (include "common.wiring.annotations" $root | fromJson) -}}
+  "annotations" (include "common.wiring.annotations" $root | fromJson)
+  "hostNetwork" (include "common.usesHostNetwork" $root | eq "yes") -}}
 {{- end -}}
 {{- toJson $wiring -}}
 {{- end }}
@@ -46,6 +48,13 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
 {{- $ray := first $spec.containers -}}
 {{- $_ := set $ray "env" (concat $wiring.environment $ray.env) -}}
 {{- $_ := set $ray "volumeMounts" (concat $wiring.mounts $ray.volumeMounts | default list) -}}
+{{- range $name, $amount := $wiring.resources -}}
+{{- range $kind := list "requests" "limits" }}{{ $_ := set (get $ray.resources $kind) $name $amount }}{{ end -}}
+{{- end -}}
+{{- if $wiring.hostNetwork -}}
+{{- $_ := set $spec "hostNetwork" true -}}
+{{- $_ := set $spec "dnsPolicy" "ClusterFirstWithHostNet" -}}
+{{- end -}}
 {{- range $wiring.claims -}}
 {{- $_ := set $ray.resources "claims" (append ($ray.resources.claims | default list) (dict "name" .name)) -}}
 {{- end -}}
@@ -65,13 +74,12 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
 {{- end }}
 
 {{/* common.wiring.variables $: NeMo RL gives the environment of the driver, which runs on the head, to every worker.
-     What differed here would overwrite the workers' own. Elsewhere than on GKE the container toolkit brings the
-     driver's libraries, and the image's own path stays. */}}
+     What differed here would overwrite the workers' own. Where NVIDIA's container toolkit brings the driver's
+     libraries, the profile has no libraryPath, and the image's own stays. */}}
 {{- define "common.wiring.variables" -}}
 {{- $variables := list -}}
-{{- $libraryPath := .Values.accelerator.libraryPath -}}
-{{- if and (include "common.isGoogle" .) $libraryPath -}}
-{{- $libraries := list .Values.images.training.libraryPath $libraryPath | compact | join ":" -}}
+{{- with .Values.accelerator.libraryPath -}}
+{{- $libraries := list $.Values.images.training.libraryPath . | compact | join ":" -}}
 {{- $variables = list (dict "name" "LD_LIBRARY_PATH" "value" $libraries) -}}
 {{- end -}}
 {{- if .Values.huggingface.offline.enabled -}}
@@ -108,16 +116,14 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
 {{- toJson $environment -}}
 {{- end }}
 
-{{/* common.wiring.volumes $: /dev/shm, and the driver folders that only GKE's nodes have. type Directory: without it
-     a missing folder is created empty and hides the driver. The RDMA plugin's folder is left out where there is no
-     RDMA. */}}
+{{/* common.wiring.volumes $: /dev/shm, folders of the node, and files of ConfigMaps. type Directory: without it a
+     missing folder is created empty and hides the driver. What only the GPU network needs is left out without it. */}}
 {{- define "common.wiring.volumes" -}}
 {{- $accelerator := .Values.accelerator -}}
 {{- $memory := dict "medium" "Memory" "sizeLimit" (include "common.quantity" $accelerator.sharedMemory) -}}
 {{- $volumes := list (dict "name" "shared-memory" "emptyDir" $memory) -}}
 {{- $mounts := list -}}
-{{- $paths := dict -}}
-{{- if include "common.isGoogle" . }}{{ $paths = include "common.entries" $accelerator.hostPaths | fromJson }}{{ end -}}
+{{- $paths := include "common.entries" $accelerator.hostPaths | fromJson -}}
 {{- range $name := keys $paths | sortAlpha -}}
 {{- $path := get $paths $name -}}
 {{- $isPlugin := hasPrefix (printf "%s/" $path.mountPath) ($accelerator.nccl.environmentScript | default "") -}}
@@ -127,6 +133,13 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
 {{- $mounts = append $mounts (dict "name" (printf "host-%s" $name) "mountPath" $path.mountPath "readOnly" true) -}}
 {{- end -}}
 {{- end -}}
-{{- $shared := dict "name" "shared-memory" "mountPath" "/dev/shm" -}}
-{{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (append $mounts $shared) | toJson -}}
+{{- $others := list (dict "name" "shared-memory" "mountPath" "/dev/shm") -}}
+{{- if ne .Values.network.mode "none" -}}
+{{- range $name, $file := include "common.entries" ($accelerator.files | default dict) | fromJson -}}
+{{- $volumes = append $volumes (dict "name" (printf "file-%s" $name) "configMap" (dict "name" $file.configMap)) -}}
+{{- $others = append $others (dict
+  "name" (printf "file-%s" $name) "mountPath" $file.mountPath "subPath" $file.key "readOnly" true) -}}
+{{- end -}}
+{{- end -}}
+{{- dict "volumes" $volumes "hostMounts" $mounts "mounts" (concat $mounts $others) | toJson -}}
 {{- end }}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, Final
 
 from postrender.live import scheduling
@@ -10,7 +10,7 @@ from postrender.live.doctor import network
 from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence, name_of
 from postrender.live.scheduling import Node
-from postrender.manifests.pods import ACCELERATOR, GPU, Pod
+from postrender.manifests.pods import GPU, Pod
 
 _SHOW: Final = "kubectl describe nodes"
 _POOL: Final = "make or enlarge the node pool; an autoscaled pool may have none yet, then nothing is wrong"
@@ -43,7 +43,8 @@ def nodes(evidence: Evidence) -> Iterator[Result]:
         else:
             why = "; ".join(f"{len(names)} {reason}" for reason, names in obstacles) or "the cluster has no node"
             wanted = f"{role}: {len(fit)} of {pod.count} wanted nodes. A pod needs {scheduling.needs(spec)}"
-            fix, behind = (_POOL, value) if fit or not obstacles else _nearest(role, [each for each, _ in obstacles])
+            reasons, places = [each for each, _ in obstacles], evidence.expected.places
+            fix, behind = (_POOL, value) if fit or not obstacles else _nearest(role, reasons, places)
             yield failed(f"{wanted}. Of {len(empty)} nodes: {why}", behind, fix, _SHOW)
 
 
@@ -55,15 +56,16 @@ def _with_networks(pod: Pod, evidence: Evidence) -> dict[str, Any]:
     return {**pod.spec, "containers": containers}
 
 
-def _nearest(role: str, reasons: list[str]) -> tuple[str, str]:
+def _nearest(role: str, reasons: list[str], places: Container[str]) -> tuple[str, str]:
     """Return the fix and the value behind the reasons for which no node takes a pod."""
     section = "ray.head" if role == "head" else "ray.workers"
     stage, reason = max(
         (at, each) for each in reasons for at, (start, *_) in enumerate(_STAGES) if each.startswith(start)
     )
     _, fix, value = _STAGES[stage]
-    if f"no label {ACCELERATOR}" in reason:
-        return fix, "accelerator.label"
+    named = f"accelerator.nodeSelector.{reason.removeprefix('have no label ').partition('=')[0]}"
+    if named in places:
+        return fix, named
     if stage < len(_STAGES) - 1:
         return fix, f"{section}.{value}" if value else ""
     return fix, behind(role, reason.rpartition(" ")[2])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
-from postrender.manifests.pods import ACCELERATOR, accelerators, mapping
+from postrender.manifests.pods import mapping
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
 from postrender.values import profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from postrender.manifests.pods import Path, Pod
 
@@ -22,22 +22,23 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     for item, pod in manifests.pods():
         others = others_of(manifests, pod)
         if wiring and others:
-            named = ", ".join(sorted(others))
+            named = ", ".join(sorted(set().union(*others.values())))
             reason = f"the pod selects {named}, and the values are for {wiring.profile} ({wiring.label})"
-            yield item.finding((*pod.path, "spec", *_chosen_by(pod)), reason)
+            yield item.finding((*pod.path, "spec", *_chosen_by(pod, others)), reason)
 
 
-def others_of(manifests: Manifests, pod: Pod) -> set[str]:
-    """Return the other machines that a pod of a whole node selects, if no pod selects the values' machine."""
+def others_of(manifests: Manifests, pod: Pod) -> dict[str, set[str]]:
+    """Return the labels by which a pod of a whole node selects other machines, if no pod selects the values' machine."""
     wiring = manifests.wiring
     if wiring is None or manifests.whole_pods():
-        return set()
-    others = wiring.others(accelerators(pod.spec))
-    return others if others and pod.gpu_container()[1] in _sizes(others, wiring.gpus) else set()
+        return {}
+    others = wiring.others(pod.spec)
+    return others if others and pod.gpu_container()[1] in _sizes(set().union(*others.values()), wiring.gpus) else {}
 
 
-def _chosen_by(pod: Pod) -> Path:
-    return ("nodeSelector", ACCELERATOR) if ACCELERATOR in mapping(pod.spec.get("nodeSelector")) else ("affinity",)
+def _chosen_by(pod: Pod, others: Mapping[str, set[str]]) -> Path:
+    selector = mapping(pod.spec.get("nodeSelector"))
+    return next((("nodeSelector", label) for label in others if label in selector), ("affinity",))
 
 
 def _sizes(labels: set[str], gpus: int) -> set[int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
-from postrender.manifests.pods import ACCELERATOR, GPU, mapping
+from postrender.manifests.pods import GPU, mapping
 from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.profiles import ACCELERATOR
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:

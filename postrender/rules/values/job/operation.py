@@ -199,7 +199,8 @@ def _one_host(run: Effective) -> str | None:
     level, workers = run.value(_REQUIRED), run.value("ray.workers.replicas")
     if level not in _HOSTS or not isinstance(workers, int):
         return None
-    machine = profiles.by_label().get(str(run.value("accelerator.label")))
+    labels = run.value("accelerator.nodeSelector")
+    machine = profiles.by_label().get(str(mapping(labels).get(profiles.ACCELERATOR)))
     if machine is None or workers * run.gpus <= machine.gpus:
         return None
     return f"{_REQUIRED} is {level}, and {workers} workers of {run.gpus} GPUs do not fit on one {machine.name}"
