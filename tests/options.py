@@ -22,14 +22,50 @@ Row = dict[str, str]
 
 @functools.cache
 def machines() -> dict[str, Values]:
-    """Return the section `accelerator` of each profile by the profile's name."""
+    """Return the section `accelerator` of each profile by the file's name."""
     folder = Path(__file__).resolve().parent.parent / "values/accelerators"
     return {path.stem: yaml.safe_load(path.read_text("utf-8"))["accelerator"] for path in sorted(folder.glob("*.yaml"))}
+
+
+@functools.cache
+def shapes() -> dict[str, Values]:
+    """Return the machines whose profiles together have every key: the others differ from these in values only."""
+    return {name: machine for name, machine in machines().items() if name == shape(name)}
+
+
+def shape(name: str) -> str:
+    """Return the profile with the most keys among those that have all keys of a profile, on the same kind of cluster."""
+
+    def place(machine: Values) -> tuple[bool, bool]:
+        return "gke-standard" in machine.get("refuses", {}), machine["gpusPerNode"] > 0
+
+    own = machines()[name]
+    fits = [each for each, other in machines().items() if place(other) == place(own) and set(own) <= set(other)]
+    return max(fits, key=lambda each: len(machines()[each]))
+
+
+# The key of a profile that each network mode needs.
+OFFERS = {"multiNetwork": "interfaces", "dranet": "claims", "devices": "resources"}
 
 
 def needs(machine: Values) -> Values:
     """Return what a machine needs beside its profile to render: an image for its processor."""
     return {"images": {"training": {"arm64": True}}} if machine.get("architecture") == "arm64" else {}
+
+
+def modes(name: str) -> list[str]:
+    """Return the network modes of a profile."""
+    machine = machines()[name]
+    refuses = machine.get("refuses", {})
+    return [*(mode for mode, key in OFFERS.items() if machine.get(key) and mode not in refuses), "none"]
+
+
+def alone(name: str, mode: str = "") -> Values:
+    """Return what a profile needs beside itself and a recipe to render, by default in its fastest network mode."""
+    machine = machines()[name]
+    is_elsewhere = "gke-standard" in machine.get("refuses", {})
+    volume = instead(existingClaim={"name": "nfs"}) if is_elsewhere else {}
+    return {**needs(machine), "network": {"mode": mode or modes(name)[0]}, **volume}
 
 
 def bucket(**fields: Any) -> Values:
@@ -65,11 +101,11 @@ OVERLAY: Values = {
 FACTORS: dict[str, dict[str, Values]] = {
     "accelerator": {name: needs(machine) for name, machine in machines().items()},
     "platform": {
-        "gke-standard": {},
+        "gke-standard": {"platform": {"kind": "gke-standard"}},
         "gke-autopilot": {"platform": {"kind": "gke-autopilot"}, "ray": {"head": {"ephemeralStorage": "3Gi"}}},
         "kubernetes": {"platform": {"kind": "kubernetes"}},
     },
-    "network": {mode: {"network": {"mode": mode}} for mode in ("multiNetwork", "dranet", "none")},
+    "network": {mode: {"network": {"mode": mode}} for mode in (*OFFERS, "none")},
     "installer": {"off": {}, "on": {"network": {"rdmaInstaller": {"enabled": True}}}},
     "capacity": {
         "on-demand": {},
@@ -147,27 +183,26 @@ class Refused:
 
 def refused() -> Iterator[Refused]:
     """Yield each pair that cannot work."""
-    for name, machine in machines().items():
+    for name, machine in shapes().items():
         for asked, reason in machine.get("refuses", {}).items():
             factor = next(factor for factor in ("network", "capacity", "platform") if asked in FACTORS[factor])
             layer = "raycluster" if factor == "capacity" else "network"
-            yield Refused(("accelerator", name), (factor, asked), layer, f"on {name}, because {re.escape(reason)}")
+            yield Refused(("accelerator", name), (factor, asked), layer, f"on {machine['name']}, because {re.escape(reason)}")
+        for mode, key in OFFERS.items():
+            if not machine.get(key) and mode not in machine.get("refuses", {}):
+                message = f"network.mode is {mode}, but the profile of {machine['name']} has no accelerator.{key}"
+                yield Refused(("accelerator", name), ("network", mode), "network", message)
         if not machine["gpusPerNode"]:
             yield Refused(
                 ("accelerator", name), ("head", "gpus"), "raycluster", "ray.head.gpus.enabled: .* has no GPUs"
             )
     for kind in ("spot", "flex-start", "queued", "reservation"):
         yield Refused(("platform", "kubernetes"), ("capacity", kind), "network", "says how GKE nodes are bought")
-    for mode in ("multiNetwork", "dranet"):
-        yield Refused(
-            ("platform", "kubernetes"), ("network", mode), "network", f"network.mode {mode} works only on GKE"
-        )
+    yield Refused(("platform", "kubernetes"), ("network", "multiNetwork"), "network", "has no accelerator.interfaces")
     for source in ("checkpoints", "profile", "cached", "theirs", "lustre"):
         yield Refused(("platform", "kubernetes"), ("data", source), "storage", "needs a GKE driver")
     yield Refused(("platform", "gke-autopilot"), ("installer", "on"), "network", "Google's own manifest")
-    yield Refused(
-        ("platform", "kubernetes"), ("installer", "on"), "network", "nothing would use the plugin|works only on GKE"
-    )
+    yield Refused(("platform", "kubernetes"), ("installer", "on"), "network", "names no installerImage")
     yield Refused(("network", "none"), ("installer", "on"), "network", "nothing would use the plugin")
     yield Refused(("platform", "gke-autopilot"), ("data", "cached"), "raycluster", "10Gi of local disk")
     yield Refused(("capacity", "queued"), ("kueue", "off"), "raycluster", "set ray.kueue.queue")
@@ -192,12 +227,29 @@ def layers(row: Row) -> list[str]:
     return [layer for layer in LAYERS if layer != "grpo-job" or trains]
 
 
-def possible(row: Row) -> bool:
-    """Say whether a row, perhaps not yet whole, holds no pair that is refused."""
+# The factors of the cluster, on which most refusals depend.
+PLACE = ("accelerator", "platform", "network")
+
+
+@functools.cache
+def places() -> tuple[Row, ...]:
+    """Return each cluster that works."""
+    every = itertools.product(shapes(), FACTORS["platform"], FACTORS["network"])
+    return tuple(row for levels in every if allowed(row := dict(zip(PLACE, levels, strict=True))))
+
+
+def allowed(row: Row) -> bool:
+    """Say whether a row holds no pair that is refused."""
     # A machine without RDMA has nothing to install either: the mode is refused first.
     machine = machines().get(row.get("accelerator", ""))
     without = machine is not None and "installerImage" not in machine
     return not any(pair.holds(row) for pair in REFUSED) and not (without and row.get("installer") == "on")
+
+
+def possible(row: Row) -> bool:
+    """Say whether a row, perhaps not yet whole, can work on some cluster."""
+    given = {factor: level for factor, level in row.items() if factor in PLACE}
+    return any(given.items() <= place.items() and allowed({**row, **place}) for place in places())
 
 
 Pair = frozenset[tuple[str, str]]

@@ -32,11 +32,20 @@ class Machine(NamedTuple):
 
 
 @cache
+def _machines() -> tuple[Machine, ...]:
+    files = map(paths.accelerator, paths.accelerators())
+    return tuple(_machine(reader.load_values(file).plain()["accelerator"]) for file in files)
+
+
+def names() -> set[str]:
+    """Return the names of the machines; the same machine in several clouds has one."""
+    return {machine.name for machine in _machines()}
+
+
+@cache
 def by_label() -> Mapping[str, Machine]:
     """Return the machines of GKE by the node label ACCELERATOR."""
-    files = map(paths.accelerator, paths.accelerators())
-    machines = [_machine(reader.load_values(file).plain()["accelerator"]) for file in files]
-    return {machine.label: machine for machine in machines if machine.label}
+    return {machine.label: machine for machine in _machines() if machine.label}
 
 
 def _machine(accelerator: Mapping[str, Any]) -> Machine:

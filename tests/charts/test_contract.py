@@ -16,6 +16,7 @@ import yaml
 
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
+from tests import options
 from tests.charts import shapes
 from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, Render, by_kind, stack_files, thin
 
@@ -426,7 +427,8 @@ def test_helm_lets_null_take_no_default_away(layer: str, render_text: RenderText
 def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(layer: str, render_text: RenderText) -> None:
     """A misspelt machine or version would lose its overlay silently."""
     source = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text(encoding="utf-8"))
-    known = [*PROFILES, *source["properties"]["version"]["enum"]]
+    machines = {machine["name"] for machine in options.machines().values()}
+    known = [*machines, *source["properties"]["version"]["enum"]]
     render_text(layer, {"job": {"configFor": {name: {} for name in known}}})
     for name in ("v0.5", "v0.3.0", "0.5.0", "v0x5.0"):
         with pytest.raises(RenderError, match=f"{re.escape(name)}'"):

@@ -28,13 +28,14 @@ def test_the_rows_hold_every_possible_pair() -> None:
     """What the rows are for; and few enough to be given to an API server."""
     held = set().union(*map(options.pairs, ROWS))
     assert options.possible_pairs() <= held
-    assert len(ROWS) <= 60
+    assert len(ROWS) <= 70
 
 
 @pytest.mark.parametrize("pair", options.REFUSED, ids=lambda pair: "-".join((*pair.one, *pair.other)))
 def test_a_pair_that_cannot_work_is_refused(pair: options.Refused, render_text: RenderText) -> None:
     """With what to change, before anything is installed."""
     row = dict((pair.one, pair.other))
-    profile = row.get("accelerator", "b200")
+    profile = row.get("accelerator") or ("infiniband-b200" if row.get("platform") == "kubernetes" else "b200")
+    row = {"network": options.modes(profile)[0], "data": "claim", **row}
     with pytest.raises(RenderError, match=pair.message):
         render_text(pair.layer, options.values(row), accelerator=profile)

@@ -14,9 +14,8 @@ from postrender.helm.engines import Rendered
 from tests.charts import shapes
 from tests.conftest import LAYERS, Render, by_kind
 
+PROFILE = "infiniband-b200"
 ELSEWHERE: dict[str, Any] = {
-    "platform": {"kind": "kubernetes"},
-    "network": {"mode": "none"},
     "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}},
     "job": {"cluster": {"mode": "ephemeral"}},
 }
@@ -25,29 +24,33 @@ ELSEWHERE: dict[str, Any] = {
 @pytest.mark.parametrize("layer", LAYERS)
 def test_nothing_of_googles_is_rendered(layer: str, render: Render, render_text: Callable[..., Rendered]) -> None:
     """No label, annotation, folder or object that only GKE knows; nor a command of gcloud."""
-    text = json.dumps([{**item, "data": {}} for item in render(layer, ELSEWHERE)])
+    text = json.dumps([{**item, "data": {}} for item in render(layer, ELSEWHERE, accelerator=PROFILE)])
     text = text.replace("google/gemma-3-27b-it", "")
     # The packed programs are random letters.
     text = re.sub(r"<<'GRPO_PROGRAMS'.*GRPO_PROGRAMS", "", text)
     assert not [word for word in ("google", "gke", "/home/kubernetes", "/gib") if word in text.lower()]
-    assert "gcloud" not in (render_text(layer, ELSEWHERE).notes or "")
+    assert "gcloud" not in (render_text(layer, ELSEWHERE, accelerator=PROFILE).notes or "")
 
 
 def test_the_driver_comes_from_the_container_toolkit(render: Render) -> None:
     """No folder of the node is mounted, and the image's own library path stays."""
-    spec = by_kind(render("raycluster", ELSEWHERE), "RayCluster")["spec"]
+    spec = by_kind(render("raycluster", ELSEWHERE, accelerator=PROFILE), "RayCluster")["spec"]
     worker = spec["workerGroupSpecs"][0]["template"]["spec"]
     assert not [volume for volume in worker["volumes"] if "hostPath" in volume]
     assert "LD_LIBRARY_PATH" not in [entry["name"] for entry in worker["containers"][0]["env"]]
-    assert "nodeSelector" not in worker
+    assert worker["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-B200"}
     assert worker["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "8"
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"network": {"mode": "multiNetwork"}}, r"network\.mode multiNetwork works only on GKE"),
-        ({"network": {"mode": "dranet"}}, r"network\.mode dranet works only on GKE"),
+        (
+            {"network": {"mode": "multiNetwork"}, "accelerator": {"interfaces": {"eth1": {"network": "rdma-0", "deviceMode": "RDMA"}}}},
+            r"network\.mode multiNetwork makes networks of GKE, but platform\.kind is kubernetes",
+        ),
+        ({"network": {"mode": "dranet"}}, r"network\.mode dranet does not work on b200, because it names no DeviceClass"),
+        ({"platform": {"kind": "gke-standard"}}, r"it is a machine of another cloud"),
         (
             {"storage": {"data": {"gcsfuse": {"bucket": "abc"}, "existingClaim": None}}},
             r"storage\.data\.gcsfuse needs a GKE driver",
@@ -60,4 +63,4 @@ def test_what_only_gke_has_is_refused(
 ) -> None:
     """In every chart, with what to choose instead."""
     with pytest.raises(RenderError, match=message):
-        render_text(layer, shapes.merge(ELSEWHERE, values))
+        render_text(layer, shapes.merge(ELSEWHERE, values), accelerator=PROFILE)

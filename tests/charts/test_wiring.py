@@ -30,12 +30,10 @@ OF_PROFILES = {
 VARIABLES = {*SHARED, *NCCL, *OF_PROFILES}
 TOLERATED = {"nvidia.com/gpu", "kubernetes.io/arch", "cloud.google.com/gke-spot", "cloud.google.com/gke-queued"}
 BESIDE = {"ResourceClaimTemplate", "ComputeDomain"}
-MACHINES = [
-    (profile, mode)
-    for profile in PROFILES
-    for mode in options.FACTORS["network"]
-    if options.possible({"accelerator": profile, "network": mode})
-]
+RESOURCES = {name for machine in options.machines().values() for name in machine.get("resources", {})}
+CLAIMS = {"nvlink", *(name for machine in options.machines().values() for name in machine.get("claims", {}))}
+ANNOTATIONS = {name for machine in options.machines().values() for name in machine.get("annotations", {})}
+MACHINES = [(profile, mode) for profile in PROFILES for mode in options.modes(profile)]
 # A row says all but who brings the wiring; rows that differ in nothing else are one.
 ROWS = [
     dict(row) for row in dict.fromkeys(tuple((k, v) for k, v in row.items() if k != "wiring") for row in options.rows())
@@ -76,13 +74,15 @@ def without(template: Object) -> Object:
     ray = spec["containers"][0]
     take(ray, "env", lambda item: item["name"] in VARIABLES)
     for holder, field in ((ray, "volumeMounts"), (spec, "volumes")):
-        take(holder, field, lambda item: item["name"] == "shared-memory" or item["name"].startswith("host-"))
+        take(holder, field, lambda item: item["name"] == "shared-memory" or item["name"].startswith(("host-", "file-")))
     take(spec, "initContainers", lambda item: item["name"] == "check-node", keep_empty=False)
     take(spec, "tolerations", lambda item: item["key"] in TOLERATED, keep_empty=False)
     for holder, field in ((spec, "resourceClaims"), (ray["resources"], "claims")):
-        take(holder, field, lambda item: item["name"] in ("rdma", "nvlink"), keep_empty=False)
+        take(holder, field, lambda item: item["name"] in CLAIMS, keep_empty=False)
+    for kind in ("requests", "limits"):
+        ray["resources"][kind] = {k: v for k, v in ray["resources"][kind].items() if k not in RESOURCES}
     for holder, field, wired in (
-        (metadata, "annotations", lambda key: key.startswith("networking.gke.io/")),
+        (metadata, "annotations", lambda key: key.startswith("networking.gke.io/") or key in ANNOTATIONS),
         (spec, "nodeSelector", lambda key: key != "cloud.google.com/compute-class"),
     ):
         kept = {key: value for key, value in holder.pop(field, {}).items() if not wired(key)}
@@ -140,8 +140,7 @@ def test_the_node_is_looked_at_where_there_is_something_to_see(
 @pytest.mark.parametrize(("profile", "mode"), thin(MACHINES, 8))
 def test_no_pod_has_any_wiring(profile: str, mode: str, render: Render) -> None:
     """Every machine in every network that it can have, head with GPUs or not, cluster of its own or not."""
-    values = options.merge(options.FACTORS["network"][mode], options.FACTORS["accelerator"].get(profile, {}))
-    values = options.merge(values, {**OFF, "tracking": {"wandb": {"enabled": True}}})
+    values = options.merge(options.alone(profile, mode), {**OFF, "tracking": {"wandb": {"enabled": True}}})
     trains = profile != "cpu"
     heads = [{}, options.FACTORS["head"]["gpus"]] if trains else [{}]
     layers = ["raycluster", "grpo-job"] if trains else ["raycluster"]

@@ -114,7 +114,7 @@ include "common.claimTemplate.spec" (list $ "rdma" $claim)    spec of a Resource
 {{- $served := (index . 0).Capabilities.APIVersions -}}
 {{- if and ($served.Has "ray.io/v1/RayCluster") (not ($served.Has "resource.k8s.io/v1/ResourceClaimTemplate")) -}}
 {{- fail (print "network.mode is dranet, which needs Kubernetes 1.34 or newer, but the APIs in this cluster are older: "
-  "they have no resource.k8s.io/v1. Update the cluster, or set network.mode to multiNetwork") -}}
+  "they have no resource.k8s.io/v1. Update the cluster, or choose another network.mode") -}}
 {{- end -}}
 spec:
   devices:

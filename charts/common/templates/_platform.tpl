@@ -35,17 +35,21 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
 {{- end -}}
 {{- end }}
 
-{{/* common.checkMode $: a mode that the profile says nothing of would attach nothing. */}}
+{{/* common.checkMode $: a mode that the profile says nothing of would attach nothing. Some clouds give a pod the devices
+     without a request: accelerator.resources is then written, and empty. */}}
 {{- define "common.checkMode" -}}
 {{- $mode := (.Values.network | default dict).mode | default "none" -}}
 {{- $needed := dict "multiNetwork" "interfaces" "dranet" "claims" "devices" "resources" -}}
 {{- with get $needed $mode -}}
 {{- $profile := $.Values.accelerator -}}
-{{- if not (include "common.entries" (get $profile . | default dict) | fromJson) -}}
 {{- $offered := list -}}
 {{- range $other, $key := $needed -}}
-{{- if include "common.entries" (get $profile $key | default dict) | fromJson }}{{ $offered = append $offered $other }}{{ end -}}
+{{- $isWritten := and (eq $other "devices") (hasKey $profile $key) -}}
+{{- if or $isWritten (include "common.entries" (get $profile $key | default dict) | fromJson) -}}
+{{- $offered = append $offered $other -}}
 {{- end -}}
+{{- end -}}
+{{- if not (has $mode $offered) -}}
 {{- fail (printf "network.mode is %s, but the profile of %s has no accelerator.%s: set network.mode to %s"
   $mode $profile.name . (append $offered "none" | join " or ")) -}}
 {{- end -}}

@@ -76,16 +76,16 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- end }}
 
 {{/* common.checkOverlayNames $: an overlay under a misspelt name would have no effect. The names are those of the
-     profiles that the chart carries; a chart without its values/ folder cannot know them. Versions have a dot. */}}
+     machines of the profiles that the chart carries; a chart without its values/ folder cannot know them. Versions have a dot. */}}
 {{- define "common.checkOverlayNames" -}}
 {{- $names := list -}}
 {{- range $path, $_ := .Files.Glob "values/accelerators/*.yaml" -}}
-{{- $names = append $names (base $path | trimSuffix ".yaml") -}}
+{{- $names = append $names ($.Files.Get $path | fromYaml).accelerator.name -}}
 {{- end -}}
 {{- $known := append $names .Values.accelerator.name -}}
 {{- range $name, $_ := (.Values.job | default dict).configFor | default dict -}}
 {{- if and $names (not (contains "." $name)) (not (has $name $known)) -}}
-{{- fail (printf "job.configFor.%s: no accelerator profile has this name. The profiles are: %s"
+{{- fail (printf "job.configFor.%s: no accelerator profile has this name. The machines are: %s"
   $name ($known | uniq | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- end -}}

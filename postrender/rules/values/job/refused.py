@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from postrender import paths
 from postrender.finding import Finding
 from postrender.rules.rule import REFUSED
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.define import Topic
+from postrender.values import profiles
 from postrender.values.config import OVERRIDE, overlay_names
 
 if TYPE_CHECKING:
@@ -96,11 +96,11 @@ def _listed(path: str, value: Json) -> Iterator[str]:
     source="common/templates/_values.tpl at 0.1.0",
 )
 def _profiles(run: Effective) -> Iterator[Finding]:
-    overlays, known = run.value("job.configFor"), sorted({*paths.accelerators(), run.accelerator})
+    overlays, known = run.value("job.configFor"), sorted({*profiles.names(), run.accelerator})
     for name in overlays if isinstance(overlays, dict) else ():
         # A name with a dot is a version, which the schema checks.
         if "." not in name and name not in known:
-            what = f"job.configFor.{name} is not for a known machine; the profiles are: {', '.join(known)}"
+            what = f"job.configFor.{name} is not for a known machine; the machines are: {', '.join(known)}"
             yield _finding(f"job.configFor.{name}", what)
 
 
