@@ -21,10 +21,16 @@ Row = dict[str, str]
 
 
 @functools.cache
+def profiles() -> dict[str, Values]:
+    """Return each profile by the file's name."""
+    folder = Path(__file__).resolve().parent.parent / "values/accelerators"
+    return {path.stem: yaml.safe_load(path.read_text("utf-8")) for path in sorted(folder.glob("*.yaml"))}
+
+
+@functools.cache
 def machines() -> dict[str, Values]:
     """Return the section `accelerator` of each profile by the file's name."""
-    folder = Path(__file__).resolve().parent.parent / "values/accelerators"
-    return {path.stem: yaml.safe_load(path.read_text("utf-8"))["accelerator"] for path in sorted(folder.glob("*.yaml"))}
+    return {name: profile["accelerator"] for name, profile in profiles().items()}
 
 
 @functools.cache
@@ -33,14 +39,22 @@ def shapes() -> dict[str, Values]:
     return {name: machine for name, machine in machines().items() if name == shape(name)}
 
 
+@functools.cache
 def shape(name: str) -> str:
-    """Return the profile with the most keys among those that have all keys of a profile, on the same kind of cluster."""
+    """Return the profile with the most keys among those that have all keys of a profile and refuse no more."""
 
-    def place(machine: Values) -> tuple[bool, bool]:
-        return "gke-standard" in machine.get("refuses", {}), machine["gpusPerNode"] > 0
+    def refused(machine: Values) -> set[str]:
+        return set(machine.get("refuses", {}))
+
+    def has_gpus(machine: Values) -> bool:
+        return bool(machine["gpusPerNode"])
 
     own = machines()[name]
-    fits = [each for each, other in machines().items() if place(other) == place(own) and set(own) <= set(other)]
+    fits = [
+        each
+        for each, other in machines().items()
+        if set(own) <= set(other) and refused(other) <= refused(own) and has_gpus(other) == has_gpus(own)
+    ]
     return max(fits, key=lambda each: len(machines()[each]))
 
 
@@ -61,11 +75,12 @@ def modes(name: str) -> list[str]:
 
 
 def alone(name: str, mode: str = "") -> Values:
-    """Return what a profile needs beside itself and a recipe to render, by default in its fastest network mode."""
+    """Return what a profile needs beside itself and a recipe to render, by default in its own network mode."""
     machine = machines()[name]
     is_elsewhere = "gke-standard" in machine.get("refuses", {})
     volume = instead(existingClaim={"name": "nfs"}) if is_elsewhere else {}
-    return {**needs(machine), "network": {"mode": mode or modes(name)[0]}, **volume}
+    mode = mode or profiles()[name].get("network", {}).get("mode") or modes(name)[0]
+    return {**needs(machine), "network": {"mode": mode}, **volume}
 
 
 def bucket(**fields: Any) -> Values:
@@ -176,10 +191,6 @@ class Refused:
     layer: str
     message: str
 
-    def holds(self, row: Row) -> bool:
-        """Say whether a row, perhaps not yet whole, has both."""
-        return all(row.get(factor) == level for factor, level in (self.one, self.other))
-
 
 def refused() -> Iterator[Refused]:
     """Yield each pair that cannot work."""
@@ -218,6 +229,9 @@ def refused() -> Iterator[Refused]:
 
 
 REFUSED = tuple(refused())
+BY_LEVEL: dict[tuple[str, str], list[tuple[str, str]]] = {}
+for each in REFUSED:
+    BY_LEVEL.setdefault(each.one, []).append(each.other)
 LAYERS = ("network", "storage", "raycluster", "grpo-job")
 
 
@@ -227,6 +241,11 @@ def layers(row: Row) -> list[str]:
     return [layer for layer in LAYERS if layer != "grpo-job" or trains]
 
 
+def levels_of(factor: str) -> list[str]:
+    """Return the levels of a factor that are tried in pairs."""
+    return [*(shapes() if factor == "accelerator" else FACTORS[factor])]
+
+
 # The factors of the cluster, on which most refusals depend.
 PLACE = ("accelerator", "platform", "network")
 
@@ -234,7 +253,7 @@ PLACE = ("accelerator", "platform", "network")
 @functools.cache
 def places() -> tuple[Row, ...]:
     """Return each cluster that works."""
-    every = itertools.product(shapes(), FACTORS["platform"], FACTORS["network"])
+    every = itertools.product(*map(levels_of, PLACE))
     return tuple(row for levels in every if allowed(row := dict(zip(PLACE, levels, strict=True))))
 
 
@@ -243,12 +262,15 @@ def allowed(row: Row) -> bool:
     # A machine without RDMA has nothing to install either: the mode is refused first.
     machine = machines().get(row.get("accelerator", ""))
     without = machine is not None and "installerImage" not in machine
-    return not any(pair.holds(row) for pair in REFUSED) and not (without and row.get("installer") == "on")
+    held = any(row.get(factor) == level for item in row.items() for factor, level in BY_LEVEL.get(item, ()))
+    return not held and not (without and row.get("installer") == "on")
 
 
 def possible(row: Row) -> bool:
     """Say whether a row, perhaps not yet whole, can work on some cluster."""
     given = {factor: level for factor, level in row.items() if factor in PLACE}
+    if "accelerator" in given:
+        given["accelerator"] = shape(given["accelerator"])
     return any(given.items() <= place.items() and allowed({**row, **place}) for place in places())
 
 
@@ -262,7 +284,7 @@ def pairs(row: Row) -> set[Pair]:
 
 def possible_pairs() -> set[Pair]:
     """Return every pair of levels of two factors that is not refused."""
-    levels = [(factor, level) for factor, choices in FACTORS.items() for level in choices]
+    levels = [(factor, level) for factor in FACTORS for level in levels_of(factor)]
     both = (pair for pair in itertools.combinations(levels, 2) if pair[0][0] != pair[1][0])
     return {frozenset(pair) for pair in both if possible(dict(pair))}
 
@@ -285,9 +307,9 @@ def rows() -> tuple[Row, ...]:
 
 def complete(row: Row, open_pairs: set[Pair]) -> Row:
     """Return the row with a level for every factor."""
-    for factor, levels in FACTORS.items():
+    for factor in FACTORS:
         if factor not in row:
-            choices = [level for level in levels if possible({**row, factor: level})]
+            choices = [level for level in levels_of(factor) if possible({**row, factor: level})]
             row = {**row, factor: max(choices, key=lambda level: len(pairs({**row, factor: level}) & open_pairs))}
     return row
 
@@ -352,9 +374,9 @@ MAXIMAL: tuple[Row, ...] = (
         "pods": "overlay",
     },
     {
-        "accelerator": "h200",
+        "accelerator": "oci-h200",
         "platform": "kubernetes",
-        "network": "none",
+        "network": "devices",
         "installer": "off",
         "capacity": "on-demand",
         **ALL,

@@ -11,10 +11,10 @@ from postrender import paths
 from postrender.start import keys, recipes
 from postrender.start.site_file import Answers
 from postrender.types import Path
-from postrender.values import merge
+from postrender.values import merge, profiles
 
 _PLATFORMS = ("gke-standard", "gke-autopilot", "kubernetes")
-_MODES = ("multiNetwork", "dranet", "none")
+_MODES = ("multiNetwork", "dranet", "devices", "none")
 
 
 def _always(_: Answers) -> bool:
@@ -74,11 +74,32 @@ def _is_google(answers: Answers) -> bool:
     return answers["platform"] != "kubernetes"
 
 
-def _mode(answers: Answers) -> str:
-    """Return the fastest network that platform and machine have; a machine that is not known yet may have any."""
+def _given(answers: Answers, key: str) -> str:
+    """Return a value of the machine's profile, empty if it has none or the machine is not known yet."""
     machine = answers["accelerator"]
+    return str(merge.load([paths.accelerator(machine)]).get(key, "")) if machine else ""
+
+
+def _platforms(answers: Answers) -> Sequence[str]:
+    """Return the kinds of cluster that have the machine; one that is not known yet may be in any."""
+    machine = answers.get("accelerator")
     refused = (_profile(machine)["accelerator"].get("refuses") or {}) if machine else {}
-    return "none" if not _is_google(answers) or "multiNetwork" in refused else "multiNetwork"
+    return [each for each in _PLATFORMS if each not in refused]
+
+
+def _modes(answers: Answers) -> Sequence[str]:
+    """Return the network modes of the machine; one that is not known yet may have any."""
+    machine = answers.get("accelerator")
+    return [*profiles.modes(_profile(machine)["accelerator"]), "none"] if machine else _MODES
+
+
+def _platform(answers: Answers) -> str:
+    return _given(answers, "platform.kind") or _PLATFORMS[0]
+
+
+def _mode(answers: Answers) -> str:
+    """Return the profile's own choice, or the first mode that the machine has."""
+    return _given(answers, "network.mode") or _modes(answers)[0]
 
 
 def _has_vpcs(answers: Answers) -> bool:
@@ -118,8 +139,8 @@ MODEL = (
     ),
 )  # fmt: skip
 SITE = (
-    Question("platform", "Kind of cluster", ("platform", "kind"), lambda _: _PLATFORMS, lambda _: _PLATFORMS[0]),
-    Question("network", "GPU network", ("network", "mode"), lambda _: _MODES, _mode, asked=False),
+    Question("platform", "Kind of cluster", ("platform", "kind"), _platforms, _platform),
+    Question("network", "GPU network", ("network", "mode"), _modes, _mode, asked=False),
     Question("stack", "Name of the stack", ("stack", "name"), default=_from_recipe("stack")),
     Question("run", "Name of the run", ("job", "name"), default=_from_recipe("run"), asked=False),
     Question("project", "Google Cloud project (its id)", ("platform", "projectId"), needed=_is_google),

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple
 from postrender import paths
 from postrender.yaml import reader
 
+# The part of a profile that each network mode needs.
+_MODES: Final = {"multiNetwork": "interfaces", "dranet": "claims", "devices": "resources"}
 ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
 
 
@@ -29,6 +31,12 @@ class Machine(NamedTuple):
     cpu: str
     memory: str
     refuses: frozenset[str]
+
+
+def modes(accelerator: Mapping[str, Any]) -> list[str]:
+    """Return the network modes with RDMA that the section `accelerator` of a profile offers."""
+    refused = accelerator.get("refuses") or {}
+    return [mode for mode, key in _MODES.items() if accelerator.get(key) and mode not in refused]
 
 
 @cache

@@ -12,6 +12,7 @@ from tests.conftest import ACCELERATORS, ROOT, Object, Render, by_kind
 ORDER = ["gpus", "huggingface", "storage", "nccl"]
 ELSEWHERE: dict[str, Any] = {
     "platform": {"kind": "kubernetes"},
+    "accelerator": {"refuses": {"kubernetes": None}},
     "network": {"mode": "none"},
     "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}},
 }

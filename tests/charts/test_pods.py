@@ -255,7 +255,11 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
         ("raycluster", {"platform": {"capacity": {"kind": "queued"}}}, r"set ray\.kueue\.queue"),
         (
             "raycluster",
-            {"platform": {"kind": "kubernetes", "capacity": {"kind": "spot"}}, "network": {"mode": "none"}},
+            {
+                "platform": {"kind": "kubernetes", "capacity": {"kind": "spot"}},
+                "accelerator": {"refuses": {"kubernetes": None}},
+                "network": {"mode": "none"},
+            },
             r"platform\.capacity says how GKE nodes are bought",
         ),
         (

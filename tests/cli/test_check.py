@@ -319,6 +319,7 @@ MODES = {
     "autopilot": options.FACTORS["platform"]["gke-autopilot"],
     "kubernetes": {
         "platform": {"kind": "kubernetes"},
+        "accelerator": {"refuses": {"kubernetes": None}},
         "network": {"mode": "none"},
         **options.instead(existingClaim={"name": "nfs"}),
     },

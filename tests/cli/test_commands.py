@@ -285,8 +285,8 @@ def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_pa
     (tmp_path / "f.yaml").write_text("platform:\n  kind: kubernetes\n")
     code, out, err = grpo("render", "network", *words)
     assert (code, out) == (2, "")
-    assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: network.mode multiNetwork works only on GKE")
-    assert "  fix: set network.mode to none" in err
+    assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: platform.kind kubernetes does not work on b200")
+    assert "  fix: Take the profile of your cloud" in err or "  fix: take the profile of your cloud" in err
 
 
 def test_arguments_of_set_are_judged_rendered_and_compared(grpo: Run, tmp_path: Path) -> None:

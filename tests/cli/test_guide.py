@@ -31,12 +31,13 @@ PLACES = {
     "class": "storage: {data: {gcsfuse: null, pvc: {storageClassName: shared, size: 4000Gi}}}\n",
     "ephemeral": OF_ITS_OWN,
     "ephemeral-claim": OF_ITS_OWN + CLAIM,
-    "own": f"platform: {{kind: kubernetes}}\nnetwork: {{mode: none}}\n{CLAIM}",
+    "own": CLAIM,
 }
+OF_PLACE = {"own": "infiniband-b200"}
 # Recipes that differ most: a head with GPUs, the other framework, and benchmarks.
 DIFFERENT = ("qwen3-1.7b-deepscaler", "qwen2.5-32b-gsm8k-verl", "smoke")
 CASES = [(machine, recipe, "standard") for recipe in RECIPES for machine in ACCELERATORS]
-CASES += [("b200", recipe, place) for recipe in DIFFERENT for place in PLACES if place != "standard"]
+CASES += [(OF_PLACE.get(place, "b200"), recipe, place) for recipe in DIFFERENT for place in PLACES if place != "standard"]
 
 
 @pytest.fixture

@@ -96,9 +96,10 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
     ("words", "section", "expected"),
     thin(
         [
-            (("--platform", "kubernetes", "--claim", "shared"), "platform", {"kind": "kubernetes"}),
+            (("--accelerator", "eks-h200", "--claim", "shared"), "platform", {"kind": "kubernetes"}),
+            (("--accelerator", "coreweave-h200", "--claim", "shared"), "network", {"mode": "devices"}),
             (
-                ("--platform", "kubernetes", "--storage-class", "nfs", "--storage-size", "4000Gi"),
+                ("--accelerator", "infiniband-h200", "--storage-class", "nfs", "--storage-size", "4000Gi"),
                 "storage",
                 {"data": {"mountPath": "/data", "pvc": {"storageClassName": "nfs", "size": "4000Gi"}}},
             ),
@@ -240,8 +241,8 @@ def test_the_size_of_a_model_can_be_given(grpo: Run) -> None:
 WRONG = {
     "nothing": ((), "--accelerator, --recipe or --model, --project, --project-number, --bucket are missing"),
     "no names": (("--accelerator", "b200", "--recipe", "smoke"), "--project, --project-number, --bucket are missing"),
-    "size": (("--platform", "kubernetes", "--storage-class", "nfs"), "--storage-size are missing"),
-    "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of b200, "),
+    "size": (("--accelerator", "eks-h200", "--storage-class", "nfs"), "--storage-size are missing"),
+    "machine": (("--accelerator", "b20"), "--accelerator: 'b20' is not one of aks-h100, "),
     "suggestion": (("--accelerator", "b20"), "did you mean b200?"),
     "no GPUs": (("--accelerator", "cpu"), "--accelerator: 'cpu' is not one of"),
     "recipe": (("--recipe", "smok"), "did you mean smoke?"),
@@ -252,7 +253,7 @@ WRONG = {
     "quantity": (("--recipe", "smoke", *PROJECT[:2], "--storage-class", "a", "--storage-size", "9"), "instance 900Gi"),
     "number": (("--recipe", "smoke", *PROJECT[:3], "acme"), "'acme' does not fit: write for instance"),
     "too long": (("--recipe", "smoke", "--run", "r" * 33), "is longer than 32 characters. Name of the run"),
-    "not here": (("--recipe", "smoke", "--platform", "kubernetes", "--bucket", "b-1"), "'bucket' is not one of claim"),
+    "not here": (("--recipe", "smoke", "--accelerator", "aks-h200", "--bucket", "b-1"), "'bucket' is not one of claim"),
     "no effect": (("--recipe", "smoke", *NAMES, "--storage-size", "9Gi"), "--storage-size has no effect"),
     "data of a recipe": (("--recipe", "smoke", *NAMES, "--dataset", "gsm8k"), "--dataset has no effect"),
     "version": (
@@ -361,7 +362,7 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     person.answer("Recipe, or the name of a model", "Qwen/Qwen2.5-7B-Instruct")
     person.answer("Framework (nemo-rl, verl) [nemo-rl]", "")
     person.answer("Data set (DeepScaler, OpenMathInstruct-2, gsm8k) [gsm8k]", "")
-    person.answer("Kind of cluster (gke-standard, gke-autopilot, kubernetes) [gke-standard]", "")
+    person.answer("Kind of cluster (gke-standard, gke-autopilot) [gke-standard]", "")
     person.answer("Name of the stack [qwen2-5-7b-instruct-gsm8k]", "team7")
     person.answer("Google Cloud project", "my-project")
     person.answer("is the placeholder of the example", "acme-rl")
@@ -379,8 +380,8 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
 
 
 def test_who_leaves_has_nothing_written(tmp_path: Path) -> None:
-    person = Person(tmp_path, "--accelerator", "b200", "--recipe", "smoke")
-    person.answer("Kind of cluster", "kubernetes")
+    person = Person(tmp_path, "--accelerator", "eks-b200", "--recipe", "smoke")
+    person.answer("Kind of cluster (kubernetes) [kubernetes]", "")
     person.answer("Name of the stack", "")
     person.answer("checkpoints and logs (claim, class) [claim]", "\x04")
     assert person.leave() == 130

@@ -163,14 +163,13 @@ def test_a_cluster_on_autopilot(autopilot: None, new_stack: NewStack, kube: Kube
 def test_pod_security_baseline_holds_where_there_is_no_rdma(new_stack: NewStack, kube: Kube) -> None:
     """Elsewhere than on GKE no folder of the node is needed, so the stricter namespace will do; on GKE it will not."""
     other = {
-        "platform": {"kind": "kubernetes"},
         "network": {"mode": "none"},
         "storage": {"weights": None, "data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}},
         "huggingface": {"cache": {"volume": "data"}},
         "ray": {"logs": {"fluentBit": {"enabled": True}}},
         "tracking": {"tensorboard": {"server": {"enabled": True}}},
     }
-    stack = new_stack("h200", **other)
+    stack = new_stack("infiniband-h200", **other)
     kube.run("label", "namespace", stack.namespace, "pod-security.kubernetes.io/enforce=baseline")
     stack.install("storage", "raycluster")
     until(lambda: len(stack.pods()) == 3, "head and two workers", seen=lambda: kube.events(stack.namespace))

@@ -10,9 +10,7 @@ from harness.stack import ONE_VOLUME, merge
 from harness.waiting import until
 
 CLAIM = {"data": {"gcsfuse": None, "pvc": {"storageClassName": "nfs", "size": "10Gi"}}}
-ELSEWHERE: dict[str, Any] = merge(
-    ONE_VOLUME, {"platform": {"kind": "kubernetes"}, "network": {"mode": "none"}, "storage": CLAIM}
-)
+ELSEWHERE: dict[str, Any] = merge(ONE_VOLUME, {"storage": CLAIM})
 
 
 def gpus(pod: Manifest) -> str:
@@ -35,10 +33,10 @@ def test_a_head_with_gpus_takes_a_gpu_node(new_stack: NewStack) -> None:
 
 def test_a_cluster_that_is_not_googles(new_stack: NewStack) -> None:
     """The claim of a dynamic class stays unbound here, so the pods would wait: the objects are what is judged."""
-    stack = new_stack("h200", **ELSEWHERE)
+    stack = new_stack("coreweave-h200", **ELSEWHERE)
     stack.install("network", "storage", "raycluster")
     until(lambda: len(stack.pods()) == 3, "head and two workers")
     head, *workers = stack.pods()
-    assert "nodeSelector" not in workers[0]["spec"]
+    assert workers[0]["spec"]["nodeSelector"] == {"node.coreweave.cloud/type": "gd-8xh200ib-i128"}
     assert [gpus(pod) for pod in (head, *workers)] == ["0", "8", "8"]
     stack.uninstall("raycluster", "storage", "network")

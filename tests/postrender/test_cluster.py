@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "offline": {"huggingface": {"offline": {"enabled": True}}},
     "elsewhere": {
         "platform": {"kind": "kubernetes"},
+        "accelerator": {"refuses": {"kubernetes": None}},
         "network": {"mode": "none"},
         "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "theirs"}}},
     },

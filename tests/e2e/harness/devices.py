@@ -1,4 +1,4 @@
-"""RDMA devices as GKE's driver publishes them, on fake nodes."""
+"""RDMA devices as the drivers of GKE and EKS publish them, on fake nodes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ CLASS = "mrdma.google.com"
 PROFILE = "gke.networks.io/accelerator-network-profile"
 
 
-def device_class() -> Manifest:
+def device_class(name: str = CLASS) -> Manifest:
     """Describe the class of RDMA devices as GKE's driver does: by an expression on the driver's name."""
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-    return {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": CLASS}, "spec": {"selectors": [selector]}}
+    return {"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": [selector]}}
 
 
-def resource_slice(node: str) -> Manifest:
-    """Describe the eight RDMA devices of one node."""
+def resource_slice(node: str, count: int = 8) -> Manifest:
+    """Describe the RDMA devices of one node."""
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    devices = [{"name": f"gpu{number}rdma0"} for number in range(8)]
+    devices = [{"name": f"gpu{number}rdma0"} for number in range(count)]
     spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
     return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"{node}-rdma"}, "spec": spec}
 

@@ -23,9 +23,11 @@ class Profile:
     values: dict[str, Any]
 
     @property
-    def label(self) -> str:
-        """The value of the node label cloud.google.com/gke-accelerator."""
-        return str(self.values["label"])
+    def labels(self) -> dict[str, str]:
+        """The labels of a node of this machine, by which pods choose it or keep away from it."""
+        present = self.values.get("gpuNodeLabel", "nvidia.com/gpu.present")
+        processor = {"kubernetes.io/arch": self.values.get("architecture", "amd64")}
+        return {present: "true", **processor, **self.values["nodeSelector"]}
 
     @property
     def networks(self) -> list[str]:
@@ -49,14 +51,15 @@ def gpu_node(profile: Profile, number: int) -> Manifest:
         "pods": "110",
         "nvidia.com/gpu": str(profile.values["gpusPerNode"]),
         **{f"networking.gke.io.networks/{network}": "1" for network in profile.networks},
+        **profile.values.get("resources", {}),
     }
     labels = {
-        "cloud.google.com/gke-accelerator": profile.label,
         "cloud.google.com/gke-gpu-driver-version": "latest",
         "node.kubernetes.io/instance-type": profile.values["machineType"],
         "cloud.google.com/gce-topology-block": f"{profile.name}-block",
         "cloud.google.com/gce-topology-subblock": f"{profile.name}-subblock-{number // 2}",
         "cloud.google.com/gce-topology-host": f"{profile.name}-host-{number}",
+        **profile.labels,
     }
     return node(f"{profile.name}-{number}", labels, resources, taints=[TAINT])
 

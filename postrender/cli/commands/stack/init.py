@@ -48,7 +48,7 @@ def _completing(question: Question) -> options.Complete | None:
     epilog=examples(
         "grpo init",
         "grpo init --accelerator b200 --model Qwen/Qwen2.5-7B-Instruct --dataset gsm8k",
-        "grpo init --yes --accelerator h200 --recipe smoke --platform kubernetes --claim shared",
+        "grpo init --yes --accelerator eks-h200 --recipe smoke --claim shared",
     ),
 )
 @click.option(

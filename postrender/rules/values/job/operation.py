@@ -217,13 +217,11 @@ def _one_host(run: Effective) -> str | None:
     severity=WARNING,
 )
 def _rdma(run: Effective) -> str | None:
-    interfaces = mapping(run.value("accelerator.interfaces")).values()
-    count = sum(mapping(each).get("deviceMode") == "RDMA" for each in interfaces)
-    # Elsewhere the cluster itself may bring its network.
-    is_gke = str(run.value("platform.kind")).startswith("gke-")
-    if run.value("network.mode") != "none" or not is_gke or not _trains(run) or run.nodes < 2 or not count:
+    offered = profiles.modes(mapping(run.value("accelerator")))
+    if run.value("network.mode") != "none" or not _trains(run) or run.nodes < 2 or not offered:
         return None
-    return f"network.mode is none, and {run.nodes} nodes of {run.accelerator} have {count} RDMA interfaces each"
+    modes = " or ".join(offered)
+    return f"network.mode is none, and {run.nodes} nodes of {run.accelerator} have RDMA with network.mode {modes}"
 
 
 @TOPIC.rule(

@@ -105,7 +105,7 @@ def _own(run: Effective) -> Iterator[str]:
     if run.value("network.mode") != "none":
         yield from (name for name, key in _OF_PLUGIN.items() if nccl.get(key))
     yield from mapping(nccl.get("env"))
-    if str(run.value("platform.kind")).startswith("gke-") and run.value("accelerator.libraryPath"):
+    if run.value("accelerator.libraryPath"):
         yield "LD_LIBRARY_PATH"
     if run.value("huggingface.cache.volume"):
         yield "HF_HOME"
