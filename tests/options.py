@@ -198,7 +198,9 @@ def refused() -> Iterator[Refused]:
         for asked, reason in machine.get("refuses", {}).items():
             factor = next(factor for factor in ("network", "capacity", "platform") if asked in FACTORS[factor])
             layer = "raycluster" if factor == "capacity" else "network"
-            yield Refused(("accelerator", name), (factor, asked), layer, f"on {machine['name']}, because {re.escape(reason)}")
+            yield Refused(
+                ("accelerator", name), (factor, asked), layer, f"on {machine['name']}, because {re.escape(reason)}"
+            )
         for mode, key in OFFERS.items():
             if not machine.get(key) and mode not in machine.get("refuses", {}):
                 message = f"network.mode is {mode}, but the profile of {machine['name']} has no accelerator.{key}"

@@ -19,6 +19,7 @@ class Machine(NamedTuple):
 
     `rdma` counts the `interfaces` that NCCL uses. `cpu` and `memory` are the quantities that a node has for pods, empty
     if the profile does not give them. `refuses` lists values that do not work on the machine (spot, dranet …).
+    `labels` are those of its nodes, `resources` what a device plugin offers besides GPUs.
     """
 
     name: str
@@ -31,6 +32,8 @@ class Machine(NamedTuple):
     cpu: str
     memory: str
     refuses: frozenset[str]
+    labels: tuple[tuple[str, str], ...]
+    resources: frozenset[str]
 
 
 def modes(accelerator: Mapping[str, Any]) -> list[str]:
@@ -40,20 +43,30 @@ def modes(accelerator: Mapping[str, Any]) -> list[str]:
 
 
 @cache
-def _machines() -> tuple[Machine, ...]:
+def machines() -> tuple[Machine, ...]:
+    """Return the machines of all installed profiles."""
     files = map(paths.accelerator, paths.accelerators())
     return tuple(_machine(reader.load_values(file).plain()["accelerator"]) for file in files)
 
 
+def labels() -> Mapping[str, set[str]]:
+    """Return the values of each node label by which profiles choose machines."""
+    found: dict[str, set[str]] = {}
+    for machine in machines():
+        for label, value in machine.labels:
+            found.setdefault(label, set()).add(value)
+    return found
+
+
 def names() -> set[str]:
     """Return the names of the machines; the same machine in several clouds has one."""
-    return {machine.name for machine in _machines()}
+    return {machine.name for machine in machines()}
 
 
 @cache
 def by_label() -> Mapping[str, Machine]:
     """Return the machines of GKE by the node label ACCELERATOR."""
-    return {machine.label: machine for machine in _machines() if machine.label}
+    return {machine.label: machine for machine in machines() if machine.label}
 
 
 def _machine(accelerator: Mapping[str, Any]) -> Machine:
@@ -69,4 +82,6 @@ def _machine(accelerator: Mapping[str, Any]) -> Machine:
         cpu=str(node.get("cpu") or ""),
         memory=str(node.get("memory") or ""),
         refuses=frozenset(accelerator.get("refuses") or ()),
+        labels=tuple((accelerator.get("nodeSelector") or {}).items()),
+        resources=frozenset(accelerator.get("resources") or ()),
     )

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from postrender import secrets
 from postrender.errors import InputError
-from postrender.manifests.pods import Pod, excluded, selected
+from postrender.manifests.pods import Pod, excluded, mapping, selected
+from postrender.values import profiles
 from postrender.wiring import node_check
 from postrender.yaml import writer
 
@@ -93,8 +94,16 @@ class Wiring:
 
     def others(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
         """Return the labels, with their values, by which a pod selects other machines than the profile's."""
-        found = {key: selected(spec, key) for key in self.labels}
-        return {key: values for key, values in found.items() if values and self.labels[key] not in values}
+        known: Mapping[str, set[str]] = {key: set() for key in self.labels}
+        if not mapping(spec.get("nodeSelector")).keys() <= known.keys():
+            # Another cloud's machines have other labels.
+            known = {**profiles.labels(), **known}
+        found = {key: selected(spec, key) for key in known}
+        return {
+            key: values
+            for key, values in found.items()
+            if values and self.labels.get(key) not in values and (key in self.labels or values & known[key])
+        }
 
     def unfit(self, pod: Pod) -> str:
         """Return why a pod with GPUs cannot take a whole node of the profile; empty if it can or has no GPUs."""
@@ -108,7 +117,7 @@ class Wiring:
         if count != self.gpus:
             return f"takes {count} GPUs, and a node of {self.profile} has {self.gpus}"
         for key, values in self.others(pod.spec).items():
-            return f"selects {', '.join(sorted(values))}, and {self.profile} is {self.labels[key]}"
+            return f"selects {', '.join(sorted(values))}, and {self.profile} is {self.labels.get(key, self.label)}"
         for key, label in self.labels.items():
             if label in excluded(pod.spec, key):
                 return f"avoids {label} by its affinity"
@@ -266,7 +275,10 @@ class Wiring:
         wanted = [
             (self.gpus, _tolerate("nvidia.com/gpu")),
             (self._is_arm, _tolerate("kubernetes.io/arch", "arm64")),
-            *((True, _tolerate(key, **taint)) for key, taint in sorted(self._accelerator.get("tolerations", {}).items())),
+            *(
+                (True, _tolerate(key, **taint))
+                for key, taint in sorted(self._accelerator.get("tolerations", {}).items())
+            ),
             (kind == "spot", _tolerate("cloud.google.com/gke-spot")),
             (kind == "queued", _tolerate("cloud.google.com/gke-queued", "true")),
         ]

@@ -11,7 +11,9 @@ import yaml
 from tests import options
 from tests.conftest import ROOT, Object, Render, by_kind
 
-CASES = [each for file in sorted((ROOT / "tests/charts/clouds").glob("*.yaml")) for each in yaml.safe_load(file.read_text())]
+CASES = [
+    each for file in sorted((ROOT / "tests/charts/clouds").glob("*.yaml")) for each in yaml.safe_load(file.read_text())
+]
 # What every pod of ours asks for, on any machine.
 SIZES = ("cpu", "memory", "ephemeral-storage")
 RIGHTS = {"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID"}
@@ -26,7 +28,9 @@ def described(pod: Object, templates: dict[str, Object]) -> dict[str, Any]:
     context = ray["securityContext"]
     return {
         "limits": {name: amount for name, amount in ray["resources"]["limits"].items() if name not in SIZES},
-        "claims": {each["name"]: templates[each["resourceClaimTemplateName"]] for each in spec.get("resourceClaims", [])},
+        "claims": {
+            each["name"]: templates[each["resourceClaimTemplateName"]] for each in spec.get("resourceClaims", [])
+        },
         "nodeSelector": spec.get("nodeSelector", {}),
         "tolerations": {each["key"]: each["effect"] for each in spec.get("tolerations", [])},
         "annotations": {key: text for key, text in pod["metadata"].get("annotations", {}).items() if "cni" in key},

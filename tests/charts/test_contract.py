@@ -18,7 +18,7 @@ from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
 from tests import options
 from tests.charts import shapes
-from tests.conftest import ACCELERATORS, LAYERS, PROFILES, RECIPES, ROOT, Render, by_kind, stack_files, thin
+from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, by_kind, stack_files, thin
 
 RenderText = Callable[..., Rendered]
 

@@ -46,10 +46,16 @@ def test_the_driver_comes_from_the_container_toolkit(render: Render) -> None:
     ("values", "message"),
     [
         (
-            {"network": {"mode": "multiNetwork"}, "accelerator": {"interfaces": {"eth1": {"network": "rdma-0", "deviceMode": "RDMA"}}}},
+            {
+                "network": {"mode": "multiNetwork"},
+                "accelerator": {"interfaces": {"eth1": {"network": "rdma-0", "deviceMode": "RDMA"}}},
+            },
             r"network\.mode multiNetwork makes networks of GKE, but platform\.kind is kubernetes",
         ),
-        ({"network": {"mode": "dranet"}}, r"network\.mode dranet does not work on b200, because it names no DeviceClass"),
+        (
+            {"network": {"mode": "dranet"}},
+            r"network\.mode dranet does not work on b200, because it names no DeviceClass",
+        ),
         ({"platform": {"kind": "gke-standard"}}, r"it is a machine of another cloud"),
         (
             {"storage": {"data": {"gcsfuse": {"bucket": "abc"}, "existingClaim": None}}},

@@ -37,7 +37,9 @@ OF_PLACE = {"own": "infiniband-b200"}
 # Recipes that differ most: a head with GPUs, the other framework, and benchmarks.
 DIFFERENT = ("qwen3-1.7b-deepscaler", "qwen2.5-32b-gsm8k-verl", "smoke")
 CASES = [(machine, recipe, "standard") for recipe in RECIPES for machine in ACCELERATORS]
-CASES += [(OF_PLACE.get(place, "b200"), recipe, place) for recipe in DIFFERENT for place in PLACES if place != "standard"]
+CASES += [
+    (OF_PLACE.get(place, "b200"), recipe, place) for recipe in DIFFERENT for place in PLACES if place != "standard"
+]
 
 
 @pytest.fixture

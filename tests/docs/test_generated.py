@@ -38,6 +38,7 @@ EXAMPLE_KEYS = {
     "env": "NCCL_X",
     "models": "google/gemma-3-1b-it",
     "datasets": "openai/gsm8k",
+    "resources": "vpc.amazonaws.com/efa",
     "benchmarks": "math500",
 }
 

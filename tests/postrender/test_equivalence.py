@@ -24,11 +24,7 @@ OFF: dict[str, Any] = {"stack": {"wiring": {"enabled": False}}}
 ROWS = [
     dict(row) for row in dict.fromkeys(tuple((k, v) for k, v in row.items() if k != "wiring") for row in options.rows())
 ]
-MACHINES = [
-    {"accelerator": profile, "network": mode}
-    for profile in PROFILES
-    for mode in options.modes(profile)
-]
+MACHINES = [{"accelerator": profile, "network": mode} for profile in PROFILES for mode in options.modes(profile)]
 BASE = [str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml"), str(ROOT / "tests/site.yaml")]
 
 

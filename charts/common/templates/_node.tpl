@@ -22,7 +22,8 @@ include "common.wiring.checkScript" (list $ 580)        its shell script
 {{- $tolerations = append $tolerations $taint -}}
 {{- end -}}
 {{- range $key, $taint := include "common.entries" ($accelerator.tolerations | default dict) | fromJson -}}
-{{- $which := ternary (dict "operator" "Equal" "value" $taint.value) (dict "operator" "Exists") (hasKey $taint "value") -}}
+{{- $which := dict "operator" "Exists" -}}
+{{- if hasKey $taint "value" }}{{ $which = dict "operator" "Equal" "value" $taint.value }}{{ end -}}
 {{- $tolerations = append $tolerations (merge (dict "key" $key "effect" $taint.effect) $which) -}}
 {{- end -}}
 {{- $selector = merge $selector (include "common.entries" $accelerator.nodeSelector | fromJson) -}}

@@ -35,8 +35,8 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
 {{- end -}}
 {{- end }}
 
-{{/* common.checkMode $: a mode that the profile says nothing of would attach nothing. Some clouds give a pod the devices
-     without a request: accelerator.resources is then written, and empty. */}}
+{{/* common.checkMode $: a mode that the profile says nothing of would attach nothing. Some clouds give a pod the
+     devices without a request: accelerator.resources is then written, and empty. */}}
 {{- define "common.checkMode" -}}
 {{- $mode := (.Values.network | default dict).mode | default "none" -}}
 {{- $needed := dict "multiNetwork" "interfaces" "dranet" "claims" "devices" "resources" -}}

@@ -70,8 +70,8 @@ include "common.graceSeconds" $                     how long a pod may take for 
 
 {{/* common.securityContext (list $ KIND): KIND is gpu on a GPU node, else plain. The images run as root, and root
      keeps its rights over files of a shared volume. The profile names what its network needs: RDMA pins memory
-     (IPC_LOCK). GPU nodes get no seccomp profile: the runtime's default forbids pidfd_getfd, by which processes share GPU
-     memory. */}}
+     (IPC_LOCK). GPU nodes get no seccomp profile: the runtime's default forbids pidfd_getfd, by which processes share
+     GPU memory. */}}
 {{- define "common.securityContext" -}}
 {{- if ne (len .) 2 }}{{ fail "common.securityContext takes (list $ KIND)" }}{{ end -}}
 {{- $root := index . 0 -}}{{- $onGpuNode := eq (index . 1) "gpu" -}}

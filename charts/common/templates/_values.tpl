@@ -76,7 +76,8 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- end }}
 
 {{/* common.checkOverlayNames $: an overlay under a misspelt name would have no effect. The names are those of the
-     machines of the profiles that the chart carries; a chart without its values/ folder cannot know them. Versions have a dot. */}}
+     machines of the profiles that the chart carries; a chart without its values/ folder cannot know them. Versions have
+     a dot. */}}
 {{- define "common.checkOverlayNames" -}}
 {{- $names := list -}}
 {{- range $path, $_ := .Files.Glob "values/accelerators/*.yaml" -}}

@@ -11,8 +11,8 @@ include "common.wiring.volumes" $ | fromJson                        {volumes, mo
 */}}
 
 {{/* common.wiring (list $ ON_A_GPU_NODE): {environment, mounts, volumes, initContainers, nodeSelector, tolerations,
-     resources, claims, annotations, hostNetwork}. A pod that takes no GPU node needs only variables. It is the same with stack.wiring off:
-     what clashes with it is refused in both cases. */}}
+     resources, claims, annotations, hostNetwork}. A pod that takes no GPU node needs only variables. It is the same
+     with stack.wiring off: what clashes with it is refused in both cases. */}}
 {{- define "common.wiring" -}}
 {{- if ne (len .) 2 }}{{ fail "common.wiring takes (list $ ON_A_GPU_NODE)" }}{{ end -}}
 {{- $root := index . 0 -}}

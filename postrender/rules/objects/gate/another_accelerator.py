@@ -28,7 +28,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 
 
 def others_of(manifests: Manifests, pod: Pod) -> dict[str, set[str]]:
-    """Return the labels by which a pod of a whole node selects other machines, if no pod selects the values' machine."""
+    """Return the labels by which a pod of a whole node selects other machines, if no pod selects the values' one."""
     wiring = manifests.wiring
     if wiring is None or manifests.whole_pods():
         return {}

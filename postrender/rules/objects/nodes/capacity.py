@@ -20,20 +20,18 @@ _ARCH: Final = "kubernetes.io/arch"
 _KINDS: Final = ("spot", "flex-start")
 _GIBIBYTE: Final = 1024**3
 # Machines without a profile; values/accelerators has the facts of the others.
-_ARM: Final = ("nvidia-gb300",)
-_RESERVED: Final = ("nvidia-gb300",)
-_ROOM: Final = {"nvidia-gb300": (141, 898), "nvidia-h100-80gb": (205, 1760)}
+_ROOM: Final = {"nvidia-h100-80gb": (205, 1760)}
 _MACHINES: Final = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
 
 
 def _is_refused(label: str, kind: str) -> bool:
     machine = profiles.by_label().get(label)
-    return kind in machine.refuses if machine else label in _RESERVED
+    return bool(machine and kind in machine.refuses)
 
 
 def _is_arm(label: str) -> bool:
     machine = profiles.by_label().get(label)
-    return machine.arch == "arm64" if machine else label in _ARM
+    return bool(machine and machine.arch == "arm64")
 
 
 def _room(label: str) -> tuple[int, int] | None:

@@ -1,0 +1,148 @@
+"""Devices of other clouds' networks: what they are called, how much of them, and in one way only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from postrender.finding import ERROR, WARNING
+from postrender.manifests.pods import mapping, selected, sequence
+from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod, objects
+from postrender.rules.rule import OBJECTS, Rule
+from postrender.values import profiles
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from postrender.rules.objects.pods.podspec import Found
+
+_COREWEAVE: Final = "node.coreweave.cloud/type"
+_SHARED: Final = "rdma/ib"
+_EFA: Final = "vpc.amazonaws.com/efa"
+_EFA_CLASS: Final = "efa.networking.k8s.aws"
+# What these variables do beside the plugin for EFA that is current.
+_OBSOLETE: Final = {
+    "RDMAV_FORK_SAFE": "AWS says not to use it: it can break the libraries on current kernels",
+    "NCCL_PROTO": "it forbids the protocols that the plugin chooses by the size of a message",
+}
+
+
+def _limits(container: Container) -> Mapping[str, Any]:
+    resources = mapping(container.spec.get("resources"))
+    return {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
+
+
+def _path(container: Container, name: str) -> tuple[str | int, ...]:
+    resources = mapping(container.spec.get("resources"))
+    part = "limits" if name in mapping(resources.get("limits")) else "requests"
+    return (*container.path, "resources", part, name)
+
+
+def _count(pod: Judged, container: Container) -> Found:
+    amount = _limits(container).get(_SHARED)
+    if selected(pod.spec, _COREWEAVE) and amount is not None and str(amount) != "1":
+        yield _path(container, _SHARED), f"container {container.name} requests {amount} {_SHARED}"
+
+
+def _of_another(pod: Judged, container: Container) -> Found:
+    """Compare with the machine of the values, or else with the machines that the pod selects."""
+    if not container.gpus:
+        return
+    known = {name for machine in profiles.machines() for name in machine.resources}
+    chosen = [
+        machine
+        for machine in profiles.machines()
+        if machine.labels and all(value in selected(pod.spec, label) for label, value in machine.labels)
+    ]
+    offered = {name for machine in chosen for name in machine.resources}
+    for name in _limits(container):
+        if chosen and name in known - offered:
+            names = " or ".join(sorted({value for machine in chosen for _, value in machine.labels}))
+            yield _path(container, name), f"container {container.name} requests {name}, and the pod selects {names}"
+
+
+def _classes(pod: Judged) -> set[str]:
+    """Return the device classes of the claims that the pod makes from templates of the stream."""
+    wanted = {mapping(each).get("resourceClaimTemplateName") for each in sequence(pod.spec.get("resourceClaims"))}
+    found = set()
+    for item, spec in objects(pod.manifests, "ResourceClaimTemplate"):
+        if mapping(item.object.get("metadata")).get("name") in wanted:
+            devices = mapping(mapping(spec.get("spec")).get("devices"))
+            for request in map(mapping, sequence(devices.get("requests"))):
+                found.add(str(mapping(request.get("exactly")).get("deviceClassName")))
+    return found
+
+
+def _both(pod: Judged, container: Container) -> Found:
+    if _EFA in _limits(container) and _EFA_CLASS in _classes(pod):
+        yield _path(container, _EFA), f"container {container.name} requests {_EFA}, and the pod claims {_EFA_CLASS}"
+
+
+def _obsolete(pod: Judged, container: Container) -> Found:
+    if _EFA in _limits(container) or _EFA_CLASS in _classes(pod):
+        for path, name, _ in container.env():
+            if name in _OBSOLETE:
+                yield path, f"container {container.name} sets {name}: {_OBSOLETE[name]}"
+
+
+def _host_network(pod: Judged) -> Found:
+    if pod.pod.ray and pod.spec.get("hostNetwork") is True:
+        yield pod.path("hostNetwork"), "the pod of Ray has the network of its node"
+
+
+RULES = (
+    Rule(
+        "network/boolean-as-count",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a pod on CoreWeave requests one rdma/ib",
+        why="rdma/ib says yes or no there; no node offers more than the cluster allows, and the pod may stay pending",
+        fix="write rdma/ib: 1, which gives the pod all InfiniBand devices of its node",
+        source="https://docs.coreweave.com/products/networking/hpc-interconnect/use-gpudirect-rdma",
+        fact="clouds/T1",
+        check=each_container(_count),
+    ),
+    Rule(
+        "network/device-of-another-cloud",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a pod requests the network devices of the machine that it selects",
+        why="no node offers both, and the pod stays pending",
+        fix="take the resource of the machine's profile (values/accelerators), or select another machine",
+        source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
+        fact="clouds/T1",
+        check=each_container(_of_another),
+    ),
+    Rule(
+        "network/plugin-and-claim",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a pod has EFA devices from the device plugin or from claims",
+        why="plugin and driver must not manage the same device on a node; one of the two requests is never met",
+        fix="set network.mode to devices or dranet, and remove the other request",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html",
+        fact="clouds/T7",
+        check=each_container(_both),
+    ),
+    Rule(
+        "network/obsolete-efa-variable",
+        target=OBJECTS,
+        severity=WARNING,
+        title="no variable of older versions of the EFA plugin is set",
+        why="silent: transfers are slower than the plugin's own settings, or the libraries fail",
+        fix="remove the variable; the plugin (aws-ofi-nccl 1.7 or newer) needs none of them",
+        source="aws/aws-ofi-nccl/doc/efa-env-var.md at 2daf7d30",
+        fact="clouds/T2 clouds/T5",
+        check=each_container(_obsolete),
+    ),
+    Rule(
+        "network/ray-on-host-network",
+        target=OBJECTS,
+        severity=WARNING,
+        title="pods of Ray have a network of their own",
+        why="Ray's ports are fixed: a second pod of Ray on the node, or a service of the node on one of them, stops it",
+        fix="use a device plugin or claims for RDMA, or make sure that each node runs one pod of Ray",
+        source="https://docs.ray.io/en/latest/ray-core/configure.html#ports-configurations",
+        fact="clouds/T12",
+        check=each_pod(_host_network),
+    ),
+)
