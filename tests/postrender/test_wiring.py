@@ -551,3 +551,83 @@ def test_the_head_finds_the_drivers_libraries_where_its_workers_are_wired() -> N
     # One group is wired and the other is not.
     second = small[small.index("    - groupName") :].replace("groupName: gpus", "groupName: small")
     assert variables(RAYCLUSTER + second) == ["LD_LIBRARY_PATH", "HF_TOKEN", "GREETING"]
+
+
+# The worker group of a RayCluster as AWS publishes one for verl, in our own words.
+ON_EKS = {
+    "nodeSelector": {"node.kubernetes.io/instance-type": "p5en.48xlarge"},
+    "container": {
+        "resources": {
+            "limits": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 16},
+            "requests": {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 16},
+        }
+    },
+}
+ON_COREWEAVE = {
+    "nodeSelector": {"node.coreweave.cloud/type": "gd-8xh200ib-i128"},
+    "container": {
+        "resources": {"limits": {"nvidia.com/gpu": 8, "rdma/ib": 1}, "requests": {"nvidia.com/gpu": 8, "rdma/ib": 1}}
+    },
+}
+PLAIN: dict[str, Any] = {
+    "container": {"resources": {"limits": {"nvidia.com/gpu": 8}, "requests": {"nvidia.com/gpu": 8}}}
+}
+
+
+@pytest.mark.parametrize(
+    ("profile", "selected", "resource", "net"),
+    [
+        ("coreweave-h200", "gd-8xh200ib-i128", {"rdma/ib": "1"}, "IB"),
+        ("eks-h200", "p5en.48xlarge", {"vpc.amazonaws.com/efa": "16"}, "Libfabric"),
+    ],
+)
+def test_a_pod_of_another_chart_is_wired_for_another_cloud(
+    profile: str, selected: str, resource: dict[str, str], net: str
+) -> None:
+    """Devices, rights, settings and node; twice gives the same."""
+    after, done = wired(changed({}, **PLAIN), wiring(profile=profile))
+    container = after["spec"]["containers"][0]
+    assert resource.items() <= container["resources"]["limits"].items()
+    assert resource.items() <= container["resources"]["requests"].items()
+    assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+    assert list(after["spec"]["nodeSelector"].values()) == [selected]
+    assert {"name": "NCCL_NET", "value": net} in container["env"]
+    assert (done.pods, done.conflicts) == (["spec"], [])
+    again, done = wired(yaml.safe_dump(after), wiring(profile=profile))
+    assert again == after
+    assert not done.changed
+
+
+@pytest.mark.parametrize(
+    ("profile", "spec", "reason"),
+    [
+        ("coreweave-h200", ON_EKS, "selects p5en.48xlarge, and h200 is gd-8xh200ib-i128"),
+        ("eks-h200", ON_COREWEAVE, "selects gd-8xh200ib-i128, and h200 is p5en.48xlarge"),
+        ("h200", ON_EKS, "selects p5en.48xlarge, and h200 is nvidia-h200-141gb"),
+    ],
+)
+def test_a_pod_for_another_cloud_is_skipped_with_the_reason(profile: str, spec: dict[str, Any], reason: str) -> None:
+    fields = {**spec, "container": dict(spec["container"])}
+    selector = fields.pop("nodeSelector")
+    after, done = wired(changed({"nodeSelector": selector}, **fields), wiring(profile=profile))
+    assert after["spec"]["nodeSelector"] == selector
+    assert [each["reason"] for each in done.skipped] == [reason]
+
+
+def test_a_node_whose_network_pods_share(tmp_path: Any) -> None:
+    """hostNetwork of the profile; a pod that has it already is wired too."""
+    text = (
+        "accelerator: {hostNetwork: true, files: {nccl: {configMap: nccl, key: nccl.conf, mountPath: /etc/nccl.conf}}}"
+    )
+    given = wiring(tmp_path, text, "oci-h200")
+    after, _ = wired(changed({}, **PLAIN), given)
+    spec = after["spec"]
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    assert {"name": "file-nccl", "configMap": {"name": "nccl"}} in spec["volumes"]
+    mount = {"name": "file-nccl", "mountPath": "/etc/nccl.conf", "subPath": "nccl.conf", "readOnly": True}
+    assert mount in spec["containers"][0]["volumeMounts"]
+    networks = after["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"]
+    assert networks.split(",") == ["default/rdma-vf"] * 8
+    again, done = wired(yaml.safe_dump(after), given)
+    assert again == after
+    assert not done.changed

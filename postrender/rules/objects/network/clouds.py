@@ -62,10 +62,11 @@ def _of_another(pod: Judged, container: Container) -> Found:
 
 def _classes(pod: Judged) -> set[str]:
     """Return the device classes of the claims that the pod makes from templates of the stream."""
-    wanted = {mapping(each).get("resourceClaimTemplateName") for each in sequence(pod.spec.get("resourceClaims"))}
+    claims = map(mapping, sequence(pod.spec.get("resourceClaims")))
+    wanted = {str(each.get("resourceClaimTemplateName")) for each in claims}
     found = set()
     for item, spec in objects(pod.manifests, "ResourceClaimTemplate"):
-        if mapping(item.object.get("metadata")).get("name") in wanted:
+        if str(mapping(item.object.get("metadata")).get("name")) in wanted:
             devices = mapping(mapping(spec.get("spec")).get("devices"))
             for request in map(mapping, sequence(devices.get("requests"))):
                 found.add(str(mapping(request.get("exactly")).get("deviceClassName")))
