@@ -69,7 +69,7 @@ def device_classes(evidence: Evidence) -> Iterator[Result]:
             yield failed(f"there is no DeviceClass {name}", "network.mode", fix, "kubectl get deviceclass")
         elif missing:
             text = f"no node publishes devices of the driver {', '.join(sorted(missing))} of DeviceClass {name}"
-            fix = "make the node pool with GKE's managed networks, or choose another network.mode"
+            fix = "let the driver run on the GPU nodes (on GKE: managed networks), or choose another network.mode"
             yield failed(text, "network.mode", fix, "kubectl get resourceslices")
         else:
             yield passed(f"DeviceClass {name} is there", "network.mode", "kubectl get deviceclass")

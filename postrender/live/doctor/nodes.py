@@ -68,7 +68,9 @@ def _nearest(role: str, reasons: list[str], places: Container[str]) -> tuple[str
         return fix, named
     if stage < len(_STAGES) - 1:
         return fix, f"{section}.{value}" if value else ""
-    return fix, behind(role, reason.rpartition(" ")[2])
+    resource = reason.rpartition(" ")[2]
+    plugin = f"accelerator.resources.{resource}"
+    return fix, plugin if plugin in places else behind(role, resource)
 
 
 def behind(role: str, resource: str) -> str:
