@@ -105,7 +105,7 @@ def test_a_count_where_the_resource_is_a_boolean_is_seen_by_the_scheduler(
     machines: Machines, new_stack: NewStack, kube: Kube
 ) -> None:
     machines("coreweave-h200")
-    stack = new_stack("coreweave-h200", **merge(CLAIM, {"accelerator": {"resources": {"rdma/ib": "8"}}}))
+    stack = new_stack("coreweave-h200", **CLAIM).with_values(accelerator={"resources": {"rdma/ib": "8"}})
     kube.create(volume(stack.namespace))
     stack.install("network", "storage", "raycluster")
     until(lambda: "Insufficient rdma/ib" in kube.events(stack.namespace), "a worker that no node takes")
