@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.conftest import ROOT, require_tool, stack_files
+from tests.conftest import ROOT, require_tool, stack_files, thin
 
 OLD = ("ray.io/v1/RayCluster", "ray.io/v1/RayJob", "ray.io/v1/RayService")
 NEW = (*OLD, "ray.io/v1/RayCronJob")
@@ -67,7 +67,7 @@ def test_a_job_names_the_bound_that_an_older_operator_lacks() -> None:
 CLAIMS = "resource.k8s.io/v1/ResourceClaimTemplate"
 
 
-@pytest.mark.parametrize("tool", ["helm3", "helm4"])
+@pytest.mark.parametrize("tool", thin(["helm4", "helm3"], 2))
 @pytest.mark.parametrize("layer", ["raycluster", "grpo-job"])
 def test_device_claims_need_a_cluster_that_knows_them(layer: str, tool: str) -> None:
     claims = ("--set", "network.mode=dranet", "--set", "job.cluster.mode=ephemeral")

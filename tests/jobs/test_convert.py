@@ -19,6 +19,7 @@ import yaml
 import convert
 import tensors
 from runtime import JobError
+from tests.conftest import thin
 from tests.programs import flat_folder
 
 from . import checkpoint_files as files
@@ -215,6 +216,7 @@ def test_a_model_that_lies_in_the_checkpoint_is_copied(run: Run, framework: str)
     assert (run.hf / name / "model.safetensors").read_bytes() == (ready / "model.safetensors").read_bytes()
 
 
+@pytest.mark.full
 def test_a_good_result_is_used_again_and_no_other(run: Run) -> None:
     step = files.nemo_rl(run.tmp / "run", 30)
     assert run.convert()[0] == 0
@@ -350,7 +352,7 @@ def snapshot_download(model, local_files_only=False, allow_patterns=None, ignore
 """
 
 
-@pytest.mark.parametrize(("hub", "asked"), [("cache", 1), ("online", 2), ("none", 2)])
+@pytest.mark.parametrize(("hub", "asked"), thin([("cache", 1), ("online", 2), ("none", 2)], 3))
 def test_the_base_model_comes_from_the_cache_first(run: Run, hub: str, asked: int) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     (run.tmp / "packages/huggingface_hub.py").write_text(HUB)

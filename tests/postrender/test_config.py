@@ -16,7 +16,7 @@ from postrender.values.reference_errors import DanglingError, UnknownError
 from postrender.values.references import resolve
 from tests.conftest import ROOT, SITE, thin
 from tests.recipes.contract import VERSIONS
-from tests.recipes.rendered import every_configuration, leaves, render_plan, stack
+from tests.recipes.rendered import Configurations, leaves, render_plan, stack
 
 VERL = ("qwen2.5-32b-gsm8k-verl", "qwen2.5-32b-gsm8k-verl-reference")
 
@@ -50,7 +50,7 @@ def assert_same(rendered: dict[str, Any], run: Effective) -> None:
 @pytest.mark.full
 def test_the_judged_configuration_is_the_rendered_one(helm: Engine) -> None:
     seen = 0
-    for (recipe, version, accelerator), rendered in every_configuration(helm):
+    for (recipe, version, accelerator), rendered in Configurations(helm).items():
         if recipe != "smoke-one-gpu":
             assert_same(rendered, effective(stack(recipe, version, accelerator)))
             seen += 1

@@ -78,7 +78,7 @@ def test_a_framework_file_sets_nothing_that_a_profile_sets(profile: str) -> None
         assert not theirs & {path for path, _ in leaves(yaml.safe_load(framework_file(version).read_text("utf-8")))}
 
 
-@pytest.mark.parametrize("platform", ["gke-standard", "gke-autopilot"])
+@pytest.mark.parametrize("platform", thin(["gke-standard", "gke-autopilot"], 2))
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", sorted(SETUPS))
 def test_every_layer_renders(recipe: str, accelerator: str, platform: str, render: Render) -> None:

@@ -47,7 +47,11 @@ def findings(file: Path) -> list[Finding]:
     return [each for each in found if each.rule == file.parent.as_posix()]
 
 
-@pytest.mark.parametrize("file", BAD, ids=str)
+# The first bad file shows that a rule speaks; the others are its further cases.
+CASES = [pytest.param(file, marks=[] if file.name == "bad.yaml" else pytest.mark.full) for file in BAD]
+
+
+@pytest.mark.parametrize("file", CASES, ids=str)
 def test_a_rule_finds_the_marked_lines_and_its_values_mend_them(file: Path, tmp_path: Path) -> None:
     lines = enumerate((HERE / file).read_text(encoding="utf-8").splitlines(), 1)
     marked = [(number, match[1] or "") for number, line in lines if (match := MARK.search(line))]
