@@ -326,7 +326,7 @@ MODES = {
 
 
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
-@pytest.mark.parametrize("recipe", thin(RECIPES, 4))
+@pytest.mark.parametrize("recipe", thin(RECIPES, 12))
 def test_our_own_layers_are_clean(accelerator: str, recipe: str, render_text: Callable[..., Rendered]) -> None:
     from postrender.wiring import inputs
     from postrender.yaml import reader

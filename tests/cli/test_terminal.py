@@ -159,6 +159,7 @@ def test_dead_values_are_a_table(folder: Path) -> None:
     assert EXAMPLES["huggingface"] not in drawn
 
 
+@pytest.mark.full
 def test_render_folds_for_people_only(folder: Path) -> None:
     words = ["render", "grpo-job", *STACK[:-2]]
     whole, drawn = piped(folder, *words), watched(folder, *words)

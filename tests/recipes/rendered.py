@@ -52,7 +52,7 @@ def render_plan(helm: Engine, files: list[Path], values: Mapping[str, Any] | Non
 
 
 class Configurations(Mapping[Key, Config]):
-    """The configurations by (recipe, version, accelerator), each rendered when it is asked for; smoke on one GPU too."""
+    """The configurations by (recipe, version, accelerator), each rendered when asked for; smoke on one GPU too."""
 
     def __init__(self, helm: Engine) -> None:
         self._helm = helm

@@ -24,7 +24,6 @@ from tests.recipes.rendered import (
 )
 
 
-
 def test_every_recipe_has_its_contract() -> None:
     """A recipe without numbers to hold it to, or numbers without a recipe, is a gap."""
     assert nemo_rl_recipes() == sorted(SETUPS)
@@ -90,7 +89,7 @@ def at(config: Config, path: str) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
-@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 3))
+@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 10))
 def test_the_numbers_of_the_contract(
     recipe: str, accelerator: str, version: str, configurations: Configurations
 ) -> None:

@@ -106,9 +106,7 @@ def test_the_real_framework_accepts_every_recipe(version: str, accepted: Any) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_framework_knows_every_key(
-    version: str, accepted: Any, configurations: Configurations
-) -> None:
+def test_the_framework_knows_every_key(version: str, accepted: Any, configurations: Configurations) -> None:
     """It would ignore a misspelt one without a word; and what the list allows is used, or it goes."""
     found, used = accepted(version), set()
     for (name, _, machine), config in configurations.of(version).items():
@@ -158,9 +156,7 @@ def test_the_data_sets_come_from_where_they_are_fetched(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_wrong_configuration_is_refused(
-    version: str, configurations: Configurations, tmp_path: Path
-) -> None:
+def test_a_wrong_configuration_is_refused(version: str, configurations: Configurations, tmp_path: Path) -> None:
     """So that an acceptance means something: a wrong type, a reference to nothing, a misspelt key."""
     tree, good = sources(version), configurations["smoke", version, "b200"]
 
