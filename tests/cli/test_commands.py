@@ -388,6 +388,7 @@ def test_a_pipe_is_read_once_and_counts_everywhere(grpo: Run, tmp_path: Path) ->
         assert words in out, command
 
 
+@pytest.mark.full
 def test_notes_that_cannot_be_rendered_are_missed() -> None:
     """Helm 3 has none without a cluster, and silence would look like there are none."""
     for name, words in (("helm3", "no notes: Helm 3 renders them only with a cluster"), ("helm4", "notes of network:")):

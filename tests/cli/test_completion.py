@@ -17,11 +17,13 @@ SHELLS = ("bash", "zsh", "fish")
 
 def grpo(instruction: str, **environment: str) -> str:
     """Run `grpo` as the script of a shell does, or to get the script."""
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
         for name, value in {"_GRPO_COMPLETE": instruction, **environment}.items():
             patch.setenv(name, value)
         assert cli.main([]) == 0
-    return out.getvalue()
+    out.seek(0)
+    return out.read()
 
 
 def completed(shell: str, *words: str) -> set[str]:

@@ -299,6 +299,7 @@ def test_a_manifest_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, for
     assert reported(form, out)[:2] == ("pod.yaml", 1)
 
 
+@pytest.mark.full
 def test_what_lint_has_told_is_not_told_again_by_a_chart(grpo: Run) -> None:
     said = {
         "job:\n  nodes: 64\n": "job/more-nodes-than-cluster",

@@ -286,29 +286,32 @@ def empty(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        (lambda run: (run.tmp / "work").rename(run.tmp / "gone"), "work: No such file or directory"),
-        (lambda run: empty(run.tmp / "made/config.json"), "config.json is missing or has no model_type"),
-        (lambda run: (run.tmp / "made/model.safetensors").unlink(), "weights are missing or cut off"),
-        (
-            lambda run: [(run.tmp / name / "tokenizer.json").unlink() for name in ("made", "base")],
-            "it has no tokenizer",
-        ),
-        (
-            lambda run: (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}'),
-            "the model takes images and the folder has no preprocessor_config.json",
-        ),
-        (
-            lambda run: (run.tmp / "made/model.safetensors.index.json").write_text(
-                '{"weight_map": {"model.u": "model.safetensors"}}'
+    thin(
+        [
+            (lambda run: (run.tmp / "work").rename(run.tmp / "gone"), "work: No such file or directory"),
+            (lambda run: empty(run.tmp / "made/config.json"), "config.json is missing or has no model_type"),
+            (lambda run: (run.tmp / "made/model.safetensors").unlink(), "weights are missing or cut off"),
+            (
+                lambda run: [(run.tmp / name / "tokenizer.json").unlink() for name in ("made", "base")],
+                "it has no tokenizer",
             ),
-            "model.safetensors lacks model.u",
-        ),
-        (
-            lambda run: files.safetensors(run.tmp / "base/model.safetensors", {"w": ("F32", [3], bytes(12))}, {}),
-            "w has shape [2], and [3] in the base model: a file is missing",
-        ),
-    ],
+            (
+                lambda run: (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}'),
+                "the model takes images and the folder has no preprocessor_config.json",
+            ),
+            (
+                lambda run: (run.tmp / "made/model.safetensors.index.json").write_text(
+                    '{"weight_map": {"model.u": "model.safetensors"}}'
+                ),
+                "model.safetensors lacks model.u",
+            ),
+            (
+                lambda run: files.safetensors(run.tmp / "base/model.safetensors", {"w": ("F32", [3], bytes(12))}, {}),
+                "w has shape [2], and [3] in the base model: a file is missing",
+            ),
+        ],
+        3,
+    ),
 )
 def test_a_result_that_cannot_be_used_is_refused(run: Run, change: Any, message: str) -> None:
     files.nemo_rl(run.tmp / "run", 30)

@@ -264,17 +264,23 @@ def test_a_base_result_survives_a_crash_after_it(nemo: Evaluation) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "texts"),
-    [
-        ({"step": "31"}, ["hf/step_31 is missing: run task convert first", "step_30"]),
-        ({"models": ["vanilla"]}, ["job.evaluate.models has vanilla", "base and checkpoint"]),
-        ({"models": []}, ["job.evaluate.models is empty"]),
-        ({"benchmarks": {}}, ["job.evaluate.benchmarks is empty"]),
-        ({"benchmarks": {"mmlu": MATH}}, ["NeMo RL v0.5.0 has no benchmark mmlu", "aime2025, gsm8k"]),
-        ({"benchmarks": {"aime2026": MATH}}, ["NeMo RL v0.5.0 has no benchmark aime2026"]),
-        ({"benchmarks": {"math500": {**MATH, "samples": 4}}}, ["at temperature 0 the 4 samples of a prompt are equal"]),
-        ({"tensorParallelSize": 3}, ["8 GPUs are not a multiple of job.evaluate.tensorParallelSize 3"]),
-        ({"workingDirectory": "/nowhere"}, ["cannot start", "/nowhere"]),
-    ],
+    thin(
+        [
+            ({"step": "31"}, ["hf/step_31 is missing: run task convert first", "step_30"]),
+            ({"models": ["vanilla"]}, ["job.evaluate.models has vanilla", "base and checkpoint"]),
+            ({"models": []}, ["job.evaluate.models is empty"]),
+            ({"benchmarks": {}}, ["job.evaluate.benchmarks is empty"]),
+            ({"benchmarks": {"mmlu": MATH}}, ["NeMo RL v0.5.0 has no benchmark mmlu", "aime2025, gsm8k"]),
+            ({"benchmarks": {"aime2026": MATH}}, ["NeMo RL v0.5.0 has no benchmark aime2026"]),
+            (
+                {"benchmarks": {"math500": {**MATH, "samples": 4}}},
+                ["at temperature 0 the 4 samples of a prompt are equal"],
+            ),
+            ({"tensorParallelSize": 3}, ["8 GPUs are not a multiple of job.evaluate.tensorParallelSize 3"]),
+            ({"workingDirectory": "/nowhere"}, ["cannot start", "/nowhere"]),
+        ],
+        3,
+    ),
     ids=["convert", "models", "no-models", "no-benchmarks", "benchmark", "later", "samples", "parallel", "folder"],
 )
 def test_what_cannot_be_meant_is_refused_at_once(nemo: Evaluation, changes: dict[str, Any], texts: list[str]) -> None:
@@ -432,14 +438,17 @@ def test_verl_takes_several_samples(verl: Evaluation) -> None:
 
 @pytest.mark.parametrize(
     ("behaviour", "changes", "texts"),
-    [
-        ({}, {"benchmarks": {"math500": MATH}}, ["math500 cannot be evaluated with verl", "use gsm8k"]),
-        ({}, {"tensorParallelSize": 2}, ["use the run's own actor_rollout_ref.rollout: remove"]),
-        ({"exit": 2}, {}, ["verl.trainer.main_ppo ended with exit code 2"]),
-        ({"silent": True}, {}, ["found no val-core line"]),
-        ({"rows": 39}, {}, ["does not agree"]),
-        ({"rows": 0}, {}, ["does not agree"]),
-    ],
+    thin(
+        [
+            ({}, {"benchmarks": {"math500": MATH}}, ["math500 cannot be evaluated with verl", "use gsm8k"]),
+            ({}, {"tensorParallelSize": 2}, ["use the run's own actor_rollout_ref.rollout: remove"]),
+            ({"exit": 2}, {}, ["verl.trainer.main_ppo ended with exit code 2"]),
+            ({"silent": True}, {}, ["found no val-core line"]),
+            ({"rows": 39}, {}, ["does not agree"]),
+            ({"rows": 0}, {}, ["does not agree"]),
+        ],
+        3,
+    ),
     ids=["math", "parallel", "crash", "no-line", "rows", "no-rows"],
 )
 def test_what_verl_cannot_do_is_said(

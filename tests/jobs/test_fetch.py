@@ -240,6 +240,7 @@ def test_a_full_volume_is_noticed_before_the_download(
     assert f"{MODEL} needs 55.0 GiB more and {tmp_path}/hub has 12.0 GiB free: delete files" in str(caught.value)
 
 
+@pytest.mark.full
 def test_a_gated_model_asks_for_the_licence(tmp_path: Path, hub: Hub) -> None:
     hub.add(MODEL, FILES, gated=True)
     said = fetch(tmp_path, hub).fails()

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import thin
+
 from .harness import Site, until
 from .test_guard import TRAINER, evidence, guard, moments, nothing_is_left, start, status, steps
 
@@ -19,11 +21,14 @@ LIMIT = 300 << 20
 
 @pytest.mark.parametrize(
     ("how", "code", "why"),
-    [
-        ("7", 7, "exit code 7"),
-        ("SIGABRT", 134, "exit code 134 (SIGABRT)"),
-        ("error", 1, "exit code 1: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"),
-    ],
+    thin(
+        [
+            ("7", 7, "exit code 7"),
+            ("SIGABRT", 134, "exit code 134 (SIGABRT)"),
+            ("error", 1, "exit code 1: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"),
+        ],
+        3,
+    ),
 )
 def test_the_last_line_says_why_a_trainer_ended(site: Site, how: str, code: int, why: str) -> None:
     launch = start(site, "--crash", f"step@3={how}")

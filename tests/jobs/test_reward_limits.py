@@ -70,6 +70,7 @@ def test_a_pattern_that_does_not_end_scores_zero(
     assert "the search for the pattern did not end within 1 s" in text
 
 
+@pytest.mark.full
 def test_a_pattern_leaves_other_threads_free(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SECONDS", 2.0)
     beats, ended = 0, threading.Event()

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import thin
+
 from postrender import facts
 from postrender.manifests import schemas, violations
 from postrender.manifests.violations import Violation
@@ -466,14 +468,17 @@ def both(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("folder", "file", "kind"),
-    [
-        ("kuberay-crds", "ray.io_rayclusters.yaml", "ray.io/v1/RayCluster"),
-        ("kuberay-crds", "ray.io_rayjobs.yaml", "ray.io/v1/RayJob"),
-        ("kuberay-crds", "ray.io_raycronjobs.yaml", "ray.io/v1/RayCronJob"),
-        ("kuberay-crds", "ray.io_rayservices.yaml", "ray.io/v1/RayService"),
-        ("gke-crds", "networking.gke.io_networks.yaml", "networking.gke.io/v1/Network"),
-        ("gke-crds", "networking.gke.io_gkenetworkparamsets.yaml", "networking.gke.io/v1/GKENetworkParamSet"),
-    ],
+    thin(
+        [
+            ("kuberay-crds", "ray.io_rayclusters.yaml", "ray.io/v1/RayCluster"),
+            ("kuberay-crds", "ray.io_rayjobs.yaml", "ray.io/v1/RayJob"),
+            ("kuberay-crds", "ray.io_raycronjobs.yaml", "ray.io/v1/RayCronJob"),
+            ("kuberay-crds", "ray.io_rayservices.yaml", "ray.io/v1/RayService"),
+            ("gke-crds", "networking.gke.io_networks.yaml", "networking.gke.io/v1/Network"),
+            ("gke-crds", "networking.gke.io_gkenetworkparamsets.yaml", "networking.gke.io/v1/GKENetworkParamSet"),
+        ],
+        3,
+    ),
 )
 def test_field_names_are_those_of_the_real_definition(folder: str, file: str, kind: str) -> None:
     path = ROOT / ".tools/share" / folder / file

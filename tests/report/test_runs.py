@@ -237,6 +237,7 @@ def test_the_page_has_a_title_headings_and_a_text_for_each_graph(grpo: Command, 
     )
 
 
+@pytest.mark.full
 def test_another_process_writes_the_same_bytes(grpo: Command, log: Path) -> None:
     command = [sys.executable, "-m", "postrender.cli", "report", str(log), str(log)]
     first = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout

@@ -23,7 +23,7 @@ from postrender.wiring import cluster
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
 from postrender.wiring.transforms import KEEP
-from tests.conftest import KINDS, ROOT
+from tests.conftest import KINDS, ROOT, thin
 from tests.postrender.test_secrets import EXAMPLES
 from tests.rules.test_samples import places
 
@@ -74,7 +74,9 @@ def findings(file: Path, folder: Path) -> list[Finding]:
     return [each for each in check(documents, wiring_of(text, folder), KINDS) if each.rule == rule_of(file)]
 
 
-@pytest.mark.parametrize("file", BAD, ids=str)
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, marks=[] if file.name == "bad.yaml" else pytest.mark.full) for file in BAD], ids=str
+)
 def test_a_rule_finds_the_marked_lines(file: Path, tmp_path: Path) -> None:
     lines = enumerate(text_of(file).splitlines(), 1)
     marked = [(number, match[1] or "") for number, line in lines if (match := MARK.search(line))]
@@ -122,7 +124,7 @@ def test_the_gate_says_the_same_of_the_objects_that_it_judges(file: Path, tmp_pa
         assert {*refused} <= {*marked}
 
 
-@pytest.mark.parametrize("file", GOOD, ids=str)
+@pytest.mark.parametrize("file", thin(list(GOOD), 3), ids=str)
 def test_a_rule_finds_nothing_in_what_is_good(file: Path, tmp_path: Path) -> None:
     assert [f"{each.at}: {each.what}" for each in findings(file, tmp_path)] == []
 
