@@ -325,7 +325,7 @@ def test_no_chart_renders_without_a_profile(layer: str, render_text: RenderText)
         render_text(layer, files=stack_files()[1:])
 
 
-@pytest.mark.parametrize("layer", thin(list(LAYERS), 4))
+@pytest.mark.parametrize("layer", thin(LAYERS, 4))
 @pytest.mark.parametrize(
     "path",
     [
@@ -422,7 +422,7 @@ def test_helm_lets_null_take_no_default_away(layer: str, render_text: RenderText
     assert not accepted
 
 
-@pytest.mark.parametrize("layer", thin(list(LAYERS), 4))
+@pytest.mark.parametrize("layer", thin(LAYERS, 4))
 def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(layer: str, render_text: RenderText) -> None:
     """A misspelt machine or version would lose its overlay silently."""
     source = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text(encoding="utf-8"))
@@ -492,7 +492,7 @@ def test_two_renders_are_byte_identical(layer: str, render_text: RenderText) -> 
 
 
 @pytest.mark.parametrize("recipe", thin(RECIPES, 12))
-@pytest.mark.parametrize("accelerator", thin(list(ACCELERATORS), 2))
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 def test_profiles_and_recipes_commute(accelerator: str, recipe: str, render_text: RenderText) -> None:
     """No leaf is set by both kinds, so their order does not matter."""
     profile, chosen, site = stack_files(accelerator, recipe)

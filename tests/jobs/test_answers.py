@@ -78,7 +78,7 @@ PARTS = (
 )
 
 
-@pytest.mark.parametrize("part", thin(list(PARTS), 3))
+@pytest.mark.parametrize("part", thin(PARTS, 3))
 @pytest.mark.parametrize("length", [answers.LONGEST - 20, LONG])
 def test_any_text_is_read_in_linear_time(part: str, length: int) -> None:
     text, started = part * (length // len(part)), time.process_time()

@@ -74,7 +74,7 @@ OVERLAYS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("version", thin(list(VERSIONS[:3]), 3))
+@pytest.mark.parametrize("version", thin(VERSIONS[:3], 3))
 @pytest.mark.parametrize(
     "more", thin(OVERLAYS, 2), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
 )
@@ -109,7 +109,7 @@ ON_VERL: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("version", thin(["0.9.1", "0.8.0", "0.7.1", "0.6.1"], 4))
 @pytest.mark.parametrize(
-    "more", thin(list(ON_VERL), 3), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
+    "more", thin(ON_VERL, 3), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
 )
 def test_what_the_chart_derives_for_verl(helm: Engine, version: str, more: dict[str, Any]) -> None:
     older = [] if version == "0.7.1" else [ROOT / f"values/frameworks/verl-{version}.yaml"]

@@ -114,7 +114,7 @@ def test_the_engine_says_who_it_is(engine: Engine) -> None:
     assert engine.name.startswith("helm v")
 
 
-@pytest.mark.parametrize("layer", thin(list(LAYERS), 4))
+@pytest.mark.parametrize("layer", thin(LAYERS, 4))
 @pytest.mark.parametrize("name", ["helm3", "helm4"])
 def test_the_embedded_helm_renders_our_charts_as_an_executable_does(name: str, layer: str, helm: Embedded) -> None:
     chart = str(ROOT / "charts" / layer)

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import thin
-
 from postrender import facts
 from postrender.manifests import schemas, violations
 from postrender.manifests.violations import Violation
 from postrender.yaml import reader
 from tests.catalogues.sources import tree
+from tests.conftest import thin
 
 ROOT = Path(__file__).resolve().parents[2]
 # The distribution has no type hints.

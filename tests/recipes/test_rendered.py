@@ -109,7 +109,7 @@ def test_the_numbers_of_the_contract(
     assert config["policy"]["scheduler"][2] == {"milestones": [setup.learning[1]]}
 
 
-@pytest.mark.parametrize("recipe", thin(list(sorted(SETUPS)), 3))
+@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 3))
 def test_the_topology(recipe: str, render: Render, helm: Engine) -> None:
     """Workers, GPU head and the name in W&B are those of the set-up."""
     setup = SETUPS[recipe]

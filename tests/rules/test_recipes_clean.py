@@ -57,7 +57,7 @@ def test_the_recipe_for_one_gpu_is_clean() -> None:
     assert rules_of([files[0], ONE_GPU, files[1]]) == []
 
 
-@pytest.mark.parametrize("recipe", thin(list(RECIPES), 4))
+@pytest.mark.parametrize("recipe", thin(RECIPES, 4))
 def test_another_task_of_a_recipe_is_clean_on_one_node(recipe: str, tmp_path: Path) -> None:
     for task in TASKS:
         assert with_more(stack(recipe), {"job": {"task": task, "nodes": 1}}, tmp_path) == []

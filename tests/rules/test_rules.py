@@ -124,7 +124,7 @@ def test_the_gate_says_the_same_of_the_objects_that_it_judges(file: Path, tmp_pa
         assert {*refused} <= {*marked}
 
 
-@pytest.mark.parametrize("file", thin(list(GOOD), 3), ids=str)
+@pytest.mark.parametrize("file", thin(GOOD, 3), ids=str)
 def test_a_rule_finds_nothing_in_what_is_good(file: Path, tmp_path: Path) -> None:
     assert [f"{each.at}: {each.what}" for each in findings(file, tmp_path)] == []
 
