@@ -34,17 +34,17 @@ demo: $(STAMP) ## Render and validate the Gemma 3 27B stack for B200 and H200, a
 	@$(BIN)/grpo diff --accelerator b200 --accelerator h200 -f $(RECIPE) -f $(SITE)
 
 test: $(STAMP) ## Run the telling part of the tests in minutes: offline, no cluster, no Docker, no helm binary
-	$(BIN)/python -m pytest -n 2 -m "not full and not recall"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not full and not recall"
 
 test-full: $(STAMP) ## Run the exhaustive rest of the tests: every pair of options, every recipe on every machine
-	$(BIN)/python -m pytest -n 2 --hypothesis-profile=full -m "full and not recall"
+	$(BIN)/python -m pytest -n 2 --dist worksteal --hypothesis-profile=full -m "full and not recall"
 
 check: lint verify docs test test-full lowest ## Everything that CI asks of a commit, but e2e
 
 lowest: ## Run the toolkit's tests with the lowest versions that pyproject.toml allows
 	@test -x $(VENV)-lowest/bin/python || $(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/pip install --quiet --disable-pip-version-check --constraint tests/lowest.txt --editable '.[render,dev]'
-	$(VENV)-lowest/bin/python -m pytest -q -n 2 -m "not full and not recall" tests/postrender tests/cli
+	$(VENV)-lowest/bin/python -m pytest -q -n 2 --dist worksteal -m "not full and not recall" tests/postrender tests/cli
 
 lint: $(STAMP) ## Format, lint, types, layers, workflows, charts
 	$(BIN)/ruff format --check .

@@ -11,7 +11,7 @@ from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
 from tests import options
 from tests.charts import shapes
-from tests.conftest import Object, Render, by_kind
+from tests.conftest import Object, Render, by_kind, thin
 
 RenderText = Callable[..., Rendered]
 # A pod without GPUs gets 10Gi of local disk.
@@ -108,51 +108,62 @@ SIDECAR = {"image": "a:1", "securityContext": {"capabilities": {"add": ["SYS_ADM
 
 @pytest.mark.parametrize(
     ("layer", "values", "message"),
-    [
-        ("raycluster", {"ray": {"head": {"ephemeralStorage": "50Gi"}}}, r"10Gi of local disk .*ray\.head\.ephemeralSt"),
-        ("raycluster", {"ray": {"gcsfuse": {"ephemeralStorage": "8Gi"}}}, r"the GCS FUSE sidecar 8Gi"),
-        (
-            "raycluster",
-            {"ray": {"head": {"ephemeralStorage": "5Gi"}, "logs": {"fluentBit": {"enabled": True}}}},
-            r"ray-head 5Gi, fluent-bit 1Gi, the GCS FUSE sidecar 5Gi",
-        ),
-        (
-            "raycluster",
-            {"ray": {"gcsfuse": {"memory": "16Gi"}}},
-            r"ray\.gcsfuse\.memory is 16Gi, but Autopilot gives the sidecar at most 14Gi",
-        ),
-        (
-            "network",
-            {"network": {"rdmaInstaller": {"enabled": True}}},
-            r"refuses privileged pods, except those of Google's own",
-        ),
-        (
-            "raycluster",
-            {"platform": {"capacity": {"kind": "reservation", "reservation": "ours/reservationBlocks/one"}}},
-            r"Write the name alone",
-        ),
-        ("raycluster", {"ray": {"workers": {"podSpec": {"hostNetwork": True}}}}, r"ray\.workers\.podSpec\.hostNetwork"),
-        (
-            "raycluster",
-            {"ray": {"head": {"podSpec": {"nodeSelector": {"cloud.google.com/gke-nodepool": "x"}}}}},
-            r"no node pools to select",
-        ),
-        (
-            "raycluster",
-            {"ray": {"workers": {"securityContext": {"privileged": True}}}},
-            r"refuses privileged container",
-        ),
-        (
-            "raycluster",
-            {"ray": {"workers": {"sidecars": {"x": SIDECAR}}}},
-            r"ray\.workers\.sidecars\.x\.securityContext: Autopilot refuses the capability SYS_ADMIN",
-        ),
-        (
-            "raycluster",
-            {"ray": {"head": {"volumes": {"x": {"hostPath": {"path": "/var"}}}}}},
-            r"ray\.head\.volumes\.x: Autopilot allows only the node's GPU driver folders",
-        ),
-    ],
+    thin(
+        [
+            (
+                "raycluster",
+                {"ray": {"head": {"ephemeralStorage": "50Gi"}}},
+                r"10Gi of local disk .*ray\.head\.ephemeralSt",
+            ),
+            ("raycluster", {"ray": {"gcsfuse": {"ephemeralStorage": "8Gi"}}}, r"the GCS FUSE sidecar 8Gi"),
+            (
+                "raycluster",
+                {"ray": {"head": {"ephemeralStorage": "5Gi"}, "logs": {"fluentBit": {"enabled": True}}}},
+                r"ray-head 5Gi, fluent-bit 1Gi, the GCS FUSE sidecar 5Gi",
+            ),
+            (
+                "raycluster",
+                {"ray": {"gcsfuse": {"memory": "16Gi"}}},
+                r"ray\.gcsfuse\.memory is 16Gi, but Autopilot gives the sidecar at most 14Gi",
+            ),
+            (
+                "network",
+                {"network": {"rdmaInstaller": {"enabled": True}}},
+                r"refuses privileged pods, except those of Google's own",
+            ),
+            (
+                "raycluster",
+                {"platform": {"capacity": {"kind": "reservation", "reservation": "ours/reservationBlocks/one"}}},
+                r"Write the name alone",
+            ),
+            (
+                "raycluster",
+                {"ray": {"workers": {"podSpec": {"hostNetwork": True}}}},
+                r"ray\.workers\.podSpec\.hostNetwork",
+            ),
+            (
+                "raycluster",
+                {"ray": {"head": {"podSpec": {"nodeSelector": {"cloud.google.com/gke-nodepool": "x"}}}}},
+                r"no node pools to select",
+            ),
+            (
+                "raycluster",
+                {"ray": {"workers": {"securityContext": {"privileged": True}}}},
+                r"refuses privileged container",
+            ),
+            (
+                "raycluster",
+                {"ray": {"workers": {"sidecars": {"x": SIDECAR}}}},
+                r"ray\.workers\.sidecars\.x\.securityContext: Autopilot refuses the capability SYS_ADMIN",
+            ),
+            (
+                "raycluster",
+                {"ray": {"head": {"volumes": {"x": {"hostPath": {"path": "/var"}}}}}},
+                r"ray\.head\.volumes\.x: Autopilot allows only the node's GPU driver folders",
+            ),
+        ],
+        3,
+    ),
 )
 def test_what_autopilot_refuses_is_refused_before(
     layer: str, values: dict[str, Any], message: str, render_text: RenderText

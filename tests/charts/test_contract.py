@@ -326,7 +326,7 @@ def test_no_chart_renders_without_a_profile(layer: str, render_text: RenderText)
         render_text(layer, files=stack_files()[1:])
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", thin(LAYERS, 4))
 @pytest.mark.parametrize(
     "path",
     [
@@ -423,7 +423,7 @@ def test_helm_lets_null_take_no_default_away(layer: str, render_text: RenderText
     assert not accepted
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", thin(LAYERS, 4))
 def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(layer: str, render_text: RenderText) -> None:
     """A misspelt machine or version would lose its overlay silently."""
     source = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text(encoding="utf-8"))
@@ -457,7 +457,7 @@ def pod_templates(item: Any) -> list[Any]:
     return [found for value in item for found in pod_templates(value)] if isinstance(item, list) else []
 
 
-@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+@pytest.mark.parametrize("mode", thin(["existing", "ephemeral"], 2))
 @pytest.mark.parametrize("layer", ["raycluster", "grpo-job"])
 def test_a_chart_bump_recreates_nothing(layer: str, mode: str, render: Render, tmp_path: Path) -> None:
     """Another chart version leaves pod templates and specs byte-identical, but for the version of the programs."""
@@ -494,7 +494,7 @@ def test_two_renders_are_byte_identical(layer: str, render_text: RenderText) -> 
 
 
 @pytest.mark.parametrize("recipe", thin(RECIPES, 12))
-@pytest.mark.parametrize("accelerator", ACCELERATORS)
+@pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 def test_profiles_and_recipes_commute(accelerator: str, recipe: str, render_text: RenderText) -> None:
     """No leaf is set by both kinds, so their order does not matter."""
     profile, chosen, site = stack_files(accelerator, recipe)

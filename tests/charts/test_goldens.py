@@ -10,7 +10,7 @@ import pytest
 from postrender.helm.engines import Binary, Rendered
 from postrender.manifests import diff
 from tests import options
-from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, checked, require_tool, stack_files
+from tests.conftest import ACCELERATORS, LAYERS, RECIPES, ROOT, Render, checked, require_tool, stack_files, thin
 
 GOLDENS = ROOT / "tests/goldens"
 MEND = "run `make goldens` and review the difference"
@@ -29,7 +29,7 @@ def cases() -> Iterator[tuple[str, str, str, str]]:
         yield from ((accelerator, recipe, "gke-standard", "grpo-job") for recipe in RECIPES if recipe != REFERENCE)
 
 
-@pytest.mark.parametrize(("accelerator", "recipe", "platform", "layer"), list(cases()))
+@pytest.mark.parametrize(("accelerator", "recipe", "platform", "layer"), thin(list(cases()), 3))
 def test_golden(
     accelerator: str, recipe: str, platform: str, layer: str, render_text: Callable[..., Rendered], write_goldens: bool
 ) -> None:

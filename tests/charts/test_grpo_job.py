@@ -11,7 +11,7 @@ import yaml
 
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
-from tests.conftest import Object, Render, by_kind
+from tests.conftest import Object, Render, by_kind, thin
 
 HOSTILE = 'it\'s "$HOME" `id` # a, b\n\\ {x} \u2028 \u0085 \x7f \U0001f600 GRPO_PLAN\nGRPO_PLAN\nGRPO_FILE'
 
@@ -192,34 +192,40 @@ def test_the_marker_reaches_only_a_framework_that_reads_it(version: str, marked:
 
 @pytest.mark.parametrize(
     ("values", "message"),
-    [
-        ({"nodes": 3}, r"job\.nodes is 3, and the cluster has 2 GPU nodes"),
-        (
-            {"nodes": 1, "cluster": {"mode": "ephemeral"}},
-            r"job\.nodes is 1 of 2 GPU nodes, and job\.cluster\.mode is ephemeral",
-        ),
-        (
-            {"config": {"data": {"train": {"_override_": True}}}},
-            r"job\.config\.data\.train\._override_: .* Move it to job\.config\.data, and write there",
-        ),
-        ({"config": {"data": {"_override_": 1}}}, r"job\.config\.data\._override_ is 1, expected true .* or false"),
-        (
-            {"configFor": {"b200": {"a": {"b": {"_override_": "yes"}}}}},
-            r'job\.configFor\.b200\.a\.b\._override_ is "yes"',
-        ),
-        (
-            {"configFor": {"v0.7.0": {"_override_": True}}},
-            r"job\.configFor\.v0\.7\.0\._override_: only sections can be replaced",
-        ),
-        ({"config": {"_override_": True}}, r"job\.config\._override_: only sections can be replaced"),
-        ({"config": {"a": [{"_override_": True}]}}, r"job\.config\.a\[0\]\._override_: a list is replaced as a whole"),
-        (
-            {"configFor": {"b200": {"a": {"b": [[], [{"c": {"_override_": True}}]]}}}},
-            r"job\.configFor\.b200\.a\.b\[1\]\[0\]\.c\._override_: a list is replaced",
-        ),
-        ({"volume": "lustre"}, r'job\.volume is "lustre", and storage has no volume of that name'),
-        ({"config": {"x": "y" * 100000}}, r"the entrypoint has \d+ bytes"),
-    ],
+    thin(
+        [
+            ({"nodes": 3}, r"job\.nodes is 3, and the cluster has 2 GPU nodes"),
+            (
+                {"nodes": 1, "cluster": {"mode": "ephemeral"}},
+                r"job\.nodes is 1 of 2 GPU nodes, and job\.cluster\.mode is ephemeral",
+            ),
+            (
+                {"config": {"data": {"train": {"_override_": True}}}},
+                r"job\.config\.data\.train\._override_: .* Move it to job\.config\.data, and write there",
+            ),
+            ({"config": {"data": {"_override_": 1}}}, r"job\.config\.data\._override_ is 1, expected true .* or false"),
+            (
+                {"configFor": {"b200": {"a": {"b": {"_override_": "yes"}}}}},
+                r'job\.configFor\.b200\.a\.b\._override_ is "yes"',
+            ),
+            (
+                {"configFor": {"v0.7.0": {"_override_": True}}},
+                r"job\.configFor\.v0\.7\.0\._override_: only sections can be replaced",
+            ),
+            ({"config": {"_override_": True}}, r"job\.config\._override_: only sections can be replaced"),
+            (
+                {"config": {"a": [{"_override_": True}]}},
+                r"job\.config\.a\[0\]\._override_: a list is replaced as a whole",
+            ),
+            (
+                {"configFor": {"b200": {"a": {"b": [[], [{"c": {"_override_": True}}]]}}}},
+                r"job\.configFor\.b200\.a\.b\[1\]\[0\]\.c\._override_: a list is replaced",
+            ),
+            ({"volume": "lustre"}, r'job\.volume is "lustre", and storage has no volume of that name'),
+            ({"config": {"x": "y" * 100000}}, r"the entrypoint has \d+ bytes"),
+        ],
+        3,
+    ),
 )
 def test_what_cannot_run_is_refused(values: dict[str, Any], message: str, render_text: Callable[..., Rendered]) -> None:
     """The message has the numbers and the way out."""

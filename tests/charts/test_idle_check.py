@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Object, Render
+from tests.conftest import ROOT, Object, Render, thin
 
 NAME = "gemma-ray-idle-check"
 
@@ -76,19 +76,22 @@ def release(render: Render, values: dict[str, Any]) -> tuple[dict[str, str], str
 
 @pytest.mark.parametrize(
     ("values", "changed"),
-    [
-        (
-            {"images": {"training": {"tag": "v0.7.1"}}},
-            {"image of the head", "image of the workers", "pod of the workers"},
-        ),
-        ({"ray": {"head": {"env": {"A": {"value": "b"}}}}}, {"environment of the head"}),
-        ({"ray": {"workers": {"labels": {"a": "b"}}}}, {"pod of the workers"}),
-        ({"ray": {"kueue": {"queue": "gpus"}}}, {"the queue of Kueue"}),
-        ({"ray": {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}}, {"the authentication"}),
-        ({"ray": {"workers": {"replicas": 5}}}, set()),
-        ({"stack": {"wiring": {"enabled": False}}}, set()),
-        ({"stack": {"labels": {"cost-centre": "17"}}}, set()),
-    ],
+    thin(
+        [
+            (
+                {"images": {"training": {"tag": "v0.7.1"}}},
+                {"image of the head", "image of the workers", "pod of the workers"},
+            ),
+            ({"ray": {"head": {"env": {"A": {"value": "b"}}}}}, {"environment of the head"}),
+            ({"ray": {"workers": {"labels": {"a": "b"}}}}, {"pod of the workers"}),
+            ({"ray": {"kueue": {"queue": "gpus"}}}, {"the queue of Kueue"}),
+            ({"ray": {"tokenAuth": {"enabled": False}, "networkPolicy": {"enabled": False}}}, {"the authentication"}),
+            ({"ray": {"workers": {"replicas": 5}}}, set()),
+            ({"stack": {"wiring": {"enabled": False}}}, set()),
+            ({"stack": {"labels": {"cost-centre": "17"}}}, set()),
+        ],
+        4,
+    ),
 )
 def test_the_release_names_what_changes(values: dict[str, Any], changed: set[str], render: Render) -> None:
     """The wiring counts also where the post-renderer brings it; the facts on the head hold the image."""

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.conftest import ROOT, require_tool, stack_files
+from tests.conftest import ROOT, require_tool, stack_files, thin
 
 OLD = ("ray.io/v1/RayCluster", "ray.io/v1/RayJob", "ray.io/v1/RayService")
 NEW = (*OLD, "ray.io/v1/RayCronJob")
@@ -43,16 +43,19 @@ def test_where_no_token_is_asked_for_none_is_mentioned() -> None:
 
 @pytest.mark.parametrize(
     ("layer", "served", "setting"),
-    [
-        ("raycluster", OLD, "ray.upgrade=manual"),
-        # Kueue replaces the pods there.
-        ("raycluster", OLD, "ray.kueue.queue=gpus"),
-        ("raycluster", NEW, "ray.upgrade=whenIdle"),
-        ("raycluster", (), "ray.upgrade=whenIdle"),
-        # The cluster of a job has no upgradeStrategy.
-        ("grpo-job", OLD, "job.cluster.timeoutSeconds=0"),
-        ("grpo-job", NEW, "job.cluster.timeoutSeconds=60"),
-    ],
+    thin(
+        [
+            ("raycluster", OLD, "ray.upgrade=manual"),
+            # Kueue replaces the pods there.
+            ("raycluster", OLD, "ray.kueue.queue=gpus"),
+            ("raycluster", NEW, "ray.upgrade=whenIdle"),
+            ("raycluster", (), "ray.upgrade=whenIdle"),
+            # The cluster of a job has no upgradeStrategy.
+            ("grpo-job", OLD, "job.cluster.timeoutSeconds=0"),
+            ("grpo-job", NEW, "job.cluster.timeoutSeconds=60"),
+        ],
+        3,
+    ),
 )
 def test_what_the_operator_knows_is_rendered(layer: str, served: tuple[str, ...], setting: str) -> None:
     assert refusal("helm4", layer, served, "--set", setting, "--set", "job.cluster.mode=ephemeral") == ""
@@ -67,8 +70,8 @@ def test_a_job_names_the_bound_that_an_older_operator_lacks() -> None:
 CLAIMS = "resource.k8s.io/v1/ResourceClaimTemplate"
 
 
-@pytest.mark.parametrize("tool", ["helm3", "helm4"])
-@pytest.mark.parametrize("layer", ["raycluster", "grpo-job"])
+@pytest.mark.parametrize("tool", thin(["helm4", "helm3"], 2))
+@pytest.mark.parametrize("layer", thin(["raycluster", "grpo-job"], 2))
 def test_device_claims_need_a_cluster_that_knows_them(layer: str, tool: str) -> None:
     claims = ("--set", "network.mode=dranet", "--set", "job.cluster.mode=ephemeral")
     older = ("resource.k8s.io/v1beta1/ResourceClaimTemplate", "resource.k8s.io/v1beta2/ResourceClaimTemplate")

@@ -9,7 +9,7 @@ import pytest
 
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
-from tests.conftest import Object, Render, by_kind
+from tests.conftest import Object, Render, by_kind, thin
 
 RenderText = Callable[..., Rendered]
 ONCE = "ReadWriteOnce"
@@ -78,34 +78,43 @@ def test_the_users_security_context_is_laid_over_and_privileged_replaces(render:
 
 @pytest.mark.parametrize(
     ("own", "message"),
-    [
-        (
-            {"volumes": {"data": {"emptyDir": {}}}},
-            r"ray\.head\.volumes\.data: the pod already has a volume with that name",
-        ),
-        ({"mounts": {"nowhere": {"mountPath": "/x"}}}, r"ray\.head\.mounts\.nowhere: the pod has no volume nowhere"),
-        ({"mounts": {"data": {"mountPath": "/data"}}}, r"volume data is already mounted at /data"),
-        (
-            {"sidecars": {"ray-head": {"image": "a:1"}}},
-            r"ray\.head\.sidecars\.ray-head: the pod already has a container",
-        ),
-        (
-            {"initContainers": {"a": {"image": "a:1"}}, "sidecars": {"a": {"image": "a:1"}}},
-            r"already has a container with that",
-        ),
-        (
-            {"sidecars": {"a": {"image": "a:1", "volumeMounts": [{"name": "nothing", "mountPath": "/n"}]}}},
-            r"ray\.head\.sidecars\.a mounts volume nothing, which the pod does not have",
-        ),
-        ({"volumes": {"a": {"emptyDir": {}, "nfs": {"server": "s", "path": "/"}}}}, r"has 2 sources \(emptyDir, nfs\)"),
-        ({"volumes": {"a": {"emptyDir": None}}}, r"ray\.head\.volumes\.a has 0 sources"),
-        ({"volumes": {"ray-logs": {"emptyDir": {}}}}, r"ray\.head\.volumes\.ray-logs"),
-        ({"sidecars": {"a": {"imagee": "a:1"}}}, "imagee"),
-        ({"sidecars": {"a": {}}}, "image"),
-        ({"volumes": {"a": {"emptydir": {}}}}, "emptydir"),
-        ({"mounts": {"data": {}}}, "mountPath"),
-        ({"securityContext": {"privilegd": True}}, "privilegd"),
-    ],
+    thin(
+        [
+            (
+                {"volumes": {"data": {"emptyDir": {}}}},
+                r"ray\.head\.volumes\.data: the pod already has a volume with that name",
+            ),
+            (
+                {"mounts": {"nowhere": {"mountPath": "/x"}}},
+                r"ray\.head\.mounts\.nowhere: the pod has no volume nowhere",
+            ),
+            ({"mounts": {"data": {"mountPath": "/data"}}}, r"volume data is already mounted at /data"),
+            (
+                {"sidecars": {"ray-head": {"image": "a:1"}}},
+                r"ray\.head\.sidecars\.ray-head: the pod already has a container",
+            ),
+            (
+                {"initContainers": {"a": {"image": "a:1"}}, "sidecars": {"a": {"image": "a:1"}}},
+                r"already has a container with that",
+            ),
+            (
+                {"sidecars": {"a": {"image": "a:1", "volumeMounts": [{"name": "nothing", "mountPath": "/n"}]}}},
+                r"ray\.head\.sidecars\.a mounts volume nothing, which the pod does not have",
+            ),
+            (
+                {"volumes": {"a": {"emptyDir": {}, "nfs": {"server": "s", "path": "/"}}}},
+                r"has 2 sources \(emptyDir, nfs\)",
+            ),
+            ({"volumes": {"a": {"emptyDir": None}}}, r"ray\.head\.volumes\.a has 0 sources"),
+            ({"volumes": {"ray-logs": {"emptyDir": {}}}}, r"ray\.head\.volumes\.ray-logs"),
+            ({"sidecars": {"a": {"imagee": "a:1"}}}, "imagee"),
+            ({"sidecars": {"a": {}}}, "image"),
+            ({"volumes": {"a": {"emptydir": {}}}}, "emptydir"),
+            ({"mounts": {"data": {}}}, "mountPath"),
+            ({"securityContext": {"privilegd": True}}, "privilegd"),
+        ],
+        3,
+    ),
 )
 def test_what_would_fail_when_kuberay_makes_the_pod_is_refused(
     own: dict[str, Any], message: str, render_text: RenderText
@@ -245,130 +254,136 @@ def test_queued_nodes_are_asked_for_on_the_object_that_kueue_admits(mode: str, r
 
 @pytest.mark.parametrize(
     ("layer", "values", "message"),
-    [
-        (
-            "raycluster",
-            {"platform": {"capacity": {"kind": "reservation"}}},
-            r"write its name under platform\.capacity\.reserv",
-        ),
-        ("network", {"platform": {"capacity": {"reservation": "ours"}}}, r"set the kind to reservation"),
-        ("raycluster", {"platform": {"capacity": {"kind": "queued"}}}, r"set ray\.kueue\.queue"),
-        (
-            "raycluster",
-            {
-                "platform": {"kind": "kubernetes", "capacity": {"kind": "spot"}},
-                "accelerator": {"refuses": {"kubernetes": None}},
-                "network": {"mode": "none"},
-            },
-            r"platform\.capacity says how GKE nodes are bought",
-        ),
-        (
-            "raycluster",
-            {"images": {"training": {"rayVersion": "2.49.2"}}},
-            r"ray\.tokenAuth\.enabled needs Ray 2\.52\.0 or newer, but images\.training has 2\.49\.2",
-        ),
-        (
-            "raycluster",
-            {"tracking": {"tensorboard": {"server": {"enabled": True, "volume": "other"}}}},
-            r"tracking\.tensorboard\.server\.volume is \"other\"",
-        ),
-        (
-            "raycluster",
-            {
-                "tracking": {"tensorboard": {"server": {"enabled": True, "volume": "local"}}},
-                "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
-            },
-            r"which is local disk of each pod",
-        ),
-        (
-            "raycluster",
-            {
-                "network": {"mode": "dranet"},
-                "ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}},
-            },
-            r"ray\.workers\.annotations\.networking\.gke\.io/interfaces attaches networks, but network\.mode is dranet",
-        ),
-        (
-            "raycluster",
-            {"ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}}},
-            r"ray\.workers\.annotations\.networking\.gke\.io/interfaces: the charts set it themselves",
-        ),
-        (
-            "raycluster",
-            {"ray": {"head": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}}},
-            r"Kueue would admit each pod separately.*set ray\.kueue\.queue",
-        ),
-        (
-            "grpo-job",
-            {"stack": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}},
-            r"a RayJob on an existing cluster, which Kueue refuses",
-        ),
-        (
-            "raycluster",
-            {"ray": {"env": {"RAY_AUTH_MODE": {"value": "disabled"}}}},
-            r"ray\.env\.RAY_AUTH_MODE: KubeRay sets or refuses RAY_AUTH_MODE itself",
-        ),
-        (
-            "raycluster",
-            {"storage": {"big": {"mountPath": "/big", "ephemeral": {"size": "5Ti"}}}},
-            r"storage\.big\.ephemeral\.size is 5Ti, but a worker has 1000Gi",
-        ),
-        (
-            "raycluster",
-            {
-                "storage": {
-                    "one": {"mountPath": "/o", "pvc": {"storageClassName": "a", "size": "1Gi", "accessMode": ONCE}}
-                }
-            },
-            r"storage\.one\.pvc\.accessMode is ReadWriteOnce",
-        ),
-        (
-            "raycluster",
-            {"storage": {"data": {"mountPath": "/tmp/ray"}}},
-            r"storage\.data\.mountPath is /tmp/ray, where each pod's own Ray session",
-        ),
-        (
-            "raycluster",
-            {
-                "huggingface": {"offline": {"enabled": True}, "cache": {"volume": "local"}},
-                "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
-            },
-            r"huggingface\.cache\.volume is \"local\", local disk .* needs a filled cache",
-        ),
-        (
-            "raycluster",
-            {"network": {"mode": "dranet"}, "ray": {"workers": {"podSpec": {"resourceClaims": [{"name": "rdma"}]}}}},
-            r"the charts claim devices under the name rdma themselves",
-        ),
-        (
-            "grpo-job",
-            {"storage": {"data": {"gcsfuse": {"purpose": "data"}}}},
-            r"set storage\.data\.gcsfuse\.purpose to checkpoints",
-        ),
-        (
-            "grpo-job",
-            {"job": {"name": "gemma-ray", "cluster": {"mode": "ephemeral"}}},
-            r"job\.name is gemma-ray, which is also the name of the stack's RayCluster",
-        ),
-        (
-            "storage",
-            {
-                "storage": {
-                    name: {
-                        "mountPath": f"/{name}",
-                        "pvc": {"storageClassName": "l", "size": "72000Gi", "lustre": LUSTRE},
+    thin(
+        [
+            (
+                "raycluster",
+                {"platform": {"capacity": {"kind": "reservation"}}},
+                r"write its name under platform\.capacity\.reserv",
+            ),
+            ("network", {"platform": {"capacity": {"reservation": "ours"}}}, r"set the kind to reservation"),
+            ("raycluster", {"platform": {"capacity": {"kind": "queued"}}}, r"set ray\.kueue\.queue"),
+            (
+                "raycluster",
+                {
+                    "platform": {"kind": "kubernetes", "capacity": {"kind": "spot"}},
+                    "accelerator": {"refuses": {"kubernetes": None}},
+                    "network": {"mode": "none"},
+                },
+                r"platform\.capacity says how GKE nodes are bought",
+            ),
+            (
+                "raycluster",
+                {"images": {"training": {"rayVersion": "2.49.2"}}},
+                r"ray\.tokenAuth\.enabled needs Ray 2\.52\.0 or newer, but images\.training has 2\.49\.2",
+            ),
+            (
+                "raycluster",
+                {"tracking": {"tensorboard": {"server": {"enabled": True, "volume": "other"}}}},
+                r"tracking\.tensorboard\.server\.volume is \"other\"",
+            ),
+            (
+                "raycluster",
+                {
+                    "tracking": {"tensorboard": {"server": {"enabled": True, "volume": "local"}}},
+                    "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
+                },
+                r"which is local disk of each pod",
+            ),
+            (
+                "raycluster",
+                {
+                    "network": {"mode": "dranet"},
+                    "ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}},
+                },
+                r"ray\.workers\.annotations\.networking\.gke\.io/interfaces attaches networks, but network\.mode is",
+            ),
+            (
+                "raycluster",
+                {"ray": {"workers": {"annotations": {"networking.gke.io/interfaces": "[]"}}}},
+                r"ray\.workers\.annotations\.networking\.gke\.io/interfaces: the charts set it themselves",
+            ),
+            (
+                "raycluster",
+                {"ray": {"head": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}}},
+                r"Kueue would admit each pod separately.*set ray\.kueue\.queue",
+            ),
+            (
+                "grpo-job",
+                {"stack": {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}},
+                r"a RayJob on an existing cluster, which Kueue refuses",
+            ),
+            (
+                "raycluster",
+                {"ray": {"env": {"RAY_AUTH_MODE": {"value": "disabled"}}}},
+                r"ray\.env\.RAY_AUTH_MODE: KubeRay sets or refuses RAY_AUTH_MODE itself",
+            ),
+            (
+                "raycluster",
+                {"storage": {"big": {"mountPath": "/big", "ephemeral": {"size": "5Ti"}}}},
+                r"storage\.big\.ephemeral\.size is 5Ti, but a worker has 1000Gi",
+            ),
+            (
+                "raycluster",
+                {
+                    "storage": {
+                        "one": {"mountPath": "/o", "pvc": {"storageClassName": "a", "size": "1Gi", "accessMode": ONCE}}
                     }
-                    for name in ("a", "b")
-                }
-            },
-            r"storage\.a\.pvc and storage\.b\.pvc both make the storage class l",
-        ),
-        (
-            "network",
-            {"network": {"mode": "none", "rdmaInstaller": {"enabled": True}}},
-            r"nothing would use the plugin",
-        ),
-    ],
+                },
+                r"storage\.one\.pvc\.accessMode is ReadWriteOnce",
+            ),
+            (
+                "raycluster",
+                {"storage": {"data": {"mountPath": "/tmp/ray"}}},
+                r"storage\.data\.mountPath is /tmp/ray, where each pod's own Ray session",
+            ),
+            (
+                "raycluster",
+                {
+                    "huggingface": {"offline": {"enabled": True}, "cache": {"volume": "local"}},
+                    "storage": {"local": {"mountPath": "/local", "ephemeral": {"size": "1Gi"}}},
+                },
+                r"huggingface\.cache\.volume is \"local\", local disk .* needs a filled cache",
+            ),
+            (
+                "raycluster",
+                {
+                    "network": {"mode": "dranet"},
+                    "ray": {"workers": {"podSpec": {"resourceClaims": [{"name": "rdma"}]}}},
+                },
+                r"the charts claim devices under the name rdma themselves",
+            ),
+            (
+                "grpo-job",
+                {"storage": {"data": {"gcsfuse": {"purpose": "data"}}}},
+                r"set storage\.data\.gcsfuse\.purpose to checkpoints",
+            ),
+            (
+                "grpo-job",
+                {"job": {"name": "gemma-ray", "cluster": {"mode": "ephemeral"}}},
+                r"job\.name is gemma-ray, which is also the name of the stack's RayCluster",
+            ),
+            (
+                "storage",
+                {
+                    "storage": {
+                        name: {
+                            "mountPath": f"/{name}",
+                            "pvc": {"storageClassName": "l", "size": "72000Gi", "lustre": LUSTRE},
+                        }
+                        for name in ("a", "b")
+                    }
+                },
+                r"storage\.a\.pvc and storage\.b\.pvc both make the storage class l",
+            ),
+            (
+                "network",
+                {"network": {"mode": "none", "rdmaInstaller": {"enabled": True}}},
+                r"nothing would use the plugin",
+            ),
+        ],
+        3,
+    ),
 )
 def test_combinations_that_cannot_work_are_refused(
     layer: str, values: dict[str, Any], message: str, render_text: RenderText

@@ -11,7 +11,7 @@ import pytest
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
 from tests.charts.test_grpo_job import plan
-from tests.conftest import Render, stack_files
+from tests.conftest import Render, stack_files, thin
 
 DISKS: dict[str, Any] = {
     "scratch": {"mountPath": "/scratch", "ephemeral": {"size": "500Gi"}},
@@ -25,7 +25,7 @@ def staged(config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     return {"storage": DISKS, "job": {"stage": True, "config": config or {}}, **more}
 
 
-@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+@pytest.mark.parametrize("mode", thin(["existing", "ephemeral"], 2))
 @pytest.mark.parametrize(
     ("files", "key", "model"),
     [

@@ -13,7 +13,7 @@ import pytest
 from postrender.errors import RenderError
 from postrender.helm.engines import Rendered
 from tests.charts.test_grpo_job import plan, rayjob
-from tests.conftest import ACCELERATORS, ROOT, Render, stack_files
+from tests.conftest import ACCELERATORS, ROOT, Render, stack_files, thin
 from tests.programs import PROGRAMS, carried
 
 RenderText = Callable[..., Rendered]
@@ -62,7 +62,7 @@ def test_a_task_is_a_job_of_its_own(task: str, render: Render) -> None:
     assert found.get("identity") == (plan(render("grpo-job", job("train")))["identity"] if knows else None)
 
 
-@pytest.mark.parametrize("task", ["train", *TASKS])
+@pytest.mark.parametrize("task", thin(["train", *TASKS], 3))
 def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: Render) -> None:
     entrypoint = rayjob(render("grpo-job", job(task)))["spec"]["entrypoint"]
     rewards = (f"{path.stem}" for path in (ROOT / "jobs/rewards").glob("*.py"))
@@ -159,31 +159,34 @@ def test_what_evaluate_leaves_out_is_what_the_guides_used(render: Render) -> Non
 
 @pytest.mark.parametrize(
     ("values", "text"),
-    [
-        (job("trian"), "job.task"),
-        (job("train", framework="trl"), "job.framework"),
-        (job("train", name="two words"), "job.name"),
-        (job("train", name="a" * 33), "job.name"),
-        (job("train", name="a" * 32, attempt=100), "shorten job.name"),
-        (job("prepare-data", prepareData={"gsm8k": None}), "job.prepareData names no data set"),
-        (job("evaluate", evaluate={"benchmarks": {"math500": None}}), "name one, such as math500"),
-        (job("evaluate", evaluate={"benchmarks": {"gsm9k": {}}}), "gsm9k"),
-        (job("evaluate", evaluate={"benchmarks": {"aime2025": {"samples": 4}}}), "set temperature above 0"),
-        (
-            job(
-                "evaluate",
-                evaluate={**NEEDED["evaluate"], "base": {"enabled": False}, "checkpoint": {"enabled": False}},
+    thin(
+        [
+            (job("trian"), "job.task"),
+            (job("train", framework="trl"), "job.framework"),
+            (job("train", name="two words"), "job.name"),
+            (job("train", name="a" * 33), "job.name"),
+            (job("train", name="a" * 32, attempt=100), "shorten job.name"),
+            (job("prepare-data", prepareData={"gsm8k": None}), "job.prepareData names no data set"),
+            (job("evaluate", evaluate={"benchmarks": {"math500": None}}), "name one, such as math500"),
+            (job("evaluate", evaluate={"benchmarks": {"gsm9k": {}}}), "gsm9k"),
+            (job("evaluate", evaluate={"benchmarks": {"aime2025": {"samples": 4}}}), "set temperature above 0"),
+            (
+                job(
+                    "evaluate",
+                    evaluate={**NEEDED["evaluate"], "base": {"enabled": False}, "checkpoint": {"enabled": False}},
+                ),
+                "job.evaluate.base",
             ),
-            "job.evaluate.base",
-        ),
-        (job("convert", step="newest"), "job.step"),
-        (job("fetch", code={"repository": "https://github.com/a/b"}), "only one of repository and revision"),
-        (job("fetch", code={"repository": "https://github.com/a/b", "revision": "main"}), "job.code.revision"),
-        (
-            {**job("fetch"), "huggingface": {"cache": {"volume": ""}}},
-            "task fetch downloads into the cache: name a volume",
-        ),
-    ],
+            (job("convert", step="newest"), "job.step"),
+            (job("fetch", code={"repository": "https://github.com/a/b"}), "only one of repository and revision"),
+            (job("fetch", code={"repository": "https://github.com/a/b", "revision": "main"}), "job.code.revision"),
+            (
+                {**job("fetch"), "huggingface": {"cache": {"volume": ""}}},
+                "task fetch downloads into the cache: name a volume",
+            ),
+        ],
+        3,
+    ),
 )
 def test_bad_values_are_refused_before_anything_starts(values: dict[str, Any], text: str, render: Render) -> None:
     with pytest.raises(RenderError) as caught:
@@ -356,7 +359,7 @@ def test_evaluation_on_gsm8k_needs_the_prepared_file(files: list[Path], ending: 
     assert found["neededFiles"][f"/data/datasets/gsm8k/test.{ending}"] == "prepare-data"
 
 
-@pytest.mark.parametrize("mode", ["existing", "ephemeral"])
+@pytest.mark.parametrize("mode", thin(["existing", "ephemeral"], 2))
 @pytest.mark.parametrize("task", ["train", *TASKS])
 def test_the_notes_name_what_the_job_needs(task: str, mode: str, render_text: RenderText) -> None:
     """A task without GPUs asks for none, and every command names the namespace."""

@@ -271,7 +271,7 @@ def workers(**fields: Any) -> dict[str, Any]:
     return {"ray": {"workers": fields}}
 
 
-@pytest.mark.parametrize("wiring", [{}, OFF], ids=["on", "off"])
+@pytest.mark.parametrize("wiring", thin([{}, OFF], 2), ids=["on", "off"])
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -267,7 +267,7 @@ def test_a_folder_that_cannot_be_read_is_no_clean_one(grpo: Run, monkeypatch: py
     assert grpo("all") == (3, "", "all/below/gone.yaml: there is no such file or folder\n  fix: check the path\n")
 
 
-@pytest.mark.parametrize("form", formats.FORMATS)
+@pytest.mark.parametrize("form", thin(list(formats.FORMATS), 2))
 @pytest.mark.parametrize(
     "text",
     [
@@ -301,6 +301,7 @@ def process(line: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.full
 def test_a_closed_pipe_is_no_traceback(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(DUPLICATE + "        - name: A\n" * 10_000)
@@ -327,7 +328,7 @@ MODES = {
 
 
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
-@pytest.mark.parametrize("recipe", thin(RECIPES, 4))
+@pytest.mark.parametrize("recipe", thin(RECIPES, 12))
 def test_our_own_layers_are_clean(accelerator: str, recipe: str, render_text: Callable[..., Rendered]) -> None:
     from postrender.wiring import inputs
     from postrender.yaml import reader

@@ -323,6 +323,7 @@ def test_our_own_charts_are_clean(grpo: Run, layer: str, accelerator: str) -> No
     assert re.search(r"clean: [1-9][0-9]* manifests?\n$", err)
 
 
+@pytest.mark.full
 def test_our_packages_are_clean(grpo: Run, tmp_path: Path) -> None:
     files = [word for file in stack_files() for word in ("-f", str(file))]
     charts = [str(archive) for archive in package(tmp_path / "dist")]

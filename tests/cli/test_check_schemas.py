@@ -15,7 +15,7 @@ from postrender.cli import main as cli
 from postrender.manifests import crds, schemas
 from postrender.manifests.loader import read
 from postrender.report import text as report_text
-from tests.conftest import ROOT
+from tests.conftest import ROOT, thin
 
 _NO_SCHEMA = "crd.yaml, line 1: the definition of example.com/v1/Trainer is not a schema"
 POD = "kind: Pod\nspec:\n  containers:\n  - name: a\n    image: example/a:1\n    env:\n"
@@ -227,24 +227,27 @@ def is_new(item: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "kind: Secret\nstringData: {password: 9876543210}\n",
-        "kind: Secret\ndata: {password: hunter2hunter2}\n",
-        "kind: Secret\nstringData:\n  password: 9876543210\n  password: 9876543210\n",
-        f"{POD}    - name: API_KEY\n      value: 9876543210\n",
-        f"{POD}    - name: API_KEY\n      val: hunter2hunter2\n",
-        # What is wrong stands in the same line.
-        "kind: Secret\nstringData: {password: hunter2hunter2, 'a b': c}\n",
-        f"{POD}    - {{name: API_KEY, value: hunter2hunter2, more: b}}\n",
-        f"{POD}    - API_KEY=hunter2hunter2\n",
-        f"{POD}      API_KEY: hunter2hunter2\n",
-        # What cannot be read.
-        f"{POD}    - name: DB_PASSWORD\n      value: hunter2: x\n",
-        f"{POD}    - {{name: API_KEY, value: hunter2, name: b}}\n",
-        f"{POD}    - name: API_KEY\n      value: *hunter2\n",
-        "kind: Secret\nstringData: {a: 'hunter2\0'}\n",
-        "kind: Secret\nstringData: {a: hunter2}\n---\nkind: ConfigMap\ndata: [\n",
-    ],
+    thin(
+        [
+            "kind: Secret\nstringData: {password: 9876543210}\n",
+            "kind: Secret\ndata: {password: hunter2hunter2}\n",
+            "kind: Secret\nstringData:\n  password: 9876543210\n  password: 9876543210\n",
+            f"{POD}    - name: API_KEY\n      value: 9876543210\n",
+            f"{POD}    - name: API_KEY\n      val: hunter2hunter2\n",
+            # What is wrong stands in the same line.
+            "kind: Secret\nstringData: {password: hunter2hunter2, 'a b': c}\n",
+            f"{POD}    - {{name: API_KEY, value: hunter2hunter2, more: b}}\n",
+            f"{POD}    - API_KEY=hunter2hunter2\n",
+            f"{POD}      API_KEY: hunter2hunter2\n",
+            # What cannot be read.
+            f"{POD}    - name: DB_PASSWORD\n      value: hunter2: x\n",
+            f"{POD}    - {{name: API_KEY, value: hunter2, name: b}}\n",
+            f"{POD}    - name: API_KEY\n      value: *hunter2\n",
+            "kind: Secret\nstringData: {a: 'hunter2\0'}\n",
+            "kind: Secret\nstringData: {a: hunter2}\n---\nkind: ConfigMap\ndata: [\n",
+        ],
+        4,
+    ),
 )
 @pytest.mark.parametrize("form", ["text", "json", "github", "sarif", "junit"])
 def test_what_may_be_a_secret_is_not_shown(text: str, form: str) -> None:

@@ -374,7 +374,7 @@ def test_any_locale_is_fine(tmp_path: Path) -> None:
     assert "there is no section called ü" in done.stdout
 
 
-def test_a_pipe_is_read_once_and_counts_everywhere(tmp_path: Path) -> None:
+def test_a_pipe_is_read_once_and_counts_everywhere(grpo: Run, tmp_path: Path) -> None:
     """As a file behind -f: it is judged, shown and rendered from one reading."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -383,11 +383,12 @@ def test_a_pipe_is_read_once_and_counts_everywhere(tmp_path: Path) -> None:
         ("lint --accelerator b200", "jbo: 1", "  1 | jbo: 1"),
         ("diff --accelerator b200 --accelerator h200", "job: {attempt: 2}", "nodeSelector"),
     ):
-        with subprocess.Popen(["sh", "-c", f"echo '{text}' > {pipe}"]):
-            done = process(*command.split(), *REST, "-f", str(pipe))
-        assert words in done.stdout, command
+        with subprocess.Popen(["/bin/sh", "-c", f"echo '{text}' > {pipe}"]):
+            _, out, _ = grpo(*command.split(), *REST, "-f", str(pipe))
+        assert words in out, command
 
 
+@pytest.mark.full
 def test_notes_that_cannot_be_rendered_are_missed() -> None:
     """Helm 3 has none without a cluster, and silence would look like there are none."""
     for name, words in (("helm3", "no notes: Helm 3 renders them only with a cluster"), ("helm4", "notes of network:")):

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
+import io
 import shutil
 import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import ROOT, thin
+from postrender.cli import main as cli
+from tests.conftest import thin
 
 SHELLS = ("bash", "zsh", "fish")
 
 
 def grpo(instruction: str, **environment: str) -> str:
     """Run `grpo` as the script of a shell does, or to get the script."""
-    done = subprocess.run(
-        [sys.executable, "-m", "postrender.cli"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "_GRPO_COMPLETE": instruction, **environment},
-    )
-    return done.stdout
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out):
+        for name, value in {"_GRPO_COMPLETE": instruction, **environment}.items():
+            patch.setenv(name, value)
+        assert cli.main([]) == 0
+    out.seek(0)
+    return out.read()
 
 
 def completed(shell: str, *words: str) -> set[str]:

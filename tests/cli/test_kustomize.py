@@ -141,6 +141,7 @@ def test_lists_of_options(folder: Path) -> None:
     assert all("annotations" in each["metadata"] for each in objects(build(folder)))
 
 
+@pytest.mark.full
 def test_what_a_shell_exports_takes_nothing_from_the_spec(folder: Path) -> None:
     """GRPO_VALUES is there for helm; the build of a kustomization is the same with it."""
     exported = str(ROOT / "values/accelerators/h200.yaml")

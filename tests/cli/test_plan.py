@@ -60,6 +60,7 @@ def test_a_misspelt_key_is_named(grpo: Run) -> None:
     )
 
 
+@pytest.mark.full
 def test_a_change_leaves_no_error_of_a_rule(grpo: Run, tmp_path: Path) -> None:
     """From TP 4 on, NeMo RL wants both micro batches equal; the run breaks that rule before the change too."""
     mine = tmp_path / "mine.yaml"

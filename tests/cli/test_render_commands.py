@@ -23,7 +23,13 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.tool(each)) for each in ("helm3", "helm4")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("helm4", marks=pytest.mark.tool("helm4")),
+        pytest.param("helm3", marks=[pytest.mark.tool("helm3"), pytest.mark.full]),
+    ],
+)
 def test_the_commands_render_what_grpo_renders(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

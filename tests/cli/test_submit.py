@@ -76,6 +76,7 @@ packaging.create_package(sys.argv[1], Path(sys.argv[2]), excludes=excludes, incl
 """
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not RAY.exists(), reason="tools/ray.sh makes Ray")
 def test_ray_itself_sends_the_same(tree: Path, tmp_path: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}

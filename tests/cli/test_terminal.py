@@ -84,6 +84,7 @@ def test_findings_have_colour_and_the_same_words(folder: Path) -> None:
         assert re.search(rf"\x1b\[[0-9;]+m{re.escape(part)}\x1b\[0m", drawn), part
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("more", thin([{"NO_COLOR": "1"}, {"CI": "true"}, {"TERM": "dumb"}], 3))
 def test_where_colour_is_not_wanted_there_is_none(folder: Path, more: dict[str, str]) -> None:
     assert watched(folder, *LINT, **more) == piped(folder, *LINT)
@@ -110,6 +111,7 @@ def test_errors_have_colour_and_no_secret(folder: Path) -> None:
     assert re.search(r"  \x1b\[[0-9;]+mfix\x1b\[0m: ", drawn)
 
 
+@pytest.mark.full
 def test_rules_are_a_table(folder: Path) -> None:
     drawn = watched(folder, "rules", "nemo-rl")
     head, line, *_ = (text.rstrip() for text in STYLE.sub("", drawn).strip("\n").splitlines())
@@ -159,6 +161,7 @@ def test_dead_values_are_a_table(folder: Path) -> None:
     assert EXAMPLES["huggingface"] not in drawn
 
 
+@pytest.mark.full
 def test_render_folds_for_people_only(folder: Path) -> None:
     words = ["render", "grpo-job", *STACK[:-2]]
     whole, drawn = piped(folder, *words), watched(folder, *words)

@@ -13,7 +13,7 @@ from postrender import textfile
 from postrender.cli import main as cli
 from postrender.report import formats
 from postrender.report import text as report_text
-from tests.conftest import SITE, stack_files
+from tests.conftest import SITE, stack_files, thin
 
 Run = Callable[..., tuple[int, str, str]]
 PROFILE, RECIPE, _ = map(str, stack_files())
@@ -173,17 +173,20 @@ def test_lint_judges_what_the_values_render_to(grpo: Run) -> None:
 
 @pytest.mark.parametrize(
     ("more", "found"),
-    [
-        (
-            "accelerator: {worker: {cpu: '240',\n  memory: 4000Gi}}\n",
-            [("nodes/too-large", "more.yaml", 1), ("nodes/too-large", "more.yaml", 2)],
-        ),
-        # The requests of the machine that the values are for are no mistake of their own.
-        (
-            "ray:\n  workers: {podSpec: {nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h100-80gb}}}\n",
-            [("nodes/another-accelerator", "more.yaml", 2)],
-        ),
-    ],
+    thin(
+        [
+            (
+                "accelerator: {worker: {cpu: '240',\n  memory: 4000Gi}}\n",
+                [("nodes/too-large", "more.yaml", 1), ("nodes/too-large", "more.yaml", 2)],
+            ),
+            # The requests of the machine that the values are for are no mistake of their own.
+            (
+                "ray:\n  workers: {podSpec: {nodeSelector: {cloud.google.com/gke-accelerator: nvidia-h100-80gb}}}\n",
+                [("nodes/another-accelerator", "more.yaml", 2)],
+            ),
+        ],
+        2,
+    ),
 )
 def test_what_does_not_fit_a_machine_stands_at_the_value_that_asks_for_it(
     grpo: Run, more: str, found: list[tuple[str, str, int]]
@@ -298,6 +301,7 @@ def test_a_manifest_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, for
     assert reported(form, out)[:2] == ("pod.yaml", 1)
 
 
+@pytest.mark.full
 def test_what_lint_has_told_is_not_told_again_by_a_chart(grpo: Run) -> None:
     said = {
         "job:\n  nodes: 64\n": "job/more-nodes-than-cluster",

@@ -49,6 +49,7 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_the_hooks_run_as_the_page_configures_them(folder: Path) -> None:
     hooks = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())}
     (repository,) = blocks()[0]["repos"]
@@ -94,6 +95,7 @@ def action(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
+@pytest.mark.full
 def test_the_action_judges_what_it_is_given(folder: Path) -> None:
     used = blocks()[1]["steps"][1]["with"]
     declared = yaml.safe_load((ROOT / "action.yml").read_text())

@@ -97,7 +97,6 @@ def test_a_stale_file_is_named_with_the_command_that_mends_it(
 ) -> None:
     copy_sources(tmp_path)
     assert main([], root=tmp_path) == 0
-    assert main(["--check"], root=tmp_path) == 0
     (tmp_path / "charts/storage/values.yaml").write_text("stack: {}\n", "utf-8")
     (tmp_path / "docs/tutorial.md").unlink()
     assert main(["--check"], root=tmp_path) == 1
@@ -168,7 +167,7 @@ def test_what_is_required_is_required_by_the_readers_only() -> None:
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-@pytest.mark.parametrize("path", thin([(path,) for path in sorted({p[:-1] for p, _ in LEAVES})], 4), ids=".".join)
+@pytest.mark.parametrize("path", thin([(path,) for path in sorted({p[:-1] for p, _ in LEAVES})], 12), ids=".".join)
 def test_a_misspelt_key_fails_in_every_chart(chart: str, path: tuple[str, ...]) -> None:
     node: Any = TREE.sections[path[0]]
     for key in path[1:]:
@@ -203,7 +202,7 @@ def test_null_deletes_an_entry_of_a_map_and_nothing_else(chart: str) -> None:
 
 
 @pytest.mark.parametrize("chart", CHARTS)
-@pytest.mark.parametrize("path", thin([(path,) for path in STRINGS], 4), ids=".".join)
+@pytest.mark.parametrize("path", thin([(path,) for path in STRINGS], 12), ids=".".join)
 def test_a_token_is_refused_at_every_string_and_never_echoed(chart: str, path: tuple[str, ...]) -> None:
     found = [e for e in errors(chart, nested(path, f"x{TOKEN}")) if tuple(e.instance_path) == path]
     assert [e.kind.name for e in found] == ["const"]

@@ -63,6 +63,7 @@ def test_the_committed_picture_is_that_of_the_committed_results(curve: ModuleTyp
         assert f"| {one['seed']} | {early:.3f} | {late:.3f} |" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_a_context_of_a_device_acts_as_without_the_stand_in() -> None:
     """transformers makes models on `meta`, and gives values only to what is there."""
     change = "import torch, cpu_devices; cpu_devices.change(torch)"
@@ -80,6 +81,7 @@ def test_every_replaced_module_is_named_in_the_readme() -> None:
         assert f"`{path.name}`" in text, path.name
 
 
+@pytest.mark.full
 @pytest.mark.tool("torch")
 def test_a_device_for_a_block_of_code_is_obeyed() -> None:
     """transformers makes a model on the device meta first; else it leaves its rotary embedding without values."""

@@ -124,6 +124,7 @@ def test_verl_runs_without_a_gpu_and_without_pods(
     assert "--framework verl runs without --in-pods, --stall and --device cuda only" in capsys.readouterr().err
 
 
+@pytest.mark.full
 @pytest.mark.tool("torch")
 def test_answers_are_sampled_to_their_end_and_keep_their_probabilities() -> None:
     """The model of this test continues token n with n + 1 in most cases, and 4 is the end."""

@@ -40,7 +40,7 @@ def blocks() -> Iterator[Any]:
             stack = (above[1], above[2]) if above else pages.stack_of(TEXTS[name])
             if "apiVersion:" not in block:
                 count += 1
-                marks = [pytest.mark.full] if count % 5 else []
+                marks = [pytest.mark.full] if count % 10 else []
                 yield pytest.param(stack, block, id=f"{Path(name).stem}-{number}", marks=marks)
 
 

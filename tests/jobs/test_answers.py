@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.conftest import thin
+
 from . import judges
 from .harness import ROOT
 
@@ -35,6 +37,7 @@ def asked(judge: str) -> list[dict[str, Any]]:
     return [row for row in TABLE if MARKS[judge] in row["response"]]
 
 
+@pytest.mark.full
 def test_each_answer_of_the_table_has_its_score() -> None:
     told: list[str] = []
     judge = rewards.Combination([rewards.Reward("exact", 1, builtins.exact_answer)], told.append)
@@ -75,7 +78,7 @@ PARTS = (
 )
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", thin(PARTS, 3))
 @pytest.mark.parametrize("length", [answers.LONGEST - 20, LONG])
 def test_any_text_is_read_in_linear_time(part: str, length: int) -> None:
     text, started = part * (length // len(part)), time.process_time()

@@ -19,6 +19,7 @@ import yaml
 import convert
 import tensors
 from runtime import JobError
+from tests.conftest import thin
 from tests.programs import flat_folder
 
 from . import checkpoint_files as files
@@ -215,6 +216,7 @@ def test_a_model_that_lies_in_the_checkpoint_is_copied(run: Run, framework: str)
     assert (run.hf / name / "model.safetensors").read_bytes() == (ready / "model.safetensors").read_bytes()
 
 
+@pytest.mark.full
 def test_a_good_result_is_used_again_and_no_other(run: Run) -> None:
     step = files.nemo_rl(run.tmp / "run", 30)
     assert run.convert()[0] == 0
@@ -284,29 +286,32 @@ def empty(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [
-        (lambda run: (run.tmp / "work").rename(run.tmp / "gone"), "work: No such file or directory"),
-        (lambda run: empty(run.tmp / "made/config.json"), "config.json is missing or has no model_type"),
-        (lambda run: (run.tmp / "made/model.safetensors").unlink(), "weights are missing or cut off"),
-        (
-            lambda run: [(run.tmp / name / "tokenizer.json").unlink() for name in ("made", "base")],
-            "it has no tokenizer",
-        ),
-        (
-            lambda run: (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}'),
-            "the model takes images and the folder has no preprocessor_config.json",
-        ),
-        (
-            lambda run: (run.tmp / "made/model.safetensors.index.json").write_text(
-                '{"weight_map": {"model.u": "model.safetensors"}}'
+    thin(
+        [
+            (lambda run: (run.tmp / "work").rename(run.tmp / "gone"), "work: No such file or directory"),
+            (lambda run: empty(run.tmp / "made/config.json"), "config.json is missing or has no model_type"),
+            (lambda run: (run.tmp / "made/model.safetensors").unlink(), "weights are missing or cut off"),
+            (
+                lambda run: [(run.tmp / name / "tokenizer.json").unlink() for name in ("made", "base")],
+                "it has no tokenizer",
             ),
-            "model.safetensors lacks model.u",
-        ),
-        (
-            lambda run: files.safetensors(run.tmp / "base/model.safetensors", {"w": ("F32", [3], bytes(12))}, {}),
-            "w has shape [2], and [3] in the base model: a file is missing",
-        ),
-    ],
+            (
+                lambda run: (run.tmp / "made/config.json").write_text('{"model_type": "gemma3", "vision_config": {}}'),
+                "the model takes images and the folder has no preprocessor_config.json",
+            ),
+            (
+                lambda run: (run.tmp / "made/model.safetensors.index.json").write_text(
+                    '{"weight_map": {"model.u": "model.safetensors"}}'
+                ),
+                "model.safetensors lacks model.u",
+            ),
+            (
+                lambda run: files.safetensors(run.tmp / "base/model.safetensors", {"w": ("F32", [3], bytes(12))}, {}),
+                "w has shape [2], and [3] in the base model: a file is missing",
+            ),
+        ],
+        3,
+    ),
 )
 def test_a_result_that_cannot_be_used_is_refused(run: Run, change: Any, message: str) -> None:
     files.nemo_rl(run.tmp / "run", 30)
@@ -350,7 +355,7 @@ def snapshot_download(model, local_files_only=False, allow_patterns=None, ignore
 """
 
 
-@pytest.mark.parametrize(("hub", "asked"), [("cache", 1), ("online", 2), ("none", 2)])
+@pytest.mark.parametrize(("hub", "asked"), thin([("cache", 1), ("online", 2), ("none", 2)], 3))
 def test_the_base_model_comes_from_the_cache_first(run: Run, hub: str, asked: int) -> None:
     files.nemo_rl(run.tmp / "run", 30)
     (run.tmp / "packages/huggingface_hub.py").write_text(HUB)

@@ -211,7 +211,7 @@ def test_a_result_with_the_same_settings_is_used_again(nemo: Evaluation) -> None
     assert nemo.result("math500-base")["settings"]["seed"] == 43
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"settings": []}'])
+@pytest.mark.parametrize("text", thin(['{"settings": []}', "", "{", "[]"], 4))
 def test_a_damaged_result_is_made_again(nemo: Evaluation, text: str) -> None:
     path = nemo.run / "evaluations/math500-base.json"
     path.parent.mkdir()
@@ -252,6 +252,7 @@ def test_what_is_no_result_is_not_kept(each: Evaluation, behaviour: dict[str, An
     assert not (each.run / "evaluations").exists()
 
 
+@pytest.mark.full
 def test_a_base_result_survives_a_crash_after_it(nemo: Evaluation) -> None:
     nemo.succeed(models=["base"])
     nemo.behave(exit=1)
@@ -263,17 +264,23 @@ def test_a_base_result_survives_a_crash_after_it(nemo: Evaluation) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "texts"),
-    [
-        ({"step": "31"}, ["hf/step_31 is missing: run task convert first", "step_30"]),
-        ({"models": ["vanilla"]}, ["job.evaluate.models has vanilla", "base and checkpoint"]),
-        ({"models": []}, ["job.evaluate.models is empty"]),
-        ({"benchmarks": {}}, ["job.evaluate.benchmarks is empty"]),
-        ({"benchmarks": {"mmlu": MATH}}, ["NeMo RL v0.5.0 has no benchmark mmlu", "aime2025, gsm8k"]),
-        ({"benchmarks": {"aime2026": MATH}}, ["NeMo RL v0.5.0 has no benchmark aime2026"]),
-        ({"benchmarks": {"math500": {**MATH, "samples": 4}}}, ["at temperature 0 the 4 samples of a prompt are equal"]),
-        ({"tensorParallelSize": 3}, ["8 GPUs are not a multiple of job.evaluate.tensorParallelSize 3"]),
-        ({"workingDirectory": "/nowhere"}, ["cannot start", "/nowhere"]),
-    ],
+    thin(
+        [
+            ({"step": "31"}, ["hf/step_31 is missing: run task convert first", "step_30"]),
+            ({"models": ["vanilla"]}, ["job.evaluate.models has vanilla", "base and checkpoint"]),
+            ({"models": []}, ["job.evaluate.models is empty"]),
+            ({"benchmarks": {}}, ["job.evaluate.benchmarks is empty"]),
+            ({"benchmarks": {"mmlu": MATH}}, ["NeMo RL v0.5.0 has no benchmark mmlu", "aime2025, gsm8k"]),
+            ({"benchmarks": {"aime2026": MATH}}, ["NeMo RL v0.5.0 has no benchmark aime2026"]),
+            (
+                {"benchmarks": {"math500": {**MATH, "samples": 4}}},
+                ["at temperature 0 the 4 samples of a prompt are equal"],
+            ),
+            ({"tensorParallelSize": 3}, ["8 GPUs are not a multiple of job.evaluate.tensorParallelSize 3"]),
+            ({"workingDirectory": "/nowhere"}, ["cannot start", "/nowhere"]),
+        ],
+        3,
+    ),
     ids=["convert", "models", "no-models", "no-benchmarks", "benchmark", "later", "samples", "parallel", "folder"],
 )
 def test_what_cannot_be_meant_is_refused_at_once(nemo: Evaluation, changes: dict[str, Any], texts: list[str]) -> None:
@@ -405,6 +412,7 @@ def test_verl_validates_both_models(verl: Evaluation) -> None:
     assert {"trainer.val_only=true", 'trainer.resume_mode="disable"', "data.max_response_length=8192"} <= set(words)
 
 
+@pytest.mark.full
 def test_scores_of_other_rewards_are_not_compared_with_verls(verl: Evaluation) -> None:
     """The rewards of the run judge the answers; a later attempt may bring others, or newer programs."""
     code = verl.run / "attempts/10/code"
@@ -430,14 +438,17 @@ def test_verl_takes_several_samples(verl: Evaluation) -> None:
 
 @pytest.mark.parametrize(
     ("behaviour", "changes", "texts"),
-    [
-        ({}, {"benchmarks": {"math500": MATH}}, ["math500 cannot be evaluated with verl", "use gsm8k"]),
-        ({}, {"tensorParallelSize": 2}, ["use the run's own actor_rollout_ref.rollout: remove"]),
-        ({"exit": 2}, {}, ["verl.trainer.main_ppo ended with exit code 2"]),
-        ({"silent": True}, {}, ["found no val-core line"]),
-        ({"rows": 39}, {}, ["does not agree"]),
-        ({"rows": 0}, {}, ["does not agree"]),
-    ],
+    thin(
+        [
+            ({}, {"benchmarks": {"math500": MATH}}, ["math500 cannot be evaluated with verl", "use gsm8k"]),
+            ({}, {"tensorParallelSize": 2}, ["use the run's own actor_rollout_ref.rollout: remove"]),
+            ({"exit": 2}, {}, ["verl.trainer.main_ppo ended with exit code 2"]),
+            ({"silent": True}, {}, ["found no val-core line"]),
+            ({"rows": 39}, {}, ["does not agree"]),
+            ({"rows": 0}, {}, ["does not agree"]),
+        ],
+        3,
+    ),
     ids=["math", "parallel", "crash", "no-line", "rows", "no-rows"],
 )
 def test_what_verl_cannot_do_is_said(

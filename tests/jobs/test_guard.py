@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import thin
+
 from .harness import BEAT, Launch, Site, until
 
 TRAINER = Path(__file__).with_name("guarded.py")
@@ -86,7 +88,7 @@ def test_a_training_that_goes_well_is_left_alone(site: Site) -> None:
     assert evidence(site) == []
 
 
-@pytest.mark.parametrize("where", ["loading@0", "step@1", "step@3", "validation@2", "checkpoint@2"])
+@pytest.mark.parametrize("where", thin(["step@3", "loading@0", "step@1", "validation@2", "checkpoint@2"], 5))
 def test_a_stall_costs_its_deadline_and_a_restart(site: Site, where: str) -> None:
     launch = start(site, "--stall", where, "--stop")
     assert launch.wait(60) == 0, launch.output
@@ -110,6 +112,7 @@ def test_a_stall_costs_its_deadline_and_a_restart(site: Site, where: str) -> Non
     nothing_is_left(site)
 
 
+@pytest.mark.full
 def test_the_same_stall_again_ends_the_attempt_with_its_reason(site: Site) -> None:
     launch = start(site, "--stall", "step@3", "--always", "--every", 2, "--deaf")
     assert launch.wait(60) == 1, launch.output
@@ -123,6 +126,7 @@ def test_the_same_stall_again_ends_the_attempt_with_its_reason(site: Site) -> No
     nothing_is_left(site)
 
 
+@pytest.mark.full
 def test_a_stall_after_a_new_checkpoint_is_another_one(site: Site) -> None:
     """A run that gets on between its stalls is not given up."""
     (site.directory / "checkpoints").mkdir(parents=True)
@@ -143,6 +147,7 @@ def test_a_stall_after_a_new_checkpoint_is_another_one(site: Site) -> None:
     assert steps(site) == [1, 2, 3, 4]
 
 
+@pytest.mark.full
 def test_a_child_that_ignores_sigterm_is_killed(site: Site) -> None:
     launch = start(site, "--stall", "step@2", "--deaf", "--child", settings=guard(restarts=0))
     assert launch.wait(60) == 1, launch.output
@@ -150,7 +155,7 @@ def test_a_child_that_ignores_sigterm_is_killed(site: Site) -> None:
     nothing_is_left(site)
 
 
-@pytest.mark.parametrize("slow", ["step@1=2", "checkpoint@2=2", "validation@3=2", "step@4=2"])
+@pytest.mark.parametrize("slow", thin(["step@4=2", "step@1=2", "checkpoint@2=2", "validation@3=2"], 4))
 def test_a_slow_phase_below_its_floor_is_no_stall(site: Site, slow: str) -> None:
     launch = start(site, "--time", slow)
     assert launch.wait(60) == 0, launch.output
@@ -158,6 +163,7 @@ def test_a_slow_phase_below_its_floor_is_no_stall(site: Site, slow: str) -> None
     assert len(moments(site, "start")) == 1
 
 
+@pytest.mark.full
 def test_the_deadline_follows_the_times_of_the_run(site: Site) -> None:
     """Steps of a second make a pause of four a slow step, though the floor is shorter."""
     launch = start(site, "--time", "step=1", "--time", "step@4=4", settings=guard(3))
@@ -165,6 +171,7 @@ def test_the_deadline_follows_the_times_of_the_run(site: Site) -> None:
     assert "guard:" not in launch.output
 
 
+@pytest.mark.full
 def test_a_trainer_that_goes_on_while_evidence_is_collected_is_not_stopped(site: Site) -> None:
     slow = site.tmp / "bin" / "nvidia-smi"
     slow.write_text("#!/bin/sh\nsleep 30\n")
@@ -177,6 +184,7 @@ def test_a_trainer_that_goes_on_while_evidence_is_collected_is_not_stopped(site:
     nothing_is_left(site)
 
 
+@pytest.mark.full
 def test_evidence_that_hangs_holds_nothing(site: Site) -> None:
     slow = site.tmp / "bin" / "nvidia-smi"
     slow.write_text("#!/bin/sh\nsleep 120\n")
@@ -203,6 +211,7 @@ def test_stacks_do_not_show_the_arguments_of_a_process(site: Site) -> None:
     assert not any("--stall" in text for text in texts)
 
 
+@pytest.mark.full
 def test_output_that_is_not_understood_stops_nothing(site: Site) -> None:
     launch = start(site, "--chatter", 5)
     assert launch.wait(60) == 0, launch.output
@@ -221,6 +230,7 @@ def run_script(site: Site, script: str, **settings: Any) -> Launch:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "script",
     [
@@ -245,6 +255,7 @@ def test_a_trainer_that_hangs_before_its_first_known_line_is_stopped(site: Site,
     nothing_is_left(site)
 
 
+@pytest.mark.full
 def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(site: Site) -> None:
     """It loads as NeMo RL does, and then prints what no reader knows."""
     script = "import time\nprint('▶ Setting up compute cluster...', flush=True)\n" + (
@@ -255,6 +266,7 @@ def test_the_start_of_a_known_program_with_steps_of_its_own_is_not_stopped(site:
     assert launch.output.count("cannot judge") == 1
 
 
+@pytest.mark.full
 def test_a_long_start_with_new_output_is_no_stall_and_its_steps_are_watched(site: Site) -> None:
     """It cannot judge for a while, and can when it understands a step."""
     script = "import os, sys, time\nfor count in range(45): print('shard', count, flush=True); time.sleep(0.1)\n"
@@ -268,6 +280,7 @@ def test_a_long_start_with_new_output_is_no_stall_and_its_steps_are_watched(site
     assert steps(site) == [1, 2, 3, 4]
 
 
+@pytest.mark.full
 def test_a_pause_of_the_launcher_is_no_stall(site: Site) -> None:
     """A machine that was frozen goes on later, with the trainer."""
     # The owner of the run must bear the pause too.
@@ -343,6 +356,7 @@ def test_a_volume_that_hangs_for_the_status_alone_costs_nothing(site: Site) -> N
     assert time.monotonic() - started < 20
 
 
+@pytest.mark.full
 def test_evidence_that_cannot_be_written_does_not_keep_the_restart(site: Site) -> None:
     folder = site.directory / "attempts/1"
     folder.mkdir(parents=True)
@@ -353,6 +367,7 @@ def test_evidence_that_cannot_be_written_does_not_keep_the_restart(site: Site) -
     assert "the evidence is not complete: it cannot be written" in launch.output
 
 
+@pytest.mark.full
 def test_a_launcher_that_is_killed_counts_its_loss_at_the_next_start(site: Site) -> None:
     launch = start(site, "--steps", 3, "--stall", "step@3", settings=guard(60))
     until(lambda: moments(site, "stalls"), "the third step")
@@ -377,6 +392,7 @@ def test_a_stop_from_outside_is_no_stall(site: Site) -> None:
     assert status(site)["exitCode"] == 128 + signal.SIGTERM
 
 
+@pytest.mark.full
 def test_a_training_that_has_ended_and_does_not_exit_is_not_trained_again(site: Site) -> None:
     launch = start(site, "--stall", "ended@0")
     assert launch.wait(60) == 1, launch.output
@@ -384,6 +400,7 @@ def test_a_training_that_has_ended_and_does_not_exit_is_not_trained_again(site: 
     assert len(moments(site, "start")) == 1
 
 
+@pytest.mark.full
 def test_a_stall_takes_a_restart_and_no_retry(site: Site) -> None:
     launch = start(site, "--stall", "step@2", retries=1)
     assert launch.wait(60) == 0, launch.output

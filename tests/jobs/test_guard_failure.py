@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import thin
+
 from .harness import Site, until
 from .test_guard import TRAINER, evidence, guard, moments, nothing_is_left, start, status, steps
 
@@ -19,11 +21,14 @@ LIMIT = 300 << 20
 
 @pytest.mark.parametrize(
     ("how", "code", "why"),
-    [
-        ("7", 7, "exit code 7"),
-        ("SIGABRT", 134, "exit code 134 (SIGABRT)"),
-        ("error", 1, "exit code 1: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"),
-    ],
+    thin(
+        [
+            ("7", 7, "exit code 7"),
+            ("SIGABRT", 134, "exit code 134 (SIGABRT)"),
+            ("error", 1, "exit code 1: RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"),
+        ],
+        3,
+    ),
 )
 def test_the_last_line_says_why_a_trainer_ended(site: Site, how: str, code: int, why: str) -> None:
     launch = start(site, "--crash", f"step@3={how}")
@@ -39,6 +44,7 @@ def test_the_last_line_says_why_a_trainer_ended(site: Site, how: str, code: int,
     nothing_is_left(site)
 
 
+@pytest.mark.full
 def test_a_retry_follows_the_evidence(site: Site) -> None:
     launch = start(site, "--crash", "step@3=SIGKILL", retries=1)
     assert launch.wait(60) == 0, launch.output
@@ -48,6 +54,7 @@ def test_a_retry_follows_the_evidence(site: Site) -> None:
     site.never_two()
 
 
+@pytest.mark.full
 def test_evidence_of_a_failure_delays_a_retry_by_its_time_only(site: Site) -> None:
     slow = site.tmp / "bin" / "nvidia-smi"
     slow.write_text("#!/bin/sh\nsleep 120\n")
@@ -80,6 +87,7 @@ def test_a_trainer_that_is_stopped_from_outside_leaves_no_evidence(site: Site) -
     assert evidence(site) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("restarts", [0, 1])
 def test_a_trainer_that_fails_while_evidence_of_its_stall_is_collected_has_stalled(site: Site, restarts: int) -> None:
     """NeMo RL fails by itself a minute after a worker has stopped to answer: it asks Ray for its memory."""
@@ -97,6 +105,7 @@ def test_a_trainer_that_fails_while_evidence_of_its_stall_is_collected_has_stall
     nothing_is_left(site)
 
 
+@pytest.mark.full
 def test_a_sign_in_the_last_output_of_a_failure_ends_the_attempt(site: Site) -> None:
     settings = guard(stopOn={"not-a-number": {}})
     launch = start(site, "--loss", "nan", "--bad-from", 3, "--crash", "step@4=9", settings=settings, retries=1)
@@ -150,6 +159,7 @@ def small_pod() -> Iterator[Path]:
     folder.rmdir()
 
 
+@pytest.mark.full
 def test_a_trainer_that_the_kernel_kills_for_its_memory(site: Site, small_pod: Path) -> None:
     body = f"echo $$ > {small_pod}/cgroup.procs\n"
     words = ["python3", str(TRAINER), str(site.stamps), str(site.directory / "checkpoints"), "--crash", "step@2=memory"]

@@ -105,6 +105,7 @@ def test_weights_of_pytorch_need_not_be_there_too(staged: Site) -> None:
     assert start(staged).wait() == 0
 
 
+@pytest.mark.full
 def test_a_retry_and_the_next_attempt_copy_nothing(staged: Site) -> None:
     launch = start(staged, "--code", 3, retries=1)
     assert launch.wait() == 3

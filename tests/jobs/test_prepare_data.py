@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.conftest import thin
+
 from . import judges
 from .tasks import GSM8K, Done, load_task, run_task, solutions, write_lines
 
@@ -218,7 +220,7 @@ def judge() -> judges.Judge:
 RESPONSES = ["So it is \\boxed{%s}.", "<think>Hm.</think> The answer is %s.", "Easy.\n#### %s"]
 
 
-@pytest.mark.parametrize("response", RESPONSES)
+@pytest.mark.parametrize("response", thin(list(RESPONSES), 3))
 def test_nemo_rl_rewards_right_responses_alone(tmp_path: Path, raw: Path, judge: judges.Judge, response: str) -> None:
     prepare(tmp_path, raw).succeeds()
     rows = lines(tmp_path)

@@ -11,21 +11,23 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import thin
+
 from .harness import BEAT, LAPSE, Site, load_program, until
 
 
-@pytest.mark.parametrize("code", [0, 1, 3, 255])
+@pytest.mark.parametrize("code", thin([3, 0, 1, 255], 4))
 def test_the_exit_code_is_the_trainers(site: Site, code: int) -> None:
     assert site.start("--code", code).wait() == code
     assert site.record()["state"] == "released"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+@pytest.mark.parametrize("number", thin([signal.SIGKILL, signal.SIGSEGV], 2))
 def test_a_signal_is_told_as_a_shell_does(site: Site, number: signal.Signals) -> None:
     assert site.start("--kill", int(number)).wait() == 128 + number
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", thin([signal.SIGTERM, signal.SIGINT], 2))
 def test_a_signal_is_forwarded_once(site: Site, number: signal.Signals) -> None:
     launch = site.start("--run", 30, "--save", 0.5, "--code", 4)
     site.trains(1)
@@ -78,6 +80,7 @@ def test_a_deadline_stops_the_trainer_and_is_not_retried(site: Site) -> None:
     assert site.record()["state"] == "released"
 
 
+@pytest.mark.full
 def test_a_trainer_that_does_not_save_in_time_is_killed(site: Site) -> None:
     launch = site.start("--run", 30, "--save", 30, deadline={"SIGTERM": 2.5, "SIGKILL": 3})
     site.trains(1)
@@ -86,6 +89,7 @@ def test_a_trainer_that_does_not_save_in_time_is_killed(site: Site) -> None:
     until(lambda: not Path(f"/proc/{pid}").exists(), "the trainer's end")
 
 
+@pytest.mark.full
 def test_a_deadline_also_ends_the_wait_for_another_owner(site: Site) -> None:
     first = site.start("--run", 30)
     site.trains(1)
@@ -107,6 +111,7 @@ def test_a_retry_needs_the_run(site: Site) -> None:
     assert "taken over" in launch.output
 
 
+@pytest.mark.full
 def test_a_stop_between_retries_ends_at_once_and_releases(site: Site) -> None:
     site.environment["GRPO_OWNER_BEAT_SECONDS"] = "1.2"
     site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "5"
@@ -285,6 +290,7 @@ def test_a_volume_that_hangs_for_28_s_costs_nothing(site: Site) -> None:
     assert site.record()["state"] == "released"
 
 
+@pytest.mark.full
 def test_a_stall_is_told_with_what_follows(site: Site) -> None:
     site.environment["GRPO_OWNER_LAPSE_SECONDS"] = "12"
     launch = site.start("--run", 4)

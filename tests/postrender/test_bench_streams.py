@@ -42,7 +42,10 @@ def test_a_stream_is_the_same_with_every_python(size: str, digest: str) -> None:
     assert hashlib.sha256(streams.stream(size)).hexdigest() == digest
 
 
-@pytest.mark.parametrize("size", EXPECTED)
+LARGE = [pytest.param(size, marks=pytest.mark.full) for size in ("large", "large_all")]
+
+
+@pytest.mark.parametrize("size", ["small", "medium", *LARGE])
 def test_a_stream_is_as_large_as_it_says(size: str) -> None:
     count, length, targets = EXPECTED[size]
     data = streams.stream(size)
@@ -76,6 +79,7 @@ def test_there_is_nothing_to_find_in_a_stream_for_check(size: str) -> None:
     assert not is_at_least(findings, "warning"), findings[0].what
 
 
+@pytest.mark.full
 def test_the_large_documents_parse_too() -> None:
     texts = streams.stream("large").decode().split("\n---\n")
     objects = [yaml.load(text, yaml.CSafeLoader) for text in sorted(texts, key=len)[-10:]]

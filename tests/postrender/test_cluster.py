@@ -16,7 +16,7 @@ from postrender.helm.engines import Rendered
 from postrender.manifests.loader import read
 from postrender.values import merge
 from postrender.wiring import cluster
-from tests.conftest import RECIPES, stack_files
+from tests.conftest import RECIPES, stack_files, thin
 
 RenderText = Callable[..., Rendered]
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -60,7 +60,7 @@ def test_the_facts_are_those_of_the_charts(name: str, render_text: RenderText, t
     assert found.facts == written(render_text("raycluster", values, recipe="gemma3-27b-gsm8k"))
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", thin(RECIPES, 4))
 def test_the_facts_of_recipes_are_those_of_the_charts(recipe: str, render_text: RenderText, tmp_path: Path) -> None:
     found = expected({}, tmp_path, recipe)
     if found:

@@ -16,7 +16,7 @@ from postrender.values.reference_errors import DanglingError, UnknownError
 from postrender.values.references import resolve
 from tests.conftest import ROOT, SITE, thin
 from tests.recipes.contract import VERSIONS
-from tests.recipes.rendered import every_configuration, leaves, render_plan, stack
+from tests.recipes.rendered import Configurations, leaves, render_plan, stack
 
 VERL = ("qwen2.5-32b-gsm8k-verl", "qwen2.5-32b-gsm8k-verl-reference")
 
@@ -50,7 +50,7 @@ def assert_same(rendered: dict[str, Any], run: Effective) -> None:
 @pytest.mark.full
 def test_the_judged_configuration_is_the_rendered_one(helm: Engine) -> None:
     seen = 0
-    for (recipe, version, accelerator), rendered in every_configuration(helm):
+    for (recipe, version, accelerator), rendered in Configurations(helm).items():
         if recipe != "smoke-one-gpu":
             assert_same(rendered, effective(stack(recipe, version, accelerator)))
             seen += 1
@@ -74,7 +74,7 @@ OVERLAYS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("version", VERSIONS[:3])
+@pytest.mark.parametrize("version", thin(VERSIONS[:3], 3))
 @pytest.mark.parametrize(
     "more", thin(OVERLAYS, 2), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
 )
@@ -108,7 +108,9 @@ ON_VERL: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("version", thin(["0.9.1", "0.8.0", "0.7.1", "0.6.1"], 4))
-@pytest.mark.parametrize("more", ON_VERL, ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60])
+@pytest.mark.parametrize(
+    "more", thin(ON_VERL, 3), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
+)
 def test_what_the_chart_derives_for_verl(helm: Engine, version: str, more: dict[str, Any]) -> None:
     older = [] if version == "0.7.1" else [ROOT / f"values/frameworks/verl-{version}.yaml"]
     for recipe in VERL:

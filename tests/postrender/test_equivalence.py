@@ -82,12 +82,12 @@ def compare(row: dict[str, str], folder: Path, helm: Embedded) -> int:
     return worked
 
 
-@pytest.mark.parametrize("row", thin(MACHINES, 4), ids=options.label)
+@pytest.mark.parametrize("row", thin(MACHINES, 8), ids=options.label)
 def test_every_machine_in_every_mode(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
     whole = options.complete({**row, "accelerator": options.shape(row["accelerator"])}, set())
     assert compare({**whole, **row}, tmp_path, helm) > 0
 
 
-@pytest.mark.parametrize("row", thin(ROWS, 24), ids=options.label)
+@pytest.mark.parametrize("row", thin(ROWS, 48), ids=options.label)
 def test_every_pair_of_options(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
     compare(row, tmp_path, helm)

@@ -14,7 +14,7 @@ from postrender.helm.engines import Embedded
 from postrender.wiring import apply, inputs
 from postrender.wiring.apply import Options
 from postrender.wiring.plan import Wiring
-from tests.conftest import read_values, stack_files
+from tests.conftest import read_values, stack_files, thin
 from tests.corpus import proof
 from tests.corpus.cases import EDGES, SCALARS, STREAMS, TEXTS, edge
 
@@ -88,7 +88,7 @@ def test_every_stream_has_a_number_of_targets() -> None:
 
 
 @pytest.mark.parametrize("policy", ["keep", "replace"])
-@pytest.mark.parametrize("profile", ["b200", "h200", "h100-mega", "cpu"])
+@pytest.mark.parametrize("profile", thin(["b200", "h200", "h100-mega", "cpu"], 4))
 def test_every_pod_of_every_stream_can_be_wired(profile: str, policy: str) -> None:
     targets = 0
     with proof.every_pod_a_target():

@@ -13,7 +13,7 @@ import pytest
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_USAGE, EngineError, RenderError, UnreadableError
 from postrender.helm import engines
 from postrender.helm.engines import Binary, Embedded, Engine
-from tests.conftest import LAYERS, ROOT, require_tool, stack_files
+from tests.conftest import LAYERS, ROOT, require_tool, stack_files, thin
 
 # What is tested here is the engine itself.
 pytestmark = pytest.mark.usefixtures("unshared_helm")
@@ -114,7 +114,7 @@ def test_the_engine_says_who_it_is(engine: Engine) -> None:
     assert engine.name.startswith("helm v")
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", thin(LAYERS, 4))
 @pytest.mark.parametrize("name", ["helm3", "helm4"])
 def test_the_embedded_helm_renders_our_charts_as_an_executable_does(name: str, layer: str, helm: Embedded) -> None:
     chart = str(ROOT / "charts" / layer)

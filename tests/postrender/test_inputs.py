@@ -15,7 +15,7 @@ from postrender import facts, paths
 from postrender.errors import InputError
 from postrender.values import merge
 from postrender.wiring import inputs
-from tests.conftest import ROOT
+from tests.conftest import ROOT, thin
 
 PROFILES = sorted((ROOT / "values/accelerators").glob("*.yaml"))
 RECIPES = sorted((ROOT / "values/recipes").glob("*.yaml"))
@@ -24,7 +24,7 @@ SITE = str(ROOT / "tests/site.yaml")
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=[path.stem for path in PROFILES])
-@pytest.mark.parametrize("recipe", RECIPES, ids=[path.stem for path in RECIPES])
+@pytest.mark.parametrize("recipe", thin(RECIPES, 4), ids=[path.stem for path in RECIPES])
 def test_every_stack_is_read_as_the_full_reader_reads_it(profile: Any, recipe: Any) -> None:
     files = [str(profile), str(recipe), SITE]
     defaults = merge.load([paths.defaults("raycluster")]).as_helm_merges()
@@ -44,7 +44,7 @@ GOOD = inputs.load([str(PROFILES[0]), str(RECIPES[0]), SITE])
 WRONG: tuple[Any, ...] = (None, 1, "x", True, [], {}, {"unknown": 1})
 
 
-@pytest.mark.parametrize("path", [*_leaves(GOOD)], ids=".".join)
+@pytest.mark.parametrize("path", thin([(path,) for path in _leaves(GOOD)], 4), ids=".".join)
 def test_misfits_are_those_that_a_real_validator_finds(path: tuple[str, ...]) -> None:
     judge = jsonschema_rs.Draft7Validator(SCHEMA)
     for wrong, remove in itertools.product(WRONG, (False, True)):

@@ -16,6 +16,7 @@ from postrender.manifests import schemas, violations
 from postrender.manifests.violations import Violation
 from postrender.yaml import reader
 from tests.catalogues.sources import tree
+from tests.conftest import thin
 
 ROOT = Path(__file__).resolve().parents[2]
 # The distribution has no type hints.
@@ -466,14 +467,17 @@ def both(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.parametrize(
     ("folder", "file", "kind"),
-    [
-        ("kuberay-crds", "ray.io_rayclusters.yaml", "ray.io/v1/RayCluster"),
-        ("kuberay-crds", "ray.io_rayjobs.yaml", "ray.io/v1/RayJob"),
-        ("kuberay-crds", "ray.io_raycronjobs.yaml", "ray.io/v1/RayCronJob"),
-        ("kuberay-crds", "ray.io_rayservices.yaml", "ray.io/v1/RayService"),
-        ("gke-crds", "networking.gke.io_networks.yaml", "networking.gke.io/v1/Network"),
-        ("gke-crds", "networking.gke.io_gkenetworkparamsets.yaml", "networking.gke.io/v1/GKENetworkParamSet"),
-    ],
+    thin(
+        [
+            ("kuberay-crds", "ray.io_rayclusters.yaml", "ray.io/v1/RayCluster"),
+            ("kuberay-crds", "ray.io_rayjobs.yaml", "ray.io/v1/RayJob"),
+            ("kuberay-crds", "ray.io_raycronjobs.yaml", "ray.io/v1/RayCronJob"),
+            ("kuberay-crds", "ray.io_rayservices.yaml", "ray.io/v1/RayService"),
+            ("gke-crds", "networking.gke.io_networks.yaml", "networking.gke.io/v1/Network"),
+            ("gke-crds", "networking.gke.io_gkenetworkparamsets.yaml", "networking.gke.io/v1/GKENetworkParamSet"),
+        ],
+        3,
+    ),
 )
 def test_field_names_are_those_of_the_real_definition(folder: str, file: str, kind: str) -> None:
     path = ROOT / ".tools/share" / folder / file

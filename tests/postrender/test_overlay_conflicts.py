@@ -73,7 +73,7 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", thin(list(CASES), 4))
 def test_the_chart_loses_the_same_values(case: str, tmp_path: Path, helm: Engine) -> None:
     rendered = helm.render(str(ROOT / "charts/grpo-job"), files_of(case, tmp_path), release="x", namespace="y")
     used = leaves(plan(list(rendered.documents))["config"])
@@ -138,7 +138,7 @@ def test_data_of_ones_own_is_lost_with_an_older_version(tmp_path: Path) -> None:
     assert covered([*files, site]) == []
 
 
-@pytest.mark.parametrize("accelerator", thin(PROFILES, 3))
+@pytest.mark.parametrize("accelerator", thin(PROFILES, 6))
 def test_no_recipe_covers_what_the_project_writes(accelerator: str) -> None:
     for recipe in RECIPES:
         profile, recipe_file, site = map(str, stack_files(accelerator, recipe))

@@ -44,6 +44,7 @@ def paths(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str
             yield from paths(each, (*path, number))
 
 
+@pytest.mark.full
 def test_every_part_of_every_manifest_of_the_tests_has_a_place() -> None:
     """The value of a path stands at its place, or on the line below where a block begins."""
     placed = 0

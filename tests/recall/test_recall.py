@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import thin
 from tests.recall import floor, generated, reasons, scores, shipped, verdicts
 from tests.recall.mutations import ACCEPTED, REFUSED, VERSIONS, mutations
 from tests.recall.scores import CAUGHT, FALSE, MISSED
@@ -38,7 +39,7 @@ def compare(framework: str, version: str, folder: Path, only: set[str] | None = 
         assert sorted(known - now) == [], f"no longer {outcome}: run python -m tests.recall.measure --floor"
 
 
-@pytest.mark.parametrize(("framework", "version"), EVERY)
+@pytest.mark.parametrize(("framework", "version"), thin(EVERY, 4))
 def test_a_sample_agrees_with_the_real_program(framework: str, version: str, tmp_path: Path) -> None:
     """As many that it refuses as that it accepts, the same ones each time."""
     found, chance = verdicts.read(framework, version), random.Random(SEED)  # noqa: S311 - a choice, no secret

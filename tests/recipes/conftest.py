@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from postrender.helm.engines import Engine
-from tests.recipes.rendered import Config, every_configuration
+from tests.recipes.rendered import Configurations
 
 
 @pytest.fixture(scope="session")
-def configurations(helm: Engine) -> dict[tuple[str, str, str], Config]:
+def configurations(helm: Engine) -> Configurations:
     """Return the configurations by (recipe, version, accelerator)."""
-    return dict(every_configuration(helm))
+    return Configurations(helm)

@@ -17,6 +17,7 @@ from tests.recipes.contract import VERSIONS
 NEWEST = VERSIONS[0]
 ONE_GPU = ROOT / "values/examples/one-gpu.yaml"
 Config = dict[str, Any]
+Key = tuple[str, str, str]
 Configure = Callable[..., Config]
 
 
@@ -50,16 +51,33 @@ def render_plan(helm: Engine, files: list[Path], values: Mapping[str, Any] | Non
     return plan(list(rendered.documents))
 
 
-def every_configuration(helm: Engine) -> Iterator[tuple[tuple[str, str, str], Config]]:
-    """Yield (recipe, version, accelerator) and its configuration, for each recipe; smoke on one GPU too."""
-    for recipe in nemo_rl_recipes():
-        for version in VERSIONS:
-            for accelerator in ACCELERATORS:
-                files = stack(recipe, version, accelerator)
-                yield (recipe, version, accelerator), render_plan(helm, files)["config"]
-                if recipe == "smoke":
-                    small = [files[0], ONE_GPU, *files[1:]]
-                    yield ("smoke-one-gpu", version, accelerator), render_plan(helm, small)["config"]
+class Configurations(Mapping[Key, Config]):
+    """The configurations by (recipe, version, accelerator), each rendered when asked for; smoke on one GPU too."""
+
+    def __init__(self, helm: Engine) -> None:
+        self._helm = helm
+        self._rendered: dict[Key, Config] = {}
+        names = [*nemo_rl_recipes(), "smoke-one-gpu"]
+        self._keys = [(name, version, machine) for name in names for version in VERSIONS for machine in ACCELERATORS]
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def __getitem__(self, key: Key) -> Config:
+        if key not in self._rendered:
+            recipe, version, accelerator = key
+            files = stack(recipe.removesuffix("-one-gpu"), version, accelerator)
+            if recipe.endswith("-one-gpu"):
+                files.insert(1, ONE_GPU)
+            self._rendered[key] = render_plan(self._helm, files)["config"]
+        return self._rendered[key]
+
+    def of(self, version: str) -> dict[Key, Config]:
+        """Return those of one version."""
+        return {key: self[key] for key in self if key[1] == version}
 
 
 def leaves(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

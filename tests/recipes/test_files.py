@@ -78,7 +78,7 @@ def test_a_framework_file_sets_nothing_that_a_profile_sets(profile: str) -> None
         assert not theirs & {path for path, _ in leaves(yaml.safe_load(framework_file(version).read_text("utf-8")))}
 
 
-@pytest.mark.parametrize("platform", ["gke-standard", "gke-autopilot"])
+@pytest.mark.parametrize("platform", thin(["gke-standard", "gke-autopilot"], 2))
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 @pytest.mark.parametrize("recipe", sorted(SETUPS))
 def test_every_layer_renders(recipe: str, accelerator: str, platform: str, render: Render) -> None:
@@ -88,7 +88,7 @@ def test_every_layer_renders(recipe: str, accelerator: str, platform: str, rende
 
 
 @pytest.mark.parametrize("version", OLDER)
-@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 3))
+@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 10))
 def test_an_older_version_is_one_more_file(recipe: str, version: str, render: Render) -> None:
     """Cluster and job render from it, and the cluster runs the image of that version."""
     files = [*stack(recipe, version), SITE]

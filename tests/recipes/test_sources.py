@@ -20,7 +20,7 @@ import pytest
 import configuration
 from tests.conftest import ROOT
 from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS
-from tests.recipes.rendered import Config, leaves
+from tests.recipes.rendered import Config, Configurations, leaves
 
 PROGRAM = ROOT / "tests/recipes/nemo_rl.py"
 Loaded = dict[str, Any]
@@ -77,15 +77,13 @@ def ask(tree: Path, configurations: dict[str, Config], folder: Path) -> dict[str
 
 
 @pytest.fixture(scope="session")
-def accepted(configurations: dict[tuple[str, str, str], Config], tmp_path_factory: pytest.TempPathFactory) -> Any:
+def accepted(configurations: Configurations, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Return a function from a version to what its framework made of each configuration; it is asked once."""
 
     @functools.cache
     def load(version: str) -> dict[str, Loaded]:
         tree = sources(version)
-        chosen = {
-            f"{name}.{machine}": config for (name, of, machine), config in configurations.items() if of == version
-        }
+        chosen = {f"{name}.{machine}": config for (name, _, machine), config in configurations.of(version).items()}
         return ask(tree, chosen, tmp_path_factory.mktemp(version))
 
     return load
@@ -108,16 +106,13 @@ def test_the_real_framework_accepts_every_recipe(version: str, accepted: Any) ->
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_framework_knows_every_key(
-    version: str, accepted: Any, configurations: dict[tuple[str, str, str], Config]
-) -> None:
+def test_the_framework_knows_every_key(version: str, accepted: Any, configurations: Configurations) -> None:
     """It would ignore a misspelt one without a word; and what the list allows is used, or it goes."""
     found, used = accepted(version), set()
-    for (name, of, machine), config in configurations.items():
-        if of == version:
-            base = found[f"{name}.{machine}"]["base"]
-            assert unknown(config, base, version) == [], name
-            used |= {".".join(path) for path, _ in leaves(config)}
+    for (name, _, machine), config in configurations.of(version).items():
+        base = found[f"{name}.{machine}"]["base"]
+        assert unknown(config, base, version) == [], name
+        used |= {".".join(path) for path, _ in leaves(config)}
     assert {path for path, (versions, _) in ALLOWED.items() if version in versions} - used == set()
 
 
@@ -161,9 +156,7 @@ def test_the_data_sets_come_from_where_they_are_fetched(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_wrong_configuration_is_refused(
-    version: str, configurations: dict[tuple[str, str, str], Config], tmp_path: Path
-) -> None:
+def test_a_wrong_configuration_is_refused(version: str, configurations: Configurations, tmp_path: Path) -> None:
     """So that an acceptance means something: a wrong type, a reference to nothing, a misspelt key."""
     tree, good = sources(version), configurations["smoke", version, "b200"]
 

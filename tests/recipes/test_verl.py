@@ -171,6 +171,7 @@ main()
 """
 
 
+@pytest.mark.full
 def test_a_trainer_starts_again_with_the_same_configuration(plan_of: PlanOf, tmp_path: Path) -> None:
     """After a failure, and in task evaluate: what Hydra has written beside the configuration must not be part of it."""
     pytest.importorskip("hydra", reason="hydra-core is in the extra dev")

@@ -237,10 +237,11 @@ def test_the_page_has_a_title_headings_and_a_text_for_each_graph(grpo: Command, 
     )
 
 
-def test_two_runs_of_the_command_write_the_same_bytes(log: Path) -> None:
+@pytest.mark.full
+def test_another_process_writes_the_same_bytes(grpo: Command, log: Path) -> None:
     command = [sys.executable, "-m", "postrender.cli", "report", str(log), str(log)]
-    first, second = (subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout for _ in range(2))
-    assert first == second
+    first = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    assert first.decode() == grpo(log, log)[1]
     assert len(first) < 1_500_000
 
 

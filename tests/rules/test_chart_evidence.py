@@ -14,7 +14,7 @@ from postrender.helm.engines import Binary, Embedded, Engine
 from postrender.manifests import chart_files
 from postrender.rules.chart import values_file
 from postrender.rules.chart.schema import drafts, pattern_not_re2
-from tests.conftest import require_tool
+from tests.conftest import require_tool, thin
 
 DRAFTS = {
     4: "http://json-schema.org/draft-04/schema#",
@@ -201,16 +201,19 @@ def beside(draft: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("schema", "taken"),
-    [
-        (beside(4), True),
-        (beside(7), True),
-        (beside(8), False),
-        (beside(9), False),
-        ({"properties": {"a": {"$ref": "urn:some:thing"}}}, True),
-        ({"properties": {"a": {"$ref": "other.json"}}}, False),
-        ({"required": ["b"], "properties": {"b": {"default": 1}}}, False),
-        ({"$schema": "http://localhost:1/draft"}, False),
-    ],
+    thin(
+        [
+            (beside(4), True),
+            (beside(7), True),
+            (beside(8), False),
+            (beside(9), False),
+            ({"properties": {"a": {"$ref": "urn:some:thing"}}}, True),
+            ({"properties": {"a": {"$ref": "other.json"}}}, False),
+            ({"required": ["b"], "properties": {"b": {"default": 1}}}, False),
+            ({"$schema": "http://localhost:1/draft"}, False),
+        ],
+        3,
+    ),
     ids=["draft 4", "draft 7", "2019-09", "2020-12", "urn", "relative", "default", "unknown draft"],
 )
 def test_what_is_said_of_schemas_is_so(schema: dict[str, Any], taken: bool, tmp_path: Path, engine: Engine) -> None:
@@ -223,13 +226,16 @@ def strict(*names: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("parent", "child", "condition", "taken"),
-    [
-        (strict("a"), strict("global"), "", False),
-        (strict("a", "child"), strict("global"), "", True),
-        (strict("a", "child"), strict(), "", False),
-        (strict("a", "child"), strict("global"), "child.enabled", False),
-        (strict("a", "child"), strict("global", "enabled"), "child.enabled", True),
-    ],
+    thin(
+        [
+            (strict("a"), strict("global"), "", False),
+            (strict("a", "child"), strict("global"), "", True),
+            (strict("a", "child"), strict(), "", False),
+            (strict("a", "child"), strict("global"), "child.enabled", False),
+            (strict("a", "child"), strict("global", "enabled"), "child.enabled", True),
+        ],
+        3,
+    ),
     ids=["no name", "name and global", "no global", "no switch", "switch"],
 )
 def test_helm_adds_values_for_a_chart_below(
@@ -253,15 +259,18 @@ def test_the_two_helms_differ_in_a_null_for_a_chart_below(name: str, kept: bool,
 
 @pytest.mark.parametrize(
     ("written", "printed", "of_chart"),
-    [
-        ("1.20", "1.2", "1.2"),
-        ("1.0", "1", "1"),
-        ("20240101", "2.0240101e+07", "20240101"),
-        ("0123", "83", "83"),
-        ("1e3", "1000", "1000"),
-        ("123456", "123456", "123456"),
-        ("1234567.5", "1.2345675e+06", "1.2345675e+06"),
-    ],
+    thin(
+        [
+            ("1.20", "1.2", "1.2"),
+            ("1.0", "1", "1"),
+            ("20240101", "2.0240101e+07", "20240101"),
+            ("0123", "83", "83"),
+            ("1e3", "1000", "1000"),
+            ("123456", "123456", "123456"),
+            ("1234567.5", "1.2345675e+06", "1.2345675e+06"),
+        ],
+        3,
+    ),
 )
 def test_a_number_is_printed_as_it_is_said(
     written: str, printed: str, of_chart: str, tmp_path: Path, engine: Engine

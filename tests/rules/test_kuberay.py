@@ -172,10 +172,10 @@ def record() -> dict[str, list[str]]:
 
 
 @cache
-def ours() -> dict[str, set[str]]:
-    """Return the errors that the rules find in each case."""
+def ours(step: int = 1) -> dict[str, set[str]]:
+    """Return the errors that the rules find in each case, or in one of so many."""
     found = {}
-    for case in cases():
+    for case in cases()[::step]:
         findings = check(read({"case.yaml": json.dumps(case.object).encode()}), None, KINDS)
         found[case.name] = {each.rule for each in findings} & (ERRORS | {NEWER})
     return found
@@ -204,17 +204,25 @@ def test_every_rule_about_what_the_operator_refuses_has_a_case() -> None:
     assert refused == {rule for _, rule in REASONS} | {FIELD, NEWER}
 
 
-def test_what_the_operator_refuses_the_rules_find() -> None:
-    missed = {name: rules for name, rules in record().items() if not {*rules} <= ours()[name]}
-    assert missed == {name: [TYPE] for name in LOOSER}
-    assert all(SCHEMAS in ours()[name] for name in LOOSER)
+STEPS = [6, pytest.param(1, marks=pytest.mark.full)]
 
 
-def test_what_the_operator_accepts_the_rules_accept() -> None:
-    more = {rule for name, found in ours().items() if name not in record() for rule in found}
-    assert more == {*STRICTER}
+@pytest.mark.parametrize("step", STEPS)
+def test_what_the_operator_refuses_the_rules_find(step: int) -> None:
+    found = ours(step)
+    missed = {name: rules for name, rules in record().items() if name in found and not {*rules} <= found[name]}
+    looser = [name for name in LOOSER if name in found]
+    assert missed == {name: [TYPE] for name in looser}
+    assert all(SCHEMAS in found[name] for name in looser)
 
 
+@pytest.mark.parametrize("step", STEPS)
+def test_what_the_operator_accepts_the_rules_accept(step: int) -> None:
+    more = {rule for name, found in ours(step).items() if name not in record() for rule in found}
+    assert more == {*STRICTER} if step == 1 else more <= {*STRICTER}
+
+
+@pytest.mark.full
 def test_the_rules_find_more_only_behind_what_the_operator_finds_first() -> None:
     """It stops at the first thing that it finds."""
     refused = {name: {*rules, SCHEMAS} for name, rules in record().items() if not name.startswith("pair, ")}
@@ -222,6 +230,7 @@ def test_the_rules_find_more_only_behind_what_the_operator_finds_first() -> None
     assert {name: rules for name, rules in more.items() if rules} == {name: {rule} for name, rule in BEHIND.items()}
 
 
+@pytest.mark.full
 def test_of_two_wrong_fields_the_rules_find_both() -> None:
     two = [name.removeprefix("pair, ").split(" + ") for name in ours() if name.startswith("pair, ")]
     assert len(two) > 30

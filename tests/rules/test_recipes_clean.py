@@ -35,7 +35,7 @@ def with_more(files: list[Path], more: dict[str, Any], folder: Path) -> list[str
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-@pytest.mark.parametrize("profile", thin(PROFILES, 3))
+@pytest.mark.parametrize("profile", thin(PROFILES, 6))
 def test_a_recipe_is_clean_on_every_profile_and_version(profile: str, recipe: str) -> None:
     files = [ROOT / f"values/accelerators/{profile}.yaml", ROOT / f"values/recipes/{recipe}.yaml"]
     machine = options.machines()[profile]
@@ -57,7 +57,7 @@ def test_the_recipe_for_one_gpu_is_clean() -> None:
     assert rules_of([files[0], ONE_GPU, files[1]]) == []
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", thin(RECIPES, 4))
 def test_another_task_of_a_recipe_is_clean_on_one_node(recipe: str, tmp_path: Path) -> None:
     for task in TASKS:
         assert with_more(stack(recipe), {"job": {"task": task, "nodes": 1}}, tmp_path) == []

@@ -21,7 +21,7 @@ def render(helm: Engine, file: Path) -> None:
         helm.render(str(ROOT / "charts" / layer), files(file), release=layer, namespace="team-a")
 
 
-@pytest.mark.parametrize("file", thin(GOOD, 48), ids=str)
+@pytest.mark.parametrize("file", thin(GOOD, 96), ids=str)
 def test_what_is_good_renders(file: Path, helm: Engine) -> None:
     render(helm, file)
 

@@ -122,6 +122,7 @@ def test_a_report_reads_the_folder_of_a_run(nemo_rl: Path) -> None:
     assert [finding.rule for finding in found.findings] == ["run/not-a-number"]
 
 
+@pytest.mark.full
 def test_a_later_start_of_the_trainer_wins(nemo_rl: Path, verl: Path, tmp_path: Path) -> None:
     again = write(tmp_path / "logs/exp_002", [(2, {**NEMO_RL, "train/reward": 1.0}), (4, NEMO_RL)])
     shutil.copytree(nemo_rl.parent, tmp_path / "logs/exp_001/wandb/run-20200101_000000-older")

@@ -17,6 +17,7 @@ include "common.claimTemplate.spec" (list $ "rdma" $claim)    spec of a Resource
 {{/* common.interfaces $: in the order of their numbers (eth10 after eth9). base is the profile's name of the network,
      network the name of the Network object. */}}
 {{- define "common.interfaces" -}}
+{{- if not (hasKey . "common.interfaces") -}}
 {{- $interfaces := include "common.entries" .Values.accelerator.interfaces | fromJson -}}
 {{- $sorted := list -}}{{- $joined := dict -}}
 {{- range $i := until 100 -}}
@@ -34,7 +35,9 @@ include "common.claimTemplate.spec" (list $ "rdma" $claim)    spec of a Resource
 {{- $sorted = append $sorted (include "common.merge" (list $entry $named) | fromJson) -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $sorted -}}
+{{- $_ := set . "common.interfaces" (toJson $sorted) -}}
+{{- end -}}
+{{- get . "common.interfaces" -}}
 {{- end }}
 
 {{/* common.rdmaInterfaces $: the interfaces that NCCL uses. */}}

@@ -11,6 +11,7 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 
 {{/* common.volumes $: a volume has exactly one source. An entry or source that a later file set to null is gone. */}}
 {{- define "common.volumes" -}}
+{{- if not (hasKey . "common.volumes") -}}
 {{- $known := list "existingClaim" "gcsfuse" "lustre" "pvc" "ephemeral" -}}
 {{- $reserved := list "shared-memory" "ray-logs" "gke-gcsfuse-cache" "tmp" -}}
 {{- $volumes := dict -}}
@@ -30,7 +31,9 @@ include "common.checkLocalDisk" (list $ "scratch" "500Gi")  nothing; fails where
 {{- $_ := set $volumes $name $entry -}}
 {{- end -}}
 {{- include "common.checkMountPaths" (list . $volumes) -}}
-{{- toJson $volumes -}}
+{{- $_ := set . "common.volumes" (toJson $volumes) -}}
+{{- end -}}
+{{- get . "common.volumes" -}}
 {{- end }}
 
 {{/* common.checkMountPaths (list $ VOLUMES): the API server would refuse a clash only when KubeRay makes the pod.

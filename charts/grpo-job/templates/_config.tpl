@@ -12,17 +12,21 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{/* grpo.config $: overlays in this order: the framework's version, the accelerator. A derived key that job.config
      sets to another value is an error. */}}
 {{- define "grpo.config" -}}
+{{- if not (hasKey . "grpo.config") -}}
 {{- include "grpo.refuseBooleanKeys" (list "job.config" .Values.job.config) -}}
 {{- include "grpo.refuseBooleanKeys" (list "job.configFor" .Values.job.configFor) -}}
 {{- $config := include "grpo.withoutRewardKeys" (list . (include "grpo.mergedConfig" . | fromJson)) | fromJson -}}
 {{- $derived := include "grpo.framework" (list . "derived") | fromJson -}}
 {{- include "grpo.refuseDifferent" (list "job.config" $config $derived) -}}
-{{- include "common.merge" (list $config $derived) -}}
+{{- $_ := set . "grpo.config" (include "common.merge" (list $config $derived)) -}}
+{{- end -}}
+{{- get . "grpo.config" -}}
 {{- end }}
 
 {{/* grpo.mergedConfig $: the marker _override_ stays where the framework reads it: NeMo RL from v0.6.0, in a section
      of the first level. */}}
 {{- define "grpo.mergedConfig" -}}
+{{- if not (hasKey . "grpo.mergedConfig") -}}
 {{- $config := .Values.job.config -}}
 {{- if hasKey $config "_override_" -}}
 {{- fail (print "job.config._override_: only sections can be replaced, not the whole configuration. Write the "
@@ -45,7 +49,9 @@ include "grpo.refuseBooleanKeys" (list "job.config" $config)            nothing;
 {{- if not (and $reads (get $value "_override_")) }}{{ $_ := unset $value "_override_" }}{{ end -}}
 {{- end -}}
 {{- end -}}
-{{- toJson $config -}}
+{{- $_ := set . "grpo.mergedConfig" (toJson $config) -}}
+{{- end -}}
+{{- get . "grpo.mergedConfig" -}}
 {{- end }}
 
 {{/* grpo.overlay (list PATH BASE OVER DEPTH): maps merge at every depth; a map with _override_: true replaces BASE's,

@@ -50,6 +50,7 @@ workerGroupSpecs: []
 
 {{/* raycluster.pods $: with the wiring, whoever brings it. KubeRay replaces no pod for another number of workers. */}}
 {{- define "raycluster.pods" -}}
+{{- if not (hasKey . "raycluster.pods") -}}
 {{- $spec := include "raycluster.spec" (list . true) | fromYaml -}}
 {{- $parts := dict "the version of Ray" $spec.rayVersion "the authentication" ($spec.authOptions | default "") -}}
 {{- /* Kueue also stops a cluster that it did not know before. */ -}}
@@ -68,7 +69,9 @@ workerGroupSpecs: []
 {{- range $name, $part := $parts -}}
 {{- $_ := set $digests $name (toJson $part | sha256sum | trunc 16) -}}
 {{- end -}}
-{{- toPrettyJson $digests -}}
+{{- $_ := set . "raycluster.pods" (toPrettyJson $digests) -}}
+{{- end -}}
+{{- get . "raycluster.pods" -}}
 {{- end }}
 
 {{/* raycluster.release $: its name stays when the cluster gets another one. */}}

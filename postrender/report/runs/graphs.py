@@ -6,6 +6,7 @@ Colours are variables of the page's style sheet, so that a graph follows the rea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from math import isfinite
 from statistics import median
 from typing import Any, Final, NamedTuple
@@ -43,6 +44,7 @@ class Graph(NamedTuple):
     specification: Mapping[str, Any]
 
 
+@cache
 def program() -> str:
     """Return the JavaScript that draws a specification: Vega, Vega-Lite and vega-embed in one text."""
     version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])

@@ -93,6 +93,7 @@ def test_the_rank_that_stopped_first(ranks: dict[int, int], said: str) -> None:
     assert ranked(text)[0].remark.startswith(said)
 
 
+@pytest.mark.full
 def test_a_long_log_takes_little_time_and_memory() -> None:
     """200 MB: the middle is not read, and the lines that are left out are named."""
     piece = (NOISE * 9 + "(W pid=2) answer: the error of the estimate is 0.5\n").encode() * 1800
