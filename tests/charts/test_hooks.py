@@ -12,7 +12,7 @@ from tests.conftest import ACCELERATORS, ROOT, Object, Render, by_kind
 ORDER = ["gpus", "huggingface", "storage", "nccl"]
 ELSEWHERE: dict[str, Any] = {
     "platform": {"kind": "kubernetes"},
-    "accelerator": {"refuses": {"kubernetes": None}},
+    "accelerator": {"refuses": {"kubernetes": None}, "gpuNodeLabel": "nvidia.com/gpu.present"},
     "network": {"mode": "none"},
     "storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "nfs"}}},
 }

@@ -102,7 +102,11 @@ def test_the_notes_list_the_subnets_in_the_order_of_the_interfaces(render_text: 
     [
         (
             "dranet",
-            ["--accelerator-network-profile=auto", "gke-networking-dra-driver=true", "kubectl get resourceslices"],
+            [
+                "--accelerator-network-profile=auto",
+                "gke-networking-dra-driver=true",
+                "kubectl get deviceclasses,resourceslices",
+            ],
         ),
         ("none", ["NCCL uses TCP"]),
     ],

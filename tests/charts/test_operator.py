@@ -77,7 +77,7 @@ def test_device_claims_need_a_cluster_that_knows_them(layer: str, tool: str) -> 
     older = ("resource.k8s.io/v1beta1/ResourceClaimTemplate", "resource.k8s.io/v1beta2/ResourceClaimTemplate")
     said = " ".join(refusal(tool, layer, (*NEW, *older), *claims).split())
     assert "network.mode is dranet, which needs Kubernetes 1.34 or newer, but the APIs in this cluster are" in said
-    assert "Update the cluster, or set network.mode to multiNetwork" in said
+    assert "Update the cluster, or choose another network.mode" in said
     assert refusal(tool, layer, (*NEW, *older), "--set", "job.cluster.mode=ephemeral") == ""
     assert refusal(tool, layer, (*NEW, *older, CLAIMS), *claims) == ""
     assert refusal(tool, layer, (), *claims) == ""

@@ -481,7 +481,7 @@ def test_values_prints_what_a_key_means(grpo: Run) -> None:
     assert (code, err) == (0, "")
     assert out.startswith("ray.workers.replicas  (integer, default 2)\n    GPU nodes of the cluster")
     assert "source: KubeRay" in out
-    assert "network.mode  (string, one of multiNetwork, dranet, none, default" in grpo("values", "network")[1]
+    assert "network.mode  (string, one of multiNetwork, dranet, devices, none, default" in grpo("values", "network")[1]
 
 
 def test_values_takes_any_word_for_an_entry_of_a_map(grpo: Run) -> None:

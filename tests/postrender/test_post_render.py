@@ -196,7 +196,7 @@ def test_a_wrong_argument_is_refused(arguments: tuple[str, ...], said: str) -> N
     ("text", "said"),
     [
         ("network: {mod: none}", "site.yaml:2:11: network.mod: there is no such key"),
-        ("network: {mode: wlan}", "network.mode: expected one of multiNetwork, dranet, none"),
+        ("network: {mode: wlan}", "network.mode: expected one of multiNetwork, dranet, devices, none"),
         ("network: null", "network: this value is required"),
         ("huggingfase: {secret: {name: x}}", "site.yaml:2:1: there is no section huggingfase"),
         (

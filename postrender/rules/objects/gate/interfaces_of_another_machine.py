@@ -57,7 +57,7 @@ def _place(pod: Pod, annotation: str) -> Path:
 
 
 def _missing(pod: Pod, wiring: Wiring | None) -> Iterator[tuple[Path, str]]:
-    if wiring and wiring.annotations:
+    if wiring and INTERFACES in wiring.annotations:
         what = f"the pod has no annotation {INTERFACES}, and gets eth0 alone; network.mode is {wiring.mode}"
         yield (*pod.path, "metadata"), what
 
