@@ -20,7 +20,7 @@ KUBECTL = """\
 #!/bin/sh
 echo "$*" >> "$CLUSTER/calls"
 [ -z "$SECONDS_AWAY" ] || exec sleep "$SECONDS_AWAY"
-if [ -s "$CLUSTER/refuses-$1" ]; then cat "$CLUSTER/refuses-$1" >&2; exit 1; fi
+if said=$(cat "$CLUSTER/refuses-$1" 2>/dev/null); then echo "$said" >&2; exit 1; fi
 case $1 in
   config) cat "$CLUSTER/namespace" ;;
   get) case $3 in

@@ -114,7 +114,7 @@ USAGE = {
         "lint -f a.yaml,b.yaml",
         "grpo lint: 'a.yaml,b.yaml' has a comma in it\n  fix: give each file its own -f",
     ),
-    "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: b200, "),
+    "profile": ("lint --accelerator b100", "no accelerator profile is called 'b100'; the profiles are: aks-h100, "),
     "layer": ("render grpojob -f x", "grpo render: there is no layer 'grpojob', expected one of network, storage, "),
     "release of all": ("render --release r -f x", "grpo render: --release names one release\n  fix: name the layer"),
     "one side": (
@@ -286,7 +286,7 @@ def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_pa
     code, out, err = grpo("render", "network", *words)
     assert (code, out) == (2, "")
     assert err.startswith(f"{tmp_path / 'f.yaml'}:2:3: platform.kind kubernetes does not work on b200")
-    assert "  fix: Take the profile of your cloud" in err or "  fix: take the profile of your cloud" in err
+    assert "  fix: choose the profile of your cloud" in err
 
 
 def test_arguments_of_set_are_judged_rendered_and_compared(grpo: Run, tmp_path: Path) -> None:
