@@ -20,6 +20,7 @@ PARTIALS = [path for path in FILES if path.suffix == ".tpl"]
 OBJECTS = [path for path in FILES if path.suffix == ".yaml"]
 COMMENT = re.compile(r"\{\{-? ?/\*(.*?)\*/ ?-?\}\}", re.DOTALL)
 DEFINE = re.compile(r'define "([^"]+)"')
+KEPT = re.compile(r'\bset \. "([^"]+)"')
 CALL = re.compile(r'include "([^"]+)" (\(list [^)]*\)|\S+)')
 
 
@@ -49,6 +50,12 @@ def test_a_template_is_short(path: Path) -> None:
 def test_a_template_keeps_no_state(path: Path) -> None:
     """All files of a render see one .Release and one .Values, in an order that Helm chooses."""
     assert not re.search(r"\b(un)?set \$?\w*\.(Release|Values|Chart|Capabilities|Files)\b", code(path))
+
+
+def test_what_is_kept_for_other_templates_is_the_result_of_the_helper_of_that_name() -> None:
+    kept = [(helper, key) for path in FILES for helper, body in defines(path).items() for key in KEPT.findall(body)]
+    assert len(kept) >= 6
+    assert [each for each in kept if each[0] != each[1]] == []
 
 
 @pytest.mark.parametrize("path", OBJECTS, ids=name)
