@@ -61,6 +61,7 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
      Helm renders the files of a folder in any order. All of them get the same $: what takes long is done once in a
      render, and the result is kept there under the helper's name. */}}
 {{- define "common.check" -}}
+{{- if not (hasKey . "common.check") -}}
 {{- if not .Values.accelerator -}}
 {{- fail "no accelerator profile: add -f values/accelerators/b200.yaml (or h200.yaml) before your other -f files" -}}
 {{- end -}}
@@ -70,7 +71,6 @@ include "common.refuseTokens" (list $ "job" .Values.job)    nothing; fails where
 {{- fail (print "stack.labels.kueue.x-k8s.io/queue-name is set on every object, including a RayJob on an existing "
   "cluster, which Kueue refuses: remove it, and set ray.kueue.queue") -}}
 {{- end -}}
-{{- if not (hasKey . "common.check") -}}
 {{- if regexMatch (include "common.tokenPattern" .) (toJson .Values) -}}
 {{- range $key, $value := .Values }}{{ include "common.refuseTokens" (list $ $key $value) }}{{ end -}}
 {{- fail "the values contain what looks like a token. Put it in a Secret and name the Secret (huggingface.secret)" -}}
