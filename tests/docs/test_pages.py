@@ -19,7 +19,7 @@ from postrender.generate import tutorial
 from postrender.helm.engines import Engine
 from postrender.lint import linter
 from postrender.start import guide
-from tests.conftest import LAYERS, ROOT, stack_files
+from tests.conftest import LAYERS, ROOT, stack_files, thin
 from tests.docs import pages
 
 TASKS = ("train", "fetch", "prepare-data", "convert", "evaluate", "clean")
@@ -124,7 +124,9 @@ def is_of_a_cluster(words: list[str]) -> bool:
     return words[0] == "watch" and ("--namespace" in words or words[1].startswith("http"))
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]])
+@pytest.mark.parametrize(
+    "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 2)
+)
 def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages.folder_of(TEXTS[name], folder)
     ran = 0

@@ -304,6 +304,7 @@ def test_what_cannot_be_reported_is_said(
     assert "fix: " in err
 
 
+@pytest.mark.full
 def test_without_the_libraries_the_other_formats_still_work(log: Path) -> None:
     def run(form: str) -> subprocess.CompletedProcess[str]:
         program = "import sys; sys.modules['vl_convert'] = None; from postrender.cli.main import main; sys.exit(main())"

@@ -106,7 +106,7 @@ def assert_mended(file: Path, found: list[Finding], folder: Path) -> None:
     assert not left & {each.what for each in found if each.proposed}
 
 
-@pytest.mark.parametrize("file", thin(GOOD, 6), ids=str)
+@pytest.mark.parametrize("file", thin(GOOD, 12), ids=str)
 def test_a_rule_finds_nothing_in_what_is_good(file: Path) -> None:
     assert [f"{each.at}: {each.what}" for each in findings(file)] == []
 

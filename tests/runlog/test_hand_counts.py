@@ -110,6 +110,7 @@ def test_verl(capsys: pytest.CaptureFixture[str]) -> None:
     assert figures(VERL, capsys) == pytest.approx(wanted)
 
 
+@pytest.mark.full
 def test_weights_and_biases(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What verl printed, stored by Weights & Biases: the same figures."""
     keys = [*KEYS.values(), LONGEST, "actor/kl_coef", "timing_s/step", "perf/throughput", MEMORY]
