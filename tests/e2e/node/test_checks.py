@@ -21,7 +21,10 @@ def ready(shared: Installed) -> Installed:
 
 
 def helm_test(stack: Stack, kube: Kube, name: str) -> tuple[bool, str]:
-    """Run one test of the cluster's chart; return whether it passed, and what its pod said."""
+    """Run one test of the cluster's chart; return whether it passed, and what its pod said.
+
+    Helm leaves the pod until the next test, and `grpo status` would name one that has failed.
+    """
     pod = f"{stack.cluster}-test-{name}"
     words = ("test", stack.release("raycluster"), "--namespace", stack.namespace, "--filter", f"name={pod}")
     try:
@@ -29,7 +32,9 @@ def helm_test(stack: Stack, kube: Kube, name: str) -> tuple[bool, str]:
         passed = True
     except HelmError:
         passed = False
-    return passed, kube.logs(kube.get("pod", pod, stack.namespace))
+    said = kube.logs(kube.get("pod", pod, stack.namespace))
+    kube.delete("pod", pod, stack.namespace)
+    return passed, said
 
 
 def test_storage_passes_and_leaves_nothing_behind(ready: Installed, kube: Kube) -> None:
