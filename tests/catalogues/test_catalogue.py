@@ -117,7 +117,7 @@ def test_the_recipes_are_known_and_of_their_types(framework: str, version: str) 
         assert {path: value for path, value in found.items() if not known.allows(path, value)} == {}, name
 
 
-@pytest.mark.parametrize("version", ["v0.6.0", "v0.7.0"])
+@pytest.mark.parametrize("version", ["v0.6.0", "v0.7.0", "v0.8.0"])
 def test_a_section_of_a_recipe_that_replaces_the_base_is_complete(version: str) -> None:
     known, replaced = catalogue.load("nemo-rl", version), 0
     for name, config in recipes("nemo-rl", version).items():

@@ -118,4 +118,4 @@ def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do(rule: Rule) -> Non
         assert text[-1] not in ".!"
     assert rule.severity in SEVERITIES
     assert rule.fact
-    assert re.search(r"\S+ at v?\d+\.\d+\.\d+$", rule.source)
+    assert re.search(r"\S+ at (v?\d+\.\d+\.\d+|[0-9a-f]{8})$", rule.source)
