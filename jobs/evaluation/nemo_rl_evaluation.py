@@ -18,7 +18,7 @@ from child_process import run
 from runtime import JobError, Record
 
 HUB = {"math500": "math500", "aime2024": "aime2024", "aime2025": "aime2025"}
-# What each version changes for itself and for those after it: v0.8.0 reads AIME with the data set classes of the training.
+# What a version changes for itself and for those after it: v0.8.0 reads AIME with the data set classes of trainings.
 CHANGES = {
     (0, 7, 0): {"aime2026": "aime2026"},
     (0, 8, 0): {"aime2024": "AIME2024", "aime2025": "AIME2025", "aime2026": "AIME2026"},

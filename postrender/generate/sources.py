@@ -103,7 +103,9 @@ def load(root: Path) -> Sources:
     sections = {s: read_yaml(folder / f"{s}.yaml") for s in SECTIONS}
     job = sections["job"]["properties"]
     job["version"]["enum"] = [
-        version for framework in job["framework"]["enum"] for version in versions(root / "schemas/catalogues" / framework)
+        version
+        for framework in job["framework"]["enum"]
+        for version in versions(root / "schemas/catalogues" / framework)
     ]
     return Sources(sections, read_yaml(folder / "_defs.yaml"), read_yaml(root / "schemas" / "tokens.yaml"))
 

@@ -194,10 +194,8 @@ def provisional(framework: str, version: str) -> str:
 def sentence(framework: str, version: str, entry: Mapping[str, str]) -> str:
     """Return what to say of a provisional version; `entry` names the commit that stands in for its source."""
     commit = f"the project's {entry['branch']} at {entry['commit'][:8]} ({entry['date']})"
-    return (
-        f"{framework} {version} is provisional: its own source was not read, so it is judged by its documentation and by "
-        f"{commit}"
-    )
+    reason = "its own source was not read, so it is judged by its documentation and by"
+    return f"{framework} {version} is provisional: {reason} {commit}"
 
 
 def newest(framework: str) -> str:

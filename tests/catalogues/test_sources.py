@@ -19,6 +19,10 @@ LEFT_BEHIND = {
         "data.dataset_name",
         "data.prompt_file",
     },
+    ("v0.8.0", "examples/configs/recipes/llm/performance/dapo-deepseek-v3-64n8g.v2.yaml"): {
+        "data.dataset_name",
+        "data.prompt_file",
+    },
 }
 
 

@@ -19,7 +19,7 @@ SETTINGS = {**MATH, "temperature": 0.6, "topP": 0.95, "samples": 16, "maxNewToke
 BENCHMARKS = [
     (version, name)
     for version in VERSIONS
-    for name in ("math500", "aime2024", "aime2025", "gsm8k", *(["aime2026"] if version == "v0.7.0" else []))
+    for name in ("math500", "aime2024", "aime2025", "gsm8k", *(["aime2026"] if version >= "v0.7.0" else []))
 ]
 
 

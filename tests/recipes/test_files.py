@@ -52,7 +52,9 @@ def test_every_recipe_names_its_run_differently_and_no_site_file_names_one() -> 
 def test_a_pair_of_image_and_version_belongs_together(helm: Engine) -> None:
     """The tag of the image is the version that chooses the script, and Ray's version is the image's own."""
     ray = {"v0.8.0": "2.58.0", "v0.7.0": "2.55.1", "v0.6.0": "2.54.0", "v0.5.0": "2.49.2", "v0.4.0": "2.46.0"}
-    files = {recipe: recipe_file(recipe) for recipe in SETUPS} | {version: framework_file(version) for version in OTHERS}
+    files = {recipe: recipe_file(recipe) for recipe in SETUPS} | {
+        version: framework_file(version) for version in OTHERS
+    }
     assert {file.stem for file in (ROOT / "values/frameworks").glob("nemo-rl-*.yaml")} == {
         f"nemo-rl-{version}" for version in OTHERS
     }

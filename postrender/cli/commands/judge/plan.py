@@ -48,7 +48,9 @@ from postrender.values.set_arguments import Argument
     choices=configuration.FRAMEWORKS,
     help="Plan a configuration of this framework, without our charts. OVERRIDE is what the framework itself takes.",
 )
-@click.option("--version", metavar="VERSION", help="With --framework: its version. Default: the newest that is not provisional.")
+@click.option(
+    "--version", metavar="VERSION", help="With --framework: its version. Default: the newest that is not provisional."
+)
 @click.option("--config", type=options.FILE, metavar="FILE", help="With --framework: the configuration file.")
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="With --framework: how many nodes it gets.")
 @click.option("--gpu-memory", type=float, metavar="GB", help="With --framework: a GPU's memory, instead of a profile.")

@@ -161,7 +161,9 @@ def _transport(run: Effective) -> str | None:
     if not is_vllm(run):
         return f"refit_transport is {quoted(way)}, and the backend is {quoted(run.at(f'{GENERATION}.backend'))}"
     known = way in _TRANSPORTS or (isinstance(way, str) and ":" in way)
-    return None if known else f"refit_transport is {quoted(way)}, expected one of {', '.join(_TRANSPORTS)}, module:Class"
+    return (
+        None if known else f"refit_transport is {quoted(way)}, expected one of {', '.join(_TRANSPORTS)}, module:Class"
+    )
 
 
 @TOPIC.rule(
@@ -178,6 +180,8 @@ def _media(run: Effective) -> Iterator[Finding]:
     if not run.on(_MEDIA):
         return
     if not is_vllm(run):
-        yield Finding(f"it is on, and the backend is {quoted(run.at(f'{GENERATION}.backend'))}", proposed={_MEDIA: False})
+        yield Finding(
+            f"it is on, and the backend is {quoted(run.at(f'{GENERATION}.backend'))}", proposed={_MEDIA: False}
+        )
     elif run.on(_PLANE):
         yield Finding("it is on, and data_plane.enabled is on", proposed={_MEDIA: False})

@@ -16,9 +16,11 @@ from postrender.values.frameworks.nemo_rl import (
     GENERATION,
     GENERATIONS,
     GLOBAL_BATCH,
+    MEGATRON,
     PROMPTS,
     VLLM,
     is_controlled,
+    is_megatron,
     is_vllm,
     rows,
     validates,
@@ -120,7 +122,25 @@ def _engine(run: Effective) -> Iterator[Finding]:
         yield Finding("job.config has async_rl, and vllm_cfg.async_engine is off", proposed={_ENGINE: True})
     elif not is_vllm(run):
         backend, key = run.at(f"{GENERATION}.backend"), f"{GENERATION}.backend"
-        yield Finding(f"the backend is {quoted(backend)}, and NeMo RL supports the Single Controller with vLLM", keys=[key])
+        yield Finding(
+            f"the backend is {quoted(backend)}, and NeMo RL supports the Single Controller with vLLM", keys=[key]
+        )
+
+
+@TOPIC.rule(
+    "controller-trainer",
+    "SC19",
+    f"{MEGATRON}.enabled {CONTROLLER}",
+    title="the Single Controller trains with Megatron",
+    why="NeMo RL's guide: the other way of training was not tried with it; set-up does not refuse it",
+    fix="set policy.megatron_cfg.enabled to true, and policy.dtensor_cfg.enabled to false",
+    source="docs/guides/single-controller.md at 7ea279ab",
+    severity=WARNING,
+    since=_FIRST,
+)
+def _trainer(run: Effective) -> str | None:
+    untried = is_controlled(run) and not is_megatron(run)
+    return "job.config has async_rl, and DTensor trains" if untried else None
 
 
 @TOPIC.rule(
@@ -191,7 +211,9 @@ def _buffer(run: Effective) -> Iterator[Finding]:
     room = run.integer(_BUFFER) if run.has(_BUFFER) else _BUFFERED
     if room < needed:
         name = key.rpartition(".")[2]
-        what = f"max_buffered_rollouts is {room}, and {run.integer(PROMPTS)} prompts × ({name} {versions} + 1) = {needed}"
+        what = (
+            f"max_buffered_rollouts is {room}, and {run.integer(PROMPTS)} prompts × ({name} {versions} + 1) = {needed}"
+        )
         yield Finding(what, proposed={_BUFFER: needed})
 
 
