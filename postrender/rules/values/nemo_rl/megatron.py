@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _OPTIMIZER = f"{MEGATRON}.optimizer"
 _FUSED = f"{MEGATRON}.use_fused_linear_logprobs"
 _INFERENCE = f"{GENERATION}.mcore_generation_config"
+_ENGINE = f"{_INFERENCE}.async_engine"
 _MULTIPLE = "policy.make_sequence_length_divisible_by"
 
 
@@ -155,3 +156,18 @@ def _inference(run: Effective) -> str | None:
     if not isinstance(size, int) or size < 2 or at("sequence_parallel"):
         return None
     return f"transformer_impl is inference_optimized with TP {size}, and sequence_parallel is off"
+
+
+@TOPIC.rule(
+    "megatron-engine-removed",
+    "SC20",
+    _ENGINE,
+    title="from v0.8.0 on generation with Megatron is always asynchronous, and has no switch for it",
+    why=SETUP,
+    fix="remove the key",
+    source="nemo_rl/models/generation/interfaces.py:255 at 7ea279ab",
+    since="v0.8.0",
+)
+def _engine(run: Effective) -> str | None:
+    is_set = run.at(f"{GENERATION}.backend") == "megatron" and run.at(_ENGINE) is not None
+    return f"mcore_generation_config.async_engine is {quoted(run.at(_ENGINE))}" if is_set else None
