@@ -164,7 +164,7 @@ def _inference(run: Effective) -> str | None:
     _ENGINE,
     title="from v0.8.0 on generation with Megatron is always asynchronous, and has no switch for it",
     why=SETUP,
-    fix="remove the key",
+    fix="remove policy.generation.mcore_generation_config.async_engine",
     source="nemo_rl/models/generation/interfaces.py:255 at 7ea279ab",
     since="v0.8.0",
 )
