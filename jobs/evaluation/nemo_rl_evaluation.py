@@ -1,7 +1,8 @@
 """Run NeMo RL's own evaluation, examples/run_eval.py, and read its configuration and its result from the output.
 
 run_eval.py merges overrides without checking their names, so an unknown key has no effect. Therefore the configuration
-that it prints at its start is compared with the requested one. Sources: NeMo RL v0.4.0, v0.5.0, v0.6.0, v0.7.0.
+that it prints at its start is compared with the requested one. Sources: NeMo RL v0.4.0, v0.5.0, v0.6.0, v0.7.0, and for
+v0.8.0 main at 7ea279ab.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from child_process import run
 from runtime import JobError, Record
 
 HUB = {"math500": "math500", "aime2024": "aime2024", "aime2025": "aime2025"}
-ADDED = {"v0.7.0": {"aime2026": "aime2026"}}
+# What a version changes for itself and for those after it: v0.8.0 reads AIME with the data set classes of trainings.
+CHANGES = {
+    (0, 7, 0): {"aime2026": "aime2026"},
+    (0, 8, 0): {"aime2024": "AIME2024", "aime2025": "AIME2025", "aime2026": "AIME2026"},
+}
 PROMPT = "examples/prompts/cot.txt"
 SECTIONS = re.compile(r"(?:\(|, )(eval|generation|tokenizer|data|env|cluster)=(?=\{)")
 # Far more than any version prints.
@@ -33,7 +38,10 @@ def data_file() -> str:
 
 def data_of(benchmark: str, version: str) -> tuple[str, Record]:
     """Return the evaluation's configuration file and the keys that choose the data set."""
-    hub = {**HUB, **ADDED.get(version, {})}
+    release = tuple(int(part) for part in version.strip("v").split("."))
+    hub = dict(HUB)
+    for first, names in CHANGES.items():
+        hub.update(names if release >= first else {})
     if benchmark in hub:
         return "math_eval", {"data.dataset_name": hub[benchmark]}
     if benchmark != "gsm8k":

@@ -1,7 +1,9 @@
 """Read what NeMo RL's GRPO prints.
 
 Sources: nemo_rl/algorithms/grpo.py and print_performance_metrics of nemo_rl/algorithms/utils.py at v0.4.0, v0.5.0,
-v0.6.0, v0.7.0 and 7ea279ab; they print the same lines, synchronous and asynchronous, and later versions print more.
+v0.6.0, v0.7.0 and 7ea279ab; they print the same lines, synchronous and asynchronous, and later versions print more. The
+Single Controller, nemo_rl/algorithms/single_controller.py from v0.8.0 on (read at 7ea279ab), prints neither headers nor
+results of a step: its times, a dictionary of its measures, and last its number.
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ _RATE: Final = re.compile(r"- (E2E|Generation Worker Group) \(Tokens/sec(/gpu)?\
 _SAVING: Final = re.compile(r"Saving checkpoint for step (\d+)\.\.\.$")
 _VALIDATING: Final = re.compile(r"▶ Starting validation at step (\d+)\.\.\.$")
 _SETUP: Final = "▶ Setting up compute cluster..."
+_CONTROLLER: Final = "🚀 Launching SingleControllerActor"
+_TIMING: Final = "⏱️  Timing:"
+_DICTIONARY: Final = "step_metrics={"
+_ENTRY: Final = re.compile(r"'(loss|reward|grad_norm|gen_kl_error)': ([^,}]+)")
+_TRAINED: Final = re.compile(r"train step (\d+)/(\d+)\s+trainer_v=")
+_COMPLETE: Final = "SC run complete:"
 _RESULTS: Final = "📊 Training Results:"
 _ENDS: Final = ("stopping training early", "Async GRPO training complete!")
 
@@ -32,6 +40,9 @@ _MEASURES: Final = {
     "Mean Generation Length": "length",
     "Total step time": "seconds",
 }
+_ENTRIES: Final = {"loss": "loss", "reward": "reward", "grad_norm": "grad_norm", "gen_kl_error": "generation_kl"}
+# What is printed among the times of a step, and is no time.
+_NO_TIMERS: Final = ("valid_tokens_per_sec_per_gpu",)
 TIMERS: Final = {
     "generation": steps.GENERATION,
     "exposed_generation": steps.GENERATION,
@@ -95,13 +106,30 @@ class NemoRl:
             yield from self._enter(steps.VALIDATION, self.validated)
         elif line == _RESULTS and self.shown:
             yield from self._results(at)
-        elif line == _SETUP:
+        elif line in (_SETUP, _CONTROLLER):
             yield from self._complete(at)
             self._start()
             yield Phase(steps.LOADING)
-        elif line.endswith(_ENDS):
+        elif line.endswith(_ENDS) or line.startswith(_COMPLETE):
             yield from self._complete(at)
             yield Phase(steps.ENDED)
+        elif not self.shown:
+            yield from self._of_controller(at, line)
+
+    def _of_controller(self, at: int, line: str) -> Iterator[Event]:
+        """Read what the Single Controller prints after a step; only the last line has the step's number."""
+        if line == _TIMING:
+            self.step = Step(0, at)
+        elif self.step and line.startswith(_DICTIONARY):
+            for name, value in _ENTRY.findall(line):
+                setattr(self.step, _ENTRIES[name], number(value))
+        elif self.step and (match := _TRAINED.match(line)):
+            self.step.number, last = int(match[1]), int(match[2])
+            following = self.step.number + 1
+            yield from self._complete(at)
+            if following <= last:
+                self.phase = steps.STEP
+                yield Phase(steps.STEP, following)
 
     def _header(self, at: int, what: str, count: int, of: int) -> Iterator[Event]:
         """Begin an epoch or a step; dynamic sampling prints the header of a step again for each batch that it tries."""
@@ -145,7 +173,7 @@ class NemoRl:
             return
         elif name in _MEASURES:
             setattr(self.step, _MEASURES[name], value)
-        elif of_timer:
+        elif of_timer and name not in _NO_TIMERS:
             # Timers are sorted by time, and those of one name contain each other.
             self.step.phases.setdefault(TIMERS.get(name, name), value)
 
@@ -168,7 +196,7 @@ class NemoRl:
     def _complete(self, at: int) -> Iterator[Event]:
         """Yield the step that has its results; what follows them was lost if it has no time."""
         step, self.step = self.step, None
-        if step and step.seconds is not None:
+        if step and step.number and step.seconds is not None:
             step.line = step.line or at
             yield step
 
@@ -183,4 +211,9 @@ def _may_count(line: str) -> bool:
         or "Tokens/sec" in line
         or "Saving checkpoint" in line
         or "training" in line
+        or "⏱" in line
+        or _DICTIONARY in line
+        or "trainer_v=" in line
+        or _COMPLETE in line
+        or "SingleController" in line
     )

@@ -39,6 +39,7 @@ def outputs(root: Path) -> dict[str, str]:
     whole = schemas.bundle(tree, "grpo-job", kubernetes)
     out["schemas/values.schema.json"] = text(schemas.for_editors(whole))
     out["charts/common/templates/_tokens.tpl"] = reference.tokens_template(tree)
+    out["charts/grpo-job/files/provisional.json"] = facts.lines_json(facts.provisional(root))
     out |= programs.render(root)
     out |= curves.render(root)
     out[tutorial.PAGE] = tutorial.page(root, reference.defaults(tree, "grpo-job"))

@@ -12,6 +12,7 @@ from postrender.generate import reference
 from postrender.generate.schemas import PASSED_THROUGH, has_default
 from postrender.generate.sources import Schema, SourceError, Sources, read_yaml
 from postrender.spelling import plain
+from postrender.values.catalogue import sentence
 
 FOLDER = "schemas/generated"
 # The sections that postrender/wiring/plan.py reads.
@@ -32,6 +33,16 @@ def render(root: Path, sources: Sources) -> dict[str, str]:
     for path in sorted((root / "schemas" / "catalogues").glob("*/*.yaml")):
         files[f"catalogues/{path.parent.name}/{path.stem}.json"] = read_yaml(path)
     return {f"{FOLDER}/{name}": lines_json(content) for name, content in files.items()}
+
+
+def provisional(root: Path) -> dict[str, Any]:
+    """Return the sentence on each provisional version by framework, which the chart's NOTES print."""
+    files = sorted((root / "schemas" / "catalogues").glob("*/provisional.yaml"))
+    named = {file.parent.name: read_yaml(file) for file in files}
+    return {
+        framework: {version: sentence(framework, version, entry) for version, entry in entries.items()}
+        for framework, entries in named.items()
+    }
 
 
 def models(written: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

@@ -100,11 +100,20 @@ def load(root: Path) -> Sources:
     extra = sorted({p.stem for p in folder.glob("*.yaml")} - {*SECTIONS, "_defs"})
     if missing or extra:
         raise SourceError(f"schemas/values: expected one file per section; missing: {missing}, unknown: {extra}")
-    return Sources(
-        {s: read_yaml(folder / f"{s}.yaml") for s in SECTIONS},
-        read_yaml(folder / "_defs.yaml"),
-        read_yaml(root / "schemas" / "tokens.yaml"),
-    )
+    sections = {s: read_yaml(folder / f"{s}.yaml") for s in SECTIONS}
+    job = sections["job"]["properties"]
+    job["version"]["enum"] = [
+        version
+        for framework in job["framework"]["enum"]
+        for version in versions(root / "schemas/catalogues" / framework)
+    ]
+    return Sources(sections, read_yaml(folder / "_defs.yaml"), read_yaml(root / "schemas" / "tokens.yaml"))
+
+
+def versions(folder: Path) -> list[str]:
+    """Return the versions of a framework that have a catalogue in a folder, oldest first."""
+    found = [path.stem for path in folder.glob("*.yaml") if path.stem.strip("v")[:1].isdigit()]
+    return sorted(found, key=lambda version: [int(part) for part in version.strip("v").split(".")])
 
 
 def read_yaml(path: Path) -> Schema:

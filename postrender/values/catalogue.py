@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 from postrender import facts
 from postrender.errors import InputError
 
+# The file of a framework that names its provisional versions.
+_PROVISIONAL = "provisional"
 # Keys that are allowed in any section: the chart's marker to replace a section, and Hydra's class name.
 _MARKERS = {"_override_": "boolean", "_target_": "string"}
 
@@ -181,6 +183,24 @@ def engine(version: str) -> EngineArguments:
 def words(framework: str) -> dict[str, str]:
     """Return one line on the meaning of each documented key; empty for a framework without such a file."""
     return _read(framework, "words") if "words" in _names(framework) else {}
+
+
+def provisional(framework: str, version: str) -> str:
+    """Return one sentence on a version whose own source was not read; an empty text for any other version."""
+    entries = _read(framework, _PROVISIONAL) if _PROVISIONAL in _names(framework) else {}
+    return sentence(framework, version, entries[version]) if version in entries else ""
+
+
+def sentence(framework: str, version: str, entry: Mapping[str, str]) -> str:
+    """Return what to say of a provisional version; `entry` names the commit that stands in for its source."""
+    commit = f"the project's {entry['branch']} at {entry['commit'][:8]} ({entry['date']})"
+    reason = "its own source was not read, so it is judged by its documentation and by"
+    return f"{framework} {version} is provisional: {reason} {commit}"
+
+
+def newest(framework: str) -> str:
+    """Return the newest version that is not provisional."""
+    return [version for version in versions(framework) if not provisional(framework, version)][-1]
 
 
 def versions(framework: str) -> list[str]:

@@ -17,6 +17,7 @@ from trees import below, leaves, merged, parents, values, widen
 
 BASE = "examples/configs/grpo_math_1B.yaml"
 MOVES = Path(__file__).parent / "nemo-rl/moves.yaml"
+PROVISIONAL = Path(__file__).parent / "nemo-rl/provisional.yaml"
 CLASSES = ("TypedDict", "BaseModel")
 
 # Sections that reach a library as keyword arguments, or a user's own code: any key is legal. Where that is read:
@@ -103,6 +104,9 @@ COMPARED = {
     "loss_fn.reference_policy_kl_type": ("nemo_rl.algorithms.utils", "kl_type"),
     "policy.generation.backend": ("nemo_rl.algorithms.grpo", "backend"),
 }
+# A script of its own reads these classes, from v0.8.0 on; grpo.py's MasterConfig does not have their sections.
+CONTROLLER = "nemo_rl.algorithms.single_controller_utils.config"
+CONTROLLED = ("async_rl",)
 # The base configuration carries this section, and only another backend than vLLM asks for it.
 ANOTHER_BACKEND = "policy.generation.mcore_generation_config."
 
@@ -128,7 +132,7 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
     musts = present if is_checked(sources) else {path for path, must in found if must} & present
     return {
         "version": version,
-        "vllm": engine(tree),
+        "vllm": engine(tree, version),
         "base": dict(leaves(base)),
         "keys": {path: keys[path].written() for path in sorted(keys) if path in present or not below(path, is_open)},
         "open": is_open,
@@ -138,8 +142,10 @@ def catalogue(tree: Path, version: str) -> dict[str, Any]:
     }
 
 
-def engine(tree: Path) -> str:
-    """Return the version of vLLM that a source tree asks for."""
+def engine(tree: Path, version: str) -> str:
+    """Return the version of vLLM in a release: what its source tree asks for, unless another tree stands in for it."""
+    if version in (standing_in := yaml.safe_load(PROVISIONAL.read_text("utf-8"))):
+        return str(standing_in[version]["vllm"])
     found = re.search(r'"vllm==([0-9.]+)', tree.joinpath("pyproject.toml").read_text("utf-8"))
     assert found
     return found[1]
@@ -172,12 +178,21 @@ def classes(sources: Sources) -> tuple[dict[str, Shape], set[str]]:
     for section in ("train", "validation", "default"):
         if section in master.fields["data"].fields:
             master.fields["data"].fields[section].add(entries)
+    master.fields |= controlled(annotations)
     keys, required = dict(flattened(master)), set(requirements(master))
     if not is_checked(sources):
         # Nothing compares a value with its annotation there, and what may be absent is mostly read with .get().
         for path in keys.keys() - required:
             keys[path].kinds.add("null")
     return keys, {path for path in required if not path.startswith(ANOTHER_BACKEND)}
+
+
+def controlled(annotations: Annotations) -> dict[str, Shape]:
+    """Return the sections that only the Single Controller reads, none before it exists; a run without it has none."""
+    if annotations.sources.module(CONTROLLER) is None:
+        return {}
+    fields = annotations.named(CONTROLLER, "MasterConfig").fields
+    return {name: fields[name] for name in CONTROLLED}
 
 
 def flattened(shape: Shape, path: str = "") -> Iterator[tuple[str, Shape]]:

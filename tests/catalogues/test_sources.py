@@ -19,7 +19,14 @@ LEFT_BEHIND = {
         "data.dataset_name",
         "data.prompt_file",
     },
+    ("v0.8.0", "examples/configs/recipes/llm/performance/dapo-deepseek-v3-64n8g.v2.yaml"): {
+        "data.dataset_name",
+        "data.prompt_file",
+    },
 }
+
+# The file names no model; who uses it does.
+TEMPLATES = {("v0.8.0", "examples/nemo_gym/nemotron-3-ultra/ifbench_teacher.yaml"): {"policy.tokenizer.name": None}}
 
 
 @pytest.mark.parametrize(("framework", "version"), [*sources.VERSIONS, *sources.ENGINES])
@@ -39,7 +46,8 @@ def test_nothing_that_is_shipped_is_unknown_or_of_another_type(version: str) -> 
     for file, config in loaded.items():
         found = dict(sources.walk(config))
         assert {path for path in found if not known.knows(path)} == LEFT_BEHIND.get((version, file), set()), file
-        assert {path: value for path, value in found.items() if not known.allows(path, value)} == {}, file
+        wrong = {path: value for path, value in found.items() if not known.allows(path, value)}
+        assert wrong == TEMPLATES.get((version, file), {}), file
 
 
 @pytest.mark.parametrize("version", catalogue.versions("verl"))

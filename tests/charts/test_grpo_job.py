@@ -239,13 +239,37 @@ def test_fewer_nodes_on_an_existing_cluster(render: Render) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "script"), [("v0.4.0", "run_grpo_math.py"), ("v0.5.0", "run_grpo.py"), ("v0.7.0", "run_grpo.py")]
+    ("version", "script"),
+    [
+        ("v0.4.0", "run_grpo_math.py"),
+        ("v0.5.0", "run_grpo.py"),
+        ("v0.7.0", "run_grpo.py"),
+        ("v0.8.0", "run_grpo.py"),
+    ],
 )
 def test_the_version_chooses_the_script(version: str, script: str, render: Render) -> None:
     """run_grpo_math.py is gone from v0.6.0 on. An image of another version is refused by what it lacks."""
     found = plan(render("grpo-job", {**of_version(version), "ray": {"head": {"numCpus": 1}}}))
     assert found["command"][1] == f"examples/{script}"
     assert found["requiredFiles"] == [f"examples/{script}", "/opt/nemo-rl/examples/configs/grpo_math_1B.yaml"]
+
+
+@pytest.mark.parametrize(
+    ("version", "section", "script"),
+    [
+        ("v0.8.0", {"diagnostics": True}, "run_grpo_single_controller.py"),
+        ("v0.8.0", None, "run_grpo.py"),
+        ("v0.7.0", {"diagnostics": True}, "run_grpo.py"),
+    ],
+)
+def test_a_section_async_rl_starts_the_single_controller(
+    version: str, section: dict[str, Any] | None, script: str, render: Render
+) -> None:
+    values = of_version(version)
+    values["job"] = {**values["job"], "config": {"async_rl": section}}
+    found = plan(render("grpo-job", values))
+    assert found["command"][1] == f"examples/{script}"
+    assert found["requiredFiles"][0] == f"examples/{script}"
 
 
 @pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0"])

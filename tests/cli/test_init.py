@@ -262,7 +262,7 @@ WRONG = {
     "data of a recipe": (("--recipe", "smoke", *NAMES, "--dataset", "gsm8k"), "--dataset has no effect"),
     "version": (
         ("--accelerator", "b200", "--recipe", "smoke", *NAMES, "--framework-version", "v0.1.0"),
-        "--framework-version is 'v0.1.0', expected one of v0.4.0, v0.5.0, v0.6.0, v0.7.0",
+        "--framework-version is 'v0.1.0', expected one of v0.4.0, v0.5.0, v0.6.0, v0.7.0, v0.8.0",
     ),
     "namespace": (("-n", "Team"), "--namespace is 'Team'"),
 }  # fmt: skip

@@ -190,6 +190,7 @@ def test_the_table_of_versions_is_what_the_files_say(render_text: Callable[..., 
     versions = [
         yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
         for file in (
+            "values/frameworks/nemo-rl-v0.8.0.yaml",
             "values/recipes/gemma3-27b-gsm8k.yaml",
             *(f"values/frameworks/nemo-rl-v0.{minor}.0.yaml" for minor in (6, 5, 4)),
         )
@@ -197,5 +198,5 @@ def test_the_table_of_versions_is_what_the_files_say(render_text: Callable[..., 
     images = [one["images"]["training"] for one in versions]
     assert rows["Ray"].split(" | ") == [str(one["rayVersion"]) for one in images]
     assert rows["NVIDIA driver from"].split(" | ") == [str(one["minimumDriver"]) for one in images]
-    heads = [str(one["ray"]["head"].get("numCpus", 0)) for one in versions]
+    heads = [str(one.get("ray", {}).get("head", {}).get("numCpus", 0)) for one in versions]
     assert rows["CPU of the head for Ray (`ray.head.numCpus`)"].split(" | ") == heads

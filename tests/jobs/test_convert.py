@@ -18,6 +18,7 @@ import yaml
 
 import convert
 import tensors
+from postrender.values import catalogue
 from runtime import JobError
 from tests.conftest import thin
 from tests.programs import flat_folder
@@ -423,8 +424,8 @@ def parsed(script: Path, words: list[str]) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.skipif(not NEMO_RL_SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with nrl-v0.4.0 to nrl-v0.7.0")
-@pytest.mark.parametrize("version", ["v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0"])
+@pytest.mark.skipif(not NEMO_RL_SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with nrl-v0.4.0 to nrl-v0.8.0")
+@pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
 def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Path, version: str) -> None:
     step = files.nemo_rl(tmp_path, 30, kind="megatron")
     tree = Path(NEMO_RL_SOURCES) / f"nrl-{version}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import checkpoints
+from postrender.values import catalogue
 
 from . import checkpoint_files as files
 from .test_convert import Run, run
@@ -22,7 +23,7 @@ __all__ = ["run"]
 pytestmark = [pytest.mark.tool("torch"), pytest.mark.full]
 HERE = Path(__file__).parent
 SOURCES = os.environ.get("GRPO_NEMO_RL_SOURCES", "")
-VERSIONS = ("v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0")
+VERSIONS = catalogue.versions("nemo-rl")
 # Compares a folder of safetensors with what was sharded: names, types, every bit.
 COMPARE = """\
 import sys, torch
@@ -178,7 +179,7 @@ def test_dcp_that_the_versions_script_cannot_read(run: Run, toy: Path, version: 
 
 
 @pytest.mark.skipif(
-    not SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with the source trees nrl-v0.4.0 to nrl-v0.7.0"
+    not SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with the source trees nrl-v0.4.0 to nrl-v0.8.0"
 )
 @pytest.mark.parametrize(("kind", "saved"), [("dcp", "v1"), ("dcp-v2", "v2")])
 @pytest.mark.parametrize("version", VERSIONS)

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from postrender.values import catalogue
 from tests.conftest import thin
 from tests.programs import flat_folder
 
 HERE = Path(__file__).parent
-VERSIONS = ["v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0"]
+VERSIONS = catalogue.versions("nemo-rl")
 MATH = {"temperature": 0.0, "topP": 1.0, "maxNewTokens": 8192, "samples": 1, "seed": 42}
 
 
@@ -385,6 +386,7 @@ def test_half_a_block_is_none(jobs: Any, lost: str) -> None:
 def test_later_benchmarks_need_their_version(jobs: Any) -> None:
     nemo_eval = jobs("nemo_rl_evaluation")
     assert nemo_eval.data_of("aime2026", "v0.7.0") == ("math_eval", {"data.dataset_name": "aime2026"})
+    assert nemo_eval.data_of("aime2024", "v0.8.0") == ("math_eval", {"data.dataset_name": "AIME2024"})
     with pytest.raises(jobs("runtime").JobError, match="has no benchmark aime"):
         nemo_eval.data_of("aime2026", "v0.6.0")
 

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-VERSIONS = ("v0.7.0", "v0.6.0", "v0.5.0", "v0.4.0")
+from postrender.values import catalogue
+
+# The version that the recipes are written for, and the others.
+DEFAULT = "v0.7.0"
+VERSIONS = (DEFAULT, *(version for version in catalogue.versions("nemo-rl") if version != DEFAULT))
+# From this one on, data has sections for training and validation.
+NESTED = tuple(version for version in VERSIONS if version >= "v0.6.0")
 
 # Rows of train and validation set. OpenMathInstruct-2 is split 95 to 5; DeepScaleR's count is approximate.
 ROWS = {"OpenMathInstruct-2": (950_000, 50_000), "gsm8k": (7_473, 1_319), "DeepScaler": (40_300, 480)}

@@ -12,9 +12,8 @@ import yaml
 from postrender.helm.engines import Engine
 from tests.charts.test_grpo_job import plan
 from tests.conftest import ACCELERATORS, ROOT, SITE
-from tests.recipes.contract import VERSIONS
+from tests.recipes.contract import DEFAULT, VERSIONS
 
-NEWEST = VERSIONS[0]
 ONE_GPU = ROOT / "values/examples/one-gpu.yaml"
 Config = dict[str, Any]
 Key = tuple[str, str, str]
@@ -27,7 +26,7 @@ def recipe_file(recipe: str) -> Path:
 
 
 def framework_file(version: str) -> Path:
-    """Return the file that moves a NeMo RL stack to an older version."""
+    """Return the file that moves a NeMo RL stack to another version."""
     return ROOT / f"values/frameworks/nemo-rl-{version}.yaml"
 
 
@@ -38,10 +37,10 @@ def nemo_rl_recipes() -> list[str]:
     return sorted(name for name, tree in trees.items() if tree["job"].get("framework", "nemo-rl") == "nemo-rl")
 
 
-def stack(recipe: str, version: str = NEWEST, accelerator: str = "b200") -> list[Path]:
+def stack(recipe: str, version: str = DEFAULT, accelerator: str = "b200") -> list[Path]:
     """Return the values files of a recipe at a version, as a person gives them."""
-    older = [] if version == NEWEST else [framework_file(version)]
-    return [ROOT / f"values/accelerators/{accelerator}.yaml", recipe_file(recipe), *older]
+    other = [] if version == DEFAULT else [framework_file(version)]
+    return [ROOT / f"values/accelerators/{accelerator}.yaml", recipe_file(recipe), *other]
 
 
 def render_plan(helm: Engine, files: list[Path], values: Mapping[str, Any] | None = None) -> dict[str, Any]:

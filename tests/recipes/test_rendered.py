@@ -12,9 +12,8 @@ import yaml
 from postrender.helm.engines import Engine
 from tests.conftest import ACCELERATORS, SITE, Render, thin
 from tests.recipes.arithmetic import Facts, violations
-from tests.recipes.contract import SETUPS, VERSIONS
+from tests.recipes.contract import DEFAULT, NESTED, SETUPS, VERSIONS
 from tests.recipes.rendered import (
-    NEWEST,
     Config,
     Configurations,
     nemo_rl_recipes,
@@ -172,10 +171,10 @@ def changed(path: str, value: Any) -> Callable[[Config], None]:
 )
 def test_a_broken_rule_is_seen(rule: str, recipe: str, path: str, value: Any, configurations: Configurations) -> None:
     """Each rule can fail."""
-    config = copy.deepcopy(configurations[recipe, NEWEST, "b200"])
-    assert rule not in dict(violations(config, NEWEST))
+    config = copy.deepcopy(configurations[recipe, DEFAULT, "b200"])
+    assert rule not in dict(violations(config, DEFAULT))
     changed(path, value)(config)
-    assert rule in dict(violations(config, NEWEST))
+    assert rule in dict(violations(config, DEFAULT))
 
 
 def test_a_missing_validation_of_an_older_version_is_seen(configurations: Configurations) -> None:
@@ -190,7 +189,7 @@ def test_the_data_section_is_of_its_version(version: str, configurations: Config
     """Nested from v0.6.0, flat before; the marker only where it is read; gsm8k before v0.6.0 from prepared files."""
     for (name, _, _), config in configurations.of(version).items():
         data = config["data"]
-        if version in ("v0.7.0", "v0.6.0"):
+        if version in NESTED:
             assert data["_override_"] is True
             assert data["train"]["dataset_name"]
             assert data["default"]["prompt_file"] == "examples/prompts/cot.txt"

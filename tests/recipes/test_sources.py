@@ -21,6 +21,8 @@ import configuration
 from tests.conftest import ROOT
 from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS
 from tests.recipes.rendered import Config, Configurations, leaves
+from tests.recipes.contract import NESTED, REPOSITORIES, SETUPS, VERSIONS
+from tests.recipes.rendered import Config, leaves
 
 PROGRAM = ROOT / "tests/recipes/nemo_rl.py"
 Loaded = dict[str, Any]
@@ -31,10 +33,10 @@ ALLOWED = {
     "data.val_data_path": (("v0.4.0", "v0.5.0"), "data/datasets/response_datasets/__init__.py, ResponseDataset"),
     "data.input_key": (("v0.4.0", "v0.5.0"), "data/datasets/response_datasets/__init__.py, ResponseDataset"),
     "data.output_key": (("v0.4.0", "v0.5.0"), "data/datasets/response_datasets/__init__.py, ResponseDataset"),
-    "data.train.split": (("v0.6.0", "v0.7.0"), "data/datasets/response_datasets/gsm8k.py"),
-    "data.validation.split": (("v0.6.0", "v0.7.0"), "data/datasets/response_datasets/gsm8k.py"),
-    "data.validation.dataset_name": (("v0.6.0", "v0.7.0"), "data/utils.py; null in the base file"),
-    "data.validation.repeat": (("v0.6.0", "v0.7.0"), "data/datasets/response_datasets, AIME2024"),
+    "data.train.split": (NESTED, "data/datasets/response_datasets/gsm8k.py"),
+    "data.validation.split": (NESTED, "data/datasets/response_datasets/gsm8k.py"),
+    "data.validation.dataset_name": (NESTED, "data/utils.py; null in the base file"),
+    "data.validation.repeat": (NESTED, "data/datasets/response_datasets, AIME2024"),
     "policy.generation.vllm_kwargs.block_size": (("v0.5.0", "v0.6.0"), "an argument of vLLM's engine"),
     "grpo.skip_reference_policy_logprobs_calculation": (("v0.6.0",), "algorithms/grpo.py:1339; not in the base file"),
 }

@@ -11,7 +11,7 @@ BARS = (
     "Processed prompts:   0%|          | 0/64 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]\r"
     "Processed prompts: 100%|██████████| 64/64 [00:02<00:00, 30.10it/s, est. speed input: 9.00 toks/s]"
 )
-VERSIONS = ("v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0", "main")
+VERSIONS = ("v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0", "v0.8.0")
 
 
 def since(version: str, first: str) -> bool:
@@ -91,6 +91,19 @@ def nemo_rl(version: str = "v0.7.0", steps: int = 3, *, start: int = 1, **measur
         }
         text += header(step, start + steps - 1) + work(asynchronous=asynchronous) + results(version, **given)
     return text + ENDED
+
+
+def controlled(step: int, of: int, *, seconds: float = 50.0, reward: float = 0.25, loss: float | str = 0.0125) -> str:
+    """Return what the Single Controller prints after a step, as Ray repeats it."""
+    timers = {"exposed_generation": 20.0, "policy_training": 15.0, "weight_sync": 2.0}
+    rates = {"valid_tokens_per_sec_per_gpu": 702.5}
+    lines = ["", "⏱️  Timing:", f"  • Total step time: {seconds:.2f}s"]
+    lines += [f"  • {name}: {value:.2f}s ({value / seconds * 100:.1f}%)" for name, value in (rates | timers).items()]
+    lines += [
+        f"step_metrics={{'loss': {loss}, 'grad_norm': 0.5, 'lr': 1e-06, 'gen_kl_error': 0.0007, 'reward': {reward}}}"
+    ]
+    lines += [f"train step {step}/{of}  trainer_v={step}  lag=1  "]
+    return "".join(f"(SingleControllerActor pid=77, ip=10.0.0.2) {line}\n" for line in lines)
 
 
 def verl(step: int, measures: Mapping[str, object]) -> str:

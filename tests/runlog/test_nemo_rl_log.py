@@ -1,4 +1,4 @@
-"""The lines of NeMo RL v0.4.0 to main become steps, validations and phases."""
+"""The lines of NeMo RL v0.4.0 to v0.8.0 become steps, validations and phases."""
 
 from __future__ import annotations
 
@@ -171,3 +171,35 @@ def test_an_interrupted_step_is_not_complete() -> None:
 
 def test_results_before_any_header_have_no_number() -> None:
     assert numbers(logs.results() + logs.header(5, 9) + logs.results()) == [5]
+
+
+CONTROLLER = "🚀 Launching SingleControllerActor\n"
+
+
+def test_the_single_controller_prints_a_step_without_a_header() -> None:
+    """What it prints among the times, a rate, is no phase."""
+    (first, second) = steps(CONTROLLER + logs.controlled(7, 9) + logs.controlled(8, 9, loss="nan"))
+    assert first == Step(
+        number=7,
+        line=first.line,
+        reward=0.25,
+        loss=0.0125,
+        grad_norm=0.5,
+        generation_kl=0.0007,
+        seconds=50.0,
+        phases={"generation": 20.0, "training": 15.0, "refit": 2.0},
+    )
+    assert (second.number, str(second.loss)) == (8, "nan")
+
+
+def test_a_step_of_the_single_controller_without_its_number_is_not_reported() -> None:
+    text = CONTROLLER + logs.controlled(1, 9) + logs.controlled(2, 9).rpartition("(Single")[0]
+    assert numbers(text) == [1]
+    # Another attempt begins anew.
+    assert numbers(text + CONTROLLER + logs.controlled(2, 9)) == [1, 2]
+
+
+def test_the_phases_of_the_single_controller() -> None:
+    text = CONTROLLER + logs.controlled(1, 2) + "Saving checkpoint for step 2...\n" + logs.controlled(2, 2)
+    phases = [event for event in events(text + "SC run complete: {}\n") if isinstance(event, Phase)]
+    assert phases == [Phase(LOADING), Phase(STEP, 2), Phase(CHECKPOINT, 2), Phase(ENDED)]

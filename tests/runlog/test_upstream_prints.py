@@ -1,6 +1,6 @@
 """The print statements of the frameworks have the words that the readers look for.
 
-GRPO_NEMO_RL_SOURCES names a folder with nrl-v0.4.0 to nrl-v0.7.0, GRPO_VERL_SOURCES one with verl-v0.6.1 and so on.
+GRPO_NEMO_RL_SOURCES names a folder with nrl-v0.4.0 to nrl-v0.8.0, GRPO_VERL_SOURCES one with verl-v0.6.1 and so on.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import pytest
 
 import nemo_rl_log
 import verl_log
+from postrender.values import catalogue
 
-NEMO_RL = ("v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0")
+NEMO_RL = catalogue.versions("nemo-rl")
 VERL = ("v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0")
 # What a version does not print yet.
 LATER = {("v0.4.0", "Generation KL Error")}
@@ -60,6 +61,24 @@ def test_nemo_rl_has_the_timers_that_are_read(version: str) -> None:
     text = (source("GRPO_NEMO_RL_SOURCES", f"nrl-{version}") / "nemo_rl/algorithms/grpo.py").read_text("utf-8")
     timers = set(re.findall(r'timer\.(?:time|start)\(\s*"([^"]+)"', text))
     assert {*nemo_rl_log.TIMERS} <= timers
+
+
+def test_the_single_controller_prints_the_words_that_are_read() -> None:
+    tree = source("GRPO_NEMO_RL_SOURCES", "nrl-v0.8.0")
+    texts = "\n".join(printed(tree / "nemo_rl/algorithms/single_controller.py"))
+    expected = [
+        "⏱️  Timing:",
+        "• Total step time: {}s",
+        "• {}: {}s ({}%)",
+        "step_metrics={}",
+        "train step {}/{}  trainer_v={}",
+    ]
+    assert [text for text in [*expected, "Saving checkpoint for step {}..."] if text not in texts] == []
+    script = "\n".join(printed(tree / "examples/run_grpo_single_controller.py"))
+    assert nemo_rl_log._CONTROLLER in script
+    assert nemo_rl_log._COMPLETE in script
+    metrics = (tree / "nemo_rl/algorithms/single_controller_utils/utils.py").read_text("utf-8")
+    assert [name for name in ("loss", "reward", "grad_norm") if f'["{name}"]' not in metrics] == []
 
 
 @pytest.mark.parametrize("version", VERL)

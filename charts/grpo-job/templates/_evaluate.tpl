@@ -73,7 +73,7 @@ include "grpo.checkEngines" $                       nothing; fails where vLLM's 
 {{- fail (printf (print "job.evaluate.benchmarks.%s: verl has no evaluation of its own, and its validation knows "
   "only gsm8k. Set it to null, or evaluate the converted model in a stack with job.framework nemo-rl") $name) -}}
 {{- end -}}
-{{- if and (eq $name "aime2026") (ne $job.version "v0.7.0") -}}
+{{- if and (eq $name "aime2026") (semverCompare "<0.7.0" $job.version) -}}
 {{- fail (printf "job.evaluate.benchmarks.aime2026: NeMo RL %s lacks it, v0.7.0 has it. Set it to null"
   $job.version) -}}
 {{- end -}}

@@ -24,9 +24,16 @@ include "grpo.nemo-rl.logger" (list $ "/logs")      section logger, as JSON
 {{/* grpo.nemo-rl.workingDirectory $: where NVIDIA's image has it. */}}
 {{- define "grpo.nemo-rl.workingDirectory" -}}/opt/nemo-rl{{- end }}
 
-{{/* grpo.nemo-rl.script $: run_grpo.py exists from v0.5.0, run_grpo_math.py until v0.5.0. */}}
+{{/* grpo.nemo-rl.script $: run_grpo.py exists from v0.5.0, run_grpo_math.py until v0.5.0. The Single Controller has a
+     script of its own, from v0.8.0 on: a section async_rl in the configuration chooses it. */}}
 {{- define "grpo.nemo-rl.script" -}}
-{{- ternary "examples/run_grpo_math.py" "examples/run_grpo.py" (eq .Values.job.version "v0.4.0") -}}
+{{- $name := "run_grpo" -}}
+{{- if eq .Values.job.version "v0.4.0" -}}
+{{- $name = "run_grpo_math" -}}
+{{- else if and (semverCompare ">=0.8.0" .Values.job.version) (include "grpo.mergedConfig" . | fromJson).async_rl -}}
+{{- $name = "run_grpo_single_controller" -}}
+{{- end -}}
+{{- printf "examples/%s.py" $name -}}
 {{- end }}
 
 {{/* grpo.nemo-rl.base $: all supported versions have this file. */}}

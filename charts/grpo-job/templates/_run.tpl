@@ -4,6 +4,7 @@ The run: its nodes and its folders.
 call                                            returns
 include "grpo.nodes" $ | int64                  GPU nodes that the training uses
 include "grpo.notes.cost" $                     what the GPUs and a step cost, for the NOTES
+include "grpo.notes.provisional" $              that the version's own source was not read, for the NOTES
 include "grpo.ephemeralReplicas" $ | int64      GPU workers of a cluster that the job brings itself
 include "grpo.bringsGpuNodes" $                 "true" where the job brings its own GPU nodes, else ""
 include "grpo.runDirectory" $                   the run's folder: checkpoints, logs, records
@@ -12,6 +13,14 @@ include "grpo.attemptDirectory" $               the folder of this attempt
 include "grpo.datasets" $                       the folder of prepared data
 include "grpo.code" $ | fromJson                job.code with its folder; null where job.code is empty
 */}}
+
+{{/* grpo.notes.provisional $: the sentence is generated, of schemas/catalogues/nemo-rl/provisional.yaml. */}}
+{{- define "grpo.notes.provisional" -}}
+{{- $versions := get (.Files.Get "files/provisional.json" | fromJson) .Values.job.framework | default dict -}}
+{{- with get $versions .Values.job.version }}
+{{ . }}.
+{{- end -}}
+{{- end }}
 
 {{/* grpo.notes.cost $: what the GPUs cost, and how long a step took on such machines, as far as the values say so. */}}
 {{- define "grpo.notes.cost" -}}

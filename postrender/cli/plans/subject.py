@@ -90,7 +90,7 @@ class Own(NamedTuple):
 def of_configuration(own: Own, accelerator: str | None, model_config: str | None) -> Subject:
     """Return the run of a configuration on a machine; raise UsageError and InputError."""
     known = catalogue.versions(own.framework)
-    version = own.version or known[-1]
+    version = own.version or catalogue.newest(own.framework)
     if version not in known:
         message = f"{own.framework} {version} is not known, expected one of {', '.join(known)}"
         raise wrong(message, near=version, known=known)

@@ -1,4 +1,4 @@
-"""Read the configuration of NeMo RL's GRPO, v0.4.0 to v0.7.0: its keys, GPUs, parallel sizes and batches."""
+"""Read the configuration of NeMo RL's GRPO, from v0.4.0 on: its keys, GPUs, parallel sizes and batches."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ GENERATION: Final = "policy.generation"
 COLOCATED: Final = "policy.generation.colocated.enabled"
 RESOURCES: Final = "policy.generation.colocated.resources"
 VLLM: Final = "policy.generation.vllm_cfg"
+CONTROLLER: Final = "async_rl"
 
 
 def model_of(run: Effective) -> Model:
@@ -50,6 +51,11 @@ def is_megatron(run: Effective) -> bool:
 def is_v2(run: Effective) -> bool:
     """Say whether the second version of the DTensor worker trains."""
     return not is_megatron(run) and run.on(f"{DTENSOR}._v2")
+
+
+def is_controlled(run: Effective) -> bool:
+    """Say whether the Single Controller trains: the chart starts its script where this section is set."""
+    return run.since("v0.8.0") and run.on(CONTROLLER)
 
 
 def validates(run: Effective) -> bool:

@@ -28,6 +28,7 @@ LIBRARIES = {
 }
 LIBRARIES |= {"pynvml", "ray", "requests", "rich", "tensordict", "torch", "torchdata", "torchvision", "tqdm"}
 LIBRARIES |= {"transformers", "uvicorn", "wandb", "zmq"}
+LIBRARIES |= {"matplotlib", "mlflow", "prometheus_client", "swanlab"}
 
 
 class Loose(type):

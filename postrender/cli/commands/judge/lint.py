@@ -21,7 +21,7 @@ from postrender.helm.stack import Stack
 from postrender.lint import fix as fixing
 from postrender.lint import unjudged
 from postrender.lint.linter import can_render, judge_values
-from postrender.values import models
+from postrender.values import catalogue, models
 from postrender.values.set_arguments import Argument
 
 
@@ -116,7 +116,7 @@ def lint(
 def _summary(
     stack: Stack, found: Sequence[Finding], verdict: Verdict | None, *, no_render: bool, all_rules: bool
 ) -> str:
-    """Return the line that says what was judged and what was not."""
+    """Return the line that says what was judged and what was not, and one more for a provisional version."""
     judged = [_counted(len(stack.files), "file")]
     missing = [*unjudged.of(stack.values)]
     if verdict:
@@ -127,7 +127,9 @@ def _summary(
         missing.insert(0, f"what the charts render ({reason})")
     word = "judged" if found else "clean"
     selected = "" if all_rules else " (selected rules only)"
-    return f"{word}: {', '.join(judged)}{selected}; not judged: {', '.join(missing)}\n"
+    provisional = catalogue.provisional(str(stack.values.get("job.framework")), str(stack.values.get("job.version")))
+    more = f"\n{provisional}" if provisional else ""
+    return f"{word}: {', '.join(judged)}{selected}; not judged: {', '.join(missing)}{more}\n"
 
 
 def _refusing(layers: Sequence[str]) -> list[str]:

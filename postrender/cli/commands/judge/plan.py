@@ -23,6 +23,7 @@ from postrender.plan.phase import DOES_NOT_FIT
 from postrender.report import comparison
 from postrender.report import plan as report
 from postrender.report.plan import Answer
+from postrender.values import catalogue
 from postrender.values.frameworks import configuration
 from postrender.values.set_arguments import Argument
 
@@ -47,7 +48,9 @@ from postrender.values.set_arguments import Argument
     choices=configuration.FRAMEWORKS,
     help="Plan a configuration of this framework, without our charts. OVERRIDE is what the framework itself takes.",
 )
-@click.option("--version", metavar="VERSION", help="With --framework: its version. Default: the newest one known.")
+@click.option(
+    "--version", metavar="VERSION", help="With --framework: its version. Default: the newest that is not provisional."
+)
 @click.option("--config", type=options.FILE, metavar="FILE", help="With --framework: the configuration file.")
 @click.option("--nodes", type=click.IntRange(1), metavar="N", help="With --framework: how many nodes it gets.")
 @click.option("--gpu-memory", type=float, metavar="GB", help="With --framework: a GPU's memory, instead of a profile.")
@@ -106,6 +109,7 @@ def plan(
     if compare:
         return _compare(compare.split(","), on, price, form)
     planned = on(accelerator)
+    _tell_provisional(planned)
     answer = _answer(planned, price)
     if fix and answer.changes:
         edits = planned.edits(answer.changes[0])
@@ -142,6 +146,13 @@ def _configuration(
     return Own(file=own.pop("config"), overrides=overrides, **own)
 
 
+def _tell_provisional(*planned: Subject) -> None:
+    """Say once that the version of the runs is provisional, if it is."""
+    runs = [each.run for each in planned]
+    for text in dict.fromkeys(catalogue.provisional(run.framework, run.version) for run in runs):
+        sys.stderr.write(f"{text}\n" if text else "")
+
+
 def _answer(planned: Subject, price: float | None) -> Answer:
     run = planned.run
     found, each = planner.plan(run), price or cost.price(run)
@@ -161,6 +172,8 @@ def _answer(planned: Subject, price: float | None) -> Answer:
 def _compare(names: Sequence[str], on: Callable[[str], Subject], price: float | None, form: str) -> int:
     for name in names:
         paths.accelerator(name)
-    answers = {name: _answer(on(name), price) for name in names}
+    subjects = {name: on(name) for name in names}
+    _tell_provisional(*subjects.values())
+    answers = {name: _answer(each, price) for name, each in subjects.items()}
     drawing.show(secrets.mask(comparison.write(answers, form)))
     return EXIT_FINDINGS if all(each.plan.verdict == DOES_NOT_FIT for each in answers.values()) else EXIT_CLEAN

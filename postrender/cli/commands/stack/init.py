@@ -184,7 +184,7 @@ def _version(choice: Choice, version: str | None) -> Sequence[str]:
         return []
     known = paths.frameworks(choice.recipe.framework)
     if version not in known:
-        listed = ", ".join([*known, choice.recipe.version])
+        listed = ", ".join(sorted([*known, choice.recipe.version]))
         raise wrong(f"--framework-version is {version!r}, expected one of {listed}", near=version or "", known=[*known])
     return [known[version]]
 

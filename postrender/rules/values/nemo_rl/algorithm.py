@@ -21,6 +21,8 @@ _TOKEN = "loss_fn.token_level_loss"  # noqa: S105 (no password)
 _TRUNCATED = "loss_fn.truncated_importance_sampling"
 _SHAPING = "grpo.reward_shaping"
 _ASYNC = "grpo.async_grpo.enabled"
+# From v0.8.0 on, these backends have no other engine than the asynchronous one.
+_ALWAYS_ASYNC = ("dynamo", "megatron")
 
 
 @TOPIC.rule(
@@ -256,8 +258,12 @@ def _engine(run: Effective) -> Iterator[Finding]:
     if not run.on(_ASYNC) or not isinstance(backend, str):
         return
     engine = {"vllm": f"{VLLM}.async_engine"}
-    if run.since("v0.7.0"):
+    if run.since("v0.8.0"):
+        engine["trtllm"] = f"{GENERATION}.trtllm_cfg.async_engine"
+    elif run.since("v0.7.0"):
         engine["megatron"] = f"{GENERATION}.mcore_generation_config.async_engine"
+    if run.since("v0.8.0") and backend in _ALWAYS_ASYNC:
+        return
     if backend not in engine:
         yield Finding(
             f"async_grpo is enabled, which {backend} does not support", keys=[f"{GENERATION}.backend", _ASYNC]
@@ -282,15 +288,19 @@ def _correction(run: Effective) -> Iterator[Finding]:
         yield Finding(what, proposed={_CORRECTION: True})
 
 
-_colocated = TOPIC.rule(
+@TOPIC.rule(
     "async-colocated",
     "A3",
     f"{COLOCATED} {_ASYNC}",
-    title="asynchronous training generates on separate GPUs",
+    title="asynchronous training generates on separate GPUs, from v0.8.0 on except with Megatron",
     why=SETUP,
     fix="set policy.generation.colocated.enabled to false, and give it resources",
     source="nemo_rl/algorithms/grpo.py:3421 at v0.7.0",
-)(excludes(_ASYNC, COLOCATED))
+)
+def _colocated(run: Effective) -> str | None:
+    if run.since("v0.8.0") and run.at(f"{GENERATION}.backend") == "megatron":
+        return None
+    return excludes(_ASYNC, COLOCATED)(run)
 
 
 @TOPIC.rule(

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from postrender.finding import Finding
 from postrender.rules.values.checks import quoted
-from postrender.rules.values.nemo_rl.run import TOPIC, TRAINING, WORKER
-from postrender.values.frameworks.nemo_rl import MEGATRON, PACKING, context_parallel, is_megatron, tensor_parallel
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, TRAINING, WORKER
+from postrender.values.frameworks.nemo_rl import (
+    GENERATION,
+    MEGATRON,
+    PACKING,
+    context_parallel,
+    is_megatron,
+    tensor_parallel,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from postrender.values.config import Effective
 
 _OPTIMIZER = f"{MEGATRON}.optimizer"
+_FUSED = f"{MEGATRON}.use_fused_linear_logprobs"
+_INFERENCE = f"{GENERATION}.mcore_generation_config"
+_ENGINE = f"{_INFERENCE}.async_engine"
 _MULTIPLE = "policy.make_sequence_length_divisible_by"
 
 
@@ -100,3 +113,61 @@ def _recompute(run: Effective) -> str | None:
     if not is_megatron(run) or not run.on(f"{MEGATRON}.activation_checkpointing") or kind in ("full", "selective"):
         return None
     return f"recompute_granularity is {quoted(kind)}, expected full or selective"
+
+
+@TOPIC.rule(
+    "fused-logprobs",
+    "G6 G7",
+    f"{_FUSED} {PACKING} {GENERATION}.top_k {GENERATION}.top_p",
+    title="fused log probabilities exclude sequence packing, and sampling from a part of the tokens",
+    why=SETUP,
+    fix="turn use_fused_linear_logprobs off, or packing; top_k null, top_p 1.0",
+    source="nemo_rl/algorithms/grpo.py:673 at 7ea279ab",
+    since="v0.8.0",
+)
+def _fused(run: Effective) -> Iterator[Finding]:
+    if not is_megatron(run) or not run.on(_FUSED):
+        return
+    if run.on(PACKING):
+        yield Finding("use_fused_linear_logprobs and sequence packing are both on", keys=[PACKING, _FUSED])
+    top_k, top_p = run.at(f"{GENERATION}.top_k"), run.number(f"{GENERATION}.top_p")
+    if top_p != 1 or top_k not in (None, -1):
+        what = f"use_fused_linear_logprobs is on, top_k is {quoted(top_k)} and top_p {top_p:g}"
+        yield Finding(what, keys=[f"{GENERATION}.{'top_p' if top_p != 1 else 'top_k'}", _FUSED])
+
+
+@TOPIC.rule(
+    "optimized-inference",
+    "X9",
+    f"{_INFERENCE}.sequence_parallel {_INFERENCE}.transformer_impl {MEGATRON}.transformer_impl",
+    title="layers of Megatron that are optimized for inference need sequence parallelism from TP 2 on",
+    why=WORKER,
+    fix="set policy.generation.mcore_generation_config.sequence_parallel to true",
+    source="nemo_rl/models/generation/megatron/config.py:92 at 7ea279ab",
+    since="v0.8.0",
+)
+def _inference(run: Effective) -> str | None:
+    def at(key: str) -> object:
+        return run.at(f"{_INFERENCE}.{key}") if run.has(f"{_INFERENCE}.{key}") else run.at(f"{MEGATRON}.{key}")
+
+    size = at("tensor_model_parallel_size")
+    if run.at(f"{GENERATION}.backend") != "megatron" or at("transformer_impl") != "inference_optimized":
+        return None
+    if not isinstance(size, int) or size < 2 or at("sequence_parallel"):
+        return None
+    return f"transformer_impl is inference_optimized with TP {size}, and sequence_parallel is off"
+
+
+@TOPIC.rule(
+    "megatron-engine-removed",
+    "SC20",
+    _ENGINE,
+    title="from v0.8.0 on generation with Megatron is always asynchronous, and has no switch for it",
+    why=SETUP,
+    fix="remove policy.generation.mcore_generation_config.async_engine",
+    source="nemo_rl/models/generation/interfaces.py:255 at 7ea279ab",
+    since="v0.8.0",
+)
+def _engine(run: Effective) -> str | None:
+    is_set = run.at(f"{GENERATION}.backend") == "megatron" and run.at(_ENGINE) is not None
+    return f"mcore_generation_config.async_engine is {quoted(run.at(_ENGINE))}" if is_set else None

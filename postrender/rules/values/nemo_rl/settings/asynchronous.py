@@ -22,7 +22,7 @@ _EPOCHS: Final = "grpo.max_num_epochs"
     f"=job.attempt =job.retries {_ASYNC}",
     title="asynchronous training resumes without losing prompts",
     why="silent: a checkpoint counts prompts as trained whose answers were still being generated (NeMo RL PR 3599)",
-    fix="count on the loss and save rarely, or train synchronously; no version of this chart has the correction",
+    fix="count on the loss and save rarely, or train synchronously; no version that we read has the correction",
     source="nemo_rl/algorithms/grpo.py:4199 at v0.7.0",
     severity=WARNING,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import quoted
 from postrender.rules.values.nemo_rl.generation import RESERVED
-from postrender.rules.values.nemo_rl.run import TOPIC, WORKER
+from postrender.rules.values.nemo_rl.run import SETUP, TOPIC, WORKER
 from postrender.values import catalogue
 from postrender.values.frameworks.nemo_rl import GENERATION, VLLM, is_vllm
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _KWARGS: Final = f"{GENERATION}.vllm_kwargs"
 _AT_LEAST_ONE: Final = ("max_num_seqs", "max_num_batched_tokens")
 _PRECISION: Final = f"{VLLM}.precision"
+_TRANSPORT: Final = f"{GENERATION}.refit_transport"
+_TRANSPORTS: Final = ("nccl_reshard", "vllm_s3_sparse", "vllm_zmq_sparse", "nixl")
+_MEDIA: Final = "grpo.deduplicate_multimodal_data"
+_PLANE: Final = "data_plane.enabled"
 
 
 def _given(run: Effective) -> Mapping[str, Json]:
@@ -138,3 +142,46 @@ def _misplaced(run: Effective) -> Iterator[Finding]:
         path = f"{VLLM}.{name}"
         if run.catalogue.knows(path) and run.given_has(path) and run.at(path):
             yield Finding(f"NeMo RL does not read {name} of vllm_cfg", keys=[path], fix=fix)
+
+
+@TOPIC.rule(
+    "refit-transport",
+    "V18 V19",
+    f"{_TRANSPORT} {GENERATION}.backend",
+    title="new weights reach the engine in a way that it knows",
+    why=SETUP,
+    fix="write null, nccl_reshard, vllm_s3_sparse, vllm_zmq_sparse, nixl or module:Class; null for another backend",
+    source="nemo_rl/models/generation/vllm/config.py:273 at 7ea279ab",
+    since="v0.8.0",
+)
+def _transport(run: Effective) -> str | None:
+    way = run.at(_TRANSPORT)
+    if way is None:
+        return None
+    if not is_vllm(run):
+        return f"refit_transport is {quoted(way)}, and the backend is {quoted(run.at(f'{GENERATION}.backend'))}"
+    known = way in _TRANSPORTS or (isinstance(way, str) and ":" in way)
+    return (
+        None if known else f"refit_transport is {quoted(way)}, expected one of {', '.join(_TRANSPORTS)}, module:Class"
+    )
+
+
+@TOPIC.rule(
+    "media-deduplication",
+    "G8",
+    f"{_MEDIA} {GENERATION}.backend {_PLANE}",
+    title="media are sent once only with vLLM and without the data plane",
+    why=SETUP,
+    fix="set grpo.deduplicate_multimodal_data to false",
+    source="nemo_rl/algorithms/grpo.py:384 at 7ea279ab",
+    since="v0.8.0",
+)
+def _media(run: Effective) -> Iterator[Finding]:
+    if not run.on(_MEDIA):
+        return
+    if not is_vllm(run):
+        yield Finding(
+            f"it is on, and the backend is {quoted(run.at(f'{GENERATION}.backend'))}", proposed={_MEDIA: False}
+        )
+    elif run.on(_PLANE):
+        yield Finding("it is on, and data_plane.enabled is on", proposed={_MEDIA: False})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
 from postrender.rules.values.checks import one_of, within
-from postrender.rules.values.nemo_rl.run import TOPIC
+from postrender.rules.values.nemo_rl.run import TOPIC, TRAINING
 from postrender.values.derived import mapping
 from postrender.values.frameworks.nemo_rl import environments
 from postrender.values.reference_errors import UnknownError
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
     from postrender.values.config import Effective
 
+_GYM: Final = "env.should_use_nemo_gym"
+_PENALTIES: Final = tuple(
+    f"reward_penalties.penalize_{name}"
+    for name in ("duplicated_reasoning", "empty_final_answer", "unwanted_tokens", "malformed_think_tag")
+)
 _KEYS: Final = ("num_workers", "stop_strings", "verifier_type", "math_verify_impl")
 _SCALING: Final = "grpo.reward_scaling"
 # The lowest and the highest score of the built-in rewards, as in jobs/rewards/reward_builtins.py.
@@ -143,6 +148,23 @@ def _clipped(run: Effective) -> Iterator[Finding]:
         fix = f"write {' and '.join(f'source_{end}: {value:g}' for end, value in wrong.items())}"
         keys = [f"{_SCALING}.{name}" for name in (*(f"source_{end}" for end in wrong), "enabled")]
         yield Finding(what, keys=keys, fix=fix)
+
+
+@TOPIC.rule(
+    "penalties-without-gym",
+    "G10",
+    f"{' '.join(_PENALTIES)} {_GYM}",
+    title="reward_penalties are for NeMo-Gym",
+    why=TRAINING,
+    fix="set it to false; job.rewards can take points for the form of an answer",
+    source="nemo_rl/algorithms/grpo.py:1981 at 7ea279ab",
+    since="v0.8.0",
+)
+def _penalties(run: Effective) -> Iterator[Finding]:
+    for key in _PENALTIES:
+        if run.on(key) and not run.on(_GYM):
+            what = f"{key} is on, and env.should_use_nemo_gym is off"
+            yield Finding(what, keys=[key], proposed={key: False})
 
 
 def _possible(run: Effective) -> tuple[float, float] | None:

@@ -32,13 +32,16 @@ _WEIGHTS: Final = tuple(f"{_SCHEDULER}.{end}_weight_decay" for end in ("start", 
     "offload-fraction",
     "X3",
     f"{_FRACTION} {_OPTIMIZER}.optimizer_cpu_offload",
-    title="Megatron's optimizer is on the CPU as a whole, or not at all",
+    title="Megatron's optimizer is on the CPU as a whole, from v0.8.0 on also in part, or not at all",
     why=WORKER,
     fix="set optimizer_offload_fraction to 1.0, or optimizer_cpu_offload to false",
     source="nemo_rl/models/megatron/setup.py:890 at v0.7.0",
 )
 def _offload(run: Effective) -> Iterator[Finding]:
-    if is_megatron(run) and run.on(f"{_OPTIMIZER}.optimizer_cpu_offload") and run.number(_FRACTION) != 1:
+    if not is_megatron(run) or not run.on(f"{_OPTIMIZER}.optimizer_cpu_offload"):
+        return
+    share = run.number(_FRACTION)
+    if not 0 < share <= 1 or (share < 1 and not run.since("v0.8.0")):
         what = f"optimizer_cpu_offload is on, and optimizer_offload_fraction is {quoted(run.number(_FRACTION))}"
         yield Finding(what, proposed={_FRACTION: 1})
 

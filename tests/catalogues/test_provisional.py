@@ -1,0 +1,84 @@
+"""A version whose own source was not read says so wherever it is judged, and one file decides which ones these are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from postrender import facts
+from postrender.cli.main import main
+from postrender.helm.engines import Rendered
+from postrender.values import catalogue
+from tests.conftest import ROOT, stack_files
+
+ENTRIES = yaml.safe_load((ROOT / "schemas/catalogues/nemo-rl/provisional.yaml").read_text("utf-8"))
+OTHERS = [version for version in catalogue.versions("nemo-rl") if version not in ENTRIES]
+
+
+def framework_file(version: str) -> Path:
+    return ROOT / f"values/frameworks/nemo-rl-{version}.yaml"
+
+
+def words(version: str) -> list[str]:
+    """Return the options that give a stack of a version."""
+    profile, recipe, site = stack_files()
+    moved = [framework_file(version)] if version != "v0.7.0" else []
+    return [word for file in (profile, recipe, *moved, site) for word in ("-f", str(file))]
+
+
+@pytest.mark.parametrize("version", ENTRIES)
+def test_the_sentence_names_what_it_rests_on(version: str) -> None:
+    said, entry = catalogue.provisional("nemo-rl", version), ENTRIES[version]
+    assert version in catalogue.versions("nemo-rl")
+    assert said.startswith(f"nemo-rl {version} is provisional: its own source was not read")
+    assert len(entry["commit"]) == 40
+    assert f"{entry['branch']} at {entry['commit'][:8]} ({entry['date']})" in said
+    assert entry["vllm"] == catalogue.load("nemo-rl", version).vllm
+
+
+def test_no_other_version_is_provisional() -> None:
+    assert [version for version in OTHERS if catalogue.provisional("nemo-rl", version)] == []
+    assert [version for version in catalogue.versions("verl") if catalogue.provisional("verl", version)] == []
+    assert catalogue.newest("nemo-rl") == OTHERS[-1]
+    assert catalogue.newest("verl") == catalogue.versions("verl")[-1]
+
+
+def test_the_file_alone_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version without an entry is like any other, and the newest one."""
+    read = facts.load
+    monkeypatch.setattr(facts, "load", lambda name: {} if name.endswith("/provisional.json") else read(name))
+    assert catalogue.provisional("nemo-rl", "v0.8.0") == ""
+    assert catalogue.newest("nemo-rl") == catalogue.versions("nemo-rl")[-1]
+
+
+@pytest.mark.parametrize("version", [*ENTRIES, "v0.7.0"])
+@pytest.mark.parametrize("command", [("lint", "--no-render"), ("plan",), ("plan", "--compare", "b200,h200")])
+def test_a_judgement_says_so_once(command: tuple[str, ...], version: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = words(version)[2:] if "--compare" in command else words(version)
+    main([*command, *given])
+    said, err = catalogue.provisional("nemo-rl", version), capsys.readouterr().err
+    assert err.count("is provisional") == (1 if said else 0)
+    assert said in err
+
+
+@pytest.mark.parametrize("version", [*ENTRIES, "v0.7.0"])
+@pytest.mark.parametrize("task", ["train", "evaluate"])
+def test_the_notes_say_so(task: str, version: str, render_text: Callable[..., Rendered]) -> None:
+    image = {"images": {"training": {"tag": version}}}
+    notes = render_text("grpo-job", {**image, "job": {"version": version, "task": task}}).notes or ""
+    said = catalogue.provisional("nemo-rl", version)
+    assert notes.count("is provisional") == (1 if said else 0)
+    assert f"{said}.\n" in notes if said else True
+
+
+@pytest.mark.parametrize("version", ENTRIES)
+def test_its_files_name_the_stand_in_as_the_source(version: str) -> None:
+    """So that nobody takes a fact for one of the release that is none."""
+    short = ENTRIES[version]["commit"][:8]
+    for file in (framework_file(version), ROOT / "docs/howto/older-versions.md"):
+        text = file.read_text("utf-8")
+        assert short in text, file
+        assert f"releases/tag/{version}" in text, file
