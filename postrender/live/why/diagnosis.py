@@ -92,14 +92,13 @@ def of_evidence(evidence: Evidence) -> Diagnosis:
         parts = [f"{key} {state.record[key]}" for key in ("attempt", "phase", "step") if state.record.get(key)]
         about += f"; the guard last saw {', '.join(parts)}"
     lines = list(said.lines(evidence))
-    healthy = state.is_healthy and not said.is_stuck(evidence)
     clues = Clues()
-    if not healthy:
+    if not state.is_healthy:
         clues.take(lines)
         for _, log in said.logs(evidence):
             clues.take(log)
     found = clues.ranked(ran=said.has_ended(evidence))
-    return Diagnosis(about, healthy, tuple(found), evidence.unread, evidence.expected)
+    return Diagnosis(about, state.is_healthy, tuple(found), evidence.unread, evidence.expected)
 
 
 def of_log(chunks: Iterable[bytes], name: str) -> Diagnosis:
