@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -40,7 +41,11 @@ def play(tmp_path: Path) -> Iterator[Play]:
                 self.end_headers()
                 self.wfile.write(text.encode())
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            # All questions come at once; a connection that finds no room is tried again after a second.
+            request_queue_size = 64
+
+        server = Server(("127.0.0.1", 0), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return client.connect(kubeconfig=str(kubeconfig(tmp_path, server.server_port)))
@@ -193,3 +198,56 @@ def test_a_log_that_is_forbidden_is_named(play: Play) -> None:
         return 200, json.dumps({"items": []})
 
     assert collection.collect(play(answer), EXPECTED, with_logs=True).unread == {"operator": "pods is forbidden"}
+
+
+HEAD = {
+    "metadata": {"name": "s-head", "namespace": "rl", "labels": {"ray.io/node-type": "head"}},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+def of_pods(path: str) -> bool:
+    """Whether the pods of the stack are asked for."""
+    return path.startswith("/api/v1/namespaces/rl/pods?")
+
+
+def slow(answers: dict[str, float], others: float) -> Answer:
+    """Answer with the seconds of the first text that a path has."""
+
+    def answer(path: str) -> tuple[int, str]:
+        time.sleep(next((seconds for text, seconds in answers.items() if text in path), others))
+        return 200, json.dumps({"items": [HEAD] if of_pods(path) else []})
+
+    return answer
+
+
+RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", "metadata": {"name": "r"}}]}, "/runs/r")
+
+
+@pytest.mark.parametrize(
+    ("answer", "unread"),
+    [
+        # Each answer comes within the time, one after the other they do not.
+        (slow({"/exec": 1.4, "/log": 1.4}, 1.4), {"status.json", "output.log"}),
+        (slow({"/exec": 9}, 0), {"status.json", "output.log"}),
+        (slow({"/namespaces/rl/pods": 9}, 0), {"pods", "status.json", "logs of pods"}),
+        (slow({"/api/v1/nodes": 9, "/exec": 9}, 0), {"nodes", "status.json", "output.log"}),
+    ],
+    ids=["all", "programs", "pods", "nodes"],
+)
+def test_all_questions_share_one_deadline(
+    play: Play, monkeypatch: pytest.MonkeyPatch, answer: Answer, unread: set[str]
+) -> None:
+    monkeypatch.setattr(collection, "_PATIENCE", 2.0)
+    began = time.monotonic()
+    found = collection.collect(play(answer), RUN, with_logs=True)
+    assert time.monotonic() - began < 2.5
+    late = {name for name, why in found.unread.items() if "no answer within 2 s" in why or "not asked for" in why}
+    assert late - {"operator"} == unread
+
+
+def test_a_slow_list_does_not_keep_the_record_from_being_asked_for(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "_PATIENCE", 2.0)
+    monkeypatch.setattr(Cluster, "execute", lambda *_: '{"step": 7}')
+    found = collection.collect(play(slow({"/api/v1/nodes": 9}, 0)), RUN)
+    assert (found.record, list(found.unread)) == ({"step": 7}, ["nodes"])
