@@ -18,8 +18,8 @@ from postrender.live.round import Round
 from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
 
-# Seconds until the command goes on with what it has: with rendering it answers in less than ten.
-_PATIENCE: Final = 6.0
+# Seconds until a command goes on with what it has; with rendering it answers in less than ten.
+PATIENCE: Final = 6.0
 _STACK: Final = "grpo-charts/stack"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _OPERATORS: Final = "app.kubernetes.io/name in (kuberay-operator,kueue)"
@@ -82,6 +82,7 @@ def _calls(cluster: Cluster, expected: Expected, *, rights: bool) -> dict[str, C
     for kind in _METADATA_ONLY:
         calls[kind] = lambda path=f"{where}/{kind}": [*map(_keys, cluster.items(path, metadata_only=True))]  # type: ignore[misc]
     calls["namespaces"] = lambda: [mapping(cluster.get(where))]
+    calls["version"] = lambda: [mapping(cluster.get("/version"))]
     calls["apis"] = lambda: [mapping(cluster.get("/apis"))]
     calls["definitions"] = lambda: [definitions.shortened(cluster.get(path)) for path in definitions.PATHS]
     if rights:
@@ -135,22 +136,24 @@ def _plural(kind: str) -> str:
     return f"{lower}es" if lower.endswith("s") else f"{lower}s"
 
 
-def collect(cluster: Cluster, expected: Expected, *, rights: bool = False, with_logs: bool = False) -> Evidence:
-    """Ask for everything at once, and wait at most six seconds; with `rights` also what the user may install.
+def collect(
+    cluster: Cluster, expected: Expected, *, rights: bool = False, with_logs: bool = False, seconds: float = PATIENCE
+) -> Evidence:
+    """Ask for everything at once, and wait at most so many seconds; with `rights` also what the user may install.
 
     What lies in pods, the record of the run and with `with_logs` the last lines of its programs, is asked for as soon
-    as the pods are known, within the same six seconds. What did not come in time is named as not read.
+    as the pods are known, within the same time. What did not come in time is named as not read.
 
     Raises ClusterError if nothing at all could be read.
     """
     evidence = Evidence(expected, cluster.context, time.time())
-    round_ = Round(_PATIENCE)
+    round_ = Round(seconds)
     for kind, call in _calls(cluster, expected, rights=rights).items():
         round_.ask(kind, call, functools.partial(_take, evidence, kind))
     for name in round_.answers():
         if name == "pods":
             _ask_in_pods(cluster, evidence, round_, with_logs=with_logs)
-    evidence.unread.update(dict.fromkeys(round_.open, f"no answer within {_PATIENCE:.0f} s"))
+    evidence.unread.update(dict.fromkeys(round_.open, f"no answer within {seconds:.0f} s"))
     if "pods" in round_.open:
         late = ("status.json", "logs of pods") if with_logs else ("status.json",)
         evidence.unread.update(dict.fromkeys(late, "not asked for, because the pods were not read"))
