@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrender.live.why.causes import nccl
 from postrender.live.why.cause import CONFIGURATION, ERROR, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed
 
 LAYERS = Cause(
@@ -106,6 +107,7 @@ STALLED = Cause(
     printed("the trainer has stalled: ", "but its processes have not"),
     place=SYMPTOM,
     value="job.guard.deadlines",
+    remark=nccl.first_rank,
 )
 
 SIGN = Cause(
