@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from postrender.helm.stack import Stack
 from postrender.live import planned
 from postrender.manifests import pods
 from postrender.manifests.pods import mapping
-from postrender.values import mutations
+from postrender.values import gke_versions, merge, mutations
 from postrender.yaml import reader
 from postrender.yaml.reader import Node
 
@@ -36,6 +36,8 @@ class Expected:
     models: dict[str, str] = field(default_factory=dict)
     # What grpo plan says about the memory of a node (live/planned.py).
     host: dict[str, Any] = field(default_factory=dict)
+    # What the values ask of GKE: value, what it is, and versions (values/gke_versions.py).
+    gke: list[Sequence[Any]] = field(default_factory=list)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind, of all layers."""
@@ -98,6 +100,7 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
         dict(_places(stack.values.root, "")),
         {path: str(name) for path in _MODELS if _MODEL.fullmatch(str(name := stack.values.get(path, "")))},
         planned.host_memory(stack.values),
+        list(gke_versions.needs(merge.over_defaults(stack.values))),
     )
 
 
