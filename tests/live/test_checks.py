@@ -127,10 +127,12 @@ def test_without_the_namespace_nothing_in_it_is_judged() -> None:
 def test_the_version_of_gke(server: str, states: list[str]) -> None:
     evidence = bundles.evidence()
     evidence.objects["version"] = [{"gitVersion": server}] if server else []
-    evidence.expected.gke.extend([
-        ["network.mode", "dranet", ["1.34.1-gke.1829001"]],
-        ["storage.data.lustre", "Managed Lustre", ["1.33.2-gke.1072000"]],
-    ])
+    evidence.expected.gke.extend(
+        [
+            ["network.mode", "dranet", ["1.34.1-gke.1829001"]],
+            ["storage.data.lustre", "Managed Lustre", ["1.33.2-gke.1072000"]],
+        ]
+    )
     found = list(version.version.run(evidence))
     assert [each.state for each in found] == states
     if states[0] == "fail":

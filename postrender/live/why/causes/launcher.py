@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postrender.live.why.causes import nccl
 from postrender.live.why.cause import CONFIGURATION, ERROR, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed
+from postrender.live.why.causes import nccl
 
 LAYERS = Cause(
     "layers-disagree",
