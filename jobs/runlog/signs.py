@@ -111,11 +111,11 @@ def reward_collapse(history: History, limits: Limits) -> str:
 
 
 def reward_below_start(history: History, limits: Limits) -> str:
-    """Find rewards that stay below all of the start; no share of a reward is asked, because it may be negative."""
+    """Find rewards that stay below all of a start that is not positive, of which no share can be asked."""
     count = limits.collapse_steps
     # Of a step with a validation the reward may be missing.
     now, start = history.before("reward", 0, last=2 * count)[-count:], history.start("reward", count)
-    if len(now) < count or not start or reward_collapse(history, limits):
+    if len(now) < count or not start or fmean(start) > 0 or reward_collapse(history, limits):
         return ""
     lowest, highest = min(start), max(start)
     # A start without variation says nothing about how much a reward varies.

@@ -23,9 +23,9 @@ RULES: Final = (
     ),
     rule(
         "reward-below-start",
-        title="the reward of the last ten steps is not below all of the start",
-        why="the policy is worse than before the training, and rarely comes back by itself; a curriculum that becomes "
-        "harder looks the same",
+        title="the reward of the last ten steps is not below all of a start that is negative",
+        why="the policy is worse than before the training, and rarely comes back by itself; harder prompts look "
+        "the same",
         fix="read samples with grpo samples; lower the learning rate, or raise the KL penalty",
         source=OUR_DEFAULT,
     ),
