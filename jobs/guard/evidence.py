@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import flight_recorder
 import node_evidence
 from node_evidence import output_of
 from runtime import Record, now
@@ -93,6 +94,8 @@ def main() -> None:
         other_nodes(folder, request, deadline)
     except Exception as error:  # Whatever Ray's client raises: the rest is there.
         keep(folder, {"ray-error.txt": f"Ray did not answer: {error}\n".encode()})
+    if said := flight_recorder.summary(folder):
+        keep(folder, {"nccl.txt": said.encode()})
     keep(folder, {"complete.txt": b"all parts were asked for\n"})
 
 

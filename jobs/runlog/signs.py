@@ -45,11 +45,13 @@ class Limits:
     # All of these steps are below this share of the best mean of as many steps before.
     collapse_steps: int = 10
     collapse_factor: float = 0.5
+    # How far all of these steps are below the lowest reward of the start, as a share of the range of the start.
+    fallen: float = 0.5
     # A measure that jumps for one or two steps is no sign.
     steps: int = 3
     longer_factor: float = 3.0
     shorter_factor: float = 0.5
-    # A reward that is higher by this share has risen.
+    # A reward that is higher by this share has risen, one that is lower by it has fallen.
     risen: float = 0.1
     truncated: float = 0.1
     kl: float = 0.5
@@ -106,6 +108,22 @@ def reward_collapse(history: History, limits: Limits) -> str:
     if best <= 0 or max(now) >= best * limits.collapse_factor:
         return ""
     return f"the reward is below {max(now):.3g} for {count} steps, after {best:.3g} on average of {count} steps"
+
+
+def reward_below_start(history: History, limits: Limits) -> str:
+    """Find rewards that stay below all of a start that is not positive, of which no share can be asked."""
+    count = limits.collapse_steps
+    # Of a step with a validation the reward may be missing.
+    now, start = history.before("reward", 0, last=2 * count)[-count:], history.start("reward", count)
+    if len(now) < count or not start or fmean(start) > 0 or reward_collapse(history, limits):
+        return ""
+    lowest, highest = min(start), max(start)
+    # A start without variation says nothing about how much a reward varies.
+    least = max(limits.fallen * (highest - lowest), limits.risen * abs(fmean(start)))
+    if lowest == highest or max(now) >= lowest - least:
+        return ""
+    below = f"for {count} steps the reward is at most {max(now):.3g}"
+    return f"{below}, {lowest:.3g} to {highest:.3g} at the start"
 
 
 def length_explosion(history: History, limits: Limits) -> str:
@@ -232,6 +250,7 @@ SIGNS: Final[dict[str, tuple[str, Callable[[History, Limits], str]]]] = {
     "dead-reward": (ERROR, dead_reward),
     "reward-collapse": (ERROR, reward_collapse),
     "kl-blow-up": (ERROR, kl_blow_up),
+    "reward-below-start": (WARNING, reward_below_start),
     "entropy-collapse": (WARNING, entropy_collapse),
     "length-explosion": (WARNING, length_explosion),
     "length-collapse": (WARNING, length_collapse),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,9 @@ from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
 from postrender.values.set_arguments import Argument
 
+# Seconds for rendering and the cluster together, and those that the cluster has in any case.
+_IN_ALL = 8.0
+_LEAST = 3.0
 USAGE = "-f FILE ... [OPTIONS]"
 
 
@@ -87,7 +91,11 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
                 return cluster, expected.render(stack, engine, cluster.namespace)
 
         def ask() -> Evidence:
-            found = collection.collect(*wanted(), rights=rights, with_logs=logs or bool(saved))
+            began = time.monotonic()
+            cluster, stack = wanted()
+            # Rendering the charts takes long on a busy machine; the answer may not.
+            left = min(collection.PATIENCE, max(_LEAST, _IN_ALL - (time.monotonic() - began)))
+            found = collection.collect(cluster, stack, rights=rights, with_logs=logs or bool(saved), seconds=left)
             if saved:
                 listed = bundle.write(saved, found)
                 sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")

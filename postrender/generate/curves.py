@@ -30,6 +30,8 @@ class Sign(NamedTuple):
     measure: str
     title: str
     change: Callable[[Step, int], None]
+    # Is added to the measure of all steps.
+    shift: float = 0.0
 
 
 def _set(**measures: float) -> Callable[[Step, int], None]:
@@ -59,6 +61,7 @@ def _multiply(measure: str, factor: float, **others: float) -> Callable[[Step, i
 SIGNS: Final = {
     "dead-reward": Sign("reward", "Reward", _set(reward=0.0, reward_min=0.0, reward_max=0.0, loss=0.0)),
     "reward-collapse": Sign("reward", "Reward", _multiply("reward", 0.3)),
+    "reward-below-start": Sign("reward", "Reward", _grow("reward", 1.02, start=-0.75), shift=-1.0),
     "not-a-number": Sign("grad_norm", "Gradient norm", _set(grad_norm=math.nan, loss=math.nan)),
     "kl-blow-up": Sign("kl", "KL from the reference model", _grow("kl", 1.25)),
     "entropy-collapse": Sign("entropy", "Entropy", _grow("entropy", 0.75, reward=0.6)),
@@ -93,12 +96,15 @@ def _steps(lines: Sequence[str]) -> list[Step]:
 
 def _picture(name: str, sign: Sign, lines: Sequence[str]) -> str:
     good, bad = _steps(lines), _steps(lines)
+    for step in (*good, *bad) if sign.shift else ():
+        vars(step)[sign.measure] += sign.shift
     for step in bad[_BEFORE:]:
         sign.change(step, step.number - _BEFORE)
     shown = _first(bad, name)
     if _first(good, name) or shown <= _BEFORE:
         raise SourceError(f"{FOLDER}: the sign {name} is at step {shown} of the bad curve, or in the good one")
     title = "synthetic: near 1" if sign.measure == "importance_ratio" else _REAL
+    title += f", less {-sign.shift:g}" if sign.shift else ""
     return _svg(
         sign.title, _panel(good, sign.measure, title, 0, 0) + _panel(bad, sign.measure, _BAD, shown, _WIDTH + 20)
     )

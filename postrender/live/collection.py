@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import json
-import queue
 import shlex
-import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final
 
 from postrender.errors import ClusterError
 from postrender.live import definitions, logs, masking
 from postrender.live.client import Cluster, RefusedError
 from postrender.live.evidence import Evidence, Objects
 from postrender.live.expected import Expected
+from postrender.live.round import Round
 from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
 
-# Seconds until the command goes on with what it has: with rendering it answers in less than ten.
-_PATIENCE: Final = 6.0
+# Seconds until a command goes on with what it has; with rendering it answers in less than ten.
+PATIENCE: Final = 6.0
 _STACK: Final = "grpo-charts/stack"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _OPERATORS: Final = "app.kubernetes.io/name in (kuberay-operator,kueue)"
@@ -30,7 +29,6 @@ _METADATA_ONLY: Final = ("secrets", "configmaps")
 _KUEUE: Final = ("v1beta2", "v1beta1")
 
 Query = dict[str, str | int]
-Answer = TypeVar("Answer")
 
 # The path and the query of each list of the cluster.
 _CLUSTER: Final[dict[str, tuple[str, Query]]] = {
@@ -84,6 +82,7 @@ def _calls(cluster: Cluster, expected: Expected, *, rights: bool) -> dict[str, C
     for kind in _METADATA_ONLY:
         calls[kind] = lambda path=f"{where}/{kind}": [*map(_keys, cluster.items(path, metadata_only=True))]  # type: ignore[misc]
     calls["namespaces"] = lambda: [mapping(cluster.get(where))]
+    calls["version"] = lambda: [mapping(cluster.get("/version"))]
     calls["apis"] = lambda: [mapping(cluster.get("/apis"))]
     calls["definitions"] = lambda: [definitions.shortened(cluster.get(path)) for path in definitions.PATHS]
     if rights:
@@ -137,46 +136,54 @@ def _plural(kind: str) -> str:
     return f"{lower}es" if lower.endswith("s") else f"{lower}s"
 
 
-def collect(cluster: Cluster, expected: Expected, *, rights: bool = False, with_logs: bool = False) -> Evidence:
-    """Ask for everything at once, and wait at most six seconds; with `rights` also what the user may install.
+def collect(
+    cluster: Cluster, expected: Expected, *, rights: bool = False, with_logs: bool = False, seconds: float = PATIENCE
+) -> Evidence:
+    """Ask for everything at once, and wait at most so many seconds; with `rights` also what the user may install.
 
-    `with_logs` asks afterwards for the last lines of the run's programs, for as long again.
+    What lies in pods, the record of the run and with `with_logs` the last lines of its programs, is asked for as soon
+    as the pods are known, within the same time. What did not come in time is named as not read.
 
     Raises ClusterError if nothing at all could be read.
     """
-    calls = _calls(cluster, expected, rights=rights)
     evidence = Evidence(expected, cluster.context, time.time())
-    silent = dict.fromkeys(calls, f"no answer within {_PATIENCE:.0f} s")
-    for kind, answer in _answers(calls):
-        if isinstance(answer, RefusedError):
-            if not answer.status:
-                silent[kind] = masking.text(str(answer))
-                continue
-            if not answer.is_unknown:
-                evidence.unread[kind] = masking.text(str(answer))
-        else:
-            evidence.objects[kind] = [_kept(kind, each) for each in answer]
-        silent.pop(kind)
-    evidence.unread.update(silent)
+    round_ = Round(seconds)
+    for kind, call in _calls(cluster, expected, rights=rights).items():
+        round_.ask(kind, call, functools.partial(_take, evidence, kind))
+    for name in round_.answers():
+        if name == "pods":
+            _ask_in_pods(cluster, evidence, round_, with_logs=with_logs)
+    evidence.unread.update(dict.fromkeys(round_.open, f"no answer within {seconds:.0f} s"))
+    if "pods" in round_.open:
+        late = ("status.json", "logs of pods") if with_logs else ("status.json",)
+        evidence.unread.update(dict.fromkeys(late, "not asked for, because the pods were not read"))
     if not evidence.objects:
         said = next(iter(evidence.unread.values()), "it knows nothing of what was asked")
         raise ClusterError(
             f"nothing can be read from the API server of the context {cluster.context!r}: {said}",
             fix="log in again, or choose another cluster with --context; kubectl get pods must work first",
         )
-    if silent:
-        # They would be waited for too.
-        late = ("status.json", "logs") if with_logs else ("status.json",)
-        evidence.unread.update(dict.fromkeys(late, "not asked for, because the API server is slow"))
-        return evidence
-    _read_record(cluster, evidence)
-    if with_logs:
-        wanted = logs.calls(cluster, evidence)
-        evidence.unread.update(dict.fromkeys(wanted, f"no answer within {_PATIENCE:.0f} s"))
-        for name, text in _answers(wanted):
-            evidence.unread.pop(name)
-            logs.take(evidence, name, text)
     return evidence
+
+
+def _take(evidence: Evidence, kind: str, answer: Objects | RefusedError) -> None:
+    """Keep the objects of a kind without their secrets, or why they could not be read."""
+    if not isinstance(answer, RefusedError):
+        evidence.objects[kind] = [_kept(kind, each) for each in answer]
+    elif not answer.is_unknown:
+        evidence.unread[kind] = masking.text(str(answer))
+
+
+def _ask_in_pods(cluster: Cluster, evidence: Evidence, round_: Round, *, with_logs: bool) -> None:
+    """Ask for what programs in pods can read, and for what they have printed."""
+    head, folder = logs.head_of(evidence), evidence.expected.run_directory
+    if head and folder:
+        # The guard writes it; the head pod mounts the volume.
+        words = ["sh", "-c", f"cat {shlex.quote(f'{folder}/status.json')} || true"]
+        call = functools.partial(cluster.execute, head, "ray-head", words)
+        round_.ask("status.json", call, functools.partial(_take_record, evidence))
+    for name, of_log in logs.calls(cluster, evidence).items() if with_logs else ():
+        round_.ask(name, of_log, functools.partial(logs.take, evidence, name))
 
 
 def _shortened(pod: dict[str, Any]) -> dict[str, Any]:
@@ -201,33 +208,11 @@ def _kept(kind: str, item: dict[str, Any]) -> dict[str, Any]:
     return mapping(masking.clean(item))
 
 
-def _read_record(cluster: Cluster, evidence: Evidence) -> None:
-    """Read what the guard has written, in the head pod, which mounts the volume."""
-    head = logs.head_of(evidence)
-    if not head or not evidence.expected.run_directory:
-        return
-    path = f"{evidence.expected.run_directory}/status.json"
+def _take_record(evidence: Evidence, answer: str | RefusedError) -> None:
+    """Keep what the guard has written, or why it could not be read."""
     try:
-        text = cluster.execute(head, "ray-head", ["sh", "-c", f"cat {shlex.quote(path)} || true"])
-        evidence.record = masking.clean(mapping(json.loads(text))) if text.strip() else {}
+        if isinstance(answer, RefusedError):
+            raise answer
+        evidence.record = masking.clean(mapping(json.loads(answer))) if answer.strip() else {}
     except (RefusedError, ValueError) as error:
         evidence.unread["status.json"] = masking.text(str(error))
-
-
-def _answers(calls: dict[str, Callable[[], Answer]]) -> Iterator[tuple[str, Answer | RefusedError]]:
-    """Yield each answer as it comes, until all have come or the time is over."""
-    answers: queue.SimpleQueue[tuple[str, Answer | RefusedError]] = queue.SimpleQueue()
-
-    def ask(kind: str, call: Callable[[], Answer]) -> None:
-        try:
-            answers.put((kind, call()))
-        except RefusedError as refusal:
-            answers.put((kind, refusal))
-
-    for kind, call in calls.items():
-        # As a daemon: an answer that never comes must not keep the program.
-        threading.Thread(target=ask, args=(kind, call), daemon=True).start()
-    end = time.monotonic() + _PATIENCE
-    with contextlib.suppress(queue.Empty):
-        for _ in calls:
-            yield answers.get(timeout=max(0.0, end - time.monotonic()))

@@ -36,6 +36,17 @@ class Evidence:
         """Return the object of a kind with this name."""
         return next((each for each in self.of(kind) if name_of(each) == name), None)
 
+    @property
+    def cluster(self) -> str:
+        """Return the name of the RayCluster; KubeRay names the one that a job brings with it."""
+        job = self.find("rayjobs", self.expected.job) or {}
+        return self.expected.cluster or str(mapping(job.get("status")).get("rayClusterName") or "")
+
+    def pods_of_cluster(self) -> Objects:
+        """Return the pods of the Ray cluster."""
+        name = self.cluster
+        return [pod for pod in self.of("pods") if name and labels_of(pod).get("ray.io/cluster") == name]
+
 
 def name_of(item: dict[str, Any]) -> str:
     """Return the name of an object."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from postrender.helm.engines import Engine
 from postrender.helm.stack import Stack
+from postrender.live import planned
 from postrender.manifests import pods
 from postrender.manifests.pods import mapping
-from postrender.values import mutations
+from postrender.values import gke_versions, merge, mutations
 from postrender.yaml import reader
 from postrender.yaml.reader import Node
 
@@ -33,6 +34,10 @@ class Expected:
     places: dict[str, tuple[str, str]] = field(default_factory=dict, repr=False)
     # The models of the hub, by the value that names each.
     models: dict[str, str] = field(default_factory=dict)
+    # What grpo plan says about the memory of a node (live/planned.py).
+    host: dict[str, Any] = field(default_factory=dict)
+    # What the values ask of GKE: value, what it is, and versions (values/gke_versions.py).
+    gke: list[Sequence[Any]] = field(default_factory=list)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind, of all layers."""
@@ -94,6 +99,8 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
         f"{mount}/runs/{run}" if mount and run else "",
         dict(_places(stack.values.root, "")),
         {path: str(name) for path in _MODELS if _MODEL.fullmatch(str(name := stack.values.get(path, "")))},
+        planned.host_memory(stack.values),
+        list(gke_versions.needs(merge.over_defaults(stack.values))),
     )
 
 

@@ -23,7 +23,7 @@ cd {folder} 2>/dev/null || exit 0
 last=$(ls attempts 2>/dev/null | sort -n | tail -n 1)
 [ -n "$last" ] || exit 0
 proof=$(ls -d attempts/$last/evidence/*/ 2>/dev/null | tail -n 1)
-for file in attempts/$last/output.log "$proof"ray-deaths.txt "$proof"*/memory.txt; do
+for file in attempts/$last/output.log "$proof"ray-deaths.txt "$proof"nccl.txt "$proof"*/memory.txt; do
   [ -f "$file" ] && printf '\\n{mark}%s\\n' "$file" && tail -c {size} "$file"
 done
 true

@@ -68,15 +68,14 @@ def sum_up(evidence: Evidence) -> Status:
     expected = evidence.expected
     job = evidence.find("rayjobs", expected.job)
     state = mapping((job or {}).get("status"))
-    cluster = expected.cluster or str(state.get("rayClusterName") or "")
-    pods = [pod for pod in evidence.of("pods") if labels_of(pod).get("ray.io/cluster") == cluster] if cluster else []
+    pods = evidence.pods_of_cluster()
     scheduled = [pod for pod in pods if mapping(pod.get("spec")).get("nodeName")]
     return Status(
         expected.name,
         expected.namespace,
         evidence.context,
         {layer: _release(evidence, layer) for layer in expected.releases},
-        _cluster_state(evidence, cluster),
+        _cluster_state(evidence, evidence.cluster),
         _roles(evidence, pods),
         expected.gpus,
         waiting.gpus_of(scheduled),

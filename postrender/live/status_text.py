@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import calendar
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from postrender.live import times
 from postrender.live.status import Role, Status
 
 _INDENT: Final = "  "
@@ -83,12 +83,8 @@ def _record(record: dict[str, Any]) -> Iterator[str]:
 
 def _ago(stamp: str) -> str:
     """Return how long ago a time in UTC was, as the guard writes it."""
-    try:
-        seconds = time.time() - calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ"))
-    except ValueError:
-        return f"at {stamp}"
-    minutes, hours = seconds / 60, seconds / 3600
-    return f"{seconds:.0f} s ago" if minutes < 2 else f"{minutes:.0f} min ago" if hours < 2 else f"{hours:.0f} h ago"
+    then = times.seconds(stamp)
+    return f"at {stamp}" if then is None else f"{times.span(time.time() - then)} ago"
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

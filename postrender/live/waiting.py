@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from postrender.live import scheduling
+from postrender.live import scheduling, submission, times
 from postrender.live.evidence import Evidence, conditions, labels_of, name_of
 from postrender.manifests.pods import GPU, mapping, sequence
 from postrender.values.quantity import quantity
@@ -61,7 +61,13 @@ class _Room:
 def waits(evidence: Evidence) -> list[Wait]:
     """Return what the stack waits for; pods with the same reason stand together."""
     found: dict[str, list[str]] = {}
-    for name, why in (*_pods(evidence), *_objects(evidence), *_claims(evidence), *_queue(evidence)):
+    for name, why in (
+        *_pods(evidence),
+        *_objects(evidence),
+        *_submission(evidence),
+        *_claims(evidence),
+        *_queue(evidence),
+    ):
         found.setdefault(why, []).append(name)
     return [Wait(tuple(names), why) for why, names in found.items()]
 
@@ -161,6 +167,13 @@ def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:
         # A warning stays for an hour, also when all is well again.
         for event in _events(evidence, kind, name)[-1:] if _lacks_pods(evidence) else ():
             yield f"{kind} {name}", f"{event.get('reason')}: {event.get('message')}"
+
+
+def _submission(evidence: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield a job that could have been submitted long ago."""
+    if (delay := submission.delay(evidence)) is not None:
+        why = f"its job is not submitted, though all pods are ready for {times.span(delay)}"
+        yield f"RayJob {evidence.expected.job}", f"{why}: the operator has not reached port 8265 of the head"
 
 
 def _lacks_pods(evidence: Evidence) -> bool:

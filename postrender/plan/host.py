@@ -21,6 +21,20 @@ _SHARE: Final = 0.85
 # Bytes of a token between driver and workers: id 8, mask 8, three kinds of log-probabilities and the advantage 4 each
 # (NeMo RL nemo_rl/algorithms/grpo.py:1486, 1688 at v0.7.0; verl's batch has the same parts).
 _OF_TOKEN: Final = 32
+# The phases in which the memory of a node holds what other phases do not have there, by the end of its name.
+# What saving a checkpoint and computing rewards take is not modelled.
+PHASES: Final = {
+    "loading": "while it is loaded",
+    "generation": "while vLLM generates",
+    "validation": "while vLLM generates",
+    "logprobs": "while the reference computes",
+    "training": "asleep",
+}
+
+
+def during(setup: Setup, phase: str) -> list[Item]:
+    """Return the items that only some phases have, this one among them."""
+    return [item for item in items(setup) if item.name.endswith(PHASES[phase])]
 
 
 def items(setup: Setup) -> Iterator[Item]:

@@ -10,13 +10,10 @@ import re
 
 from postrender import paths
 from postrender.start.words import Names, Tree, bucket, counted, is_autopilot, is_google, only, units
-from postrender.values import merge, profiles
+from postrender.values import gke_versions, merge, profiles
 
-# The first GKE versions by machine type, on Standard and on Autopilot; source: Google's guides to custom GKE clusters
-# with these machines, and to GPUs on Autopilot.
-_WITH_RDMA = {"a4-highgpu-8g": "1.32.2-gke.1475000", "a3-ultragpu-8g": "1.31.4-gke.1183000"}
-_WITH_DRANET = {"gke-standard": "1.34.1-gke.1829001", "gke-autopilot": "1.35.2-gke.1842000"}
 _PROFILES = ("b200", "h200")
+_WITH_RDMA = ("a4-highgpu-8g", "a3-ultragpu-8g")
 # Cores of the machines for the head; each has 4 GB per core.
 _N2_STANDARD = (8, 16, 32, 48, 64, 80)
 _BUYING = {"on-demand": "", "spot": "--spot ", "reservation": "--reservation-affinity=specific --reservation={} "}
@@ -96,7 +93,7 @@ def networks(tree: Tree) -> Names:
     if not is_google(tree) or mode == "none":
         return {}
     if mode == "dranet":
-        return {"gke": _WITH_DRANET[kind], "installer": _installer(tree)}
+        return {"gke": gke_versions.DRANET[kind][0], "installer": _installer(tree)}
     only(
         accelerator["machineType"] in _WITH_RDMA,
         f"the RDMA networks of {accelerator['name']} ({accelerator['machineType']}), only for those of "
@@ -112,7 +109,7 @@ def networks(tree: Tree) -> Names:
         for number, (vpc, name) in enumerate(rdma, 1)
     )
     return {
-        "gke": _WITH_RDMA[accelerator["machineType"]],
+        "gke": gke_versions.RDMA[accelerator["machineType"]][0],
         "installer": _installer(tree),
         "gvnic_vpc": gvnic,
         "gvnic_subnet": subnet,
@@ -154,7 +151,7 @@ def table() -> Names:
     rows = [
         ("machine", [one["machineType"] for one in trees]),
         ("accelerator", [_label(one) for one in trees]),
-        ("GKE with RDMA", [_WITH_RDMA[one["machineType"]] for one in trees]),
+        ("GKE with RDMA", [gke_versions.RDMA[one["machineType"]][0] for one in trees]),
         ("memory of a worker", [one["worker"]["memory"] for one in trees]),
         ("tuner of NCCL", [one["nccl"]["tunerConfig"].rpartition("/")[2] for one in trees]),
     ]

@@ -73,7 +73,7 @@ def test_a_job_carries_what_its_programs_import_and_no_more(task: str, render: R
     # The guard of a training starts a program that collects evidence.
     of_training |= imported("guard") - imported("trainer")
     launcher = imported("launch") - (of_training if task != "train" else set())
-    launcher |= {"evidence", "node_evidence", "ray_deaths"} if task == "train" else set()
+    launcher |= {"evidence", "node_evidence", "ray_deaths", "flight_recorder"} if task == "train" else set()
     wanted = {f"{name}.py" for name in {*launcher, "ray_nodes", "task", *own}} - {"launch.py"} | {"__main__.py"}
     programs = carried(entrypoint)
     assert programs.keys() == wanted

@@ -22,6 +22,7 @@ from harness.stack import Stack
 from harness.waiting import until
 
 PLANTS = read(Path(__file__).parent / "faults.yaml")
+NOT_HERE = {"gke-version"}
 QUEUED: dict[str, Any] = {"ray": {"kueue": {"queue": "gpus"}}}
 
 
@@ -65,10 +66,11 @@ def test_networks_that_the_stack_will_make_are_no_fault(new_stack: NewStack) -> 
 @pytest.mark.parametrize("values", [{}, QUEUED], ids=["plain", "queued"])
 def test_a_good_cluster(stack: Stack, values: dict[str, Any]) -> None:
     results = examine(stack.with_values(**values))
-    assert [each for each in results if each["state"] != "pass"] == []
+    # This API server is no GKE; tests/live/test_checks.py has its versions.
+    assert {each["check"] for each in results if each["state"] != "pass"} == NOT_HERE
     silent = {"config-maps", "device-classes", "limit-range", "priority", "queue-priority", "quota"}
     silent |= set() if values else {"flavors", "queue"}
-    assert {each["check"] for each in results} == {plant.check for plant in PLANTS} - silent | {"rights"}
+    assert {each["check"] for each in results} == {plant.check for plant in PLANTS} - silent | {"rights"} | NOT_HERE
 
 
 def shown(place: str) -> str:
@@ -130,5 +132,5 @@ def test_a_member_of_a_team_reads_what_was_not_checked(stack: Stack, kube: Kube)
 def test_the_table_has_every_check_and_each_name_once() -> None:
     assert len({plant.name for plant in PLANTS}) == len(PLANTS) >= 40
     # Rights are those of a user, and the hub is no part of the cluster: both have tests of their own.
-    elsewhere = {"rights", "hugging-face"}
+    elsewhere = {"rights", "hugging-face", *NOT_HERE}
     assert {plant.check for plant in PLANTS} == {each.id for each in examination.checks()} - elsewhere

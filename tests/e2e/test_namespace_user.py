@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 import yaml
 
 from conftest import NewStack
+from harness import suite
+from harness.commands import Done, ask, grpo
 from harness.helm import Helm, HelmError
 from harness.kube import Kube, KubectlError, Manifest, dump
 from harness.stack import Stack
@@ -23,7 +27,10 @@ ELSEWHERE = (("resource.k8s.io", "resourceclaimtemplates"), ("resource.nvidia.co
 def example(name: str, namespace: str) -> list[Manifest]:
     """Return the objects of an example, in another namespace."""
     found = list(yaml.safe_load_all((EXAMPLES / name).read_text()))
-    return [{**one, "metadata": {**one["metadata"], "namespace": namespace}} for one in found]
+    for one in found:
+        if "namespace" in one["metadata"]:
+            one["metadata"]["namespace"] = namespace
+    return found
 
 
 def group() -> str:
@@ -99,3 +106,84 @@ def test_the_quota_needs_its_default_requests(stack: Stack, kube: Kube) -> None:
     with pytest.raises(KubectlError, match="must specify requests"):
         kube.create([pod], stack.namespace, dry_run=True)
     stack.uninstall("storage")
+
+
+LOOKER = "looker"
+
+
+@pytest.fixture
+def looker(stack: Stack, kube: Kube) -> Iterator[Path]:
+    """A kubeconfig of somebody who has live.yaml only, on a cluster whose pods are ready."""
+    name = stack.namespace
+    subject = {"kind": "ServiceAccount", "name": LOOKER, "namespace": name}
+    objects = [{**one, "subjects": [subject]} if "subjects" in one else one for one in example("live.yaml", name)]
+    kube.run("create", "serviceaccount", LOOKER, "-n", name)
+    kube.create(objects)
+    stack.install("raycluster", "grpo-job")
+    stack.until_ready()
+    settings = yaml.safe_load(kube.kubeconfig.read_text())
+    settings["users"][0]["user"] = {"token": kube.run("create", "token", LOOKER, "-n", name).strip()}
+    path = stack.work / "looker.kubeconfig"
+    path.write_text(yaml.safe_dump(settings))
+    yield path
+    stack.uninstall_all()
+    kube.run("delete", "clusterrole,clusterrolebinding", "grpo-live")
+
+
+def refused(done: Done) -> set[str]:
+    """Return the kinds that the API server did not let a command read."""
+    assert done.returncode in (0, 1), done.stderr
+    return {kind for kind, why in json.loads(done.stdout)["unread"].items() if "forbidden" in why.lower()}
+
+
+@pytest.mark.parametrize("command", ["status", "why"])
+def test_the_rights_to_look_are_enough(stack: Stack, looker: Path, command: str) -> None:
+    done = ask(command, stack, "--format", "json", "--kubeconfig", str(looker))
+    # Who may list Secrets reads their values; the names of Helm's releases are not worth that.
+    assert refused(done) == {"releases", "secrets"}
+
+
+def submits(stack: Stack) -> tuple[str, ...]:
+    folder = stack.work / "code"
+    folder.mkdir(exist_ok=True)
+    (folder / "a.py").touch()
+    return ("submit", str(folder))
+
+
+@pytest.mark.parametrize("words", [lambda _: ("logs",), submits], ids=["logs", "submit"])
+def test_the_rights_to_look_let_programs_run_in_the_head_pod(
+    stack: Stack, kube: Kube, looker: Path, words: Callable[[Stack], tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """These pods have no kubelet: with the right the API server fails, without it it refuses."""
+    monkeypatch.setenv("KUBECONFIG", str(looker))
+    monkeypatch.setenv("PATH", f"{suite.TOOLS / 'bin'}:/usr/bin:/bin")
+    files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
+    after = ["--", "true"] if words(stack)[0] == "submit" else []
+    where = ["-n", stack.namespace, "--cluster", stack.cluster, "--helm", str(stack.helm.program)]
+
+    def said() -> str:
+        done = grpo(*words(stack), *files, *where, *after)
+        assert done.returncode == 3, done.stdout
+        return done.stderr
+
+    assert "forbidden" not in said().lower()
+    rules = [each for each in example("live.yaml", stack.namespace)[0]["rules"] if each["resources"] != ["pods/exec"]]
+    kube.run("patch", "role", "rl-team-live", "-n", stack.namespace, "--type=merge", "-p", json.dumps({"rules": rules}))
+    until(lambda: "forbidden" in said().lower(), "a refusal without pods/exec")
+
+
+def test_the_rights_to_look_change_nothing(stack: Stack, kube: Kube, looker: Path) -> None:
+    kinds = (("", "pods"), ("", "secrets"), ("ray.io", "rayjobs"), ("ray.io", "rayclusters"), ("apps", "deployments"))
+    for group_, resource in kinds:
+        for verb in ("create", "delete", "patch", *(["list", "get"] if resource == "secrets" else [])):
+            what = f"{resource}.{group_}".rstrip(".")
+            words = [
+                "auth",
+                "can-i",
+                verb,
+                what,
+                "-n",
+                stack.namespace,
+                f"--as=system:serviceaccount:{stack.namespace}:{LOOKER}",
+            ]
+            assert kube.run(*words, ok=(0, 1)).strip() == "no", words

@@ -23,7 +23,7 @@ from harness.processes import Programs
 from harness.proxy import stalling
 from harness.stack import Stack
 
-COMMANDS = ("status", "doctor")
+COMMANDS = ("status", "doctor", "why")
 WAITING = 64
 # Seconds of processor time for everything: Python, four charts, 2,500 objects. The clock of a busy machine says little.
 MOST = 6.0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from postrender.live.doctor import examination, limits, network, nodes, operator, queue
+from postrender.live.doctor import examination, limits, network, nodes, operator, queue, version
 from postrender.live.doctor.check import Check, Result
 from tests.live import bundles
 
@@ -113,3 +113,32 @@ def test_without_the_namespace_nothing_in_it_is_judged() -> None:
     evidence.unread["namespaces"] = "forbidden"
     found = {check.id: result for check, result in examination.examine(evidence)}
     assert (found["namespace"].state, found["accounts"].state) == ("not checked", "pass")
+
+
+@pytest.mark.parametrize(
+    ("server", "states"),
+    [
+        ("v1.35.0-gke.100", ["pass", "pass"]),
+        ("v1.33.5-gke.100", ["fail", "pass"]),
+        ("v1.37.2", ["not checked"]),
+        ("", ["not checked"]),
+    ],
+)
+def test_the_version_of_gke(server: str, states: list[str]) -> None:
+    evidence = bundles.evidence()
+    evidence.objects["version"] = [{"gitVersion": server}] if server else []
+    evidence.expected.gke.extend(
+        [
+            ["network.mode", "dranet", ["1.34.1-gke.1829001"]],
+            ["storage.data.lustre", "Managed Lustre", ["1.33.2-gke.1072000"]],
+        ]
+    )
+    found = list(version.version.run(evidence))
+    assert [each.state for each in found] == states
+    if states[0] == "fail":
+        assert found[0].value == "network.mode"
+        assert found[0].text == ("dranet needs GKE 1.34.1-gke.1829001 or newer, and the API server is v1.33.5-gke.100")
+
+
+def test_values_for_another_platform_need_no_version_of_gke() -> None:
+    assert said(version.version, version=[{"gitVersion": "v1.37.2"}]) == []

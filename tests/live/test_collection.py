@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -38,9 +40,15 @@ def play(tmp_path: Path) -> Iterator[Play]:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
-                self.wfile.write(text.encode())
+                # Who has waited long enough is gone.
+                with contextlib.suppress(OSError):
+                    self.wfile.write(text.encode())
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        class Server(http.server.ThreadingHTTPServer):
+            # All questions come at once; a connection that finds no room is tried again after a second.
+            request_queue_size = 64
+
+        server = Server(("127.0.0.1", 0), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         return client.connect(kubeconfig=str(kubeconfig(tmp_path, server.server_port)))
@@ -193,3 +201,71 @@ def test_a_log_that_is_forbidden_is_named(play: Play) -> None:
         return 200, json.dumps({"items": []})
 
     assert collection.collect(play(answer), EXPECTED, with_logs=True).unread == {"operator": "pods is forbidden"}
+
+
+HEAD = {
+    "metadata": {"name": "s-head", "namespace": "rl", "labels": {"ray.io/node-type": "head"}},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+def of_pods(path: str) -> bool:
+    """Whether the pods of the stack are asked for."""
+    return path.startswith("/api/v1/namespaces/rl/pods?")
+
+
+def slow(answers: dict[str, float], others: float) -> Answer:
+    """Answer with the seconds of the first text that a path has."""
+
+    def answer(path: str) -> tuple[int, str]:
+        time.sleep(next((seconds for text, seconds in answers.items() if text in path), others))
+        return 200, json.dumps({"items": [HEAD] if of_pods(path) else []})
+
+    return answer
+
+
+RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", "metadata": {"name": "r"}}]}, "/runs/r")
+
+
+@pytest.mark.parametrize(
+    ("answer", "unread"),
+    [
+        # Each answer comes within the time, one after the other they do not.
+        (slow({"/exec": 1.4, "/log": 1.4}, 1.4), {"status.json", "output.log"}),
+        (slow({"/exec": 9}, 0), {"status.json", "output.log"}),
+        (slow({"/namespaces/rl/pods": 9}, 0), {"pods", "status.json", "logs of pods"}),
+        (slow({"/api/v1/nodes": 9, "/exec": 9}, 0), {"nodes", "status.json", "output.log"}),
+    ],
+    ids=["all", "programs", "pods", "nodes"],
+)
+def test_all_questions_share_one_deadline(play: Play, answer: Answer, unread: set[str]) -> None:
+    began = time.monotonic()
+    found = collection.collect(play(answer), RUN, with_logs=True, seconds=2.0)
+    assert time.monotonic() - began < 2.5
+    late = {name for name, why in found.unread.items() if "no answer within 2 s" in why or "not asked for" in why}
+    # These ask twice.
+    assert late - {"operator", "definitions"} == unread
+
+
+def test_a_slow_list_does_not_keep_the_record_from_being_asked_for(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "execute", lambda *_: '{"step": 7}')
+    found = collection.collect(play(slow({"/api/v1/nodes": 9}, 0)), RUN, seconds=2.0)
+    assert (found.record, list(found.unread)) == ({"step": 7}, ["nodes"])
+
+
+def test_a_long_rendering_leaves_the_cluster_less_time(
+    play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The answer comes within ten seconds."""
+    play(slow({}, 60))
+
+    def render(*_: object) -> Expected:
+        time.sleep(5.5)
+        return RUN
+
+    monkeypatch.setattr("postrender.live.expected.render", render)
+    words = ["-f", recipe(), "-f", site(), "--accelerator", "b200", "--kubeconfig", str(tmp_path / "kubeconfig")]
+    began = time.monotonic()
+    assert cli.main(["why", *words]) == 3
+    assert time.monotonic() - began < 10
+    assert "no answer within" in capsys.readouterr().err

@@ -89,10 +89,8 @@ def test_every_layer_renders(recipe: str, accelerator: str, platform: str, rende
         render(layer, options.FACTORS["platform"][platform], files=[*stack(recipe, DEFAULT, accelerator), SITE])
 
 
-@pytest.mark.parametrize("version", OLDER)
-@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 10))
 @pytest.mark.parametrize("version", OTHERS)
-@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 3))
+@pytest.mark.parametrize("recipe", thin(sorted(SETUPS), 10))
 def test_an_older_version_is_one_more_file(recipe: str, version: str, render: Render) -> None:
     """Cluster and job render from it, and the cluster runs the image of that version."""
     files = [*stack(recipe, version), SITE]

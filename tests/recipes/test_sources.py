@@ -19,10 +19,8 @@ import pytest
 
 import configuration
 from tests.conftest import ROOT
-from tests.recipes.contract import REPOSITORIES, SETUPS, VERSIONS
-from tests.recipes.rendered import Config, Configurations, leaves
 from tests.recipes.contract import NESTED, REPOSITORIES, SETUPS, VERSIONS
-from tests.recipes.rendered import Config, leaves
+from tests.recipes.rendered import Config, Configurations, leaves
 
 PROGRAM = ROOT / "tests/recipes/nemo_rl.py"
 Loaded = dict[str, Any]

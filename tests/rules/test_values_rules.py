@@ -121,15 +121,4 @@ def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do() -> None:
             assert text[-1] not in ".!", rule.id
         assert rule.severity in SEVERITIES, rule.id
         assert rule.fact, rule.id
-        assert re.search(r"\S+ at v?\d+\.\d+\.\d+$", rule.source), rule.id
-@pytest.mark.parametrize("rule", RULES, ids=list(BY_ID))
-def test_a_rule_has_fixtures_and_says_what_why_and_what_to_do(rule: Rule) -> None:
-    folder = HERE / rule.id
-    assert folder.is_dir(), f"{rule.id} has no fixtures"
-    assert {"good.yaml", "bad.yaml"} <= {path.name for path in folder.iterdir()}
-    for text in (rule.title, rule.why, rule.fix):
-        assert 15 < len(text) <= 120
-        assert text[-1] not in ".!"
-    assert rule.severity in SEVERITIES
-    assert rule.fact
-    assert re.search(r"\S+ at (v?\d+\.\d+\.\d+|[0-9a-f]{8})$", rule.source)
+        assert re.search(r"\S+ at (v?\d+\.\d+\.\d+|[0-9a-f]{8})$", rule.source), rule.id

@@ -50,6 +50,9 @@ def varied(value: float) -> Callable[[int], float]:
         ({"reward": 1.0, "reward_min": 1.0, "reward_max": 1.0, "loss": varied(0.01)}, ("dead-reward", 3)),
         ({"reward": lambda n: 0.1 * n if n < 5 else 0.0, "loss": 0.0}, ("dead-reward", 7)),
         ({"reward": lambda n: varied(jump(31, 0.6, 0.1)(n))(n), "loss": 0.1}, ("reward-collapse", 40)),
+        ({"reward": lambda n: varied(jump(20, -0.5, -0.9)(n))(n)}, ("reward-below-start", 29)),
+        # Of a step with a validation some logs have no reward.
+        ({"reward": lambda n: varied(jump(21, -5, -6)(n))(n) if n % 10 else None}, ("reward-below-start", 31)),
         ({"kl": lambda n: varied(jump(20, 0.01, 3.0)(n))(n)}, ("kl-blow-up", 22)),
         ({"kl": lambda n: varied(jump(2, 0.001, 3.0)(n))(n)}, ("kl-blow-up", 4)),
         ({"length": jump(20, 200.5, 900.5)}, ("length-explosion", 22)),
@@ -62,7 +65,7 @@ def varied(value: float) -> Callable[[int], float]:
         ({"generation_kl": jump(5, 0.0005, 0.02)}, ("generation-mismatch", 7)),
         ({"importance_ratio": jump(5, 1.01, 1.4)}, ("importance-ratio", 7)),
         ({"importance_ratio": jump(5, 1.01, 0.5)}, ("importance-ratio", 7)),
-        ({"entropy": lambda n: 1.0 / n, "reward": lambda n: 0.3 - 0.001 * n}, ("entropy-collapse", 40)),
+        ({"entropy": lambda n: 1.0 / n, "reward": 0.3}, ("entropy-collapse", 40)),
         ({"grad_norm": jump(20, 0.3, 9.0)}, ("grad-norm-spikes", 22)),
         ({"seconds": jump(20, 60.0, 150.0)}, ("slow-steps", 22)),
         ({"seconds": jump(20, 60.0, 300.0), "length": jump(20, 100.5, 180.5)}, ("slow-steps", 22)),
@@ -202,3 +205,24 @@ def test_a_run_of_short_steps_may_be_silent_for_half_an_hour() -> None:
 def test_severities_are_those_of_findings() -> None:
     assert {*SEVERITIES.values()} == {"error", "warning"}
     assert {*SEVERITIES} == {*SIGNS, "stalled"}
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        # Within the spread of the start, a fall of less than a tenth, a dip, a start that says nothing, a rise.
+        lambda n: -0.5 - 0.05 * (n % 3),
+        lambda n: varied(-0.5)(n) if n < 9 else -0.545,
+        lambda n: varied(-0.9 if 20 <= n < 29 else -0.5)(n),
+        lambda n: -0.5 if n < 20 else varied(-0.9)(n),
+        lambda n: varied(-0.9 + 0.01 * n)(n),
+    ],
+)
+@pytest.mark.parametrize("shift", [0.0, -7.0])
+def test_a_reward_that_does_not_stay_below_its_start(reward: Callable[[int], float], shift: float) -> None:
+    assert signs(run(45, reward=lambda n: reward(n) + shift, loss=varied(0.1))) == []
+
+
+def test_one_fall_is_not_named_twice() -> None:
+    found = signs(run(45, reward=lambda n: varied(-0.5 if n < 6 else 0.6 if n < 20 else -0.9)(n)))
+    assert found == [("reward-collapse", 29)]

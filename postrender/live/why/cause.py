@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from postrender.live.evidence import Evidence
 from postrender.live.why.line import LOG, Line
 
 # Who is to blame.
@@ -87,7 +88,8 @@ class Cause:
     """One kind of failure.
 
     `value` is the path of the value to look at, `on_head` that for a line about the head pod. `rule` is the rule of
-    `grpo lint` that would have said it before. `remark` says what all lines together show.
+    `grpo lint` that would have said it before. `remark` says what all lines show together, and with the evidence of
+    a cluster where there is one.
     """
 
     id: str
@@ -100,4 +102,4 @@ class Cause:
     value: str = ""
     on_head: str = ""
     rule: str = ""
-    remark: Callable[[Sequence[Line]], str] | None = None
+    remark: Callable[[Sequence[Line], Evidence | None], str] | None = None

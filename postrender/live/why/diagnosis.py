@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from postrender.live import masking, status
 from postrender.live.evidence import Evidence
-from postrender.live.expected import Expected
 from postrender.live.why import reading, said
 from postrender.live.why.cause import CONSEQUENCE
 from postrender.live.why.ranking import Clues, Found
@@ -30,7 +29,7 @@ class Diagnosis:
     is_healthy: bool
     found: tuple[Found, ...]
     unread: dict[str, str] = field(default_factory=dict)
-    expected: Expected | None = None
+    evidence: Evidence | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the diagnosis for programs."""
@@ -47,9 +46,9 @@ class Diagnosis:
             "blame": cause.blame,
             "evidence": [{"source": line.place, "text": line.text[:_WIDTH]} for line in found.lines[:_SHOWN]],
             "lines": found.count,
-            "remark": found.remark,
+            "remark": found.remark(self.evidence),
             "value": found.value,
-            "at": self.expected.place(found.value) if self.expected else "",
+            "at": self.evidence.expected.place(found.value) if self.evidence else "",
             "rules": list(found.rules),
             "fix": cause.fix,
             "retry": cause.retry,
@@ -92,14 +91,13 @@ def of_evidence(evidence: Evidence) -> Diagnosis:
         parts = [f"{key} {state.record[key]}" for key in ("attempt", "phase", "step") if state.record.get(key)]
         about += f"; the guard last saw {', '.join(parts)}"
     lines = list(said.lines(evidence))
-    healthy = state.is_healthy and not said.is_stuck(evidence)
     clues = Clues()
-    if not healthy:
+    if not state.is_healthy:
         clues.take(lines)
         for _, log in said.logs(evidence):
             clues.take(log)
     found = clues.ranked(ran=said.has_ended(evidence))
-    return Diagnosis(about, healthy, tuple(found), evidence.unread, evidence.expected)
+    return Diagnosis(about, state.is_healthy, tuple(found), evidence.unread, evidence)
 
 
 def of_log(chunks: Iterable[bytes], name: str) -> Diagnosis:

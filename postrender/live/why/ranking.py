@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from postrender.live.evidence import Evidence
 from postrender.live.why import registry
 from postrender.live.why.cause import Cause
 from postrender.live.why.line import LOG, OPERATOR, WAIT, Line
@@ -25,10 +26,9 @@ class Found:
     lines: list[Line] = field(default_factory=list)
     count: int = 0
 
-    @property
-    def remark(self) -> str:
-        """Return what all lines together say."""
-        return self.cause.remark(self.lines) if self.cause.remark else ""
+    def remark(self, evidence: Evidence | None) -> str:
+        """Return what all lines say together, with the evidence of a cluster where there is one."""
+        return self.cause.remark(self.lines, evidence) if self.cause.remark else ""
 
     @property
     def rules(self) -> tuple[str, ...]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 from postrender.live import waiting
-from postrender.live.evidence import Evidence, conditions, is_ready, name_of
+from postrender.live.evidence import Evidence, conditions, name_of
 from postrender.live.why import reading
 from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
 from postrender.manifests.pods import mapping, sequence
 
-# Seconds that an operator needs to submit a job.
-_GRACE: Final = 120.0
 _OPERATOR_LOG: Final = "operator"
 
 
@@ -48,18 +45,6 @@ def _as_operator(found: Iterator[Line | None]) -> Iterator[Line | None]:
 def has_ended(evidence: Evidence) -> bool:
     """Return whether the run has begun and failed: then what waits now is not why."""
     return mapping(_rayjob(evidence).get("status")).get("jobStatus") in ("FAILED", "STOPPED")
-
-
-def is_stuck(evidence: Evidence) -> bool:
-    """Return whether the operator has not handed the job to a cluster whose pods are all ready for some time."""
-    state = mapping(_rayjob(evidence).get("status"))
-    if state.get("jobDeploymentStatus") != "Initializing" or not evidence.expected.cluster:
-        return False
-    pods = evidence.of("pods")
-    wanted = sum(pod.count or 0 for _, pod in evidence.expected.roles())
-    times = [str(conditions(pod).get("Ready", {}).get("lastTransitionTime") or "") for pod in pods if is_ready(pod)]
-    grace = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(evidence.time - _GRACE))
-    return len(times) >= wanted > 0 and max(times) < grace
 
 
 def _rayjob(evidence: Evidence) -> dict[str, Any]:
@@ -138,9 +123,6 @@ def _nodes(evidence: Evidence) -> Iterator[Line]:
 def _job(evidence: Evidence) -> Iterator[Line]:
     status = mapping(_rayjob(evidence).get("status"))
     state = f"{status.get('jobDeploymentStatus', '')} {status.get('jobStatus', '')}".strip()
-    if is_stuck(evidence):
-        text = "is Initializing though all pods are ready: the operator has not reached port 8265 of the head"
-        yield Line(text, f"RayJob {evidence.expected.job}", WAIT)
     if status.get("reason") or status.get("jobStatus") in ("FAILED", "STOPPED"):
         message = str(status.get("message") or "").split("\n")[0]
         text = f"{status.get('reason') or state}: {message}"

@@ -21,4 +21,12 @@ RULES: Final = (
         fix="resume from a checkpoint before it, with a lower learning rate or a larger KL penalty",
         source=OUR_DEFAULT,
     ),
+    rule(
+        "reward-below-start",
+        title="the reward of the last ten steps is not below all of a start that is negative",
+        why="the policy is worse than before the training, and rarely comes back by itself; harder prompts look "
+        "the same",
+        fix="read samples with grpo samples; lower the learning rate, or raise the KL penalty",
+        source=OUR_DEFAULT,
+    ),
 )

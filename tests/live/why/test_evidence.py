@@ -397,3 +397,92 @@ def test_logs_are_kept_in_a_bundle(tmp_path: Path) -> None:
     of_driver("OSError: [Errno 28] No space left on device")(evidence)
     bundle.write(str(tmp_path / "b"), evidence)
     assert bundle.read(str(tmp_path / "b")).logs == evidence.logs
+
+
+PLAN = {
+    "verdict": "fits",
+    "peak": "370.6 GiB",
+    "limit": "400.0 GiB",
+    "during": {"generation": {}, "logprobs": {"weights while the reference computes": "102.2 GiB"}},
+}
+TOTAL = "370.6 GiB of 400.0 GiB for a node at most (fits)"
+STARTS = "========================= Step 7/9 =========================\n▶ Generating responses for batch of size 8...\n"
+DRIVER = "attempts/1/output.log"
+
+
+@pytest.mark.parametrize(
+    ("log", "phase", "plan", "said"),
+    [
+        (
+            f"{STARTS}▶ Computing logprobs...\n",
+            "step",
+            PLAN,
+            f"phase logprobs ({DRIVER}:3); grpo plan counts {TOTAL}, in",
+        ),
+        (STARTS, "step", PLAN, f"phase generation ({DRIVER}:2); grpo plan counts {TOTAL}, in this phase nothing that"),
+        (
+            f"{STARTS}Saving checkpoint for step 7...\n",
+            "",
+            PLAN,
+            f"phase checkpoint ({DRIVER}:3); grpo plan does not judge this phase; for the others it counts {TOTAL}",
+        ),
+        (
+            "(TaskRunner pid=7) local_global_step_folder: /c/global_step_7\n",
+            "",
+            PLAN,
+            f"phase checkpoint ({DRIVER}:1); ",
+        ),
+        ("", "checkpoint", PLAN, "phase checkpoint (status.json); grpo plan does not judge this phase; "),
+        ("", "step", PLAN, f"phase step (status.json); grpo plan counts {TOTAL}"),
+        ("", "", PLAN, f"nothing says in which phase the run was; grpo plan counts {TOTAL}"),
+        ("", "step", {}, "phase step (status.json); the bundle has no plan"),
+        (
+            "",
+            "step",
+            {"reason": "the task evaluate"},
+            "grpo plan does not judge the memory of this run: the task evaluate",
+        ),
+    ],
+)
+def test_the_phase_in_which_the_memory_was_not_enough(log: str, phase: str, plan: dict[str, Any], said: str) -> None:
+    evidence = bundles.evidence()
+    ended(WORKER, 137, "OOMKilled")(evidence)
+    evidence.record["phase"] = phase
+    evidence.logs = {DRIVER: log} if log else {}
+    evidence.expected.host.update(plan)
+    (found, *_) = diagnosis.of_evidence(evidence).as_json()["causes"]
+    assert said in found["remark"]
+
+
+def test_the_phase_is_that_of_the_line_which_shows_it() -> None:
+    """The trainer that was started again had come further."""
+    evidence = bundles.evidence()
+    of_driver(f"{STARTS}torch: DefaultCPUAllocator: can't allocate memory\n▶ Training policy...\n")(evidence)
+    (found, *_) = diagnosis.of_evidence(evidence).as_json()["causes"]
+    assert f"phase generation ({DRIVER}:2)" in found["remark"]
+
+
+def test_of_the_head_the_plan_says_nothing() -> None:
+    evidence = bundles.evidence()
+    ended(HEAD, 137, "OOMKilled")(evidence)
+    evidence.expected.host.update(PLAN)
+    (found, *_) = diagnosis.of_evidence(evidence).as_json()["causes"]
+    assert found["remark"].endswith("grpo plan does not count the memory of the head")
+
+
+@pytest.mark.parametrize(
+    ("cause", "line"),
+    [
+        ("nccl-timeout", "[rank0]:[E] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=42)"),
+        ("stalled", "grpo: guard: the trainer has stalled: phase step has shown nothing for 1800 s"),
+    ],
+)
+def test_the_rank_that_stopped_first_by_the_flight_recorder(cause: str, line: str) -> None:
+    evidence = bundles.evidence()
+    of_driver(line)(evidence)
+    first = (
+        "flight recorder: group 0 default_pg: rank 2 stopped first, after all_reduce 41; rank 0 waited in barrier 42"
+    )
+    evidence.logs["attempts/1/evidence/20261125T120000Z/nccl.txt"] = f"{first}\n"
+    (found, *_) = diagnosis.of_evidence(evidence).as_json()["causes"]
+    assert (found["id"], found["remark"]) == (cause, first)

@@ -22,7 +22,7 @@ NOT_SUBMITTED = Cause(
     "the operator cannot reach the head on port 8265, so the job never starts",
     CONFIGURATION,
     "allow the operator's namespace to reach port 8265 of the head (ray.networkPolicy.operatorNamespace); a token that "
-    "the operator does not send looks the same",
+    "the operator does not send looks the same; then annotate the RayJob, so that the operator tries at once",
     SAME,
     says(
         "8265",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postrender.live.why.cause import CONFIGURATION, ERROR, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed
+from postrender.live.why.causes import nccl
 
 LAYERS = Cause(
     "layers-disagree",
@@ -106,6 +107,7 @@ STALLED = Cause(
     printed("the trainer has stalled: ", "but its processes have not"),
     place=SYMPTOM,
     value="job.guard.deadlines",
+    remark=nccl.first_rank,
 )
 
 SIGN = Cause(

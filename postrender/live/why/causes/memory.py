@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postrender.live.why import phase
 from postrender.live.why.cause import CONFIGURATION, SAME, Cause, printed, says
 
 CUDA = Cause(
@@ -89,6 +90,7 @@ HOST = Cause(
     value="accelerator.worker.memory",
     on_head="ray.head.memory",
     rule="memory/host",
+    remark=phase.memory,
 )
 
 SHARED = Cause(

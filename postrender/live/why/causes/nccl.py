@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from postrender.live.evidence import Evidence
 from postrender.live.why.cause import CONFIGURATION, ELSEWHERE, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed
 from postrender.live.why.line import Line
 
 _RANK = re.compile(r"\brank[ :]*(\d+)", re.IGNORECASE)
+# What the guard writes from the dumps (jobs/guard/flight_recorder.py).
+_DUMPS = "/nccl.txt"
 # What a rank says about its own progress: the collective that it started or finished last.
 _AT = (
     re.compile(r"last enqueued (?:nccl )?work:?\s*(-?\d+)", re.IGNORECASE),
@@ -17,7 +20,13 @@ _AT = (
 )
 
 
-def _first_rank(lines: Sequence[Line]) -> str:
+def first_rank(lines: Sequence[Line], evidence: Evidence | None) -> str:
+    """Say which rank is behind the others, by the dumps of the flight recorder, or else by what the ranks print."""
+    dumps = [text for name, text in evidence.logs.items() if name.endswith(_DUMPS)] if evidence else []
+    return "; ".join(line for text in dumps for line in text.splitlines() if line) or _printed(lines)
+
+
+def _printed(lines: Sequence[Line]) -> str:
     """Say which rank is behind the others: they wait for it in a collective that it has not begun."""
     at: dict[int, int] = {}
     for line in lines:
@@ -70,7 +79,7 @@ TIMEOUT = Cause(
         "timed out", pattern=r"(?:gloo|barrier|monitoredbarrier|all_?reduce|all_?gather|broadcast)[^\n]*timed out.*"
     ),
     place=SYMPTOM,
-    remark=_first_rank,
+    remark=first_rank,
 )
 
 PLUGIN = Cause(

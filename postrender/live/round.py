@@ -1,0 +1,46 @@
+"""Ask many questions at once, and wait for all answers until one deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from postrender.live.client import RefusedError
+
+Answer = TypeVar("Answer")
+
+
+class Round:
+    """Questions with one deadline, which begins now; `open` are those without an answer."""
+
+    def __init__(self, seconds: float) -> None:
+        self.open: list[str] = []
+        self._end = time.monotonic() + seconds
+        self._came: queue.SimpleQueue[tuple[str, Callable[[], None]]] = queue.SimpleQueue()
+
+    def ask(self, name: str, call: Callable[[], Answer], take: Callable[[Answer | RefusedError], None]) -> None:
+        """Start a question; `take` gets its answer, or the RefusedError that the call raises, in `answers`."""
+
+        def wait() -> None:
+            try:
+                answer: Answer | RefusedError = call()
+            except RefusedError as refusal:
+                answer = refusal
+            self._came.put((name, lambda: take(answer)))
+
+        self.open.append(name)
+        # As a daemon: an answer that never comes must not keep the program.
+        threading.Thread(target=wait, daemon=True).start()
+
+    def answers(self) -> Iterator[str]:
+        """Take each answer as it comes and yield its name, until all have come or the time is over."""
+        with contextlib.suppress(queue.Empty):
+            while self.open:
+                name, take = self._came.get(timeout=max(0.0, self._end - time.monotonic()))
+                take()
+                self.open.remove(name)
+                yield name

@@ -1,0 +1,160 @@
+"""Dumps of NCCL's flight recorder, as PyTorch writes them, and files that are none."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .harness import Site, until
+from .test_guard import evidence, guard, moments, start
+from .torch_python import torch_python
+
+GROUP = ("0", "default_pg")
+
+
+def entry(number: int, what: str = "all_reduce", state: str = "completed", **more: Any) -> dict[str, Any]:
+    """An entry of PyTorch 2.13, without what is not read."""
+    about = {"process_group": GROUP, "collective_seq_id": number, "profiling_name": f"nccl:{what}", "is_p2p": False}
+    return {**about, "state": state, "retired": False, **more}
+
+
+def dump(*entries: dict[str, Any], ranks: str = "[0, 1, 2, 3]") -> bytes:
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}}
+    # Protocol 2, which PyTorch's own writer uses.
+    return pickle.dumps({"version": "2.10", "pg_config": config, "entries": list(entries)}, 2)
+
+
+def said(jobs: Any, folder: Path, dumps: dict[int, bytes]) -> list[str]:
+    for rank, data in dumps.items():
+        path = folder / f"pod-{rank // 2}" / "nccl" / f"grpo-nccl-rank-{rank}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return list(jobs("flight_recorder").summary(folder).splitlines())
+
+
+DONE = entry(41)
+WAITS = entry(42, "_allgather_base", "started")
+
+
+@pytest.mark.parametrize(
+    ("dumps", "line"),
+    [
+        (
+            {0: dump(DONE, WAITS), 1: dump(DONE, WAITS), 2: dump(DONE), 3: dump(DONE, WAITS)},
+            "rank 2 stopped first, after all_reduce 41; ranks 0, 1, 3 waited in _allgather_base 42",
+        ),
+        (
+            # The host was ahead of the GPU: the first that is not complete counts.
+            {0: dump(DONE, WAITS, entry(43, state="scheduled")), 1: dump(entry(40))},
+            "rank 1 stopped first, after all_reduce 40; rank 0 waited in _allgather_base 42; no dump of ranks 2, 3",
+        ),
+        (
+            {0: dump(DONE, WAITS), 1: dump(DONE, WAITS)},
+            "ranks 0, 1 waited in _allgather_base 42; no dump of ranks 2, 3",
+        ),
+        (
+            {0: dump(WAITS, ranks="[0, 1]"), 1: dump(entry(42, "_allgather_base"), ranks="[0, 1]")},
+            "rank 0 waited in _allgather_base 42, which rank 1 had completed",
+        ),
+    ],
+    ids=["one is behind", "ahead of the GPU", "silent", "one is done"],
+)
+def test_the_rank_that_stopped_first(jobs: Any, tmp_path: Path, dumps: dict[int, bytes], line: str) -> None:
+    assert said(jobs, tmp_path, dumps) == [f"flight recorder: group 0 default_pg: {line}"]
+
+
+def test_programs_with_the_same_ranks_are_told_apart(jobs: Any, tmp_path: Path) -> None:
+    """The policy has four ranks, and an engine that generates two in each pod."""
+    for pod, ranks in (("a", (0, 1)), ("b", (0, 1))):
+        (tmp_path / pod / "nccl").mkdir(parents=True)
+        for rank in ranks:
+            data = dump(*((DONE, WAITS) if (pod, rank) == ("b", 0) else (DONE,)), ranks="[0, 1]")
+            (tmp_path / pod / "nccl" / f"engine-{rank}").write_bytes(data)
+    (tmp_path / "a" / "nccl" / "policy-3").write_bytes(dump(entry(7, state="started")))
+    assert jobs("flight_recorder").summary(tmp_path).splitlines() == [
+        "flight recorder: group 0 default_pg of b: rank 1 stopped first, after all_reduce 41; rank 0 waited in "
+        "_allgather_base 42",
+        "flight recorder: group 0 default_pg: rank 3 waited in all_reduce 7; no dump of ranks 0, 1, 2",
+    ]
+
+
+def test_groups_in_which_nothing_waits_are_left_out(jobs: Any, tmp_path: Path) -> None:
+    sent = entry(99, "send", "started", is_p2p=True)
+    retired = entry(42, state="scheduled", retired=True)
+    assert said(jobs, tmp_path, {0: dump(DONE, retired, sent), 1: dump(DONE)}) == []
+
+
+class Evil:
+    """A pickle that would start a program."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.path),)
+
+
+def test_a_pickle_that_would_run_a_program_is_refused(jobs: Any, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    data = pickle.dumps({"entries": [Evil(made)]}, 2)
+    pickle.loads(data)  # noqa: S301 (the proof that it would)
+    assert made.is_dir()
+    made.rmdir()
+    (line,) = said(jobs, tmp_path / "evidence", {0: data})
+    assert line.startswith(
+        "flight recorder: pod-0/grpo-nccl-rank-0 was not read: UnpicklingError: it names posix.mkdir"
+    )
+    assert not made.exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80\x02", b"no pickle", pickle.dumps([1]), pickle.dumps({"entries": 3})])
+def test_files_that_are_no_dumps(jobs: Any, tmp_path: Path, data: bytes) -> None:
+    (line,) = said(jobs, tmp_path, {0: data})
+    assert line.startswith("flight recorder: pod-0/grpo-nccl-rank-0 was not read: ")
+
+
+STRANGE = [None, {}, {"collective_seq_id": "4"}, {"collective_seq_id": 4, "process_group": 7}, {"seq_id": 4}]
+
+
+def test_entries_of_a_strange_shape_and_of_older_versions(jobs: Any, tmp_path: Path) -> None:
+    data = pickle.dumps({"entries": STRANGE, "pg_config": {"0": {"name": "?", "ranks": "all"}}}, 2)
+    assert len(said(jobs, tmp_path, {0: data})) == 2
+
+
+DUMP = """
+import os, sys
+os.environ.update(TORCH_FR_BUFFER_SIZE="9", MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
+import torch, torch.distributed as distributed
+store = distributed.HashStore()
+distributed.init_process_group("gloo", rank=0, world_size=1, store=store)
+distributed.all_reduce(torch.ones(4))
+distributed.all_gather([torch.ones(4)], torch.ones(4))
+open(sys.argv[1], "wb").write(torch._C._distributed_c10d._dump_fr_trace())
+"""
+
+
+def test_what_pytorch_itself_writes(jobs: Any, tmp_path: Path) -> None:
+    path = tmp_path / "dump"
+    subprocess.run([torch_python(), "-c", DUMP, path], check=True, capture_output=True)
+    found = jobs("flight_recorder").places(jobs("flight_recorder").read(path.read_bytes()), 0)
+    (at,) = found.values()
+    assert (at.rank, at.last) == (0, (2, "all_gather"))
+
+
+def test_the_guard_writes_it_beside_the_dumps(site: Site) -> None:
+    dumps = site.tmp / "dumps"
+    site.environment["TORCH_FR_DUMP_TEMP_FILE"] = f"{dumps}/rank-"
+    launch = start(site, "--stall", "step@2", settings=guard(restarts=0))
+    dumps.mkdir()
+    # Files that are older than the trainer are another one's.
+    until(lambda: moments(site, "stalls"), "the second step")
+    for rank, data in {0: dump(DONE, WAITS), 1: dump(DONE)}.items():
+        (dumps / f"rank-{rank}").write_bytes(data)
+    assert launch.wait(60) == 1, launch.output
+    (folder,) = evidence(site)
+    assert "rank 1 stopped first, after all_reduce 41; rank 0 waited in" in (folder / "nccl.txt").read_text()
