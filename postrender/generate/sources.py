@@ -102,11 +102,14 @@ def load(root: Path) -> Sources:
         raise SourceError(f"schemas/values: expected one file per section; missing: {missing}, unknown: {extra}")
     sections = {s: read_yaml(folder / f"{s}.yaml") for s in SECTIONS}
     job = sections["job"]["properties"]
-    job["version"]["enum"] = [
+    known = [
         version
         for framework in job["framework"]["enum"]
         for version in versions(root / "schemas/catalogues" / framework)
     ]
+    job["version"]["enum"] = known
+    names = job["configFor"]["propertyNames"]
+    names["pattern"] = f"^({'|'.join((names['pattern'], *map(re.escape, known)))})$"
     return Sources(sections, read_yaml(folder / "_defs.yaml"), read_yaml(root / "schemas" / "tokens.yaml"))
 
 

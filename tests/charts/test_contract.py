@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from postrender.errors import RenderError
+from postrender.generate import sources
 from postrender.helm.engines import Rendered
 from tests import options
 from tests.charts import shapes
@@ -426,9 +427,9 @@ def test_helm_lets_null_take_no_default_away(layer: str, render_text: RenderText
 @pytest.mark.parametrize("layer", thin(LAYERS, 4))
 def test_overlays_are_keyed_by_the_profiles_and_versions_that_exist(layer: str, render_text: RenderText) -> None:
     """A misspelt machine or version would lose its overlay silently."""
-    source = yaml.safe_load((ROOT / "schemas/values/job.yaml").read_text(encoding="utf-8"))
     machines = {machine["name"] for machine in options.machines().values()}
-    known = [*machines, *source["properties"]["version"]["enum"]]
+    folders = (ROOT / "schemas/catalogues" / framework for framework in ("nemo-rl", "verl"))
+    known = [*machines, *(version for folder in folders for version in sources.versions(folder))]
     render_text(layer, {"job": {"configFor": {name: {} for name in known}}})
     for name in ("v0.5", "v0.3.0", "0.5.0", "v0x5.0"):
         with pytest.raises(RenderError, match=f"{re.escape(name)}'"):

@@ -125,7 +125,7 @@ def test_a_hostile_plan_arrives_intact(site: Site, shell: str) -> None:
 
 
 def test_a_large_plan_arrives_intact(site: Site) -> None:
-    config = {f"key-{number}": "x" * 50 for number in range(850)}
+    config = {f"key-{number}": "x" * 50 for number in range(350)}
     launch = site.start(config=config)
     assert launch.wait() == 0, launch.output
     assert yaml.safe_load((site.directory / "attempts/1/config.yaml").read_text()) == config

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from postrender.values.config import Effective
 
-TOPIC: Final = Topic("job", framework="", source="")
+TOPIC: Final = Topic("clouds", framework="", source="")
 _IMAGE: Final = "images.training.repository"
 # Public images whose Dockerfile does not install the plugin for EFA.
 _WITHOUT_EFA: Final = ("nvcr.io/nvidia/nemo-rl", "verlai/verl")
