@@ -141,6 +141,11 @@ SITUATIONS: dict[shapes.Path_, dict[str, Any]] = {
     ("platform", "capacity", "maxRunDurationSeconds"): {"platform": {"capacity": {"kind": "queued"}}},
     ("ray", "kueue", "topology", "preferred"): {"ray": {"kueue": {"topology": {"required": ""}}}},
     ("job", "nodes"): THREE,
+    ("accelerator", "refuses", "kubernetes"): {"platform": {"kind": "kubernetes"}},
+    **{
+        ("accelerator", "claims", "rdma", *key): {"network": {"mode": "dranet"}}
+        for key in (("deviceClass",), ("count",), ("nodeSelector", "gke.networks.io/accelerator-network-profile"))
+    },
     **{
         ("job", "configFor", version): {"images": {"training": {"tag": version}}, "job": {"version": version}}
         for version in ("v0.4.0", "v0.5.0")
@@ -281,7 +286,13 @@ def test_every_key_moves_the_output(path: shapes.Path_, render_text: RenderText)
 
 
 def differs(render_text: RenderText, layer: str, values: dict[str, Any], changed: dict[str, Any]) -> bool:
-    before = output(render_text, layer, values)
+    try:
+        before = output(render_text, layer, values)
+    except RenderError as refusal:
+        # A reason is read in a refusal.
+        with pytest.raises(RenderError) as other:
+            output(render_text, layer, changed)
+        return str(other.value) != str(refusal)
     try:
         return output(render_text, layer, changed) != before
     except RenderError:
