@@ -26,6 +26,7 @@ GPU_NODES, CPU_NODES = 4, 2
 MACHINES = ("b200", "h200")
 
 NewStack = Callable[..., Stack]
+Machines = Callable[[str], list[str]]
 
 
 @pytest.fixture(scope="session")
@@ -75,3 +76,20 @@ def new_stack(kube: Kube, helms: dict[str, Helm], work: Path, checkout: Path) ->
         return stack
 
     return make
+
+
+@pytest.fixture
+def machines(kube: Kube, profiles: dict[str, Profile]) -> Iterator[Machines]:
+    """Make two nodes of a profile, and delete them after the test."""
+    made: list[str] = []
+
+    def make(name: str) -> list[str]:
+        nodes = [gpu_node(profiles[name], number) for number in range(2)]
+        kube.apply(nodes)
+        made.extend(node["metadata"]["name"] for node in nodes)
+        until(lambda: all(pods.is_ready(kube.get("node", each)) for each in made), "nodes ready")
+        return made
+
+    yield make
+    for each in made:
+        kube.delete("node", each)

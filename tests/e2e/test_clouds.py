@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from conftest import NewStack
-from harness import pods
+from conftest import Machines, NewStack
 from harness.devices import allocated, device_class, resource_slice
 from harness.kube import Kube, Manifest
-from harness.nodes import Profile, gpu_node
+from harness.nodes import Profile
 from harness.stack import ONE_VOLUME, Stack, merge
 from harness.waiting import until
 
-Machines = Callable[[str], list[str]]
 CLAIM: dict[str, Any] = merge(ONE_VOLUME, {"storage": {"data": {"gcsfuse": None, "existingClaim": {"name": "shared"}}}})
-
-
-@pytest.fixture
-def machines(kube: Kube, profiles: dict[str, Profile]) -> Iterator[Machines]:
-    """Make two nodes of a profile, and delete them after the test."""
-    made: list[str] = []
-
-    def make(name: str) -> list[str]:
-        nodes = [gpu_node(profiles[name], number) for number in range(2)]
-        kube.apply(nodes)
-        made.extend(node["metadata"]["name"] for node in nodes)
-        until(lambda: all(pods.is_ready(kube.get("node", each)) for each in made), "nodes ready")
-        return made
-
-    yield make
-    for each in made:
-        kube.delete("node", each)
 
 
 def volume(namespace: str) -> list[Manifest]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests import options
 
-from conftest import NewStack
+from conftest import MACHINES, Machines, NewStack
 from harness.kube import Kube, Manifest
 from harness.stack import ONE_VOLUME, merge
 from harness.waiting import until
@@ -25,9 +25,13 @@ def claim(name: str) -> list[Manifest]:
 
 
 @pytest.mark.parametrize("row", options.MAXIMAL, ids=lambda row: row["platform"])
-def test_the_largest_set_of_options_becomes_ready(row: options.Row, new_stack: NewStack, kube: Kube) -> None:
+def test_the_largest_set_of_options_becomes_ready(
+    row: options.Row, new_stack: NewStack, kube: Kube, machines: Machines
+) -> None:
     """A cluster of real objects, and beside it what the options add; nothing is left behind."""
     assert options.possible(row)
+    if row["accelerator"] not in MACHINES:
+        machines(row["accelerator"])
     is_google = row["platform"] != "kubernetes"
     stack = new_stack(row["accelerator"], **merge({} if is_google else ONE_VOLUME, options.values(row)))
     if row["data"] == "claim":
