@@ -106,7 +106,8 @@ def test_five_hundred_nodes_and_two_thousand_pods(server: ApiServer, stack: Stac
     asked = [parse_qs(urlsplit(each["requestURI"]).query) for each in lists]
     assert all(query.get("limit") == ["500"] for query in asked), lists
     pods = [query for query, each in zip(asked, lists, strict=True) if each["requestURI"].startswith("/api/v1/pods")]
-    assert ["continue" in query for query in pods] == [False, True, True, True, True]
+    # Several questions may begin a list of their own; only one of them reads all pages.
+    assert sum("continue" in query for query in pods) == 4
 
 
 def away(stack: Stack, command: str, server: ApiServer) -> Timed:
