@@ -44,7 +44,7 @@ def _count(pod: Judged, container: Container) -> Found:
 
 
 def _of_another(pod: Judged, container: Container) -> Found:
-    """Compare with the machine of the values, or else with the machines that the pod selects."""
+    """Compare what a container requests with what the machines that the pod selects offer."""
     if not container.gpus:
         return
     known = {name for machine in profiles.machines() for name in machine.resources}
