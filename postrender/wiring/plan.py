@@ -14,7 +14,7 @@ from postrender import secrets
 from postrender.errors import InputError
 from postrender.manifests.pods import Pod, excluded, mapping, selected
 from postrender.values import profiles
-from postrender.wiring import node_check
+from postrender.wiring import claims, node_check
 from postrender.yaml import writer
 
 # Increase this number when the same values result in different wiring.
@@ -211,10 +211,10 @@ class Wiring:
         """
         if not owner and (self._claimed or self._accelerator.get("nvlinkDomainNodes")):
             raise InputError("an object without a name cannot claim devices", fix="give it metadata.name")
-        claims = [{"name": name, "resourceClaimTemplateName": f"{owner}-{name}"} for name in self._claimed]
+        found = [{"name": name, "resourceClaimTemplateName": f"{owner}-{name}"} for name in self._claimed]
         if self._accelerator.get("nvlinkDomainNodes"):
-            claims.append({"name": "nvlink", "resourceClaimTemplateName": self.domain_name(owner, nodes)})
-        return claims
+            found.append({"name": "nvlink", "resourceClaimTemplateName": self.domain_name(owner, nodes)})
+        return found
 
     def domain_name(self, owner: str, nodes: int | None) -> str:
         """Return the name of the ComputeDomain; raise InputError if the number of pods is unknown or too large."""
@@ -229,14 +229,9 @@ class Wiring:
 
     def documents(self, owner: str, nodes: int | None) -> list[dict[str, Any]]:
         """Return the objects that the claims of `owner`'s pods refer to, without labels and namespace."""
-        found = [
-            _object("resource.k8s.io/v1", "ResourceClaimTemplate", f"{owner}-{name}", {"spec": _devices(name, claim)})
-            for name, claim in self._claimed.items()
-        ]
+        found = [claims.template(f"{owner}-{name}", name, claim) for name, claim in self._claimed.items()]
         if self._accelerator.get("nvlinkDomainNodes"):
-            name = self.domain_name(owner, nodes)
-            domain = {"numNodes": nodes, "channel": {"resourceClaimTemplate": {"name": name}}}
-            found.append(_object("resource.nvidia.com/v1beta1", "ComputeDomain", name, domain))
+            found.append(claims.domain(self.domain_name(owner, nodes), nodes))
         return found
 
     def selector(self, owner: str, image: str) -> dict[str, str]:
@@ -336,18 +331,3 @@ class Wiring:
 def _tolerate(key: str, value: str | None = None, effect: str = "NoSchedule") -> dict[str, str]:
     operator = {"operator": "Exists"} if value is None else {"operator": "Equal", "value": value}
     return {"key": key, **operator, "effect": effect}
-
-
-def _devices(name: str, claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the spec of a claim for devices of one node."""
-    exactly = {"deviceClassName": claim["deviceClass"], "allocationMode": "ExactCount", "count": claim["count"]}
-    if "selector" in claim:
-        exactly["selectors"] = [{"cel": {"expression": claim["selector"]}}]
-    devices: dict[str, Any] = {"requests": [{"name": name, "exactly": exactly}]}
-    if "matchAttribute" in claim:
-        devices["constraints"] = [{"requests": [name], "matchAttribute": claim["matchAttribute"]}]
-    return {"devices": devices}
-
-
-def _object(version: str, kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
