@@ -82,7 +82,8 @@ include "common.checkCapacity" $                nothing; fails where platform.ca
 {{- $capacity := .Values.platform.capacity -}}
 {{- if and (not (include "common.isGoogle" .)) (or (ne $capacity.kind "on-demand") $capacity.placementPolicy) -}}
 {{- fail (printf (print "platform.capacity says how GKE nodes are bought, but platform.kind is %s: remove it, and "
-  "select nodes with ray.workers.podSpec.nodeSelector") .Values.platform.kind) -}}
+  "write the label of such nodes under accelerator.nodeSelector and their taint under accelerator.tolerations, as "
+  "docs/howto/clouds.md does") .Values.platform.kind) -}}
 {{- end -}}
 {{- if and (eq $capacity.kind "reservation") (not $capacity.reservation) -}}
 {{- fail "platform.capacity.kind is reservation: write its name under platform.capacity.reservation" -}}

@@ -218,6 +218,9 @@ def _one_host(run: Effective) -> str | None:
 )
 def _rdma(run: Effective) -> str | None:
     offered = profiles.modes(mapping(run.value("accelerator")))
+    if run.value("stack.names.cluster"):
+        # Its pods have the network that their owner gave them.
+        return None
     if run.value("network.mode") != "none" or not _trains(run) or run.nodes < 2 or not offered:
         return None
     modes = " or ".join(offered)
