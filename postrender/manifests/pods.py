@@ -5,12 +5,12 @@ A path is a tuple of keys and list positions below the object.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from postrender.types import Json
-from postrender.values import mutations
-from postrender.values.profiles import ACCELERATOR
+from postrender.values import mutations, profiles
+from postrender.values.profiles import Machine
 
 Path = tuple[str | int, ...]
 
@@ -114,9 +114,16 @@ def gpus(container: Mapping[str, Any]) -> int:
     return int(number) if not isinstance(limit, bool) and 0 < number < _MANY and number.is_integer() else 0
 
 
-def accelerators(spec: Mapping[str, Any]) -> set[str]:
-    """Return the accelerators of GKE that a pod selects."""
-    return selected(spec, ACCELERATOR)
+def machines(spec: Mapping[str, Any]) -> list[Machine]:
+    """Return the machines that a pod selects, if profiles of all of them are installed."""
+    if not spec.get("nodeSelector") and not spec.get("affinity"):
+        return []
+    return profiles.chosen({label: selected(spec, label) for label in profiles.labels()})
+
+
+def names(chosen: Iterable[Machine]) -> str:
+    """Return how the nodes of machines are labelled, for messages."""
+    return " or ".join(sorted({machine.label for machine in chosen}))
 
 
 def selected(spec: Mapping[str, Any], label: str) -> set[str]:

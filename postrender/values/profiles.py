@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -17,14 +17,15 @@ ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
 class Machine(NamedTuple):
     """Facts of one profile that rules compare.
 
-    `rdma` counts the `interfaces` that NCCL uses. `cpu` and `memory` are the quantities that a node has for pods, empty
-    if the profile does not give them. `refuses` lists values that do not work on the machine (spot, dranet …).
-    `labels` are those of its nodes, `resources` what a device plugin offers besides GPUs.
+    `rdma` counts the `interfaces` that NCCL uses, `net` is NCCL's name of the network. `cpu` and `memory` are the
+    quantities that a node has for pods, empty if the profile does not give them. `refuses` lists values that do not
+    work on the machine (spot, dranet …), `modes` the network modes with RDMA that do. `labels` are those of its nodes,
+    `resources` what a device plugin offers besides GPUs.
     """
 
     name: str
-    label: str
     gpus: int
+    net: str
     tuner: str
     arch: str
     interfaces: int
@@ -32,8 +33,19 @@ class Machine(NamedTuple):
     cpu: str
     memory: str
     refuses: frozenset[str]
+    modes: frozenset[str]
     labels: tuple[tuple[str, str], ...]
     resources: frozenset[str]
+
+    @property
+    def label(self) -> str:
+        """Return what its nodes' labels say, for messages."""
+        return ", ".join(value for _, value in self.labels)
+
+    @property
+    def is_google(self) -> bool:
+        """Return whether it is a machine of GKE."""
+        return "kubernetes" in self.refuses
 
 
 def modes(accelerator: Mapping[str, Any]) -> list[str]:
@@ -49,6 +61,7 @@ def machines() -> tuple[Machine, ...]:
     return tuple(_machine(reader.load_values(file).plain()["accelerator"]) for file in files)
 
 
+@cache
 def labels() -> Mapping[str, set[str]]:
     """Return the values of each node label by which profiles choose machines."""
     found: dict[str, set[str]] = {}
@@ -63,25 +76,36 @@ def names() -> set[str]:
     return {machine.name for machine in machines()}
 
 
-@cache
-def by_label() -> Mapping[str, Machine]:
-    """Return the machines of GKE by the node label ACCELERATOR."""
-    return {machine.label: machine for machine in machines() if machine.label}
+def chosen(asked: Mapping[str, Collection[str]]) -> list[Machine]:
+    """Return the machines that node labels choose, each label with one or more values.
+
+    Return none if a label with which they are chosen also has a value that no profile knows.
+    """
+    found = [
+        each for each in machines() if each.labels and all(value in asked.get(key, ()) for key, value in each.labels)
+    ]
+    known: dict[str, set[str]] = {}
+    for machine in found:
+        for key, value in machine.labels:
+            known.setdefault(key, set()).add(value)
+    return found if all(set(asked[key]) <= values for key, values in known.items()) else []
 
 
 def _machine(accelerator: Mapping[str, Any]) -> Machine:
     interfaces, node = accelerator.get("interfaces") or {}, accelerator.get("node") or {}
+    nccl = accelerator.get("nccl") or {}
     return Machine(
         name=str(accelerator["name"]),
-        label=str((accelerator.get("nodeSelector") or {}).get(ACCELERATOR) or ""),
         gpus=int(accelerator["gpusPerNode"]),
-        tuner=str((accelerator.get("nccl") or {}).get("tunerConfig") or ""),
+        net=str(nccl.get("net") or ""),
+        tuner=str(nccl.get("tunerConfig") or ""),
         arch=str(accelerator.get("architecture") or "amd64"),
         interfaces=len(interfaces),
         rdma=sum(each.get("deviceMode") == "RDMA" for each in interfaces.values()),
         cpu=str(node.get("cpu") or ""),
         memory=str(node.get("memory") or ""),
         refuses=frozenset(accelerator.get("refuses") or ()),
+        modes=frozenset(modes(accelerator)),
         labels=tuple((accelerator.get("nodeSelector") or {}).items()),
         resources=frozenset(accelerator.get("resources") or ()),
     )

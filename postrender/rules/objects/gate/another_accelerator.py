@@ -43,8 +43,8 @@ def _chosen_by(pod: Pod, others: Mapping[str, set[str]]) -> Path:
 
 def _sizes(labels: set[str], gpus: int) -> set[int]:
     """Return how many GPUs a node has: the values' machine, and the selected machines if known."""
-    known = profiles.by_label()
-    return {gpus, *(known[label].gpus for label in labels if label in known)} - {0}
+    chosen = (each for each in profiles.machines() if any(value in labels for _, value in each.labels))
+    return {gpus, *(machine.gpus for machine in chosen)} - {0}
 
 
 RULE = Rule(

@@ -22,8 +22,8 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     if not behind:
         return
     judged = {id(pod) for _, pod, wiring in manifests.whole_pods() if wiring.mode != "none"}
-    for _, pod, asked in manifests.other_pods():
-        if _has_rdma(pod) and all(machine.rdma and pod.gpu_container()[1] == machine.gpus for machine in asked):
+    for _, pod, asked in manifests.other_pods(_has_rdma):
+        if all(machine.rdma and pod.gpu_container()[1] == machine.gpus for machine in asked):
             judged.add(id(pod))
     for item, pod in behind:
         if pod.ray or id(pod) in judged:

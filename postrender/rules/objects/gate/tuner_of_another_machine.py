@@ -11,7 +11,7 @@ from postrender.rules.rule import OBJECTS, Rule
 from postrender.values import profiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from postrender.manifests.pods import Path, Pod
 
@@ -25,9 +25,9 @@ def check(manifests: Manifests) -> Iterator[Finding]:
     for item, pod, wiring in manifests.whole_pods():
         wanted = next((str(each["value"]) for each in wiring.nccl if each["name"] == _NAME), "")
         for path, file in _tables(pod):
-            if file != wanted and _is_of_another(file, _own(wanted, wiring.label)):
+            if file != wanted and _is_of_another(file, _own(wanted, wiring.labels)):
                 yield item.finding(path, f"{_NAME} is {file}, and {wiring.profile} needs {wanted or 'none'}")
-    for item, pod, asked in manifests.other_pods():
+    for item, pod, asked in manifests.other_pods(lambda pod: any(_tables(pod))):
         own = {machine.tuner for machine in asked} - {""}
         for path, file in _tables(pod):
             if _is_of_another(file, own):
@@ -36,10 +36,10 @@ def check(manifests: Manifests) -> Iterator[Finding]:
                 yield item.finding(path, f"{_NAME} is {file}, and {has}")
 
 
-def _own(wanted: str, label: str) -> set[str]:
+def _own(wanted: str, labels: Mapping[str, str]) -> set[str]:
     """Return the tables of a machine; without GPU networks it has none, and its own table is still allowed."""
-    machine = profiles.by_label().get(label) if label else None
-    return {wanted, machine.tuner if machine else ""} - {""}
+    chosen = profiles.chosen({label: {value} for label, value in labels.items()})
+    return {wanted, *(machine.tuner for machine in chosen)} - {""}
 
 
 def _tables(pod: Pod) -> Iterator[tuple[Path, str]]:
@@ -54,7 +54,7 @@ def _is_of_another(file: str, own: set[str]) -> bool:
     name = _base(file)
     if name in map(_base, own):
         return False
-    known = {_base(machine.tuner) for machine in profiles.by_label().values()}
+    known = {_base(machine.tuner) for machine in profiles.machines()}
     return name in known or (bool(own) and name.startswith(_OF_PLUGIN))
 
 

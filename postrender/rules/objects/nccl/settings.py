@@ -32,6 +32,7 @@ _OWNED: Final = (
     "NCCL_IB_TC",
     "NCCL_IB_FIFO_TC",
 )
+_PLUGIN_NET: Final = "gib"
 _EFA: Final = "vpc.amazonaws.com/efa"
 # Variables for old versions of the plugin for EFA, each with the value that a manifest sets.
 _OBSOLETE: Final = {"RDMAV_FORK_SAFE": "1", "FI_EFA_USE_DEVICE_RDMA": "1", "NCCL_PROTO": "simple"}
@@ -90,9 +91,9 @@ def _owners(pod: Judged) -> Found:
 
 def _elsewhere(pod: Judged) -> Found:
     known, main = pod.machines(), pod.main()
-    if main and known and not any(machine.rdma for machine in known):
+    if main and known and not any(machine.net.lower() == _PLUGIN_NET for machine in known):
         for path, name, entry in main.env():
-            if name == "NCCL_NET" and str(entry.get("value")).lower() == "gib":
+            if name == "NCCL_NET" and str(entry.get("value")).lower() == _PLUGIN_NET:
                 yield path, f"NCCL_NET is gIB, and {' or '.join(each.name for each in known)} has no such network"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, Finding
-from postrender.manifests.pods import accelerators, mapping, sequence
+from postrender.manifests.pods import mapping, names, sequence
 from postrender.rules.objects.manifests import Manifests, joined
 from postrender.rules.objects.pods.podspec import Judged, each_pod, objects
 from postrender.rules.rule import OBJECTS, Rule
@@ -16,12 +16,10 @@ if TYPE_CHECKING:
 
     from postrender.rules.objects.pods.podspec import Found
     from postrender.types import Json
+    from postrender.values.profiles import Machine
 
 _CLASSES: Final = ("mrdma.google.com", "netdev.google.com")
 _CLAIMED: Final = "gke.networks.io/accelerator-network-profile"
-# Facts about machines that have no profile here.
-_CLAIMS_ONLY: Final = "nvidia-gb300"
-_NO_NETWORKS: Final = "nvidia-rtx-pro-6000"
 _DRANET: Final = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra"
 
 
@@ -75,13 +73,22 @@ def _mixed(manifests: Manifests) -> Iterator[Finding]:
 
 
 def _unfit(pod: Judged) -> Found:
-    asked = accelerators(pod.spec)
-    if not _attached(pod):
-        return
-    if asked == {_CLAIMS_ONLY}:
-        yield pod.annotation(INTERFACES), f"{INTERFACES} is set, and {_CLAIMS_ONLY} has its interfaces by claims only"
-    elif asked == {_NO_NETWORKS}:
-        yield pod.annotation(INTERFACES), f"{INTERFACES} is set, and {_NO_NETWORKS} has no GPU networks"
+    known = pod.machines() if _attached(pod) else []
+    reasons = sorted({_reason(machine) for machine in known})
+    if known and all(reasons):
+        yield pod.annotation(INTERFACES), f"{INTERFACES} is set, and {names(known)} {' or '.join(reasons)}"
+
+
+def _reason(machine: Machine) -> str:
+    """Return why no networks can be attached to pods on a machine; empty if they can."""
+    if not machine.is_google:
+        return "is not a machine of GKE"
+    if machine.interfaces:
+        return ""
+    if "dranet" in machine.modes:
+        return "has its interfaces by claims only"
+    # Networks that only our charts do not set up are there.
+    return "" if "multiNetwork" in machine.refuses else "has no GPU networks"
 
 
 def _none(pod: Judged) -> Found:
@@ -133,7 +140,7 @@ RULES = (
         severity=ERROR,
         title="annotations attach networks that the machine does not have",
         why="the networks do not exist on such a node, and the pod is refused or stays pending",
-        fix="set network.mode: none for RTX PRO 6000, and claim mrdma.google.com for GB300",
+        fix="remove the annotation, and take the network of the machine's profile (values/accelerators)",
         source="https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines",
         fact="gke/R2",
         check=each_pod(_unfit),

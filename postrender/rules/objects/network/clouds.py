@@ -1,4 +1,4 @@
-"""Devices of other clouds' networks: what they are called, how much of them, and in one way only."""
+"""Devices of other clouds' networks: how much of them, and in one way only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping, selected, sequence
 from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod, objects
 from postrender.rules.rule import OBJECTS, Rule
-from postrender.values import profiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,23 +40,6 @@ def _count(pod: Judged, container: Container) -> Found:
     amount = _limits(container).get(_SHARED)
     if selected(pod.spec, _COREWEAVE) and amount is not None and str(amount) != "1":
         yield _path(container, _SHARED), f"container {container.name} requests {amount} {_SHARED}"
-
-
-def _of_another(pod: Judged, container: Container) -> Found:
-    """Compare what a container requests with what the machines that the pod selects offer."""
-    if not container.gpus:
-        return
-    known = {name for machine in profiles.machines() for name in machine.resources}
-    chosen = [
-        machine
-        for machine in profiles.machines()
-        if machine.labels and all(value in selected(pod.spec, label) for label, value in machine.labels)
-    ]
-    offered = {name for machine in chosen for name in machine.resources}
-    for name in _limits(container):
-        if chosen and name in known - offered:
-            names = " or ".join(sorted({value for machine in chosen for _, value in machine.labels}))
-            yield _path(container, name), f"container {container.name} requests {name}, and the pod selects {names}"
 
 
 def _classes(pod: Judged) -> set[str]:
@@ -101,17 +83,6 @@ RULES = (
         source="https://docs.coreweave.com/products/networking/hpc-interconnect/use-gpudirect-rdma",
         fact="clouds/T1",
         check=each_container(_count),
-    ),
-    Rule(
-        "network/device-of-another-cloud",
-        target=OBJECTS,
-        severity=ERROR,
-        title="a pod requests the network devices of the machine that it selects",
-        why="no node offers both, and the pod stays pending",
-        fix="take the resource of the machine's profile (values/accelerators), or select another machine",
-        source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-        fact="clouds/T1",
-        check=each_container(_of_another),
     ),
     Rule(
         "network/plugin-and-claim",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR
-from postrender.manifests.pods import accelerators, mapping
+from postrender.manifests.pods import mapping, names, selected
 from postrender.rules.objects.gate.another_accelerator import others_of
 from postrender.rules.objects.pods.podspec import Judged, each_pod
 from postrender.rules.rule import OBJECTS, Rule
-from postrender.values import profiles
+from postrender.values.profiles import ACCELERATOR
 from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
@@ -24,45 +24,37 @@ _ROOM: Final = {"nvidia-h100-80gb": (205, 1760)}
 _MACHINES: Final = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
 
 
-def _is_refused(label: str, kind: str) -> bool:
-    machine = profiles.by_label().get(label)
-    return bool(machine and kind in machine.refuses)
-
-
-def _is_arm(label: str) -> bool:
-    machine = profiles.by_label().get(label)
-    return bool(machine and machine.arch == "arm64")
-
-
-def _room(label: str) -> tuple[int, int] | None:
-    """Return the cores and the GiB of a node that pods can use; None if unknown."""
-    machine = profiles.by_label().get(label)
-    if not machine:
-        return _ROOM.get(label)
-    cores, memory = quantity(machine.cpu), quantity(machine.memory)
-    return (int(cores), int(memory // _GIBIBYTE)) if cores and memory else None
+def _room(pod: Judged) -> dict[str, tuple[int, int]]:
+    """Return the cores and the GiB of the nodes that a pod selects, by their label; empty if unknown."""
+    found = {label: _ROOM[label] for label in selected(pod.spec, ACCELERATOR) if label in _ROOM}
+    for machine in pod.machines():
+        cores, memory = quantity(machine.cpu), quantity(machine.memory)
+        if not cores or not memory:
+            return {}
+        found[machine.label] = (int(cores), int(memory // _GIBIBYTE))
+    return found
 
 
 def _sold(pod: Judged) -> Found:
-    asked = accelerators(pod.spec)
+    known = pod.machines()
     selector = mapping(pod.spec.get("nodeSelector"))
     for kind in _KINDS:
         name = f"cloud.google.com/gke-{kind}"
         is_selected = str(selector.get(name)).lower() == "true"
-        if asked and is_selected and all(_is_refused(label, kind) for label in asked):
-            yield pod.path("nodeSelector", name), f"the pod selects {' or '.join(sorted(asked))} and {name}"
+        if known and is_selected and all(kind in machine.refuses for machine in known):
+            yield pod.path("nodeSelector", name), f"the pod selects {names(known)} and {name}"
 
 
 def _arm(pod: Judged) -> Found:
-    asked = accelerators(pod.spec)
-    if not asked or not all(map(_is_arm, asked)):
+    known = pod.machines()
+    if not known or any(machine.arch != "arm64" for machine in known):
         return
-    machine = " or ".join(sorted(asked))
-    if not pod.tolerates(_ARCH):
-        yield pod.path(), f"the pod selects {machine}, and does not tolerate {_ARCH}=arm64"
+    # Other clouds do not say that they taint these nodes.
+    if all(machine.is_google for machine in known) and not pod.tolerates(_ARCH):
+        yield pod.path(), f"the pod selects {names(known)}, and does not tolerate {_ARCH}=arm64"
     arch = mapping(pod.spec.get("nodeSelector")).get(_ARCH)
     if arch not in (None, "arm64"):
-        yield pod.path("nodeSelector", _ARCH), f"the pod selects {machine} and {_ARCH} {arch}"
+        yield pod.path("nodeSelector", _ARCH), f"the pod selects {names(known)} and {_ARCH} {arch}"
 
 
 def _requested(pod: Judged, name: str) -> tuple[float, Path]:
@@ -82,12 +74,12 @@ def _requested(pod: Judged, name: str) -> tuple[float, Path]:
 
 
 def _large(pod: Judged) -> Found:
-    room = [found for label in accelerators(pod.spec) if (found := _room(label))]
+    room = _room(pod)
     if not room or others_of(pod.manifests, pod.pod):
         # The requests of the values' machine are no mistake of their own.
         return
-    cores, memory = max(cores for cores, _ in room), max(memory for _, memory in room)
-    machine = " or ".join(sorted(accelerators(pod.spec)))
+    cores, memory = map(max, zip(*room.values(), strict=True))
+    machine = " or ".join(sorted(room))
     asked, path = _requested(pod, "cpu")
     if asked > cores:
         yield path, f"the pod requests {asked:g} cores, and {machine} has about {cores} for it"
@@ -103,7 +95,7 @@ RULES = (
         severity=ERROR,
         title="a pod requests more than its machine has",
         why="the pod stays pending forever, and the autoscaler may create nodes for nothing",
-        fix="request less: GKE, DaemonSets and sidecars need a part of the machine",
+        fix="request less: the cloud, DaemonSets and sidecars need a part of the machine",
         source=_MACHINES,
         fact="gke/R15",
         check=each_pod(_large),

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from postrender.manifests.pods import accelerators, gpus, mapping, sequence
-from postrender.values import profiles
+from postrender.manifests.pods import gpus, machines, mapping, sequence
 from postrender.wiring.plan import INTERFACES
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Judged:
     `wired` says that other rules compare it with the values, `trains` that it has GPUs or is one of a Ray cluster.
     """
 
-    __slots__ = ("_containers", "item", "manifests", "pod", "spec", "trains", "wired")
+    __slots__ = ("_containers", "_machines", "item", "manifests", "pod", "spec", "trains", "wired")
 
     def __init__(self, manifests: Manifests, item: Item, pod: Pod, *, wired: bool) -> None:
         self.manifests = manifests
@@ -101,6 +100,7 @@ class Judged:
         self.spec = pod.spec
         self.trains = pod.ray or pod.gpu_container()[1] > 0
         self._containers: list[Container] | None = None
+        self._machines: list[Machine] | None = None
 
     @property
     def annotations(self) -> dict[str, Any]:
@@ -147,9 +147,9 @@ class Judged:
 
     def machines(self) -> list[Machine]:
         """Return the machines that the pod selects, if profiles of all of them are installed."""
-        asked = accelerators(self.spec)
-        known = [machine for label, machine in profiles.by_label().items() if label in asked]
-        return known if len(known) == len(asked) else []
+        if self._machines is None:
+            self._machines = machines(self.spec)
+        return self._machines
 
     @property
     def uses_rdma(self) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, WARNING, Finding
-from postrender.manifests.pods import accelerators, mapping, sequence
+from postrender.manifests.pods import mapping, selected, sequence
 from postrender.rules.objects.manifests import Item, Manifests
 from postrender.rules.objects.pods.podspec import Judged, judged, name_of, objects
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.profiles import ACCELERATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,7 @@ def _disks(manifests: Manifests) -> Iterator[Finding]:
     types = _types(manifests)
     said = set()
     for pod in manifests.once(judged):
-        asked = accelerators(pod.spec)
+        asked = selected(pod.spec, ACCELERATOR)
         for item, path, words, claim in _claims(pod) if asked and asked.issubset(_HYPERDISK_ONLY) else ():
             # Another rule refuses a disk for several nodes, of whatever kind.
             reason = "" if _is_for_several(claim) else _is_disk(claim, types)

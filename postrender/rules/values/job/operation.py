@@ -199,11 +199,11 @@ def _one_host(run: Effective) -> str | None:
     level, workers = run.value(_REQUIRED), run.value("ray.workers.replicas")
     if level not in _HOSTS or not isinstance(workers, int):
         return None
-    labels = run.value("accelerator.nodeSelector")
-    machine = profiles.by_label().get(str(mapping(labels).get(profiles.ACCELERATOR)))
-    if machine is None or workers * run.gpus <= machine.gpus:
+    labels = mapping(run.value("accelerator.nodeSelector"))
+    known = profiles.chosen({label: {str(value)} for label, value in labels.items()})
+    if not known or workers * run.gpus <= max(machine.gpus for machine in known):
         return None
-    return f"{_REQUIRED} is {level}, and {workers} workers of {run.gpus} GPUs do not fit on one {machine.name}"
+    return f"{_REQUIRED} is {level}, and {workers} workers of {run.gpus} GPUs do not fit on one {known[0].name}"
 
 
 @TOPIC.rule(
