@@ -38,6 +38,9 @@ class Expected:
     host: dict[str, Any] = field(default_factory=dict)
     # What the values ask of GKE: value, what it is, and versions (values/gke_versions.py).
     gke: list[Sequence[Any]] = field(default_factory=list)
+    # The machine's RDMA devices, whatever network.mode is: resources of a device plugin, and classes of a driver.
+    devices: list[str] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         """Return the objects of a kind, of all layers."""
@@ -91,6 +94,7 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
     volume = stack.values.get("job.volume", "data")
     mount = stack.values.get(f"storage.{volume}.mountPath")
     run = stack.values.get("job.name")
+    accelerator = mapping(stack.values.effective().get("accelerator"))
     return Expected(
         str(stack.values.get("stack.name", "")),
         namespace,
@@ -101,6 +105,8 @@ def render(stack: Stack, engine: Engine, namespace: str) -> Expected:
         {path: str(name) for path in _MODELS if _MODEL.fullmatch(str(name := stack.values.get(path, "")))},
         planned.host_memory(stack.values),
         list(gke_versions.needs(merge.over_defaults(stack.values))),
+        sorted(mapping(accelerator.get("resources"))),
+        sorted({str(mapping(claim).get("deviceClass")) for claim in mapping(accelerator.get("claims")).values()}),
     )
 
 

@@ -68,7 +68,7 @@ def test_a_good_cluster(stack: Stack, values: dict[str, Any]) -> None:
     results = examine(stack.with_values(**values))
     # This API server is no GKE; tests/live/test_checks.py has its versions.
     assert {each["check"] for each in results if each["state"] != "pass"} == NOT_HERE
-    silent = {"config-maps", "device-classes", "limit-range", "priority", "queue-priority", "quota"}
+    silent = {"config-maps", "device-classes", "device-managers", "limit-range", "priority", "queue-priority", "quota"}
     silent |= set() if values else {"flavors", "queue"}
     assert {each["check"] for each in results} == {plant.check for plant in PLANTS} - silent | {"rights"} | NOT_HERE
 

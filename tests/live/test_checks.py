@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,8 +80,10 @@ def test_a_queue_that_borrows_is_not_too_small(spec: dict[str, Any], state: str)
     [
         ('device.driver == "dra.net"', "fail"),
         ('device.driver == "other"', "pass"),
+        ('device.driver == "dra.net" &&\n device.attributes["x"].y == "z"', "fail"),
         # Too much for us: nothing is claimed about it.
-        ('device.driver == "dra.net" && device.attributes["x"].y', "pass"),
+        ('device.driver == "dra.net" || device.driver == "other"', "pass"),
+        ('!(device.driver == "dra.net")', "pass"),
     ],
 )
 def test_devices_of_a_class(expression: str, state: str) -> None:
@@ -142,3 +145,53 @@ def test_the_version_of_gke(server: str, states: list[str]) -> None:
 
 def test_values_for_another_platform_need_no_version_of_gke() -> None:
     assert said(version.version, version=[{"gitVersion": "v1.37.2"}]) == []
+
+
+EFA = "vpc.amazonaws.com/efa"
+EXPRESSION = (
+    'device.driver == "dra.net" &&\ndevice.attributes["dra.net"].pciDevice == \'Elastic Fabric Adapter (EFA)\'\n'
+)
+
+
+def efa(expression: str = EXPRESSION, *, nodes: list[str], slices: list[str], driver: str = "dra.net") -> list[Result]:
+    """Judge nodes that offer EFA by the plugin, nodes that a driver publishes devices of, and AWS's DeviceClass."""
+    evidence = bundles.evidence()
+    evidence.unread.clear()
+    evidence.expected = replace(evidence.expected, devices=[EFA], classes=["efa.networking.k8s.aws"])
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    evidence.objects |= {
+        "nodes": [node(name, **{EFA: "16"}) for name in nodes] + [node("plain", **{EFA: "0"})],
+        "deviceclasses": [{"metadata": {"name": "efa.networking.k8s.aws"}, "spec": spec}],
+        "resourceslices": [{"metadata": {}, "spec": {"driver": driver, "nodeName": name}} for name in slices],
+    }
+    return list(network.device_managers.run(evidence))
+
+
+def test_plugin_and_driver_on_one_node() -> None:
+    (found,) = efa(nodes=["a", "b", "c"], slices=["b", "c", "plain"])
+    assert (found.state, found.value) == ("fail", "network.mode")
+    assert found.text.startswith(
+        f"node b and 1 more: a device plugin offers {EFA}, and the driver dra.net of DeviceClass"
+    )
+    assert found.command.endswith("spec.nodeName=b")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"nodes": ["a"], "slices": ["b", "plain"]},
+        {"nodes": ["a"], "slices": ["a"], "driver": "gpu.nvidia.com"},
+    ],
+    ids=["other-nodes", "other-driver"],
+)
+def test_plugin_and_driver_apart(given: dict[str, Any]) -> None:
+    assert [each.state for each in efa(**given)] == ["pass"]
+
+
+def test_a_class_of_several_drivers_is_not_judged() -> None:
+    (found,) = efa('device.driver == "dra.net" || device.driver == "other"', nodes=["a"], slices=["a"])
+    assert (found.state, "does not name one driver" in found.text) == ("not checked", True)
+
+
+def test_a_machine_with_one_kind_of_devices_is_not_judged() -> None:
+    assert results(network.device_managers, nodes=[node("a", **{EFA: "16"})], deviceclasses=[], resourceslices=[]) == []

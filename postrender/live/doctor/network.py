@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from postrender.live.doctor.check import Result, check, failed, passed
+from postrender.live.doctor.check import Result, check, failed, passed, skipped
 from postrender.live.evidence import Evidence, conditions, name_of
 from postrender.manifests.pods import Pod, mapping, sequence
+from postrender.values.quantity import quantity
 
 _INTERFACES: Final = "networking.gke.io/interfaces"
 # Where the installer of the RDMA plugin leaves it on a node of GKE.
 _PLUGIN: Final = "/home/kubernetes/bin/gib"
 _INSTALLER: Final = "rdma-installer"
+_DRIVER: Final = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
+# Operators by which an expression also matches another driver, or everything but this one.
+_CHOICE: Final = re.compile(r"\|\||\?|!\s*\(")
 
 
 def named(pod: Pod) -> list[str]:
@@ -85,13 +90,62 @@ def _classes(evidence: Evidence) -> set[str]:
 
 
 def _drivers(device_class: dict[str, Any]) -> set[str]:
-    """Return the drivers that the expressions of a class ask for, where they are as simple as those of GKE."""
-    found = set()
+    """Return the drivers that the expressions of a class ask for, where they give no choice."""
+    found: set[str] = set()
     for selector in map(mapping, sequence(mapping(device_class.get("spec")).get("selectors"))):
-        before, equals, after = str(mapping(selector.get("cel")).get("expression")).partition("==")
-        if equals and before.strip() == "device.driver" and "&" not in after and "|" not in after:
-            found.add(after.strip().strip("'\""))
+        expression = str(mapping(selector.get("cel")).get("expression"))
+        if not _CHOICE.search(expression):
+            found |= set(_DRIVER.findall(expression))
     return found
+
+
+@check("device-managers", "no node has both a device plugin and a driver", "nodes", "deviceclasses", "resourceslices")
+def device_managers(evidence: Evidence) -> Iterator[Result]:
+    """Judge machines whose devices may be requested or claimed: each of the two takes them from the other."""
+    expected = evidence.expected
+    if not expected.devices or not expected.classes:
+        return
+    found = [result for name in expected.classes for result in _managers(evidence, name)]
+    if not found:
+        text = f"no node offers {' or '.join(expected.devices)} and devices of {' or '.join(expected.classes)}"
+        found = [passed(text, "network.mode", "kubectl get resourceslices")]
+    yield from found
+
+
+def _managers(evidence: Evidence, name: str) -> Iterator[Result]:
+    """Yield what is wrong between one DeviceClass and the device plugin."""
+    there = evidence.find("deviceclasses", name)
+    drivers = _drivers(there or {})
+    if there and not drivers:
+        text = f"the expression of DeviceClass {name} does not name one driver"
+        yield skipped(text, "network.mode", f"kubectl describe deviceclass {name}")
+    for driver in sorted(drivers):
+        specs = [mapping(each.get("spec")) for each in evidence.of("resourceslices")]
+        publishing = {str(spec.get("nodeName")) for spec in specs if spec.get("driver") == driver}
+        for resource in evidence.expected.devices:
+            both = [node for node in _offering(evidence, resource) if node in publishing]
+            if both:
+                yield _shared(both, resource, driver, name)
+
+
+def _offering(evidence: Evidence, resource: str) -> list[str]:
+    """Return the nodes on which a device plugin offers a resource."""
+    return [
+        name_of(node)
+        for node in evidence.of("nodes")
+        if quantity(mapping(mapping(node.get("status")).get("allocatable")).get(resource))
+    ]
+
+
+def _shared(nodes: list[str], resource: str, driver: str, device_class: str) -> Result:
+    more = f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""
+    return failed(
+        f"node {nodes[0]}{more}: a device plugin offers {resource}, and the driver {driver} of DeviceClass "
+        f"{device_class} publishes devices of the same node",
+        "network.mode",
+        "keep the driver off these nodes for network.mode devices, or the device plugin for dranet",
+        f"kubectl get resourceslices --field-selector spec.nodeName={nodes[0]}",
+    )
 
 
 @check("installer", "the RDMA plugin is installed on the nodes", "daemonsets")
