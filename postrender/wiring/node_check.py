@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+# Who should have brought the files of the plugin.
+INSTALLER: Final = "the GPUDirect RDMA installer has not finished on this node, or is for another machine family"
+IMAGE: Final = "the image must hold the NCCL plugin of this machine, because no installer puts it on the node"
 
 
-def installed(files: Sequence[str], script: str | None) -> list[str]:
-    """Fail where the installer has not put its files on the node, or a broken script."""
+def plugin(files: Sequence[str], script: str | None, *, in_image: bool) -> list[str]:
+    """Fail where the files of the NCCL plugin are missing, or its script is broken."""
     lines = [
         f"for file in {' '.join(files)}; do",
         '  if [ ! -r "$file" ]; then',
-        '    echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this'
-        ' node, or is for another machine family" >&2',
+        f'    echo "check-node: $file is not readable: {IMAGE if in_image else INSTALLER}" >&2',
         "    exit 1",
         "  fi",
         "done",
     ]
     if script:
-        message = f"check-node: {script} is not a script that bash can read: the installer was interrupted"
+        reason = "the image has a broken copy" if in_image else "the installer was interrupted"
+        message = f"check-node: {script} is not a script that bash can read: {reason}"
         lines += [f"if ! bash -n {script}; then", f'  echo "{message}" >&2', "  exit 1", "fi"]
     return lines
 
 
-def shadowed(path: str) -> list[str]:
-    """Warn of an NCCL in the folders of LD_LIBRARY_PATH; it may be loaded instead of the image's."""
+def shadowed(folders: Sequence[str]) -> list[str]:
+    """Warn of an NCCL in folders of the node that LD_LIBRARY_PATH names; it may be loaded instead of the image's."""
     return [
-        f"for folder in {path.replace(':', ' ')}; do",
+        f"for folder in {' '.join(folders)}; do",
         '  if [ -e "$folder/libnccl.so.2" ]; then',
         "    echo \"check-node: warning: $folder/libnccl.so.2 is the node's NCCL, and LD_LIBRARY_PATH has it before the"
         " image's: helm test says which of the two is loaded\" >&2",

@@ -307,13 +307,18 @@ class Wiring:
     def _script(self, image: str) -> str:
         script, table = self._settings.get("environmentScript"), self._settings.get("tunerConfig")
         files = [file for file in (script, table) if file and self.mode != "none"]
-        lines = node_check.installed(files, script) if files else []
-        if files and self._accelerator["libraryPath"]:
-            lines += node_check.shadowed(self._accelerator["libraryPath"])
+        lines = node_check.plugin(files, script, in_image=not self._is_of_node(files[0])) if files else []
+        folders = [folder for folder in self._accelerator["libraryPath"].split(":") if self._is_of_node(folder)]
+        if files and folders:
+            lines += node_check.shadowed(folders)
         minimum = self._minimum_driver(image)
         if minimum:
             lines += node_check.driver(minimum, self._values["platform"]["kind"])
         return "".join(f"{line}\n" for line in lines)
+
+    def _is_of_node(self, file: str) -> bool:
+        """Return whether a file lies in a folder of the node, and not in the image."""
+        return any(file.startswith(f"{path['mountPath']}/") for path in self._accelerator["hostPaths"].values())
 
     def _minimum_driver(self, image: str) -> int:
         return int(self._image["minimumDriver"]) if self.gpus and self._is_training(image) else 0

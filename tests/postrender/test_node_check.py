@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from postrender.wiring import node_check
+import pytest
+
+from postrender.wiring import inputs, node_check
+from postrender.wiring.plan import Wiring
+from tests.conftest import ROOT
 
 
 def run(lines: list[str]) -> tuple[int, str]:
@@ -16,7 +20,7 @@ def run(lines: list[str]) -> tuple[int, str]:
 def test_an_nccl_of_the_node_is_a_warning(tmp_path: Path) -> None:
     """PyTorch may still find the image's first, so the pods start."""
     first, second = tmp_path / "nvidia", tmp_path / "gib"
-    lines = node_check.shadowed(f"{first}:{second}")
+    lines = node_check.shadowed([str(first), str(second)])
     assert run(lines) == (0, "")
     second.mkdir()
     (second / "libnccl-net.so").touch()
@@ -29,10 +33,32 @@ def test_an_nccl_of_the_node_is_a_warning(tmp_path: Path) -> None:
 
 def test_a_file_that_is_missing_or_broken_stops_the_pod(tmp_path: Path) -> None:
     script = tmp_path / "set_nccl_env.sh"
-    lines = node_check.installed([str(script)], str(script))
+    lines = node_check.plugin([str(script)], str(script), in_image=False)
     assert run(lines)[0] == 1
     script.write_text("if true; then\n")
     status, said = run(lines)
     assert (status, f"{script} is not a script that bash can read" in said) == (1, True)
     script.write_text("export NCCL_NET=gIB\n")
     assert run(lines) == (0, "")
+
+
+def test_an_image_without_the_plugin_is_called_so(tmp_path: Path) -> None:
+    """No installer brings it to the node, so none is blamed."""
+    script = tmp_path / "set_nccl_env.sh"
+    lines = node_check.plugin([str(script)], str(script), in_image=True)
+    status, said = run(lines)
+    assert (status, said) == (1, f"check-node: {script} is not readable: {node_check.IMAGE}\n")
+    script.write_text("if true; then\n")
+    status, said = run(lines)
+    assert (status, "installer" in said, "the image has a broken copy" in said) == (1, False, True)
+
+
+@pytest.mark.parametrize(("profile", "in_image"), [("gb300", True), ("gb200", False), ("b200", False)])
+def test_the_plugin_of_gb300_is_the_images(profile: str, in_image: bool) -> None:
+    """Its profile mounts no folder that holds the script."""
+    check = Wiring(inputs.load([str(ROOT / f"values/accelerators/{profile}.yaml")])).check_node("trainer:1")
+    assert check
+    script, mounted = check["args"][0], {mount["mountPath"] for mount in check["volumeMounts"]}
+    assert [said in script for said in (node_check.IMAGE, node_check.INSTALLER)] == [in_image, not in_image]
+    # Only what the node brings may be the node's NCCL.
+    assert ("/usr/local/gib" in mounted, " /usr/local/gib/lib64" in script) == (not in_image, not in_image)

@@ -102,23 +102,38 @@ volumeMounts: {{ toJson (index $ 1) }}
 {{- if include "common.isAutopilot" $root }}{{ $newer = "the pods ask for the newest that Autopilot has" }}{{ end -}}
 {{- $needed := list $nccl.environmentScript $nccl.tunerConfig | compact -}}
 {{- if eq $root.Values.network.mode "none" }}{{ $needed = list }}{{ end -}}
+{{- $broken := "the image has a broken copy" -}}
+{{- $missing := "the image must hold the NCCL plugin of this machine, because no installer puts it on the node" -}}
+{{- $folders := list -}}
+{{- range include "common.entries" $root.Values.accelerator.hostPaths | fromJson -}}
+{{- $mounted := printf "%s/" .mountPath -}}
+{{- if hasPrefix $mounted (first $needed | default "") -}}
+{{- $broken = "the installer was interrupted" -}}
+{{- $missing = "the GPUDirect RDMA installer has not finished on this node, or is for another machine family" -}}
+{{- end -}}
+{{- end -}}
+{{- range splitList ":" $root.Values.accelerator.libraryPath -}}
+{{- $folder := . -}}
+{{- range include "common.entries" $root.Values.accelerator.hostPaths | fromJson -}}
+{{- if hasPrefix (printf "%s/" .mountPath) $folder }}{{ $folders = append $folders $folder }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- if $needed -}}
 for file in {{ join " " $needed }}; do
   if [ ! -r "$file" ]; then
-    echo "check-node: $file is not readable: the GPUDirect RDMA installer has not finished on this node, {{ "" -}}
-    or is for another machine family" >&2
+    echo "check-node: $file is not readable: {{ $missing }}" >&2
     exit 1
   fi
 done
 {{ with $nccl.environmentScript -}}
 if ! bash -n {{ . }}; then
-  echo "check-node: {{ . }} is not a script that bash can read: the installer was interrupted" >&2
+  echo "check-node: {{ . }} is not a script that bash can read: {{ $broken }}" >&2
   exit 1
 fi
 {{ end -}}
 {{- /* Autopilot's installer brings an NCCL. PyTorch from PyPI finds its own first; NVIDIA's images do not. */ -}}
-{{- with $root.Values.accelerator.libraryPath -}}
-for folder in {{ join " " (splitList ":" .) }}; do
+{{- with $folders -}}
+for folder in {{ join " " . }}; do
   if [ -e "$folder/libnccl.so.2" ]; then
     echo "check-node: warning: $folder/libnccl.so.2 is the node's NCCL, and LD_LIBRARY_PATH has it before the {{ "" -}}
     image's: helm test says which of the two is loaded" >&2
