@@ -11,6 +11,7 @@ from typing import Any, Final
 from postrender.errors import InputError
 from postrender.manifests.pods import Pod, mapping, sequence
 from postrender.types import Json
+from postrender.values.quantity import quantity
 from postrender.wiring.plan import CHECK, INTERFACES, Wiring
 
 # What happens to an existing value that differs from the wiring.
@@ -201,7 +202,13 @@ def add_network(target: Target) -> None:
         for kind in ("requests", "limits"):
             place = target.container_place(f"resources.{kind}")
             there = mapping(resources.get(kind))
-            put(resources, kind, target.decisions.merge_map(place, there, dict(wiring.resources)))
+            # 16 and "16" are one amount.
+            other = {
+                name: amount
+                for name, amount in wiring.resources.items()
+                if quantity(there.get(name)) != quantity(amount)
+            }
+            put(resources, kind, target.decisions.merge_map(place, there, other))
         put(container, "resources", resources)
     context = mapping(container.get("securityContext"))
     if wiring.capabilities and context.get("privileged") is not True:

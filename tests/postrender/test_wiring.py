@@ -631,3 +631,13 @@ def test_a_node_whose_network_pods_share(tmp_path: Any) -> None:
     again, done = wired(yaml.safe_dump(after), given)
     assert again == after
     assert not done.changed
+
+
+@pytest.mark.parametrize(("amount", "conflicts"), [(16, 0), ("16", 0), (8, 2)])
+def test_the_same_amount_of_a_device_is_no_conflict(amount: object, conflicts: int) -> None:
+    """Manifests write it as a number, and the profiles as a text."""
+    given = {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": amount}
+    text = changed({"nodeSelector": None}, container={"resources": {"requests": given, "limits": given}})
+    after, done = wired(text, wiring(profile="eks-h200"), policy=KEEP)
+    assert len(done.conflicts) == conflicts
+    assert after["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"] == amount
