@@ -424,7 +424,7 @@ def parsed(script: Path, words: list[str]) -> dict[str, Any]:
     return given
 
 
-@pytest.mark.skipif(not NEMO_RL_SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with nrl-v0.4.0 to nrl-v0.8.0")
+@pytest.mark.skipif(not NEMO_RL_SOURCES, reason="needs GRPO_NEMO_RL_SOURCES, a folder with nrl-v0.7.0 and so on")
 @pytest.mark.parametrize("version", catalogue.versions("nemo-rl"))
 def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Path, version: str) -> None:
     step = files.nemo_rl(tmp_path, 30, kind="megatron")
@@ -441,12 +441,12 @@ def test_the_real_scripts_of_nemo_rl_understand_what_they_are_told(tmp_path: Pat
         }
 
 
-@pytest.mark.skipif(not VERL_SOURCES, reason="needs GRPO_VERL_SOURCES, a folder with verl-v0.6.1 to verl-v0.9.0")
-@pytest.mark.parametrize("version", ["v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0"])
+@pytest.mark.skipif(not VERL_SOURCES, reason="needs GRPO_VERL_SOURCES, a folder with verl-v0.9.1 and so on")
+@pytest.mark.parametrize("version", catalogue.versions("verl"))
 @pytest.mark.parametrize("backend", ["fsdp", "megatron"])
 def test_the_real_merger_of_verl_understands_what_it_is_told(tmp_path: Path, version: str, backend: str) -> None:
     step = files.verl(tmp_path, 10)
-    merger = Path(VERL_SOURCES) / f"verl-{version}/verl/model_merger"
+    merger = Path(VERL_SOURCES) / f"verl-v{version}/verl/model_merger"
     _, _, module, *words = convert.verl_command(step, tmp_path / "out", backend)
     assert module == "verl.model_merger"
     assert (merger / "__main__.py").is_file()

@@ -133,7 +133,7 @@ def nemo(tmp_path: Path) -> Evaluation:
     return Evaluation(tmp_path, "nemo-rl", "v0.5.0").prepare()
 
 
-@pytest.fixture(params=thin(["0.9.1", "0.8.0", "0.7.1", "0.6.1"], 4))
+@pytest.fixture(params=thin(catalogue.versions("verl")[::-1], 4))
 def verl(request: pytest.FixtureRequest, tmp_path: Path) -> Evaluation:
     found = Evaluation(tmp_path, "verl", request.param).prepare()
     for attempt, length in ((2, 1000), (10, 512)):

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from postrender.values import catalogue
 from tests import programs
 
 STUBS = Path(__file__).with_name("stubs")
@@ -32,8 +33,9 @@ RESPONSES = [
     "\ud800\0 \U0001f600",
 ]
 SCORES = [1.0, 0.95, 0.2, 0.0, 0.0]
-NEMO_RL = ("v0.5.0", "v0.6.0", "v0.7.0", "v0.8.0")
-VERL = ("v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0")
+# The oldest has no registry of environments: see the test that it is refused.
+OLDEST, *NEMO_RL = catalogue.versions("nemo-rl")
+VERL = catalogue.versions("verl")
 
 
 def source(variable: str, name: str) -> Path:
@@ -106,7 +108,7 @@ def test_nemo_rl_creates_our_environment_and_takes_its_scores(version: str, fold
 
 
 def test_nemo_rl_without_a_registry_is_refused(folder: Path) -> None:
-    tree = source("GRPO_NEMO_RL_SOURCES", "nrl-v0.4.0")
+    tree = source("GRPO_NEMO_RL_SOURCES", f"nrl-{OLDEST}")
     ended = run([folder / "nemo_rl_rewards.py", STUBS / "run_grpo.py"], tree)
     assert (ended.returncode, ended.stderr) == (1, "")
     assert "job.rewards needs job.version v0.5.0 or later" in ended.stdout
@@ -114,7 +116,7 @@ def test_nemo_rl_without_a_registry_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("version", VERL)
 def test_verl_loads_our_function_and_calls_it_from_threads(version: str, folder: Path) -> None:
-    tree = source("GRPO_VERL_SOURCES", f"verl-{version}")
+    tree = source("GRPO_VERL_SOURCES", f"verl-v{version}")
     responses = [text.replace("72", "72+x").replace("71", "71+x") for text in RESPONSES]
     ended = run([STUBS / "run_verl.py", version, folder / "verl_reward.py", json.dumps(responses)], tree)
     assert ended.returncode == 0, ended.stdout + ended.stderr

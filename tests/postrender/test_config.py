@@ -107,7 +107,7 @@ ON_VERL: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("version", thin(["0.9.1", "0.8.0", "0.7.1", "0.6.1"], 4))
+@pytest.mark.parametrize("version", thin(catalogue.versions("verl")[::-1], 4))
 @pytest.mark.parametrize(
     "more", thin(ON_VERL, 3), ids=lambda more: yaml.safe_dump(more, default_flow_style=True).strip()[:60]
 )

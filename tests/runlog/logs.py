@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from postrender.values import catalogue
+
 SETUP = "\n▶ Setting up compute cluster...\n\n▶ Setting up model and training...\n"
 ENDED = "Max number of steps has been reached, stopping training early\n"
 BARS = (
     "Processed prompts:   0%|          | 0/64 [00:00<?, ?it/s, est. speed input: 0.00 toks/s, output: 0.00 toks/s]\r"
     "Processed prompts: 100%|██████████| 64/64 [00:02<00:00, 30.10it/s, est. speed input: 9.00 toks/s]"
 )
-VERSIONS = ("v0.4.0", "v0.5.0", "v0.6.0", "v0.7.0", "v0.8.0")
+VERSIONS = catalogue.versions("nemo-rl")
 
 
 def since(version: str, first: str) -> bool:

@@ -1,6 +1,6 @@
 """The print statements of the frameworks have the words that the readers look for.
 
-GRPO_NEMO_RL_SOURCES names a folder with nrl-v0.4.0 to nrl-v0.8.0, GRPO_VERL_SOURCES one with verl-v0.6.1 and so on.
+GRPO_NEMO_RL_SOURCES names a folder with nrl-v0.7.0 and so on, GRPO_VERL_SOURCES one with verl-v0.9.1 and so on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import verl_log
 from postrender.values import catalogue
 
 NEMO_RL = catalogue.versions("nemo-rl")
-VERL = ("v0.6.1", "v0.7.1", "v0.8.0", "v0.9.0")
+VERL = catalogue.versions("verl")
 # What a version does not print yet.
 LATER = {("v0.4.0", "Generation KL Error")}
 
@@ -83,7 +83,7 @@ def test_the_single_controller_prints_the_words_that_are_read() -> None:
 
 @pytest.mark.parametrize("version", VERL)
 def test_verl_prints_the_words_that_are_read(version: str) -> None:
-    tree = source("GRPO_VERL_SOURCES", f"verl-{version}")
+    tree = source("GRPO_VERL_SOURCES", f"verl-v{version}")
     (logger,) = (tree / "verl").rglob("aggregate_logger.py")
     assert 'f"step:{step}"' in logger.read_text("utf-8")
     assert '" - ".join' in logger.read_text("utf-8")

@@ -15,7 +15,7 @@ from verl.trainer.ppo.reward import get_custom_reward_fn
 def main() -> None:
     version, path, responses = sys.argv[1:]
     section: dict[str, Any] = {"custom_reward_function": {"path": path, "name": "compute_score"}}
-    config = OmegaConf.create(section if version == "v0.6.1" else {"reward": section})
+    config = OmegaConf.create(section if version == "0.6.1" else {"reward": section})
     function = get_custom_reward_fn(config)
     assert function is not None
     # verl waits for a coroutine and gives anything else to a pool of threads.
