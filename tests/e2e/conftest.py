@@ -13,9 +13,11 @@ from pytest_helm_charts.clusters import Cluster  # type: ignore[import-untyped]
 from harness import pods, suite
 from harness.apiserver import Tools
 from harness.controlplane import ControlPlane
+from harness.foreign import Foreign
 from harness.helm import Helm
 from harness.kube import Kube
 from harness.nodes import Profile, cpu_node, gpu_node
+from harness.postrenderer import PostRenderer
 from harness.stack import Stack
 from harness.waiting import until
 
@@ -26,6 +28,7 @@ GPU_NODES, CPU_NODES = 4, 2
 MACHINES = ("b200", "h200")
 
 NewStack = Callable[..., Stack]
+NewForeign = Callable[[Stack], Foreign]
 Machines = Callable[[str], list[str]]
 
 
@@ -93,3 +96,17 @@ def machines(kube: Kube, profiles: dict[str, Profile]) -> Iterator[Machines]:
     yield make
     for each in made:
         kube.delete("node", each)
+
+
+@pytest.fixture(scope="session")
+def renderer(work: Path, helms: dict[str, Helm]) -> PostRenderer:
+    """The post-renderer, as a program and as a plugin."""
+    made = PostRenderer(REPOSITORY, work / "post-render")
+    made.prepare(helms["helm4"])
+    return made
+
+
+@pytest.fixture(scope="session")
+def new_foreign(renderer: PostRenderer, tools: Tools) -> NewForeign:
+    """Make the description of KubeRay's chart beside a stack of ours."""
+    return lambda ours: Foreign(ours, renderer, tools.share / "kuberay-ray-cluster")

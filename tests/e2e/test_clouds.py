@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import Machines, NewStack
+from conftest import Machines, NewForeign, NewStack
 from harness.devices import allocated, device_class, resource_slice
+from harness.foreign import RELEASE, pods_of, until_ready
 from harness.kube import Kube, Manifest
 from harness.nodes import Profile
+from harness.postrenderer import PostRenderer
 from harness.stack import ONE_VOLUME, Stack, merge
 from harness.waiting import until
 
@@ -89,4 +93,92 @@ def test_a_count_where_the_resource_is_a_boolean_is_seen_by_the_scheduler(
     kube.create(volume(stack.namespace))
     stack.install("network", "storage", "raycluster")
     until(lambda: "Insufficient rdma/ib" in kube.events(stack.namespace), "a worker that no node takes")
+    stack.uninstall("raycluster", "storage", "network")
+
+
+def network_of(pod: Manifest) -> dict[str, Any]:
+    """Return what a worker has of its cloud, and nothing that its author may choose."""
+    spec, ray = pod["spec"], pod["spec"]["containers"][0]
+    limits = {name: amount for name, amount in ray["resources"]["limits"].items() if "/" in name}
+    nccl = {each["name"]: each["value"] for each in ray["env"] if each["name"].startswith("NCCL_NET")}
+    return {"limits": limits, "nodeSelector": spec["nodeSelector"], "nccl": nccl}
+
+
+COREWEAVE = {
+    "limits": {"nvidia.com/gpu": "8", "rdma/ib": "1"},
+    "nodeSelector": {"node.coreweave.cloud/type": "gd-8xh200ib-i128"},
+    "nccl": {"NCCL_NET": "IB", "NCCL_NET_PLUGIN": "none"},
+}
+EKS = {
+    "limits": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "16"},
+    "nodeSelector": {"node.kubernetes.io/instance-type": "p5en.48xlarge"},
+    "nccl": {"NCCL_NET": "Libfabric", "NCCL_NET_PLUGIN": "ofi"},
+}
+
+
+def test_kuberays_chart_runs_on_machines_of_coreweave(
+    machines: Machines, new_stack: NewStack, new_foreign: NewForeign
+) -> None:
+    """The chart knows no cloud, and the post-renderer brings what this one needs."""
+    nodes = machines("coreweave-h200")
+    ours = new_stack("coreweave-h200", **CLAIM)
+    foreign = new_foreign(ours)
+    foreign.install()
+    try:
+        head, *workers = until_ready(ours, foreign.cluster)
+        assert head["spec"]["nodeName"].startswith("cpu-")
+        assert {worker["spec"]["nodeName"] for worker in workers} == set(nodes)
+        for worker in workers:
+            assert network_of(worker) == COREWEAVE
+            assert worker["spec"]["containers"][0]["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+    finally:
+        ours.helm.uninstall(RELEASE, ours.namespace)
+
+
+@pytest.mark.parametrize(("profile", "wanted"), [("coreweave-h200", COREWEAVE), ("eks-h200", EKS)])
+def test_a_cluster_for_efa_moves_to_another_cloud_and_back(
+    profile: str,
+    wanted: dict[str, Any],
+    machines: Machines,
+    new_stack: NewStack,
+    renderer: PostRenderer,
+    kube: Kube,
+) -> None:
+    """The author takes the lines of the other cloud out, which are named; the network of this one comes by itself."""
+    nodes = machines(profile)
+    stack = new_stack(profile, **CLAIM)
+    text = (Path(__file__).parent / "foreign/efa.yaml").read_text()
+    options = [*stack.options(), "--on-conflict=replace"]
+    if wanted is COREWEAVE:
+        for line, rule in (
+            (r" +nodeSelector:\n.*p5en.*\n", "nodes/another-accelerator"),
+            (r", vpc\.amazonaws\.com/efa: 16", "network/device-of-another-cloud"),
+        ):
+            refused = renderer.pipe(text, *options)
+            assert (refused.returncode, refused.stdout, f"[{rule}]" in refused.stderr) == (1, "", True), refused.stderr
+            text = re.sub(line, "", text)
+    wired = renderer.pipe(text, *options)
+    assert (wired.returncode, wired.stderr) == (0, "")
+    kube.run("apply", "--validate=strict", "-n", stack.namespace, "-f", "-", stdin=wired.stdout)
+    try:
+        _, *workers = until_ready(stack, "efa")
+        assert {worker["spec"]["nodeName"] for worker in workers} == set(nodes)
+        assert [network_of(worker) for worker in workers] == [wanted, wanted]
+    finally:
+        kube.delete("raycluster", "efa", stack.namespace)
+        until(lambda: not pods_of(stack, "efa"), "pods gone")
+
+
+def test_spot_nodes_of_another_cloud_take_the_workers(machines: Machines, new_stack: NewStack, kube: Kube) -> None:
+    """By the block of docs/howto/clouds.md, which names AKS's label and taint."""
+    nodes = machines("aks-h200")
+    spot = {"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"}
+    kube.run("label", "node", *nodes, "{key}={value}".format(**spot))
+    kube.run("taint", "node", *nodes, "{key}={value}:{effect}".format(**spot))
+    accelerator = {
+        "nodeSelector": {spot["key"]: "spot"},
+        "tolerations": {spot["key"]: {"value": "spot", "effect": "NoSchedule"}},
+    }
+    stack = installed(new_stack, kube, "aks-h200", accelerator=accelerator)
+    assert {worker["spec"]["nodeName"] for worker in stack.pods()[1:]} == set(nodes)
     stack.uninstall("raycluster", "storage", "network")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from conftest import NewStack
-from harness.apiserver import Tools
+from conftest import NewForeign, NewStack
 from harness.controlplane import ControlPlane
 from harness.devices import allocated, published
 from harness.foreign import GPUS, RELEASE, Foreign, pods_of, until_ready
@@ -20,7 +19,6 @@ from harness.postrenderer import STAMP, PostRenderer, secrets, wiring
 from harness.stack import Stack
 from harness.waiting import until
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 FOREIGN = Path(__file__).parent / "foreign"
 # Ours has one GPU node and theirs has two, so that both fit on the four of a machine beside one more.
 OURS = {"ray": {"workers": {"replicas": 1}}}
@@ -28,8 +26,6 @@ COMBINATIONS = ["helm3-h200", "helm4-b200"]
 UNTYPED = [{"name": "driver", "hostPath": {"path": "/home/kubernetes/bin/nvidia"}}]
 HOOK = {"helm.sh/hook": "post-install"}
 H200 = tuple(f"h200-{number}" for number in range(4))
-
-NewForeign = Callable[[Stack], Foreign]
 
 
 def same_wiring(ours: Stack, cluster: str, pods: list[Manifest]) -> None:
@@ -46,14 +42,6 @@ def same_wiring(ours: Stack, cluster: str, pods: list[Manifest]) -> None:
     assert {"HF_TOKEN", "LD_LIBRARY_PATH"} <= {*secrets(head)}
 
 
-@pytest.fixture(scope="module")
-def renderer(work: Path, helms: dict[str, Helm]) -> PostRenderer:
-    """The post-renderer, as a program and as a plugin."""
-    made = PostRenderer(REPOSITORY, work / "post-render")
-    made.prepare(helms["helm4"])
-    return made
-
-
 @contextmanager
 def installed(stack: Stack, *layers: str) -> Iterator[Stack]:
     """Install our layers, and at the end uninstall whatever the namespace has: the next module needs the nodes."""
@@ -63,12 +51,6 @@ def installed(stack: Stack, *layers: str) -> Iterator[Stack]:
     finally:
         for release in stack.helm.run("list", "--namespace", stack.namespace, "--short").split():
             stack.helm.uninstall(release, stack.namespace)
-
-
-@pytest.fixture(scope="module")
-def new_foreign(renderer: PostRenderer, tools: Tools) -> NewForeign:
-    """Make the description of KubeRay's chart beside a stack of ours."""
-    return lambda ours: Foreign(ours, renderer, tools.share / "kuberay-ray-cluster")
 
 
 def test_devices_are_claimed_and_allocated(new_stack: NewStack, new_foreign: NewForeign, kube: Kube) -> None:
