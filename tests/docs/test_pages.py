@@ -41,7 +41,7 @@ def blocks() -> Iterator[Any]:
             stack = (above[1], above[2]) if above else pages.stack_of(TEXTS[name])
             if "apiVersion:" not in block:
                 count += 1
-                marks = [pytest.mark.full] if count % 10 else []
+                marks = [pytest.mark.full] if count % 20 else []
                 yield pytest.param(stack, first, block, id=f"{Path(name).stem}-{number}", marks=marks)
 
 
@@ -135,7 +135,7 @@ def is_of_a_cluster(words: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 2)
+    "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 3)
 )
 def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages.folder_of(TEXTS[name], folder)
