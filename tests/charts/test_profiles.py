@@ -33,7 +33,7 @@ def variables(template: Object) -> dict[str, Any]:
     return {entry["name"]: entry.get("value") for entry in template["spec"]["containers"][0]["env"]}
 
 
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", thin(PROFILES, 3))
 def test_a_profile_renders_whole_pods(profile: str, render: Render) -> None:
     """The worker takes the GPUs of its machine, and tells Ray as many."""
     objects = render("raycluster", options.alone(profile), accelerator=profile)
@@ -75,7 +75,7 @@ def test_notes_say_what_a_node_has(profile: str, render_text: RenderText) -> Non
         assert f"{gpus} of {machine['gpuMemoryGigabytes']} GB" in notes
 
 
-@pytest.mark.parametrize("profile", [name for name in PROFILES if MACHINES[name]["gpusPerNode"]])
+@pytest.mark.parametrize("profile", thin([name for name in PROFILES if MACHINES[name]["gpusPerNode"]], 3))
 def test_a_profile_carries_a_training(profile: str, render: Render) -> None:
     """The same recipe renders on each machine with GPUs."""
     jobs = render("grpo-job", options.alone(profile), accelerator=profile)

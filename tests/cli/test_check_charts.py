@@ -314,7 +314,7 @@ def test_charts_may_be_links_and_packages_in_a_chart(grpo: Run) -> None:
     assert [(rule, file.replace("-1.0.0.tgz", ""), line) for rule, file, line in packed] == linked
 
 
-@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("layer", thin(LAYERS, 2))
 @pytest.mark.parametrize("accelerator", thin(ACCELERATORS, 2))
 def test_our_own_charts_are_clean(grpo: Run, layer: str, accelerator: str) -> None:
     files = [word for file in stack_files(accelerator) for word in ("-f", str(file))]

@@ -77,7 +77,7 @@ def test_values_of_the_command_line_are_on_the_page_and_in_its_commands(grpo: Ru
     assert re.search(r"^F=\(.* --set job.name=other,job.attempt=7\)$", page, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 14))
+@pytest.mark.parametrize(("machine", "recipe", "place"), thin(CASES, 40))
 def test_every_recipe_has_a_page_whose_commands_render(
     machine: str, recipe: str, place: str, grpo: Run, helm: Engine
 ) -> None:

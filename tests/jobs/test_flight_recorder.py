@@ -138,6 +138,7 @@ open(sys.argv[1], "wb").write(torch._C._distributed_c10d._dump_fr_trace())
 """
 
 
+@pytest.mark.full
 def test_what_pytorch_itself_writes(jobs: Any, tmp_path: Path) -> None:
     path = tmp_path / "dump"
     subprocess.run([torch_python(), "-c", DUMP, path], check=True, capture_output=True)

@@ -82,7 +82,7 @@ def compare(row: dict[str, str], folder: Path, helm: Embedded) -> int:
     return worked
 
 
-@pytest.mark.parametrize("row", thin(MACHINES, 8), ids=options.label)
+@pytest.mark.parametrize("row", thin(MACHINES, 16), ids=options.label)
 def test_every_machine_in_every_mode(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
     whole = options.complete({**row, "accelerator": options.shape(row["accelerator"])}, set())
     assert compare({**whole, **row}, tmp_path, helm) > 0

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import log_readers
 from log_lines import LONGEST
 from steps import Event, Step
+from tests.conftest import thin
 from tests.runlog import logs
 
 NEMO_RL = logs.SETUP + logs.epoch(1, 2) + logs.validation(0) + logs.nemo_rl(steps=2) + logs.header(3, 9) + logs.work()
@@ -46,7 +47,7 @@ def test_single_characters_give_the_events_of_the_whole(name: str) -> None:
     assert read(list(TEXTS[name]), log_readers.ANY) == read([TEXTS[name]], log_readers.ANY)
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", thin(sorted(TEXTS), 2))
 def test_a_log_may_be_cut_at_any_byte(name: str) -> None:
     """The events are then the first ones of the whole; only the last line, which is cut, may say something else."""
     data = TEXTS[name].encode()

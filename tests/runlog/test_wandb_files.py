@@ -108,6 +108,7 @@ def test_all_measures_of_nemo_rl(nemo_rl: Path) -> None:
     assert (last.number, str(last.loss), str(last.grad_norm)) == (3, "nan", "inf")
 
 
+@pytest.mark.full
 def test_all_measures_of_verl_are_those_of_its_console(verl: Path, tmp_path: Path) -> None:
     console = tmp_path / "console.log"
     console.write_text(logs.verl_run([logs.VERL] * 2))

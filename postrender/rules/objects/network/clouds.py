@@ -42,6 +42,17 @@ def _count(pod: Judged, container: Container) -> Found:
         yield _path(container, _SHARED), f"container {container.name} requests {amount} {_SHARED}"
 
 
+def _missing(pod: Judged, container: Container) -> Found:
+    wiring = pod.manifests.wiring
+    if not wiring or not pod.wired or not container.gpus:
+        return
+    there = _limits(container)
+    for name, amount in wiring.resources.items():
+        if str(there.get(name)) != amount:
+            has = f"requests {there[name]} {name}" if name in there else f"does not request {name}"
+            yield (*container.path, "resources"), f"container {container.name} {has}, and the machine has {amount}"
+
+
 def _classes(pod: Judged) -> set[str]:
     """Return the device classes of the claims that the pod makes from templates of the stream."""
     claims = map(mapping, sequence(pod.spec.get("resourceClaims")))
@@ -73,6 +84,17 @@ def _host_network(pod: Judged) -> Found:
 
 
 RULES = (
+    Rule(
+        "network/devices-missing",
+        target=OBJECTS,
+        severity=ERROR,
+        title="a GPU pod requests the network devices of the values",
+        why="the pod gets no RDMA, and NCCL fails at the first step, or is many times slower over TCP",
+        fix="let the post-renderer write the request: grpo post-render -f VALUES; or set network.mode to none",
+        source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
+        fact="clouds/T1",
+        check=each_container(_missing),
+    ),
     Rule(
         "network/boolean-as-count",
         target=OBJECTS,

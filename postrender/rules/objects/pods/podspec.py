@@ -160,13 +160,23 @@ class Judged:
 
     @property
     def attached(self) -> bool:
-        """Return whether the pod has interfaces besides that of the pod network, or claims devices."""
+        """Return whether the pod has interfaces besides that of the pod network, or claims devices for RDMA."""
         text = str(self.annotations.get(INTERFACES, ""))
-        return text.count("interfaceName") > 1 or "rdma" in text or bool(self.spec.get("resourceClaims"))
+        claims = map(mapping, sequence(self.spec.get("resourceClaims")))
+        nvlink = self.manifests.once(_nvlink_claims)
+        devices = any(str(each.get("resourceClaimTemplateName")) not in nvlink for each in claims)
+        return text.count("interfaceName") > 1 or "rdma" in text or devices
 
     @property
     def _has_plugin(self) -> bool:
         return any(mapping(each.get("hostPath")).get("path") == _PLUGIN for _, _, each in self.volumes())
+
+
+def _nvlink_claims(manifests: Manifests) -> set[str]:
+    """Return the claim templates that ComputeDomains make: channels for NVLink between nodes, no network devices."""
+    specs = [mapping(item.object.get("spec")) for item in manifests.of_kinds(("ComputeDomain",))]
+    templates = [mapping(mapping(spec.get("channel")).get("resourceClaimTemplate")) for spec in specs]
+    return {str(each["name"]) for each in templates if "name" in each}
 
 
 def judged(manifests: Manifests) -> list[Judged]:

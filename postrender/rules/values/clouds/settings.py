@@ -38,8 +38,8 @@ def _efa(run: Effective) -> str | None:
         *(str(mapping(each).get("deviceClass")) for each in mapping(run.value("accelerator.claims")).values()),
     }
     uses_efa = run.value("network.mode") in ("devices", "dranet") and any("efa" in name for name in devices)
-    image = run.value(_IMAGE)
-    if not uses_efa or run.value("job.task") != "train" or run.nodes < 2 or image not in _WITHOUT_EFA:
+    image = str(run.value(_IMAGE))
+    if not uses_efa or run.value("job.task") != "train" or run.nodes < 2 or not image.endswith(_WITHOUT_EFA):
         return None
     return f"{_IMAGE} is {image}, which is not known to hold aws-ofi-nccl"
 
