@@ -124,7 +124,8 @@ def run(
 ) -> Outcome:
     """Run a program of jobs/ on this machine or in a head pod, and wait for its end; there it may get a stdin.
 
-    Its end is waited for until the deadline, or for ten minutes. Raises ClusterError if kubectl is missing or fails, or if there is no such pod.
+    Its end is waited for until the deadline, or for ten minutes. Raises ClusterError if kubectl is missing or fails,
+    or if there is no such pod.
     """
     path = program(name)
     if pod is None:

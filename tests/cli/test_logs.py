@@ -107,9 +107,7 @@ def test_no_secret_is_printed(grpo: Run, cluster: Cluster) -> None:
     assert out.count("\n") == 2
 
 
-@pytest.mark.parametrize(
-    ("away", "words"), [("SECONDS_AWAY", []), ("EXEC_AWAY", []), ("EXEC_AWAY", ["--tail", "2"])]
-)
+@pytest.mark.parametrize(("away", "words"), [("SECONDS_AWAY", []), ("EXEC_AWAY", []), ("EXEC_AWAY", ["--tail", "2"])])
 def test_a_cluster_that_hangs_is_said_in_time(
     grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, away: str, words: list[str]
 ) -> None:

@@ -54,7 +54,9 @@ def _has(at: gke_versions.Version, need: Need) -> bool:
 
 def _kubelets(evidence: Evidence) -> dict[str, str]:
     """Return the version of the kubelet of each node that has the labels of a pod with GPUs."""
-    selectors = [mapping(pod.spec.get("nodeSelector")) for _, pod in evidence.expected.roles() if pod.gpu_container()[1]]
+    selectors = [
+        mapping(pod.spec.get("nodeSelector")) for _, pod in evidence.expected.roles() if pod.gpu_container()[1]
+    ]
     return {
         name_of(node): str(mapping(mapping(node.get("status")).get("nodeInfo")).get("kubeletVersion", ""))
         for node in evidence.of("nodes")
