@@ -126,7 +126,7 @@ def test_without_the_namespace_nothing_in_it_is_judged() -> None:
 )
 def test_the_version_of_gke(server: str, states: list[str]) -> None:
     evidence = bundles.evidence()
-    evidence.objects["version"] = [{"gitVersion": server}] if server else []
+    evidence.objects |= {"version": [{"gitVersion": server}] if server else [], "nodes": []}
     evidence.expected.gke.extend(
         [
             ["network.mode", "dranet", ["1.34.1-gke.1829001"]],
