@@ -7,8 +7,8 @@ from typing import Final
 
 # Seconds for all questions together.
 PATIENCE: Final = 6.0
-# Seconds for a command's own work and the cluster together, and those that the cluster has in any case.
-_IN_ALL: Final = 8.0
+# Seconds for what a command does itself and the cluster together, without the start of Python; the cluster has some in any case.
+_IN_ALL: Final = 7.0
 _LEAST: Final = 3.0
 
 
