@@ -7,8 +7,9 @@ from typing import Final
 
 # Seconds for all questions together.
 PATIENCE: Final = 6.0
-# Seconds for what a command does itself and the cluster together, without the start of Python; the cluster has some in any case.
+# Seconds for a command's own work, without the start of Python, and the cluster together.
 _IN_ALL: Final = 7.0
+# Seconds that the cluster has in any case.
 _LEAST: Final = 3.0
 
 
