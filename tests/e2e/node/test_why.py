@@ -73,8 +73,8 @@ HEADS = {
     "no-program": Fault("container-not-made", "no-such-program", ("no-such-program",)),
     "no-folder": Fault("mount-fails", "FailedMount", change=without_folder),
     "no-memory": Fault("host-oom", "OOMKilled", ("python3", "-c", "b'x' * (1 << 28)")),
-    "killed": Fault("killed", "exit code 137", shell("kill -9 $$"), seen='"exitCode": 137'),
-    "ends": Fault("container-crashes", "exit code 3", shell("exit 3"), seen="CrashLoopBackOff"),
+    "killed": Fault("killed", "exit code 137", shell("timeout -s KILL 1 sleep 9; exit $?"), seen='"exitCode": 137'),
+    "ends": Fault("container-crashes", "exit code 3", shell("exit 3"), seen="Back-off restarting"),
     "read-only": Fault("not-writable", "exit code 1", shell("touch /data/x"), change=read_only, seen='"exitCode": 1'),
 }
 
