@@ -358,7 +358,7 @@ def test_what_was_said_before_the_run_began_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("reason", "message", "cause"),
     [
-        ("FailedScheduling", "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims", "claim-not-bound"),
+        ("FailedScheduling", "0/3 nodes: pod has unbound immediate PersistentVolumeClaims.", "claim-not-bound"),
         ("FailedMount", "MountVolume.SetUp failed for volume data", "mount-fails"),
     ],
 )
