@@ -366,7 +366,8 @@ def test_a_warning_that_a_pod_has_survived_is_no_cause(reason: str, message: str
     """It has its node and its volumes now; the warning stays for an hour."""
     evidence = bundles.evidence()
     ended(WORKER, 3, "Error")(evidence)
-    event("Pod", "s-ray-gpu", reason, message)(evidence)
+    about = {"kind": "Pod", "name": "s-ray-gpu"}
+    evidence.objects["events"] = [{"involvedObject": about, "reason": reason, "message": message}]
     assert cause not in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
     del pod(evidence, WORKER)["spec"]["nodeName"]
     pod(evidence, WORKER)["status"]["phase"] = "Pending"
