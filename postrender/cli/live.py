@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import click
 
+from postrender import deadline
 from postrender.cli import options
 from postrender.cli.command import wrong
 from postrender.cli.judging import explaining
@@ -20,9 +21,6 @@ from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
 from postrender.values.set_arguments import Argument
 
-# Seconds for rendering and the cluster together, and those that the cluster has in any case.
-_IN_ALL = 8.0
-_LEAST = 3.0
 USAGE = "-f FILE ... [OPTIONS]"
 
 
@@ -93,9 +91,8 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
         def ask() -> Evidence:
             began = time.monotonic()
             cluster, stack = wanted()
-            # Rendering the charts takes long on a busy machine; the answer may not.
-            left = min(collection.PATIENCE, max(_LEAST, _IN_ALL - (time.monotonic() - began)))
-            found = collection.collect(cluster, stack, rights=rights, with_logs=logs or bool(saved), seconds=left)
+            until = deadline.after(began)
+            found = collection.collect(cluster, stack, rights=rights, with_logs=logs or bool(saved), deadline=until)
             if saved:
                 listed = bundle.write(saved, found)
                 sys.stderr.write(f"saved in {saved}: {', '.join(listed)}\n")

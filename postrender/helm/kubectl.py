@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from postrender import paths
+from postrender.deadline import Deadline
 from postrender.errors import ClusterError, InputError
 from postrender.values.merge import Values
 
@@ -114,10 +115,17 @@ def shell(name: str, arguments: Sequence[str], pod: Head | None = None) -> str:
     return f"{pod.shell(['python3', '-I', '-', *arguments])} < {shlex.quote(path)}"
 
 
-def run(name: str, arguments: Sequence[str], pod: Head | None = None, stdin: bytes = b"") -> Outcome:
+def run(
+    name: str,
+    arguments: Sequence[str],
+    pod: Head | None = None,
+    stdin: bytes = b"",
+    deadline: Deadline | None = None,
+) -> Outcome:
     """Run a program of jobs/ on this machine or in a head pod, and wait for its end; there it may get a stdin.
 
-    Raises ClusterError if kubectl is missing or fails, or if there is no such pod.
+    Its end is waited for until the deadline, or for ten minutes. Raises ClusterError if kubectl is missing or fails,
+    or if there is no such pod.
     """
     path = program(name)
     if pod is None:
@@ -125,16 +133,17 @@ def run(name: str, arguments: Sequence[str], pod: Head | None = None, stdin: byt
     with open(path, "rb") as file:
         text = file.read()
     start = ["-c", _REST_OF_STDIN, str(len(text))] if stdin else ["-"]
-    done = _start(pod.execute(_name(pod), ["python3", "-I", *start, *arguments]), text + stdin)
+    found = _name(pod, deadline)
+    done = _start(pod.execute(found, ["python3", "-I", *start, *arguments]), text + stdin, deadline)
     if done.code and _PROGRAM_FAILED not in done.errors:
         raise _refused(done)
     errors = [line for line in done.errors.splitlines(keepends=True) if _PROGRAM_FAILED not in line]
     return Outcome(done.code, done.output, "".join(errors))
 
 
-def _name(pod: Head) -> str:
+def _name(pod: Head, deadline: Deadline | None) -> str:
     """Return the name of the pod; raise ClusterError if none runs."""
-    found = _start(pod.find(), None)
+    found = _start(pod.find(), None, deadline or Deadline())
     names = found.output.split()
     if found.code:
         raise _refused(found)
@@ -150,7 +159,7 @@ def _name(pod: Head) -> str:
 def running(name: str, arguments: Sequence[str], pod: Head) -> Iterator[int]:
     """Run a program of jobs/ in a head pod, as `run` does, and give the descriptor of its output, as `piped` does."""
     with open(program(name), "rb") as file:
-        words = pod.execute(_name(pod), ["python3", "-I", "-", *arguments])
+        words = pod.execute(_name(pod, None), ["python3", "-I", "-", *arguments])
         with piped(words, (), file.fileno()) as descriptor:
             yield descriptor
 
@@ -161,12 +170,12 @@ def namespace() -> str:
     return found.output.strip() or "default"
 
 
-def read(path: str, seconds: float) -> bytes:
-    """Return what the API server answers to a GET of a path, as JSON; raise ClusterError if it does not answer.
+def read(path: str, deadline: Deadline) -> bytes:
+    """Return what the API server answers to a GET of a path, as JSON; raise ClusterError without an answer in time.
 
     kubectl asks for nothing else, as it would to find out the name of a kind.
     """
-    done = _start(["kubectl", "get", "--raw", path], None, seconds)
+    done = _start(["kubectl", "get", "--raw", path], None, deadline)
     if done.code:
         raise _refused(done, _LOOK)
     return done.output.encode("utf-8")
@@ -222,7 +231,8 @@ def _cannot_run(program: str, error: OSError) -> ClusterError:
     return ClusterError(f"cannot run {program}: {error.strerror}", fix=fix)
 
 
-def _start(words: list[str], stdin: bytes | None, seconds: float = _TIMEOUT_SECONDS) -> Outcome:
+def _start(words: list[str], stdin: bytes | None, deadline: Deadline | None = None) -> Outcome:
+    deadline = deadline or Deadline(_TIMEOUT_SECONDS)
     try:
         done = subprocess.run(
             words,
@@ -230,10 +240,11 @@ def _start(words: list[str], stdin: bytes | None, seconds: float = _TIMEOUT_SECO
             capture_output=True,
             input=stdin,
             stdin=None if stdin is not None else subprocess.DEVNULL,
-            timeout=seconds,
+            timeout=deadline.left,
         )
     except OSError as error:
         raise _cannot_run(words[0], error) from error
     except subprocess.TimeoutExpired as error:
-        raise ClusterError(f"{words[0]} did not answer within {seconds:.0f} s") from error
+        fix = _LOOK if words[0] == "kubectl" else ""
+        raise ClusterError(f"{words[0]} did not answer within {deadline.seconds:.0f} s", fix=fix) from error
     return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

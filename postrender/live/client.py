@@ -90,12 +90,13 @@ class Cluster:
 
     def execute(self, pod: str, container: str, words: list[str]) -> str:
         """Return what a program in a pod prints; it must end by itself. Raises RefusedError."""
-        from kubernetes.client import CoreV1Api  # noqa: PLC0415 (an extra)
+        from kubernetes.client import ApiClient, CoreV1Api  # noqa: PLC0415 (an extra)
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415
         from kubernetes.stream import stream  # noqa: PLC0415
         from websocket import WebSocketException  # noqa: PLC0415 (the client's)
 
-        call = CoreV1Api(self._client).connect_get_namespaced_pod_exec
+        # A client of its own: while it waits, `stream` replaces how the client asks, for all threads.
+        call = CoreV1Api(ApiClient(self._client.configuration)).connect_get_namespaced_pod_exec
         # Not on stderr: what a shell complains about is no content.
         options = {"container": container, "command": words, "stdout": True, "stderr": False, "_preload_content": False}
         try:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from postrender.deadline import Deadline
 from postrender.errors import ClusterError
 from postrender.live import definitions, logs, masking
 from postrender.live.client import Cluster, RefusedError
@@ -18,8 +19,6 @@ from postrender.live.round import Round
 from postrender.manifests.pods import mapping, sequence
 from postrender.manifests.scopes import NO_NAMESPACE
 
-# Seconds until a command goes on with what it has; with rendering it answers in less than ten.
-PATIENCE: Final = 6.0
 _STACK: Final = "grpo-charts/stack"
 _RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _OPERATORS: Final = "app.kubernetes.io/name in (kuberay-operator,kueue)"
@@ -137,9 +136,14 @@ def _plural(kind: str) -> str:
 
 
 def collect(
-    cluster: Cluster, expected: Expected, *, rights: bool = False, with_logs: bool = False, seconds: float = PATIENCE
+    cluster: Cluster,
+    expected: Expected,
+    *,
+    rights: bool = False,
+    with_logs: bool = False,
+    deadline: Deadline | None = None,
 ) -> Evidence:
-    """Ask for everything at once, and wait at most so many seconds; with `rights` also what the user may install.
+    """Ask for everything at once, and wait until the deadline; with `rights` also what the user may install.
 
     What lies in pods, the record of the run and with `with_logs` the last lines of its programs, is asked for as soon
     as the pods are known, within the same time. What did not come in time is named as not read.
@@ -147,13 +151,14 @@ def collect(
     Raises ClusterError if nothing at all could be read.
     """
     evidence = Evidence(expected, cluster.context, time.time())
-    round_ = Round(seconds)
+    deadline = deadline or Deadline()
+    round_ = Round(deadline)
     for kind, call in _calls(cluster, expected, rights=rights).items():
         round_.ask(kind, call, functools.partial(_take, evidence, kind))
     for name in round_.answers():
         if name == "pods":
             _ask_in_pods(cluster, evidence, round_, with_logs=with_logs)
-    evidence.unread.update(dict.fromkeys(round_.open, f"no answer within {seconds:.0f} s"))
+    evidence.unread.update(dict.fromkeys(round_.open, f"no answer within {deadline.seconds:.0f} s"))
     if "pods" in round_.open:
         late = ("status.json", "logs of pods") if with_logs else ("status.json",)
         evidence.unread.update(dict.fromkeys(late, "not asked for, because the pods were not read"))

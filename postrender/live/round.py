@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
+from postrender.deadline import Deadline
 from postrender.live.client import RefusedError
 
 Answer = TypeVar("Answer")
 
 
 class Round:
-    """Questions with one deadline, which begins now; `open` are those without an answer."""
+    """Questions with one deadline; `open` are those without an answer."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, deadline: Deadline) -> None:
         self.open: list[str] = []
-        self._end = time.monotonic() + seconds
+        self._deadline = deadline
         self._came: queue.SimpleQueue[tuple[str, Callable[[], None]]] = queue.SimpleQueue()
 
     def ask(self, name: str, call: Callable[[], Answer], take: Callable[[Answer | RefusedError], None]) -> None:
@@ -40,7 +40,7 @@ class Round:
         """Take each answer as it comes and yield its name, until all have come or the time is over."""
         with contextlib.suppress(queue.Empty):
             while self.open:
-                name, take = self._came.get(timeout=max(0.0, self._end - time.monotonic()))
+                name, take = self._came.get(timeout=self._deadline.left)
                 take()
                 self.open.remove(name)
                 yield name

@@ -20,6 +20,7 @@ KUBECTL = """\
 #!/bin/sh
 echo "$*" >> "$CLUSTER/calls"
 [ -z "$SECONDS_AWAY" ] || exec sleep "$SECONDS_AWAY"
+[ -z "$SECONDS_LATE" ] || sleep "$SECONDS_LATE"
 if said=$(cat "$CLUSTER/refuses-$1" 2>/dev/null); then echo "$said" >&2; exit 1; fi
 case $1 in
   config) cat "$CLUSTER/namespace" ;;
@@ -29,7 +30,8 @@ case $1 in
          *pods*) cat "$CLUSTER/pods.json" ;;
          *) cat "$CLUSTER/pod-names" ;;
        esac ;;
-  exec) while [ "$1" != -- ]; do shift; done; shift
+  exec) [ -z "$EXEC_AWAY" ] || exec sleep "$EXEC_AWAY"
+        while [ "$1" != -- ]; do shift; done; shift
         for word; do shift; case $word in /*) word="$CLUSTER$word" ;; esac; set -- "$@" "$word"; done
         "$@"; code=$?
         [ $code = 0 ] || { echo "command terminated with exit code $code" >&2; exit $code; } ;;
@@ -101,7 +103,8 @@ def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, render: Render) -> C
     (folder / "bin/kubectl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:/usr/bin:/bin")
     monkeypatch.setenv("CLUSTER", str(folder))
-    monkeypatch.delenv("SECONDS_AWAY", raising=False)
+    for name in ("SECONDS_AWAY", "SECONDS_LATE", "EXEC_AWAY"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(head_pod, "READ_SECONDS", 1.0)
     monkeypatch.setattr(following, "PAUSE_SECONDS", 0.2)
     return Cluster(folder, rendered)

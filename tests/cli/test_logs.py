@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from postrender import deadline
 from postrender.cli import main as cli
-from postrender.cli.watching import printing
+from postrender.cli.watching import head_pod, printing
 from tests.cli.clusters import Cluster, stand_in
 from tests.conftest import Render, stack_files
 
@@ -103,6 +105,28 @@ def test_no_secret_is_printed(grpo: Run, cluster: Cluster) -> None:
     assert TOKEN not in out
     assert "0123456789" not in out
     assert out.count("\n") == 2
+
+
+@pytest.mark.parametrize(("away", "words"), [("SECONDS_AWAY", []), ("EXEC_AWAY", []), ("EXEC_AWAY", ["--tail", "2"])])
+def test_a_cluster_that_hangs_is_said_in_time(
+    grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, away: str, words: list[str]
+) -> None:
+    monkeypatch.setattr(head_pod, "READ_SECONDS", 60.0)
+    monkeypatch.setattr(deadline, "PATIENCE", 2.0)
+    monkeypatch.setenv(away, "60")
+    cluster.write(TEXT)
+    began = time.monotonic()
+    code, out, err = grpo("-n", "rl", *words)
+    assert (code, out) == (3, "")
+    assert "not answer" in err.splitlines()[0]
+    assert time.monotonic() - began < 30
+
+
+def test_a_long_rendering_leaves_the_cluster_less_time() -> None:
+    at = time.monotonic()
+    assert deadline.after(at).seconds == deadline.PATIENCE
+    assert 3.0 < deadline.after(at - 3).seconds <= 4.0
+    assert deadline.after(at - 60).seconds == 3.0
 
 
 @pytest.mark.parametrize("size", [1, 5, 17])

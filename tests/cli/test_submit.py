@@ -6,15 +6,18 @@ import io
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from postrender import deadline
 from postrender.cli import main as cli
 from postrender.cli.jobs import packing
 from postrender.errors import InputError, UnreadableError
-from tests.conftest import ROOT, stack_files
+from tests.cli.clusters import stand_in
+from tests.conftest import ROOT, Render, stack_files
 
 FILES = [word for path in stack_files() for word in ("-f", str(path))]
 TOKEN = "hf_" + "aB3" * 8
@@ -152,6 +155,26 @@ def test_no_cluster_is_named(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.main(["submit", str(tree), *FILES, "--", "true"]) == 3
     assert "cannot run kubectl: No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("away", ["SECONDS_AWAY", "EXEC_AWAY"])
+def test_a_cluster_that_hangs_is_said_before_anything_is_sent(
+    tree: Path,
+    tmp_path: Path,
+    render: Render,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    away: str,
+) -> None:
+    cluster = stand_in(tmp_path, monkeypatch, render)
+    (tmp_path / "pod-names").write_text("pod/ray-head\n")
+    monkeypatch.setattr(deadline, "PATIENCE", 2.0)
+    monkeypatch.setenv(away, "60")
+    began = time.monotonic()
+    assert cli.main(["submit", str(tree), *FILES, "-n", "rl", "--", "true"]) == 3
+    assert capsys.readouterr().err.startswith("kubectl did not answer within 2 s\n  fix: ")
+    assert time.monotonic() - began < 30
+    assert not [call for call in cluster.calls("exec") if " submit " in call]
 
 
 def test_a_pod_gets_what_is_on_stdin_after_the_program() -> None:

@@ -35,6 +35,8 @@ MODULES = (
 VERSION = "grpo-job 0.0.0, sha256 00"
 TRAINER = Path(__file__).with_name("trainer.py")
 BEAT, LAPSE, WAIT = 0.1, 1.2, 20.0
+# Seconds until a condition is given up: a busy machine may take long, and a test that fails may too.
+LIMIT = 120.0
 
 
 def entrypoint(plan: dict[str, Any], version: str = VERSION, body: str = "") -> str:
@@ -63,7 +65,7 @@ def load_program(name: str) -> Any:
     return module
 
 
-def until(condition: Callable[[], object], what: str, limit: float = 15) -> None:
+def until(condition: Callable[[], object], what: str, limit: float = LIMIT) -> None:
     deadline = time.monotonic() + limit
     while not condition():
         assert time.monotonic() < deadline, f"waited {limit} s in vain: {what}"
@@ -81,13 +83,13 @@ class Launch:
     def output(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
-    def says(self, text: str, limit: float = 15) -> None:
+    def says(self, text: str, limit: float = LIMIT) -> None:
         def condition() -> bool:
             return text in self.output
 
         until(condition, f"output {text!r} in:\n{self.output}", limit)
 
-    def wait(self, limit: float = 20) -> int:
+    def wait(self, limit: float = LIMIT) -> int:
         return self.process.wait(limit)
 
     def ended(self) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import thin
 
 from .harness import Site, until
-from .test_guard import TRAINER, evidence, guard, moments, nothing_is_left, start, status, steps
+from .test_guard import TRAINER, begin, evidence, guard, moments, nothing_is_left, start, status, steps
 
 LIMIT = 300 << 20
 
@@ -32,7 +32,7 @@ LIMIT = 300 << 20
 )
 def test_the_last_line_says_why_a_trainer_ended(site: Site, how: str, code: int, why: str) -> None:
     launch = start(site, "--crash", f"step@3={how}")
-    assert launch.wait(60) == code, launch.output
+    assert launch.wait() == code, launch.output
     (folder,) = evidence(site)
     assert launch.output.splitlines()[-1] == f"grpo: guard: the trainer ended with {why}; evidence: {folder}"
     assert (folder / "reason.txt").read_text() == f"the trainer ended with {why}\n"
@@ -47,7 +47,7 @@ def test_the_last_line_says_why_a_trainer_ended(site: Site, how: str, code: int,
 @pytest.mark.full
 def test_a_retry_follows_the_evidence(site: Site) -> None:
     launch = start(site, "--crash", "step@3=SIGKILL", retries=1)
-    assert launch.wait(60) == 0, launch.output
+    assert launch.wait() == 0, launch.output
     assert steps(site) == [1, 2, 3, 4]
     assert len(evidence(site)) == 1
     assert status(site)["reason"] == ""
@@ -60,21 +60,23 @@ def test_evidence_of_a_failure_delays_a_retry_by_its_time_only(site: Site) -> No
     slow.write_text("#!/bin/sh\nsleep 120\n")
     slow.chmod(0o755)
     launch = start(site, "--crash", "step@3=5", retries=1, settings=guard(evidenceSeconds=2))
-    assert launch.wait(60) == 0, launch.output
+    assert launch.wait() == 0, launch.output
     assert "the evidence is not complete: its time is over" in launch.output
-    assert moments(site, "start")[1] - moments(site, "alive")[-1] < 6
+    again = moments(site, "start")[1]
+    # The program that hangs takes much longer.
+    assert again - max(moment for moment in moments(site, "alive") if moment < again) < 60
     assert "step 3" in (evidence(site)[0] / "output.txt").read_text().lower()
     nothing_is_left(site)
 
 
 def test_a_stop_does_not_wait_for_evidence(site: Site) -> None:
     slow = site.tmp / "bin" / "nvidia-smi"
-    slow.write_text("#!/bin/sh\nsleep 120\n")
+    slow.write_text("#!/bin/sh\nsleep 600\n")
     slow.chmod(0o755)
-    launch = start(site, "--crash", "step@2=5", retries=1)
+    launch = start(site, "--crash", "step@2=5", retries=1, settings=guard(evidenceSeconds=600))
     launch.says("collecting evidence")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(5) == 128 + signal.SIGTERM
+    assert launch.wait() == 128 + signal.SIGTERM
     assert len(moments(site, "start")) == 1
     nothing_is_left(site)
 
@@ -83,7 +85,7 @@ def test_a_trainer_that_is_stopped_from_outside_leaves_no_evidence(site: Site) -
     launch = start(site, "--stall", "step@2")
     until(lambda: moments(site, "stalls"), "the second step")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(20) == 128 + signal.SIGTERM
+    assert launch.wait() == 128 + signal.SIGTERM
     assert evidence(site) == []
 
 
@@ -92,11 +94,11 @@ def test_a_trainer_that_is_stopped_from_outside_leaves_no_evidence(site: Site) -
 def test_a_trainer_that_fails_while_evidence_of_its_stall_is_collected_has_stalled(site: Site, restarts: int) -> None:
     """NeMo RL fails by itself a minute after a worker has stopped to answer: it asks Ray for its memory."""
     slow = site.tmp / "bin" / "nvidia-smi"
-    slow.write_text("#!/bin/sh\nsleep 4\n")
+    slow.write_text("#!/bin/sh\nsleep 10\n")
     slow.chmod(0o755)
-    options = ("--stall", "step@3", "--hang", 5, "--crash", "step@3=error")
-    launch = start(site, *options, settings=guard(restarts=restarts))
-    assert launch.wait(60) == (0 if restarts else 1), launch.output
+    options = ("--stall", "step@3", "--hang", 8, "--crash", "step@3=error")
+    launch = start(site, *options, settings=guard("step", restarts=restarts))
+    assert launch.wait() == (0 if restarts else 1), launch.output
     (folder,) = evidence(site)
     assert "the trainer has stalled: phase step after step 2" in (folder / "reason.txt").read_text()
     assert (folder / "complete.txt").exists()
@@ -109,7 +111,7 @@ def test_a_trainer_that_fails_while_evidence_of_its_stall_is_collected_has_stall
 def test_a_sign_in_the_last_output_of_a_failure_ends_the_attempt(site: Site) -> None:
     settings = guard(stopOn={"not-a-number": {}})
     launch = start(site, "--loss", "nan", "--bad-from", 3, "--crash", "step@4=9", settings=settings, retries=1)
-    assert launch.wait(60) == 1, launch.output
+    assert launch.wait() == 1, launch.output
     assert "step 3 shows the sign not-a-number (job.guard.stopOn); evidence: " in launch.output.splitlines()[-1]
     assert len(moments(site, "start")) == 1
 
@@ -128,7 +130,7 @@ def test_the_last_lines_of_the_workers_and_the_memory_are_kept(site: Site) -> No
     os.utime(old, (1, 1))
     site.environment["RAY_TMPDIR"] = str(site.tmp)
     launch = start(site, "--crash", "step@2=5")
-    assert launch.wait(60) == 5, launch.output
+    assert launch.wait() == 5, launch.output
     (pod,) = [path for path in evidence(site)[0].iterdir() if path.is_dir()]
     text = (pod / "worker-logs.txt").read_text()
     assert "== worker-1a-01000000-77.out\n" in text
@@ -163,15 +165,14 @@ def small_pod() -> Iterator[Path]:
 def test_a_trainer_that_the_kernel_kills_for_its_memory(site: Site, small_pod: Path) -> None:
     body = f"echo $$ > {small_pod}/cgroup.procs\n"
     words = ["python3", str(TRAINER), str(site.stamps), str(site.directory / "checkpoints"), "--crash", "step@2=memory"]
-    identity = {"run": "gemma3-gsm8k", "framework": "nemo-rl"}
-    launch = site.start_plan(site.plan(command=words, identity=identity, guard=guard(60)), body=body)
-    assert launch.wait(60) == 128 + signal.SIGKILL, launch.output
+    launch = begin(site, command=words, guard=guard(), body=body)
+    assert launch.wait() == 128 + signal.SIGKILL, launch.output
     last = launch.output.splitlines()[-1]
     why = "exit code 137 (SIGKILL): out of memory: the kernel killed 1 process of this pod, whose limit is 0.3 GiB"
     assert f"the trainer ended with {why}; evidence: " in last
     # A task without a guard says it too.
     launch = site.start_plan(site.plan(2, command=[*words[:2], str(site.tmp / "other"), *words[3:]]), body=body)
-    assert launch.wait(60) == 128 + signal.SIGKILL, launch.output
+    assert launch.wait() == 128 + signal.SIGKILL, launch.output
     assert launch.output.splitlines()[-1] == f"grpo: the trainer ended with {why}"
 
 

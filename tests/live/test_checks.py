@@ -129,7 +129,7 @@ def test_without_the_namespace_nothing_in_it_is_judged() -> None:
 )
 def test_the_version_of_gke(server: str, states: list[str]) -> None:
     evidence = bundles.evidence()
-    evidence.objects["version"] = [{"gitVersion": server}] if server else []
+    evidence.objects |= {"version": [{"gitVersion": server}] if server else [], "nodes": []}
     evidence.expected.gke.extend(
         [
             ["network.mode", "dranet", ["1.34.1-gke.1829001"]],
@@ -141,6 +141,44 @@ def test_the_version_of_gke(server: str, states: list[str]) -> None:
     if states[0] == "fail":
         assert found[0].value == "network.mode"
         assert found[0].text == ("dranet needs GKE 1.34.1-gke.1829001 or newer, and the API server is v1.33.5-gke.100")
+
+
+NEW, OLD = "v1.35.0-gke.100", "v1.33.5-gke.100"
+NEEDS = "dranet needs GKE 1.34.1-gke.1829001 or newer, and the API server is v1.35.0-gke.100"
+
+
+def of_pool(name: str, version: str, accelerator: str = "nvidia-b200") -> dict[str, Any]:
+    labels = {"cloud.google.com/gke-accelerator": accelerator}
+    return {"metadata": {"name": name, "labels": labels}, "status": {"nodeInfo": {"kubeletVersion": version}}}
+
+
+@pytest.mark.parametrize(
+    ("pools", "state", "text"),
+    [
+        ([of_pool("a", NEW)], "pass", NEEDS),
+        ([], "pass", NEEDS),
+        ([of_pool("a", NEW), of_pool("b", OLD)], "fail", f"{NEEDS}; older are the nodes b ({OLD})"),
+        (
+            [of_pool(name, OLD) for name in "abcde"],
+            "fail",
+            f"{NEEDS}; older are the nodes a ({OLD}), b ({OLD}), c ({OLD}) and 2 more",
+        ),
+        # No pod with GPUs of this stack lands there.
+        ([of_pool("a", OLD, "nvidia-l4"), node("cpu")], "pass", NEEDS),
+        ([of_pool("a", "v1.35.0")], "not checked", f"{NEEDS}; of some nodes the kubelet has no version of GKE"),
+        (None, "not checked", f"{NEEDS}; the nodes were not read"),
+    ],
+)
+def test_the_version_of_the_nodes(pools: list[dict[str, Any]] | None, state: str, text: str) -> None:
+    evidence = bundles.evidence()
+    evidence.objects |= {"version": [{"gitVersion": NEW}], "nodes": pools or []}
+    if pools is None:
+        del evidence.objects["nodes"]
+    workers = next(pod for role, pod in evidence.expected.roles() if role != "head")
+    workers.spec["nodeSelector"] = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
+    evidence.expected.gke.append(["network.mode", "dranet", ["1.34.1-gke.1829001"]])
+    (found,) = version.version.run(evidence)
+    assert (found.state, found.text, found.value) == (state, text, "network.mode")
 
 
 def test_values_for_another_platform_need_no_version_of_gke() -> None:

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from postrender.cli import main as cli
+from postrender.deadline import Deadline
 from postrender.errors import ClusterError
 from postrender.live import client, collection
 from postrender.live.client import Cluster
@@ -224,6 +225,33 @@ def slow(answers: dict[str, float], others: float) -> Answer:
     return answer
 
 
+def test_a_program_in_a_pod_does_not_change_how_other_questions_go_out(play: Play) -> None:
+    asked = threading.Event()
+    answered = threading.Event()
+
+    def answer(path: str) -> tuple[int, str]:
+        if "/exec" in path:
+            asked.set()
+            answered.wait(20)
+            return 403, "{}"
+        return 200, '{"major": "1"}'
+
+    cluster = play(answer)
+
+    def execute() -> None:
+        with contextlib.suppress(client.RefusedError):
+            cluster.execute("head", "ray-head", ["true"])
+
+    thread = threading.Thread(target=execute)
+    thread.start()
+    try:
+        assert asked.wait(20)
+        assert cluster.get("/version") == {"major": "1"}
+    finally:
+        answered.set()
+        thread.join()
+
+
 RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", "metadata": {"name": "r"}}]}, "/runs/r")
 
 
@@ -240,7 +268,7 @@ RUN = Expected("s", "rl", {"grpo-job": "run"}, {"grpo-job": [{"kind": "RayJob", 
 )
 def test_all_questions_share_one_deadline(play: Play, answer: Answer, unread: set[str]) -> None:
     began = time.monotonic()
-    found = collection.collect(play(answer), RUN, with_logs=True, seconds=2.0)
+    found = collection.collect(play(answer), RUN, with_logs=True, deadline=Deadline(2.0))
     assert time.monotonic() - began < 2.5
     late = {name for name, why in found.unread.items() if "no answer within 2 s" in why or "not asked for" in why}
     # These ask twice.
@@ -249,7 +277,7 @@ def test_all_questions_share_one_deadline(play: Play, answer: Answer, unread: se
 
 def test_a_slow_list_does_not_keep_the_record_from_being_asked_for(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cluster, "execute", lambda *_: '{"step": 7}')
-    found = collection.collect(play(slow({"/api/v1/nodes": 9}, 0)), RUN, seconds=2.0)
+    found = collection.collect(play(slow({"/api/v1/nodes": 9}, 0)), RUN, deadline=Deadline(2.0))
     assert (found.record, list(found.unread)) == ({"step": 7}, ["nodes"])
 
 

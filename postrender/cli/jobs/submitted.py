@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from postrender.cli.watching.head_pod import READ_SECONDS
+from postrender.cli.watching.head_pod import READ_SECONDS, heard
+from postrender.deadline import Deadline
 from postrender.errors import EXIT_CANNOT_RUN, EXIT_CLEAN, EXIT_FINDINGS, ClusterError, InputError
 from postrender.helm import kubectl
 from postrender.helm.kubectl import Head
@@ -32,7 +33,7 @@ class Submitted:
 
     def look(self) -> State:
         """Return what Ray says of the job; raise InputError if it does not know it, and ClusterError."""
-        done = kubectl.run(PROGRAM, ["state", self._id], self._head)
+        done = kubectl.run(PROGRAM, ["state", self._id], self._head, deadline=Deadline())
         if done.code == EXIT_FINDINGS:
             fix = "the output of a job goes with the head that it ran on"
             raise InputError(f"{self.name} is not there any more: {done.errors.strip()}", fix=fix)
@@ -48,7 +49,7 @@ class Submitted:
         del state
         words = ["follow", self._id, str(start), str(READ_SECONDS if wait else 0)]
         with kubectl.running(PROGRAM, words, self._head) as descriptor:
-            yield from pieces.of_pipe(descriptor)
+            yield from heard(pieces.of_pipe(descriptor), f"the head of {self.name}")
 
     @property
     def exit_code(self) -> int:
@@ -59,6 +60,16 @@ class Submitted:
         if not isinstance(code, int) or not code:
             return EXIT_FINDINGS
         return code if code > 0 else _SIGNALLED - code
+
+
+def reach(head: Head, deadline: Deadline) -> None:
+    """Ask Ray for a job that is not there; raise ClusterError if the head does not answer in time.
+
+    To send an archive may take minutes, so a head that hangs must be known before.
+    """
+    done = kubectl.run(PROGRAM, ["state", "none"], head, deadline=deadline)
+    if done.code == EXIT_CANNOT_RUN:
+        raise ClusterError(done.errors.strip())
 
 
 def send(request: str, archive: bytes, head: Head) -> None:

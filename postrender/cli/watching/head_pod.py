@@ -5,34 +5,46 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
+from postrender.deadline import PATIENCE, Deadline
 from postrender.errors import ClusterError
 from postrender.helm import kubectl
 from postrender.runlog import pieces
 
-TIMEOUT_SECONDS: Final = 8.0
 # A program in a pod goes on when its kubectl has died, so it gets a time to end. Then the next one goes on.
 READ_SECONDS: Final = 30.0
 _TIMED_OUT: Final = 124
 _NO_FILE: Final = "none of the files can be read"
-_ANY: Final = 'for file; do [ -r "$file" ] && {{ {}; exit; }}; done; echo "' + _NO_FILE + '" >&2; exit 1'
+# The first byte says that the pod answers: an output may have none for long.
+_ANY: Final = 'for file; do [ -r "$file" ] && {{ printf .; {}; exit; }}; done; echo "' + _NO_FILE + '" >&2; exit 1'
+_NO_ANSWER: Final = "kubectl exec in this pod must work first"
 _LINES: Final = 'echo $(($(wc -c <"$file") - $(tail -n {} "$file" | wc -c)))'
 
 
-def ask(path: str) -> Mapping[str, Any]:
+def ask(path: str, deadline: Deadline) -> Mapping[str, Any]:
     """Return what the API server has at a path; raise ClusterError."""
-    found = json.loads(kubectl.read(path, TIMEOUT_SECONDS))
+    found = json.loads(kubectl.read(path, deadline))
     return found if isinstance(found, dict) else {}
 
 
-def find(namespace: str, labels: str) -> Mapping[str, Any]:
+def find(namespace: str, labels: str, deadline: Deadline) -> Mapping[str, Any]:
     """Return the running pod with these labels, or nothing."""
-    pods = ask(f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(labels, safe='')}").get("items") or []
-    return next((pod for pod in pods if pod["status"].get("phase") == "Running"), {})
+    found = ask(f"/api/v1/namespaces/{namespace}/pods?labelSelector={quote(labels, safe='')}", deadline)
+    return next((pod for pod in found.get("items") or [] if pod["status"].get("phase") == "Running"), {})
+
+
+def heard(found: Iterable[bytes], who: str) -> Iterator[bytes]:
+    """Yield what a program in a pod prints; raise ClusterError after more silence than the program lasts."""
+    last = time.monotonic()
+    for piece in found:
+        last = time.monotonic() if piece else last
+        if time.monotonic() - last > READ_SECONDS + PATIENCE:
+            raise ClusterError(f"{who} does not answer", fix=_NO_ANSWER)
+        yield piece
 
 
 @dataclass(frozen=True)
@@ -49,32 +61,40 @@ class Output:
         """Return the output in the first container of a pod."""
         return cls(namespace, pod["metadata"]["name"], pod["spec"]["containers"][0]["name"], files)
 
-    def read(self, start: int, *, wait: bool) -> Iterator[bytes]:
-        """Yield the output from a byte on; with `wait`, for half a minute. Raises ClusterError."""
-        tail = f'tail -c +{start + 1} {"-f " if wait else ""}"$file"'
-        heard = time.monotonic()
-        limit = f"timeout {READ_SECONDS:.0f} " if wait else ""
-        with self._running(f"exec {limit}{tail}") as descriptor:
-            for piece in pieces.of_pipe(descriptor):
-                heard = time.monotonic() if piece else heard
-                if time.monotonic() - heard > READ_SECONDS + TIMEOUT_SECONDS:
-                    raise ClusterError(f"the pod {self.pod} does not answer")
-                yield piece
+    def read(self, start: int, deadline: Deadline, *, wait: bool) -> Iterator[bytes]:
+        """Yield the output from a byte on; with `wait`, for half a minute.
 
-    def before(self, lines: int) -> int:
+        Raises ClusterError, also if the pod does not begin to answer in time.
+        """
+        tail = f'tail -c +{start + 1} {"-f " if wait else ""}"$file"'
+        limit = f"timeout {READ_SECONDS:.0f} " if wait else ""
+        with self._running(f"exec {limit}{tail}", deadline) as found:
+            yield from heard(found, f"the pod {self.pod}")
+
+    def before(self, lines: int, deadline: Deadline) -> int:
         """Return how many bytes are before the last lines; raise ClusterError."""
-        with self._running(_LINES.format(lines)) as descriptor:
-            said = b"".join(pieces.of_pipe(descriptor)).strip()
+        with self._running(_LINES.format(lines), deadline) as found:
+            said = b"".join(heard(found, f"the pod {self.pod}")).strip()
         return int(said) if said.isdigit() else 0
 
+    def _begun(self, descriptor: int, deadline: Deadline) -> Iterator[bytes]:
+        """Yield what the program prints after the byte that says that it has begun, in time."""
+        has_begun = False
+        for piece in pieces.of_pipe(descriptor):
+            if not (has_begun or piece or deadline.left):
+                raise ClusterError(f"the pod {self.pod} does not answer", fix=_NO_ANSWER)
+            if has_begun or piece:
+                yield piece if has_begun else piece[1:]
+                has_begun = True
+
     @contextlib.contextmanager
-    def _running(self, program: str) -> Iterator[int]:
-        """Run a line of shell on the first of the files that can be read, and give the descriptor of its output."""
+    def _running(self, program: str, deadline: Deadline) -> Iterator[Iterator[bytes]]:
+        """Run a line of shell on the first of the files that can be read, and give what it prints."""
         where = [self.pod, "--namespace", self.namespace, "--container", self.container]
         words = ["kubectl", "exec", *where, "--", "sh", "-c", _ANY.format(program), "sh", *self.files]
         try:
             with kubectl.piped(words, {_TIMED_OUT}) as descriptor:
-                yield descriptor
+                yield self._begun(descriptor, deadline)
         except ClusterError as error:
             if _NO_FILE not in error.message:
                 raise

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from postrender.cli.watching import head_pod
 from postrender.cli.watching.head_pod import Output
+from postrender.deadline import Deadline
 from postrender.errors import ClusterError
 from postrender.manifests import entrypoint
 from postrender.runlog.following import State
@@ -35,16 +36,25 @@ class Kept:
 class RayJob:
     """A RayJob of a namespace; `cluster` is another RayCluster that mounts the volume of its run."""
 
-    def __init__(self, name: str, namespace: str, cluster: str | None, kept: Kept | None = None) -> None:
-        """Ask nothing yet."""
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        cluster: str | None,
+        kept: Kept | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
+        """Ask nothing yet; `deadline` is that of the first look and what is read after it."""
         self.name = f"RayJob {name}"
         self._path = f"/apis/ray.io/v1/namespaces/{namespace}/rayjobs/{name}"
         self._namespace, self._cluster, self._kept, self._output = namespace, cluster, kept, Output()
+        self._first, self._deadline = deadline, Deadline()
 
     def look(self) -> State:
         """Return the state of the RayJob, and find its head pod; raise ClusterError if kubectl fails."""
+        self._deadline, self._first = self._first or Deadline(), None
         try:
-            found = head_pod.ask(self._path)
+            found = head_pod.ask(self._path, self._deadline)
         except ClusterError as error:
             if self._kept is None or _MISSING not in error.message:
                 raise
@@ -63,7 +73,7 @@ class RayJob:
 
     def _without_job(self, kept: Kept) -> State:
         """Return the state of an attempt that was replaced or uninstalled: what its launcher has written."""
-        pod = head_pod.find(self._namespace, kept.labels)
+        pod = head_pod.find(self._namespace, kept.labels, self._deadline)
         if not pod:
             lost = f"read {kept.directory} where its volume is mounted; --cluster NAME names a cluster that mounts it"
             return State("", True, f"there is no such RayJob, and no running pod has the labels {kept.labels}", lost)
@@ -79,11 +89,12 @@ class RayJob:
     def read(self, state: State, start: int, *, wait: bool) -> Iterator[bytes]:
         """Yield the output from a byte on; with `wait`, for half a minute."""
         del state
-        return self._output.read(start, wait=wait)
+        return self._output.read(start, self._deadline, wait=wait)
 
     def before(self, lines: int) -> int:
         """Return how many bytes of the output are before its last lines; `look` has found it."""
-        return self._output.before(lines)
+        return self._output.before(lines, self._deadline)
 
     def _head(self, cluster: str) -> Mapping[str, Any]:
-        return head_pod.find(self._namespace, f"ray.io/cluster={cluster},ray.io/node-type=head")
+        labels = f"ray.io/cluster={cluster},ray.io/node-type=head"
+        return head_pod.find(self._namespace, labels, self._deadline)

@@ -12,6 +12,8 @@ from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
 from postrender.manifests.pods import mapping, sequence
 
 _OPERATOR_LOG: Final = "operator"
+_UNSCHEDULED: Final = "FailedScheduling"
+_MOUNTS: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
 
 
 def lines(evidence: Evidence) -> Iterator[Line]:
@@ -85,7 +87,7 @@ def _container(each: dict[str, Any], what: str, source: str, role: str, where: s
 
 def _events(evidence: Evidence) -> Iterator[Line]:
     """Yield the warnings about objects of this stack."""
-    pods = {name_of(pod): waiting.role_of(pod) for pod in evidence.of("pods")}
+    pods = {name_of(pod): pod for pod in evidence.of("pods")}
     names = [evidence.expected.cluster, evidence.expected.job]
     claims = [name_of(each) for each in evidence.expected.of_kind("PersistentVolumeClaim")]
     for event in evidence.of("events"):
@@ -93,11 +95,19 @@ def _events(evidence: Evidence) -> Iterator[Line]:
         name = str(about.get("name", ""))
         # A pod that is gone has only its events; it bears the name of its cluster.
         ours = name in pods or name in claims or any(each and name.startswith(each) for each in names)
-        if ours and about.get("kind") != "PersistentVolumeClaim":
+        pod = pods.get(name, {})
+        if ours and about.get("kind") != "PersistentVolumeClaim" and not _survived(str(event.get("reason")), pod):
             when = str(event.get("lastTimestamp") or event.get("eventTime") or "")
             text = f"{event.get('reason')}: {event.get('message')}"
             source = f"event of {about.get('kind')} {name}"
-            yield Line(text, source, EVENT, time=when, role=pods.get(name, ""))
+            yield Line(text, source, EVENT, time=when, role=waiting.role_of(pod) if pod else "")
+
+
+def _survived(reason: str, pod: dict[str, Any]) -> bool:
+    """Return whether a pod has got over what a warning says: it has its node, or its volumes. A warning stays long."""
+    if reason == _UNSCHEDULED:
+        return bool(mapping(pod.get("spec")).get("nodeName"))
+    return reason in _MOUNTS and mapping(pod.get("status")).get("phase") == "Running"
 
 
 def _nodes(evidence: Evidence) -> Iterator[Line]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 from harness import suite
+from harness.kube import Manifest
 from harness.stack import Stack
 
 Done = subprocess.CompletedProcess[str]
@@ -22,3 +25,15 @@ def ask(command: str, stack: Stack, *options: str) -> Done:
     files = [word for option in stack.options() for word in ("-f", option.removeprefix("--values="))]
     where = ["-n", stack.namespace, "--kubeconfig", str(stack.kube.kubeconfig), "--helm", str(stack.helm.program)]
     return grpo(command, *files, *where, *options)
+
+
+def explain(stack: Stack, folder: Path) -> tuple[list[str], Manifest]:
+    """Return the causes that `grpo why` names for the run of a stack, the first one first, and its `grpo status`.
+
+    Both judge the same evidence.
+    """
+    bundle = str(folder / f"{stack.name}-{stack.run}.tar.gz")
+    why = ask("why", stack, "--format", "json", "--bundle", bundle)
+    assert why.returncode == 1, why.stdout + why.stderr
+    status = json.loads(grpo("status", "--from", bundle, "--format", "json").stdout)
+    return [each["id"] for each in json.loads(why.stdout)["causes"]], dict(status)

@@ -14,6 +14,7 @@ import pytest
 
 from conftest import Installed
 from harness import pods
+from harness.commands import explain
 from harness.kube import Kube, Manifest
 from harness.realnode import runtime
 from harness.realnode.cluster import RealCluster
@@ -167,7 +168,7 @@ def fill(folder: Path) -> None:
             stream.write(bytes(1 << 20))
 
 
-def test_the_volume_is_full(ready: Installed, volumes: Path, kube: Kube) -> None:
+def test_the_volume_is_full(ready: Installed, volumes: Path, kube: Kube, tmp_path: Path) -> None:
     """The trainer cannot write: the run fails with the words of the file system, and a later attempt goes on."""
     ready.trainer.behave(hold=True, save_seconds=1)
     run = ready.with_run("volume-full")
@@ -178,6 +179,8 @@ def test_the_volume_is_full(ready: Installed, volumes: Path, kube: Kube) -> None
     status = run.until_job("FAILED", 300)
     report("the run has failed", since)
     assert "No space left on device" in status["message"] + kube.logs(run.pods()[0], "--tail=-1")
+    causes, shown = explain(run, tmp_path)
+    assert (causes[0], bool(shown["reason"])) == ("disk-full", True), causes
     (volumes / "filler").unlink()
     ready.trainer.set(seconds=1)
     second = run.with_values(job={"attempt": 2})

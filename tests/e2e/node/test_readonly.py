@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import READY_SECONDS, Installed, NewStack, installed
+from harness.commands import explain
 from harness.kube import Kube
 from harness.realnode.cluster import RealCluster
 from harness.realnode.disk import Disk
@@ -38,7 +39,7 @@ def ready(disk: Disk, stack: Stack) -> Iterator[Installed]:
         yield found
 
 
-def test_the_volume_turns_read_only(ready: Installed, disk: Disk, kube: Kube) -> None:
+def test_the_volume_turns_read_only(ready: Installed, disk: Disk, kube: Kube, tmp_path: Path) -> None:
     """Neither the trainer nor its retry can write; a later attempt goes on once the disk is repaired."""
     ready.trainer.behave(steps=2, hold=True, save_seconds=1)
     run = ready.with_run("read-only", retries=1)
@@ -49,6 +50,8 @@ def test_the_volume_turns_read_only(ready: Installed, disk: Disk, kube: Kube) ->
     since = time.time()
     assert "Read-only file system" in run.until_job("FAILED", 300)["message"]
     report("the run has failed", since)
+    causes, shown = explain(run, tmp_path)
+    assert (causes[0], "Read-only file system" in shown["reason"]) == ("not-writable", True), causes
     run.uninstall("raycluster")
     until(lambda: not kube.list("pods", run.namespace), "no pod", 60)
     disk.repair()

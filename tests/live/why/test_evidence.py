@@ -355,6 +355,25 @@ def test_what_was_said_before_the_run_began_is_left_out() -> None:
     assert "host-oom" not in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
 
 
+@pytest.mark.parametrize(
+    ("reason", "message", "cause"),
+    [
+        ("FailedScheduling", "0/3 nodes: pod has unbound immediate PersistentVolumeClaims.", "claim-not-bound"),
+        ("FailedMount", "MountVolume.SetUp failed for volume data", "mount-fails"),
+    ],
+)
+def test_a_warning_that_a_pod_has_survived_is_no_cause(reason: str, message: str, cause: str) -> None:
+    """It has its node and its volumes now; the warning stays for an hour."""
+    evidence = bundles.evidence()
+    ended(WORKER, 3, "Error")(evidence)
+    about = {"kind": "Pod", "name": "s-ray-gpu"}
+    evidence.objects["events"] = [{"involvedObject": about, "reason": reason, "message": message}]
+    assert cause not in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
+    del pod(evidence, WORKER)["spec"]["nodeName"]
+    pod(evidence, WORKER)["status"]["phase"] = "Pending"
+    assert cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
+
+
 def test_a_pod_that_waits_now_is_not_why_a_run_has_failed() -> None:
     evidence = bundles.evidence()
     unscheduled(evidence)

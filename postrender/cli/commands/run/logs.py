@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 
 import click
 
+from postrender import deadline
 from postrender.cli import options
 from postrender.cli.command import Command, examples
 from postrender.cli.jobs import run as jobs
@@ -62,6 +64,7 @@ def logs(
 
     The exit code is 0 whatever the job did, 2 if there is no output, and 3 if the cluster does not answer.
     """
+    began = time.monotonic()
     run = jobs.render(options.stack(files, accelerator, arguments), helm, attempt)
     head = run.head(namespace, cluster)
     if show_commands:
@@ -69,6 +72,6 @@ def logs(
         sys.stdout.write(head.shell(["tail", *lines, f"{run.directory}/output.log"]) + "\n")
         return EXIT_CLEAN
     kept = Kept(run.directory, head.labels)
-    source = RayJob(run.name, namespace or kubectl.namespace(), cluster, kept)
+    source = RayJob(run.name, namespace or kubectl.namespace(), cluster, kept, deadline.after(began))
     printing.follow(Tail(source, tail) if tail else source, wait=follow)
     return EXIT_CLEAN

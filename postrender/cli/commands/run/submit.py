@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import time
 from collections.abc import Sequence
 
 import click
 
-from postrender import secrets
+from postrender import deadline, secrets
 from postrender.cli import options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.jobs import packing, submitted
@@ -65,6 +66,7 @@ def submit(
     The exit code is that of the command; 2 if Ray refuses the job, and 3 if the cluster does not answer.
     """
     directory, command = _words(words)
+    began = time.monotonic()
     stack = options.stack(files, accelerator, arguments)
     _refuse_no_cluster(stack, cluster)
     run = jobs.render(stack, helm)
@@ -73,6 +75,7 @@ def submit(
         sys.stdout.writelines(f"{line}\n" for line in request.by_hand(directory, head))
         return EXIT_CLEAN
     package = packing.pack(directory)
+    submitted.reach(head, deadline.after(began))
     tell(f"sending {package.count} files, {len(package.content) / 1e6:.1f} MB packed, for job {request.id}")
     submitted.send(request.as_json(package.name), package.content, head)
     tell(f"submitted as job {request.id}")
