@@ -7,8 +7,8 @@
 # ray-VERSION/  opt/nemo_rl_venv with that Ray, a layer over base
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# NeMo RL v0.6.0 and v0.7.0.
-versions=(2.54.0 2.55.1)
+# NeMo RL v0.6.0, v0.7.0 and v0.8.0.
+versions=(2.54.0 2.55.1 2.58.0)
 packages=python3,python3-venv,procps,ca-certificates,iproute2
 node=$PWD/.tools/node
 mkdir -p "$node"

@@ -144,7 +144,7 @@ def _events(evidence: Evidence, kind: str, name: str, reasons: Sequence[str] = (
         and about.get("name") == name
         and (not reasons or each.get("reason") in reasons)
     ]
-    return sorted(found, key=lambda each: str(each.get("lastTimestamp") or each.get("eventTime") or ""))
+    return sorted(found, key=times.last_seen)
 
 
 def _objects(evidence: Evidence) -> Iterator[tuple[str, str]]:

@@ -77,6 +77,15 @@ def test_a_volume_that_cannot_be_mounted() -> None:
     assert said(pods=[pod()], events=events) == ["p: is on its node and cannot start, FailedMount: new"]
 
 
+def test_the_newest_event_is_the_one_that_was_seen_last() -> None:
+    """An event of events.k8s.io has no lastTimestamp; one that is repeated is a series."""
+    events = [event("Pod", "p", "FailedMount", text, "") for text in ("repeated", "once")]
+    events[0] |= {"eventTime": "2026-11-26T10:00:00.000000Z"}
+    events[0] |= {"series": {"count": 9, "lastObservedTime": "2026-11-26T10:09:00.000000Z"}}
+    events[1] |= {"eventTime": "2026-11-26T10:05:00.000000Z"}
+    assert said(pods=[pod()], events=events) == ["p: is on its node and cannot start, FailedMount: repeated"]
+
+
 def test_a_gate() -> None:
     item = pod()
     item["status"]["conditions"] = []

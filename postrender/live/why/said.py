@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from postrender.live import waiting
+from postrender.live import times, waiting
 from postrender.live.evidence import Evidence, conditions, name_of
 from postrender.live.why import reading
 from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
@@ -97,10 +97,9 @@ def _events(evidence: Evidence) -> Iterator[Line]:
         ours = name in pods or name in claims or any(each and name.startswith(each) for each in names)
         pod = pods.get(name, {})
         if ours and about.get("kind") != "PersistentVolumeClaim" and not _survived(str(event.get("reason")), pod):
-            when = str(event.get("lastTimestamp") or event.get("eventTime") or "")
             text = f"{event.get('reason')}: {event.get('message')}"
             source = f"event of {about.get('kind')} {name}"
-            yield Line(text, source, EVENT, time=when, role=waiting.role_of(pod) if pod else "")
+            yield Line(text, source, EVENT, time=times.last_seen(event), role=waiting.role_of(pod) if pod else "")
 
 
 def _survived(reason: str, pod: dict[str, Any]) -> bool:
@@ -125,9 +124,8 @@ def _nodes(evidence: Evidence) -> Iterator[Line]:
     for event in evidence.of("nodeEvents"):
         about = mapping(event.get("involvedObject"))
         if about.get("name") in ours:
-            when = str(event.get("lastTimestamp") or event.get("eventTime") or "")
             text = f"{event.get('reason')}: {event.get('message')}"
-            yield Line(text, f"event of node {about.get('name')}", NODE, time=when)
+            yield Line(text, f"event of node {about.get('name')}", NODE, time=times.last_seen(event))
 
 
 def _job(evidence: Evidence) -> Iterator[Line]:

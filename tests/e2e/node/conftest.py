@@ -37,7 +37,8 @@ TOOLS = Tools(REPOSITORY / ".tools/bin", REPOSITORY / ".tools/share")
 CACHE = (REPOSITORY / ".tools/node").resolve()
 STATE = "/data/standin"
 # The images by the names that the recipes ask for; a layer of Ray each.
-TRAINING = {"nvcr.io/nvidia/nemo-rl:v0.6.0": "ray-2.54.0", "nvcr.io/nvidia/nemo-rl:v0.7.0": "ray-2.55.1"}
+RAYS = {"v0.6.0": "ray-2.54.0", "v0.7.0": "ray-2.55.1", "v0.8.0": "ray-2.58.0"}
+TRAINING = {f"nvcr.io/nvidia/nemo-rl:{version}": ray for version, ray in RAYS.items()}
 # Three Ray nodes start beside each other on the processors of one machine.
 READY_SECONDS = 360
 GPU_NODES = ("gpu-1", "gpu-2")

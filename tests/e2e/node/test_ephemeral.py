@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import yaml
 
 from conftest import STATE, NewStack
 from harness.kube import Kube
@@ -53,3 +54,19 @@ def test_a_run_that_is_uninstalled_saves(run: Stack) -> None:
     until(lambda: "ended with exit code" in log.read_text(), "the end of the trainer", 60, seen=log.read_text)
     ((_, last, _),) = trainer.writers()
     assert last > asked + SAVE
+
+
+@pytest.mark.parametrize(("version", "ray"), [("v0.6.0", "2.54.0"), ("v0.8.0", "2.58.0")])
+def test_a_run_with_another_version_of_the_framework(run: Stack, kube: Kube, version: str, ray: str) -> None:
+    """Its values file changes the image, and so the Ray of head, workers and Jobs API."""
+    other = run.with_values(
+        **yaml.safe_load((run.repository / f"values/frameworks/nemo-rl-{version}.yaml").read_text())
+    )
+    trainer = Trainer(other.on_volume(STATE))
+    trainer.behave(hold=True)
+    other.install("grpo-job")
+    until(trainer.calls, "the trainer", 360, seen=other.job_status)
+    said = [kube.execute(pod, "python3", "-c", "import ray; print(ray.__version__)").strip() for pod in other.pods()]
+    assert said == [ray] * 3
+    trainer.finish()
+    other.until_job("SUCCEEDED", 120)
