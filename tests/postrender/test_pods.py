@@ -134,14 +134,22 @@ def test_a_list_holds_objects_with_their_paths() -> None:
     assert found == [(("items", 0), "A"), (("items", 1, "items", 0), "B"), *nothing]
 
 
-def test_accelerators_by_selector_and_by_affinity() -> None:
+def test_machines_by_selector_and_by_affinity() -> None:
     key = "cloud.google.com/gke-accelerator"
-    expression = {"key": key, "operator": "In", "values": ["a", "b"]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    assert pods.accelerators({"affinity": affinity}) == {"a", "b"}
-    assert pods.accelerators({"affinity": affinity, "nodeSelector": {key: "c"}}) == {"c"}
-    assert pods.accelerators({"nodeSelector": {"zone": "x"}}) == set()
+    both = ["nvidia-b200", "nvidia-h200-141gb"]
+
+    def affinity(values: list[str]) -> dict[str, object]:
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": values}]}]}
+        return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+    def names(spec: dict[str, object]) -> set[str]:
+        return {machine.name for machine in pods.machines(spec)}
+
+    assert names(affinity(both)) == {"b200", "h200"}
+    # A selector narrows what an affinity allows; a machine that no profile knows leaves nothing to say.
+    assert names({**affinity(both), "nodeSelector": {key: both[0]}}) == {"b200"}
+    assert names(affinity([*both, "nvidia-x900"])) == set()
+    assert names({"nodeSelector": {"zone": "x"}}) == set()
 
 
 def test_a_cluster_that_scales_itself_has_no_number() -> None:

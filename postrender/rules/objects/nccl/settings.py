@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.objects.pods.podspec import Container, Judged, each_pod
+from postrender.rules.objects.pods.podspec import Container, Judged, device_classes, each_pod
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _OWNED: Final = (
 )
 _PLUGIN_NET: Final = "gib"
 _EFA: Final = "vpc.amazonaws.com/efa"
+_EFA_CLASS: Final = "efa.networking.k8s.aws"
 # Variables for old versions of the plugin for EFA, each with the value that a manifest sets.
 _OBSOLETE: Final = {"RDMAV_FORK_SAFE": "1", "FI_EFA_USE_DEVICE_RDMA": "1", "NCCL_PROTO": "simple"}
 _PAGE: Final = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute-custom"
@@ -100,9 +101,10 @@ def _elsewhere(pod: Judged) -> Found:
 def _old(pod: Judged) -> Found:
     main = pod.main()
     limits = mapping(mapping(mapping(main.spec.get("resources")) if main else {}).get("limits"))
-    for path, name, entry in main.env() if main and _EFA in limits else ():
+    asked = next((name for name in (_EFA, _EFA_CLASS) if name in {*limits, *device_classes(pod)}), None)
+    for path, name, entry in main.env() if main and asked else ():
         if str(entry.get("value", "")).lower() == _OBSOLETE.get(name):
-            yield path, f"container {main.name if main else ''} requests {_EFA}, and sets {name} to {entry['value']}"
+            yield path, f"container {main.name if main else ''} requests {asked}, and sets {name} to {entry['value']}"
 
 
 RULES = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from postrender.finding import ERROR, WARNING
-from postrender.manifests.pods import mapping, selected, sequence
-from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod, objects
+from postrender.manifests.pods import mapping, selected
+from postrender.rules.objects.pods.podspec import Container, Judged, device_classes, each_container, each_pod
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
@@ -18,11 +18,6 @@ _COREWEAVE: Final = "node.coreweave.cloud/type"
 _SHARED: Final = "rdma/ib"
 _EFA: Final = "vpc.amazonaws.com/efa"
 _EFA_CLASS: Final = "efa.networking.k8s.aws"
-# What these variables do beside the plugin for EFA that is current.
-_OBSOLETE: Final = {
-    "RDMAV_FORK_SAFE": "AWS says not to use it: it can break the libraries on current kernels",
-    "NCCL_PROTO": "it forbids the protocols that the plugin chooses by the size of a message",
-}
 
 
 def _limits(container: Container) -> Mapping[str, Any]:
@@ -53,29 +48,9 @@ def _missing(pod: Judged, container: Container) -> Found:
             yield (*container.path, "resources"), f"container {container.name} {has}, and the machine has {amount}"
 
 
-def _classes(pod: Judged) -> set[str]:
-    """Return the device classes of the claims that the pod makes from templates of the stream."""
-    claims = map(mapping, sequence(pod.spec.get("resourceClaims")))
-    wanted = {str(each.get("resourceClaimTemplateName")) for each in claims}
-    found = set()
-    for item, spec in objects(pod.manifests, "ResourceClaimTemplate"):
-        if str(mapping(item.object.get("metadata")).get("name")) in wanted:
-            devices = mapping(mapping(spec.get("spec")).get("devices"))
-            for request in map(mapping, sequence(devices.get("requests"))):
-                found.add(str(mapping(request.get("exactly")).get("deviceClassName")))
-    return found
-
-
 def _both(pod: Judged, container: Container) -> Found:
-    if _EFA in _limits(container) and _EFA_CLASS in _classes(pod):
+    if _EFA in _limits(container) and _EFA_CLASS in device_classes(pod):
         yield _path(container, _EFA), f"container {container.name} requests {_EFA}, and the pod claims {_EFA_CLASS}"
-
-
-def _obsolete(pod: Judged, container: Container) -> Found:
-    if _EFA in _limits(container) or _EFA_CLASS in _classes(pod):
-        for path, name, _ in container.env():
-            if name in _OBSOLETE:
-                yield path, f"container {container.name} sets {name}: {_OBSOLETE[name]}"
 
 
 def _host_network(pod: Judged) -> Found:
@@ -116,17 +91,6 @@ RULES = (
         source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html",
         fact="clouds/T7",
         check=each_container(_both),
-    ),
-    Rule(
-        "network/obsolete-efa-variable",
-        target=OBJECTS,
-        severity=WARNING,
-        title="no variable of older versions of the EFA plugin is set",
-        why="silent: transfers are slower than the plugin's own settings, or the libraries fail",
-        fix="remove the variable; the plugin (aws-ofi-nccl 1.7 or newer) needs none of them",
-        source="aws/aws-ofi-nccl/doc/efa-env-var.md at 2daf7d30",
-        fact="clouds/T2 clouds/T5",
-        check=each_container(_obsolete),
     ),
     Rule(
         "network/ray-on-host-network",

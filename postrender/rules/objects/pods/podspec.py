@@ -214,3 +214,16 @@ def objects(manifests: Manifests, *kinds: str) -> Iterator[tuple[Item, dict[str,
 def name_of(item: Item) -> str:
     """Return an object's name."""
     return str(mapping(item.object.get("metadata")).get("name", ""))
+
+
+def device_classes(pod: Judged) -> set[str]:
+    """Return the device classes of the claims that the pod makes from templates of the stream."""
+    claims = map(mapping, sequence(pod.spec.get("resourceClaims")))
+    wanted = {str(each.get("resourceClaimTemplateName")) for each in claims}
+    found = set()
+    for item, spec in objects(pod.manifests, "ResourceClaimTemplate"):
+        if str(mapping(item.object.get("metadata")).get("name")) in wanted:
+            devices = mapping(mapping(spec.get("spec")).get("devices"))
+            for request in map(mapping, sequence(devices.get("requests"))):
+                found.add(str(mapping(request.get("exactly")).get("deviceClassName")))
+    return found
