@@ -179,6 +179,9 @@ def test_spot_nodes_of_another_cloud_take_the_workers(machines: Machines, new_st
         "nodeSelector": {spot["key"]: "spot"},
         "tolerations": {spot["key"]: {"value": "spot", "effect": "NoSchedule"}},
     }
-    stack = installed(new_stack, kube, "aks-h200", accelerator=accelerator)
+    stack = new_stack("aks-h200", **CLAIM).with_values(accelerator=accelerator)
+    kube.create(volume(stack.namespace))
+    stack.install("network", "storage", "raycluster")
+    stack.until_ready()
     assert {worker["spec"]["nodeName"] for worker in stack.pods()[1:]} == set(nodes)
     stack.uninstall("raycluster", "storage", "network")
