@@ -154,6 +154,6 @@ def test_what_check_node_says_when_all_is_well_is_left_out() -> None:
     """The words stand in the script of the init container."""
     queries = blocks((ROOT / "docs/howto/alerts.md").read_text("utf-8"), "text")
     ((fine,),) = [found for text in queries if (found := re.findall(r'-textPayload:"([^"]*)"', text))]
-    said = re.findall(r'echo "(check-node: [^"]*)"', (ROOT / "charts/common/templates/_node.tpl").read_text("utf-8"))
+    said = re.findall(r'echo "(check-node: [^"]*)"', (ROOT / "charts/common/templates/_check.tpl").read_text("utf-8"))
     assert len(said) > 3
     assert [line for line in said if fine in line] == ["check-node: driver folders and NCCL settings are in place"]

@@ -135,7 +135,7 @@ def is_of_a_cluster(words: list[str]) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 3)
+    "name", thin([name for name in TEXTS if "\ngrpo " in TEXTS[name] or "$ grpo " in TEXTS[name]], 6)
 )
 def test_what_runs_without_a_cluster_runs(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages.folder_of(TEXTS[name], folder)

@@ -86,7 +86,7 @@ def fetch_verl(folder: Path) -> None:
     (folder / "grpo.json").write_text(json.dumps({"digest": digest}))
 
 
-@pytest.mark.parametrize("recipe", thin(RECIPES, 6))
+@pytest.mark.parametrize("recipe", thin(RECIPES, 12))
 def test_the_trainer_gets_what_the_chart_rendered(recipe: str, render: Render, tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     job = {"config": {"own": OWN}, "env": {"HOSTILE": {"value": HOSTILE}}}

@@ -120,7 +120,7 @@ def test_the_topology(recipe: str, render: Render, helm: Engine) -> None:
     assert logger.get("wandb", {}).get("name") == setup.wandb
 
 
-@pytest.mark.parametrize("version", thin(VERSIONS, 4))
+@pytest.mark.parametrize("version", thin(VERSIONS, 8))
 def test_no_rule_is_broken(version: str, configurations: Configurations) -> None:
     """Batches divide, GPUs divide, lengths agree, checkpoints and validation happen; smoke on one GPU too."""
     broken = {key: violations(config, version) for key, config in configurations.of(version).items()}

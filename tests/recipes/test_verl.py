@@ -317,7 +317,7 @@ def test_image_and_package_belong_together(version: str, render: Render) -> None
     assert rayjob(objects)["spec"]["submissionMode"] == "HTTPMode"
 
 
-@pytest.mark.parametrize("version", thin([DEFAULT, *OTHERS], 2))
+@pytest.mark.parametrize("version", thin([DEFAULT, *OTHERS], 4))
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_layer_renders(recipe: str, version: str, render: Render) -> None:
     """On both machines; the head has no CPU for Ray's actors, so verl's stay on the workers."""

@@ -119,7 +119,7 @@ def test_the_rules_ask_for_many_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "step"), [(VERSIONS[-1], 24), *(pytest.param(each, 1, marks=pytest.mark.full) for each in VERSIONS)]
+    ("version", "step"), [(VERSIONS[-1], 48), *(pytest.param(each, 1, marks=pytest.mark.full) for each in VERSIONS)]
 )
 def test_an_odd_value_at_any_key_breaks_no_rule_down(version: str, step: int) -> None:
     found = {}

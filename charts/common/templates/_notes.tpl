@@ -68,7 +68,8 @@ no GPU node: this runs on the head alone
 {{ $nodes }} GPU {{ ternary "node" "nodes" (eq (int64 $nodes) 1) }}
 {{- if include "common.isAutopilot" . }} (GKE makes them for the pods){{ end }}
 {{- with int64 .Values.images.training.minimumDriver }} with NVIDIA driver {{ . }} or newer{{ end }}
-{{- if and (ne .Values.network.mode "none") .Values.accelerator.installerImage }} and the RDMA plugin (see the NOTES of the network release){{ end }}
+{{- $installed := and (ne .Values.network.mode "none") .Values.accelerator.installerImage -}}
+{{- if $installed }} and the RDMA plugin (see the NOTES of the network release){{ end }}
 {{- if (include "common.wiring" (list . true) | fromJson).initContainers -}}
 ; init container check-node reports what is missing
 {{- end -}}
