@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from .harness import Launch, Site, load_program
+from .harness import SOON, Launch, Site, load_program
 
 # Three nodes, each a process that runs its task at once, in the order in which the tasks are given.
 RAY = """
@@ -165,7 +165,7 @@ def test_a_stop_signal_ends_the_copy(staged: Site) -> None:
     launch = start(staged)
     launch.says("hanging")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(5) == 128 + signal.SIGTERM, launch.output
+    assert launch.wait(SOON) == 128 + signal.SIGTERM, launch.output
     assert "stopped by SIGTERM" in launch.output
     assert not staged.intervals()
     assert staged.record()["state"] == "released"

@@ -72,7 +72,7 @@ def test_an_answer_is_read_in_linear_time(end: str) -> None:
     for space in (" " * 400, " " * 200_000, "\t\n" * 100_000):
         assert program.final_answer(f"####{space}{end}") == ""
         assert program.final_answer(f"####{space}72{space}.{space}") == "72"
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_json_lines_for_nemo_rl(tmp_path: Path, raw: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import thin
 from tests.programs import PROGRAMS
 
-from .harness import VERSION, Launch, Site, load_program
+from .harness import SOON, VERSION, Launch, Site, load_program
 
 Change = Callable[[Site], dict[str, Any]]
 
@@ -74,7 +74,7 @@ def test_facts_that_differ_are_named_with_both_values(site: Site) -> None:
         "same values files",
     )
     assert "rayVersion" not in launch.output
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < SOON
     assert not site.directory.exists()
 
 
@@ -311,7 +311,7 @@ def test_a_check_that_hangs_is_stopped_with_the_run(site: Site) -> None:
     launch = site.start(checks=[["sh", "-c", "echo hanging; sleep 60"]])
     launch.says("hanging")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(5) == 128 + signal.SIGTERM
+    assert launch.wait(SOON) == 128 + signal.SIGTERM
     assert site.record()["state"] == "released"
 
 
@@ -364,7 +364,7 @@ def test_a_stop_reaches_a_launch_that_hangs(site: Site) -> None:
     launch = site.start(identity={"run": "gemma3-gsm8k"})
     launch.says("waiting for the volume")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(5) == 128 + signal.SIGTERM
+    assert launch.wait(SOON) == 128 + signal.SIGTERM
     assert "stopped by SIGTERM" in launch.output
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import thin
 
-from .harness import BEAT, LAPSE, Site, load_program, until
+from .harness import BEAT, LAPSE, SOON, Site, load_program, longer_lapse, until
 
 
 @pytest.mark.parametrize("code", thin([3, 0, 1, 255], 4))
@@ -118,7 +118,7 @@ def test_a_stop_between_retries_ends_at_once_and_releases(site: Site) -> None:
     launch = site.start("--code", 5, retries=1)
     launch.says("retry 1 of 1")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(1) == 128 + signal.SIGTERM
+    assert launch.wait() == 128 + signal.SIGTERM
     assert len(site.intervals()) == 1
     assert site.record()["state"] == "released"
 
@@ -170,7 +170,7 @@ def test_a_stop_does_not_wait_for_a_beat(site: Site) -> None:
     asked = time.monotonic()
     launch.signal(signal.SIGTERM)
     assert launch.wait() == 128 + signal.SIGTERM
-    assert time.monotonic() - asked < 1
+    assert time.monotonic() - asked < SOON
 
 
 def test_the_output_is_kept_on_the_volume_too(site: Site) -> None:
@@ -205,7 +205,7 @@ def test_output_that_cannot_be_kept_does_not_stop_the_run(site: Site) -> None:
 def test_a_process_that_keeps_the_output_open_does_not_hold_the_launch(site: Site) -> None:
     started = time.monotonic()
     assert site.start("--away").wait() == 0
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < SOON
 
 
 CHATTY = """
@@ -243,17 +243,18 @@ def test_a_copy_that_hangs_does_not_keep_a_signal_from_the_trainer(site: Site, c
     launch.signal(signal.SIGTERM)
     assert launch.wait() == 128 + signal.SIGTERM
     assert site.count("SIGTERM") == 1
-    assert time.monotonic() - asked < LAPSE + 2
+    assert time.monotonic() - asked < SOON
 
 
 @pytest.mark.full
 def test_a_volume_that_hangs_stops_the_trainer_in_time(site: Site, chatty: list[str]) -> None:
+    lapse = longer_lapse(site)
     launch = site.start_plan(site.plan(command=chatty))
     site.trains(1)
     hang(site.directory / "owner.json")
     hung = time.monotonic()
     until(lambda: site.count("SIGTERM"), "the trainer is stopped")
-    assert time.monotonic() - hung < LAPSE
+    assert time.monotonic() - hung < lapse
     launch.process.kill()
 
 

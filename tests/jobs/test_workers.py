@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .harness import Launch, Site
+from .harness import SOON, Launch, Site
 
 # Reads what the cluster offers from a file, as often as it is asked.
 RAY = """
@@ -122,7 +122,7 @@ def test_a_stop_ends_the_waiting(ray: Site) -> None:
     launch = start(ray)
     launch.says("waiting for 2 nodes")
     launch.signal(signal.SIGTERM)
-    assert launch.wait(5) == 128 + signal.SIGTERM
+    assert launch.wait(SOON) == 128 + signal.SIGTERM
     assert ray.record()["state"] == "released"
 
 

@@ -33,7 +33,7 @@ def main() -> int:
     if options.say:
         print(options.say, file=sys.stderr, flush=True)
     if options.away:
-        subprocess.Popen(["sleep", "3"], start_new_session=True)
+        subprocess.Popen(["sleep", "20"], start_new_session=True)
     if options.leave:
         subprocess.Popen([sys.executable, __file__, options.log, "--name", "left", "--run", "30", "--deaf"])
     end = time.monotonic() + options.run
