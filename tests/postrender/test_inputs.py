@@ -106,3 +106,21 @@ def test_files_are_merged_before_they_meet_the_defaults(tmp_path: Path) -> None:
 def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "none.yaml").write_text("# nothing\n")
     assert inputs.load([str(PROFILES[0]), str(RECIPES[0]), SITE, str(tmp_path / "none.yaml")]) == GOOD
+
+
+@pytest.mark.parametrize(
+    ("platform", "text"),
+    [
+        ("{kind: kubernetes, capacity: {kind: spot}}", "how GKE nodes are bought, but platform.kind is kubernetes"),
+        ("{kind: kubernetes, capacity: {placementPolicy: near}}", "how GKE nodes are bought"),
+        ("{kind: gke-standard, capacity: {kind: reservation}}", "platform.capacity.reservation is not given"),
+        ("{kind: gke-standard, capacity: {reservation: ours}}", "kind is on-demand, but .*reservation is ours"),
+    ],
+)
+def test_nodes_bought_as_the_cluster_does_not_sell_them_are_refused(platform: str, text: str, tmp_path: Path) -> None:
+    """The charts fail then too; a post-renderer that goes on would leave the pods on other nodes."""
+    file = tmp_path / "more.yaml"
+    file.write_text(f"platform: {platform}\n")
+    with pytest.raises(InputError, match=text) as error:
+        inputs.load([str(ROOT / "values/accelerators/b200.yaml"), SITE, str(file)])
+    assert (error.value.at and error.value.at.file) == str(file)
