@@ -51,7 +51,7 @@ def test_no_golden_is_left_over() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("tool", [pytest.param(name, marks=pytest.mark.tool(name)) for name in ("helm3", "helm4")])
+@pytest.mark.parametrize("tool", ["helm3", "helm4"])
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("accelerator", ACCELERATORS)
 def test_the_helm_binaries_render_the_same(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from postrender.cli import main as cli
-from tests.conftest import LAYERS, ROOT, stack_files
+from tests.conftest import LAYERS, require_tool, stack_files, thin
 
 FILES = [word for path in stack_files() for word in ("-f", str(path))]
 # A value that a shell would change.
@@ -23,19 +23,13 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
     return capsys.readouterr().out.splitlines()
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("helm4", marks=pytest.mark.tool("helm4")),
-        pytest.param("helm3", marks=[pytest.mark.tool("helm3"), pytest.mark.full]),
-    ],
-)
+@pytest.mark.parametrize("name", thin(["helm4", "helm3"], 2))
 def test_the_commands_render_what_grpo_renders(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the verb of Helm that only prints, in a shell, from another folder."""
     monkeypatch.chdir(tmp_path)
-    helm = str(ROOT / ".tools/bin" / name)
+    helm = str(require_tool(name))
     lines = printed(capsys, *WORDS, "--commands", "--helm", helm)
     assert [shlex.split(line)[4].rpartition("/")[2] for line in lines] == [*LAYERS]
     for layer, line in zip(LAYERS, lines, strict=True):

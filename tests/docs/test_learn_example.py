@@ -82,7 +82,6 @@ def test_every_replaced_module_is_named_in_the_readme() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.tool("torch")
 def test_a_device_for_a_block_of_code_is_obeyed() -> None:
     """transformers makes a model on the device meta first; else it leaves its rotary embedding without values."""
     program = """

@@ -125,7 +125,6 @@ def test_verl_runs_without_a_gpu_and_without_pods(
 
 
 @pytest.mark.full
-@pytest.mark.tool("torch")
 def test_answers_are_sampled_to_their_end_and_keep_their_probabilities() -> None:
     """The model of this test continues token n with n + 1 in most cases, and 4 is the end."""
     program = """

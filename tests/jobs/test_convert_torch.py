@@ -20,7 +20,7 @@ from .torch_python import torch_python
 
 __all__ = ["run"]
 
-pytestmark = [pytest.mark.tool("torch"), pytest.mark.full]
+pytestmark = pytest.mark.full
 HERE = Path(__file__).parent
 SOURCES = os.environ.get("GRPO_NEMO_RL_SOURCES", "")
 VERSIONS = catalogue.versions("nemo-rl")

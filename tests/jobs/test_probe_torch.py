@@ -10,7 +10,7 @@ import pytest
 from .harness import ROOT
 from .torch_python import torch_python
 
-pytestmark = [pytest.mark.tool("torch"), pytest.mark.full]
+pytestmark = pytest.mark.full
 
 RANK = """
 import sys

@@ -32,7 +32,6 @@ def patched(stream: bytes, folder: Path, wiring: tuple[same_patch.Wiring, same_p
     return subprocess.run([kubectl, "kustomize", folder], check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.tool("kubectl")
 def test_kustomize_inserts_the_wiring_of_our_chart(
     tmp_path: Path, wiring: tuple[same_patch.Wiring, same_patch.Wiring]
 ) -> None:

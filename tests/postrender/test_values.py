@@ -63,7 +63,6 @@ def test_files_merge_as_the_embedded_helm_merges_them(
     assert merge.load(files).as_helm_merges() == echoed(helm.render(str(echo), files))
 
 
-@pytest.mark.tool("helm3", "helm4")
 @pytest.mark.parametrize("name", ["helm3", "helm4"])
 def test_files_merge_as_the_helm_executable_merges_them(name: str, echo: Path, tmp_path: Path) -> None:
     trees: list[dict[str, Any]] = [
