@@ -1,11 +1,11 @@
-"""Say until when a cluster must have answered: a person believes in an answer for ten seconds."""
+"""Say until when a cluster must have answered: a person waits ten seconds for a sign of life."""
 
 from __future__ import annotations
 
 import time
 from typing import Final
 
-# Seconds for all questions together.
+# Seconds for all questions that are asked at once, and for each of those that follow each other.
 PATIENCE: Final = 6.0
 # Seconds for a command's own work, without the start of Python, and the cluster together.
 _IN_ALL: Final = 7.0
@@ -24,6 +24,11 @@ class Deadline:
     def left(self) -> float:
         """Return the seconds that are left, 0 if none are."""
         return max(0.0, self._end - time.monotonic())
+
+    def renew(self) -> None:
+        """Begin again after an answer: a slow cluster is not a silent one."""
+        self.seconds = max(self.seconds, PATIENCE)
+        self._end = time.monotonic() + self.seconds
 
 
 def after(began: float) -> Deadline:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import click
 
@@ -24,6 +27,13 @@ from postrender.values.set_arguments import Argument
 USAGE = "-f FILE ... [OPTIONS]"
 
 
+# Said when a kubeconfig's credential program takes long: it may wait for a person, so it is not stopped.
+_LOGIN: Final = (
+    "grpo: still waiting for the credential program that the kubeconfig starts (users[].user.exec); "
+    "it may ask for a login. kubectl get pods must work first\n"
+)
+
+
 @dataclass
 class Source:
     """Where evidence comes from: a cluster that is asked each time, or a bundle; `is_named` if the user says which."""
@@ -31,6 +41,18 @@ class Source:
     ask: Callable[[], Evidence]
     is_live: bool
     is_named: bool = True
+
+
+@contextlib.contextmanager
+def _slow_login_said() -> Iterator[None]:
+    """Say what is waited for when the block takes longer than an answer of the cluster may."""
+    timer = threading.Timer(deadline.PATIENCE, lambda: sys.stderr.write(_LOGIN))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def evidence_options(*, rights: bool = False, logs: bool = False) -> options.Decorator:
@@ -84,7 +106,8 @@ def _with_options(function: Callable[..., int], *, rights: bool, logs: bool) -> 
         @functools.cache
         def wanted() -> tuple[Cluster, Expected]:
             stack = options.stack(files, accelerator, arguments)
-            cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
+            with _slow_login_said():
+                cluster = client.connect(kubeconfig=kubeconfig, context=context, namespace=namespace)
             with engines.choose(helm) as engine, explaining(stack):
                 return cluster, expected.render(stack, engine, cluster.namespace)
 

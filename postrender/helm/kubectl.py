@@ -247,4 +247,5 @@ def _start(words: list[str], stdin: bytes | None, deadline: Deadline | None = No
     except subprocess.TimeoutExpired as error:
         fix = _LOOK if words[0] == "kubectl" else ""
         raise ClusterError(f"{words[0]} did not answer within {deadline.seconds:.0f} s", fix=fix) from error
+    deadline.renew()
     return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))

@@ -18,12 +18,14 @@ def seconds(stamp: object) -> float | None:
 
 
 def last_seen(event: dict[str, Any]) -> str:
-    """Return when an event was last seen, as the cluster writes it.
+    """Return when an event was last seen, in whole seconds as all other times, so that they compare as text.
 
-    In events.k8s.io, which the scheduler, KubeRay 1.7 and Kueue 0.18 use, eventTime is the first time.
+    In events.k8s.io, which the scheduler, KubeRay 1.7 and Kueue 0.18 use, times have microseconds, and eventTime is the
+    first time.
     """
     last = mapping(event.get("series")).get("lastObservedTime")
-    return str(event.get("lastTimestamp") or last or event.get("eventTime") or "")
+    found = str(event.get("lastTimestamp") or last or event.get("eventTime") or "")
+    return f"{found.partition('.')[0]}Z" if "." in found else found
 
 
 def span(length: float) -> str:

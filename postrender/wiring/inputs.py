@@ -10,6 +10,7 @@ from postrender.errors import InputError
 from postrender.types import Json
 from postrender.values import merge
 from postrender.values.merge import Values
+from postrender.wiring import platform
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -28,7 +29,7 @@ def load(files: Sequence[str]) -> dict[str, Any]:
 def sections(given: Values) -> dict[str, Any]:
     """Merge values over the charts' defaults, as Helm does, and check and return the sections that the wiring needs.
 
-    Raises InputError if a key is misspelt, missing or has the wrong type.
+    Raises InputError if a key is misspelt, missing or has the wrong type, and as platform.check does.
     """
     schema = facts.load("wiring.json")
     merged = merge.overlay(schema["default"], given.as_helm_merges())
@@ -49,27 +50,8 @@ def sections(given: Values) -> dict[str, Any]:
         path, reason = wrong
         fix = f"run: grpo values {path[0]}"
         raise InputError(f"{'.'.join(path)}: {reason}", at=given.at(path), fix=fix)
-    _check_capacity(found["platform"], given)
+    platform.check(found, given)
     return found
-
-
-def _check_capacity(platform: Mapping[str, Any], given: Values) -> None:
-    """Raise InputError if the nodes are bought in a way that does not exist on the cluster, as the charts fail then."""
-    capacity = platform["capacity"]
-    kind, reservation = capacity["kind"], capacity["reservation"]
-    if not platform["kind"].startswith("gke-") and (kind != "on-demand" or capacity["placementPolicy"]):
-        raise InputError(
-            f"platform.capacity says how GKE nodes are bought, but platform.kind is {platform['kind']}",
-            at=given.at(("platform", "capacity")),
-            fix="remove it, and write the label of such nodes under accelerator.nodeSelector and their taint under "
-            "accelerator.tolerations, as docs/howto/clouds.md does",
-        )
-    if (kind == "reservation") != bool(reservation):
-        raise InputError(
-            f"platform.capacity.kind is {kind}, but platform.capacity.reservation is {reservation or 'not given'}",
-            at=given.at(("platform", "capacity")),
-            fix="set the kind to reservation and give its name, or remove both",
-        )
 
 
 def first_mismatch(value: Json, schema: Mapping[str, Any]) -> tuple[tuple[str, ...], str] | None:

@@ -14,8 +14,8 @@ import pytest
 
 from postrender import deadline
 from postrender.cli import main as cli
-from postrender.cli.jobs import packing
-from postrender.errors import InputError, UnreadableError
+from postrender.cli.jobs import packing, submitted
+from postrender.errors import ClusterError, InputError, UnreadableError
 from tests.cli.clusters import stand_in
 from tests.conftest import ROOT, Render, stack_files
 
@@ -175,6 +175,31 @@ def test_a_cluster_that_hangs_is_said_before_anything_is_sent(
     assert capsys.readouterr().err.startswith("kubectl did not answer within 2 s\n  fix: ")
     assert time.monotonic() - began < 30
     assert not [call for call in cluster.calls("exec") if " submit " in call]
+
+
+def test_the_cluster_does_not_pay_for_the_packing(
+    tree: Path, tmp_path: Path, render: Render, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To pack takes ten minutes here, and the head has its whole time."""
+    stand_in(tmp_path, monkeypatch, render)
+    clock, later, limits = time.monotonic, [0.0], []
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + later[0])
+    monkeypatch.setattr(deadline, "_IN_ALL", 300.0)
+
+    whole = packing.pack
+
+    def pack(directory: str) -> packing.Package:
+        later[0] = 600.0
+        return whole(directory)
+
+    def reach(head: object, limit: deadline.Deadline) -> None:
+        limits.append(limit.seconds)
+        raise ClusterError("stop here")
+
+    monkeypatch.setattr(packing, "pack", pack)
+    monkeypatch.setattr(submitted, "reach", reach)
+    assert cli.main(["submit", str(tree), *FILES, "-n", "rl", "--", "true"]) == 3
+    assert limits == [deadline.PATIENCE]
 
 
 def test_a_pod_gets_what_is_on_stdin_after_the_program() -> None:

@@ -206,13 +206,15 @@ def test_an_api_server_that_is_away_is_said_in_time(
     assert time.monotonic() - began < 30
 
 
-def test_all_questions_share_one_deadline(grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each answer comes within the time, one after the other they do not."""
-    monkeypatch.setattr(deadline, "PATIENCE", 2.0)
+def test_a_cluster_that_is_slow_each_time_is_not_a_silent_one(
+    grpo: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer comes within the time, all together do not."""
+    monkeypatch.setattr(deadline, "PATIENCE", 3.0)
     monkeypatch.setenv("SECONDS_LATE", "1.2")
     cluster.write(TEXT)
-    code, _, err = grpo()
-    assert (code, err.splitlines()[0]) == (3, "kubectl did not answer within 2 s")
+    code, out, _ = grpo()
+    assert (code, numbers(out)) == (0, ["1", "2", "3"])
 
 
 @pytest.mark.parametrize("words", [[], ["--follow"]])

@@ -34,7 +34,7 @@ from postrender.wiring.apply import Options  # noqa: E402
 from postrender.wiring.transforms import POLICIES  # noqa: E402 (the checkout comes first, and atheris before that)
 from tests.corpus import mutate, proof  # noqa: E402
 
-_PROFILES = ("b200", "h200", "h100-mega", "cpu")
+_PROFILES = ("b200", "h200", "rtx-pro-6000", "cpu")
 
 
 class Fuzzer:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from postrender import deadline
 from postrender.cli import main as cli
 from postrender.deadline import Deadline
 from postrender.errors import ClusterError
@@ -96,6 +97,21 @@ def test_a_server_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = kubeconfig(tmp_path, 1)
     assert cli.main(["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", str(path)]) == 3
     assert "Connection refused" in capsys.readouterr().err
+
+
+def test_a_login_that_takes_long_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may wait for a person in a browser, so it is not stopped."""
+    path = kubeconfig(tmp_path, 1)
+    config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    program = {"command": "sleep", "args": ["1"], "interactiveMode": "Never"}
+    config["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **program}}
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    monkeypatch.setattr(deadline, "PATIENCE", 0.3)
+    words = ["doctor", "--accelerator", "b200", "-f", recipe(), "-f", site(), "--kubeconfig", str(path)]
+    assert cli.main(words) == 3
+    assert "still waiting for the credential program that the kubeconfig starts" in capsys.readouterr().err
 
 
 def recipe() -> str:

@@ -88,7 +88,7 @@ def test_every_stream_has_a_number_of_targets() -> None:
 
 
 @pytest.mark.parametrize("policy", ["keep", "replace"])
-@pytest.mark.parametrize("profile", thin(["b200", "h200", "h100-mega", "cpu"], 4))
+@pytest.mark.parametrize("profile", thin(["b200", "h200", "rtx-pro-6000", "cpu"], 4))
 def test_every_pod_of_every_stream_can_be_wired(profile: str, policy: str) -> None:
     targets = 0
     with proof.every_pod_a_target():

@@ -46,7 +46,7 @@ def test_a_damaged_stream_is_judged_or_refused(data: Any) -> None:
 @settings(max_examples=EXAMPLES, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_every_pod_of_a_damaged_stream(data: Any) -> None:
-    profile = data.draw(st.sampled_from(["b200", "h200", "h100-mega", "cpu"]))
+    profile = data.draw(st.sampled_from(["b200", "h200", "rtx-pro-6000", "cpu"]))
     with proof.every_pod_a_target():
         proof.prove(_damaged(data), proof.wiring(profile), Options(policy="replace"))
 

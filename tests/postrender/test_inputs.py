@@ -12,7 +12,8 @@ import jsonschema_rs
 import pytest
 
 from postrender import facts, paths
-from postrender.errors import InputError
+from postrender.errors import InputError, RenderError
+from postrender.helm.engines import Embedded
 from postrender.values import merge
 from postrender.wiring import inputs
 from tests.conftest import ROOT, thin
@@ -25,8 +26,13 @@ SITE = str(ROOT / "tests/site.yaml")
 
 @pytest.mark.parametrize("profile", PROFILES, ids=[path.stem for path in PROFILES])
 @pytest.mark.parametrize("recipe", thin(RECIPES, 4), ids=[path.stem for path in RECIPES])
-def test_every_stack_is_read_as_the_full_reader_reads_it(profile: Any, recipe: Any) -> None:
+def test_every_stack_is_read_as_the_full_reader_reads_it(profile: Any, recipe: Any, tmp_path: Path) -> None:
     files = [str(profile), str(recipe), SITE]
+    of_profile = merge.load(files[:1]).as_helm_merges()
+    if "network" not in of_profile and "multiNetwork" in of_profile["accelerator"].get("refuses", {}):
+        # A machine that has no network for pods: its site says so.
+        (tmp_path / "none.yaml").write_text("network: {mode: none}\n")
+        files.append(str(tmp_path / "none.yaml"))
     defaults = merge.load([paths.defaults("raycluster")]).as_helm_merges()
     whole = merge.without_nulls(merge.overlay(defaults, merge.load(files).as_helm_merges()))
     assert inputs.load(files) == {name: whole[name] for name in SCHEMA["properties"]}
@@ -109,18 +115,37 @@ def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("platform", "text"),
+    ("profile", "more", "text"),
     [
-        ("{kind: kubernetes, capacity: {kind: spot}}", "how GKE nodes are bought, but platform.kind is kubernetes"),
-        ("{kind: kubernetes, capacity: {placementPolicy: near}}", "how GKE nodes are bought"),
-        ("{kind: gke-standard, capacity: {kind: reservation}}", "platform.capacity.reservation is not given"),
-        ("{kind: gke-standard, capacity: {reservation: ours}}", "kind is on-demand, but .*reservation is ours"),
+        ("eks-h100", "platform: {capacity: {kind: spot}}", "how GKE nodes are bought, but platform.kind is kubernetes"),
+        ("eks-h100", "platform: {capacity: {placementPolicy: near}}", "how GKE nodes are bought"),
+        ("b200", "platform: {capacity: {kind: reservation}}", "platform.capacity.reservation is not given"),
+        ("b200", "platform: {capacity: {reservation: ours}}", "kind is on-demand, but .*reservation is ours"),
+        (
+            "b200",
+            "platform: {kind: gke-autopilot, capacity: {kind: reservation, reservation: r/reservationBlocks/b}}",
+            "a pod on Autopilot cannot select a block",
+        ),
+        (
+            "b200",
+            "platform: {kind: kubernetes}",
+            "platform.kind kubernetes does not work on b200, because it is a mach",
+        ),
+        ("gb200", "platform: {capacity: {kind: spot}}", "platform.capacity.kind spot does not work on gb200, because"),
+        ("coreweave-h100", "network: {mode: multiNetwork}", "has no accelerator.interfaces"),
+        ("coreweave-h100", "network: {mode: dranet}", "network.mode dranet does not work on h100, because CoreWeave"),
     ],
 )
-def test_nodes_bought_as_the_cluster_does_not_sell_them_are_refused(platform: str, text: str, tmp_path: Path) -> None:
-    """The charts fail then too; a post-renderer that goes on would leave the pods on other nodes."""
+def test_what_the_platform_does_not_have_is_refused_as_the_charts_refuse_it(
+    profile: str, more: str, text: str, tmp_path: Path, helm: Embedded
+) -> None:
+    """Pods that are wired for it would wait, or train over TCP."""
     file = tmp_path / "more.yaml"
-    file.write_text(f"platform: {platform}\n")
+    file.write_text(f"{more}\nstorage: {{data: {{gcsfuse: null, existingClaim: {{name: c}}}}}}\n")
+    files = [str(ROOT / f"values/accelerators/{profile}.yaml"), str(RECIPES[0]), SITE, str(file)]
     with pytest.raises(InputError, match=text) as error:
-        inputs.load([str(ROOT / "values/accelerators/b200.yaml"), SITE, str(file)])
+        inputs.load(files)
     assert (error.value.at and error.value.at.file) == str(file)
+    assert error.value.fix
+    with pytest.raises(RenderError, match=r"does not work on|network\.mode|platform\.capacity"):
+        helm.render(str(ROOT / "charts/raycluster"), files)

@@ -86,6 +86,7 @@ class Output:
             if has_begun or piece:
                 yield piece if has_begun else piece[1:]
                 has_begun = True
+                deadline.renew()
 
     @contextlib.contextmanager
     def _running(self, program: str, deadline: Deadline) -> Iterator[Iterator[bytes]]:

@@ -12,8 +12,13 @@ from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
 from postrender.manifests.pods import mapping, sequence
 
 _OPERATOR_LOG: Final = "operator"
-_UNSCHEDULED: Final = "FailedScheduling"
-_MOUNTS: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+# A warning stays for an hour. A pod has survived the first when it has a node, and the others when a container of it
+# started later.
+_SCHEDULING: Final = ("FailedScheduling", "FailedScaleUp", "NotTriggerScaleUp")
+_STARTING: Final = (
+    *("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"),
+    *("Failed", "BackOff"),
+)
 
 
 def lines(evidence: Evidence) -> Iterator[Line]:
@@ -96,17 +101,33 @@ def _events(evidence: Evidence) -> Iterator[Line]:
         # A pod that is gone has only its events; it bears the name of its cluster.
         ours = name in pods or name in claims or any(each and name.startswith(each) for each in names)
         pod = pods.get(name, {})
-        if ours and about.get("kind") != "PersistentVolumeClaim" and not _survived(str(event.get("reason")), pod):
+        if ours and about.get("kind") != "PersistentVolumeClaim" and not _survived(event, name, pods):
             text = f"{event.get('reason')}: {event.get('message')}"
             source = f"event of {about.get('kind')} {name}"
             yield Line(text, source, EVENT, time=times.last_seen(event), role=waiting.role_of(pod) if pod else "")
 
 
-def _survived(reason: str, pod: dict[str, Any]) -> bool:
-    """Return whether a pod has got over what a warning says: it has its node, or its volumes. A warning stays long."""
-    if reason == _UNSCHEDULED:
+def _survived(event: dict[str, Any], name: str, pods: dict[str, dict[str, Any]]) -> bool:
+    """Return whether a warning about the start of a pod is over: it has started since, or another one in its place."""
+    reason, pod = event.get("reason"), pods.get(name)
+    if reason in _SCHEDULING and pod:
         return bool(mapping(pod.get("spec")).get("nodeName"))
-    return reason in _MOUNTS and mapping(pod.get("status")).get("phase") == "Running"
+    group = name.rpartition("-")[0]
+    others = [pod] if pod else [other for each, other in pods.items() if group and each.rpartition("-")[0] == group]
+    start = max(map(_last_start, others), default="")
+    return reason in (*_SCHEDULING, *_STARTING) and bool(start) and times.last_seen(event) <= start
+
+
+def _last_start(pod: dict[str, Any]) -> str:
+    """Return when a container of a pod last started; empty if none has."""
+    status = mapping(pod.get("status"))
+    found = [
+        str(mapping(mapping(each.get(when)).get(state)).get("startedAt") or "")
+        for key in ("initContainerStatuses", "containerStatuses")
+        for each in map(mapping, sequence(status.get(key)))
+        for when, state in (("state", "running"), ("state", "terminated"), ("lastState", "terminated"))
+    ]
+    return max(found, default="")
 
 
 def _nodes(evidence: Evidence) -> Iterator[Line]:

@@ -355,23 +355,42 @@ def test_what_was_said_before_the_run_began_is_left_out() -> None:
     assert "host-oom" not in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
 
 
-@pytest.mark.parametrize(
-    ("reason", "message", "cause"),
-    [
-        ("FailedScheduling", "0/3 nodes: pod has unbound immediate PersistentVolumeClaims.", "claim-not-bound"),
-        ("FailedMount", "MountVolume.SetUp failed for volume data", "mount-fails"),
-    ],
-)
-def test_a_warning_that_a_pod_has_survived_is_no_cause(reason: str, message: str, cause: str) -> None:
-    """It has its node and its volumes now; the warning stays for an hour."""
+WARNINGS = [
+    ("FailedScheduling", "0/3 nodes: pod has unbound immediate PersistentVolumeClaims.", "claim-not-bound"),
+    ("FailedScaleUp", "Node scale up in zones failed: GCE out of resources.", "no-capacity"),
+    ("FailedMount", "MountVolume.SetUp failed for volume data", "mount-fails"),
+    ("Failed", 'Failed to pull image "nemo": 429 Too Many Requests', "image-pull"),
+]
+
+
+@pytest.mark.parametrize(("reason", "message", "cause"), WARNINGS)
+@pytest.mark.parametrize("state", ["Running", "Failed", "replaced"])
+def test_a_warning_that_a_pod_has_survived_is_no_cause(reason: str, message: str, cause: str, state: str) -> None:
+    """It has started since, or the pod in its place has; the warning stays for an hour."""
     evidence = bundles.evidence()
-    ended(WORKER, 3, "Error")(evidence)
-    about = {"kind": "Pod", "name": "s-ray-gpu"}
-    evidence.objects["events"] = [{"involvedObject": about, "reason": reason, "message": message}]
+    failed(evidence)
+    worker = pod(evidence, WORKER)
+    worker["metadata"]["name"] = "s-ray-gpu-worker-abcde"
+    worker["status"]["phase"] = "Running" if state == "replaced" else state
+    worker["status"]["containerStatuses"] = [{"state": {"running": {"startedAt": "2026-11-25T12:00:00Z"}}}]
+    gone = "s-ray-gpu-worker-" + ("fghij" if state == "replaced" else "abcde")
+    warning = {"involvedObject": {"kind": "Pod", "name": gone}, "reason": reason, "message": message}
+    evidence.objects["events"] = [{**warning, "eventTime": "2026-11-25T11:59:59.123456Z"}]
     assert cause not in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
-    del pod(evidence, WORKER)["spec"]["nodeName"]
-    pod(evidence, WORKER)["status"]["phase"] = "Pending"
+    evidence.objects["events"] = [{**warning, "eventTime": "2026-11-25T12:00:30.123456Z"}]
+    worker["spec"].pop("nodeName")
     assert cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
+
+
+def test_an_event_of_the_second_in_which_the_run_began_is_kept() -> None:
+    """Times of events may have microseconds, and those of objects have none."""
+    evidence = bundles.evidence()
+    reason, message, cause = WARNINGS[2]
+    event("Pod", "s-ray-gpu", reason, message)(evidence)
+    job(evidence, jobDeploymentStatus="Initializing", startTime="2026-11-25T12:00:00Z")
+    for fraction in ("", ".000001", ".5"):
+        evidence.objects["events"][0]["eventTime"] = f"2026-11-25T12:00:00{fraction}Z"
+        assert cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
 
 
 def test_a_pod_that_waits_now_is_not_why_a_run_has_failed() -> None:
