@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import WARNING, Finding
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 TOPIC: Final = Topic("job", framework="", source="")
 _KIND: Final = "platform.capacity.kind"
+_LABELS: Final = "accelerator.nodeSelector"
+_TAINTS: Final = "accelerator.tolerations"
+_TAKEN: Final = re.compile(r"\b(spot|preemptible|interruptable|scalesetpriority)\b", re.IGNORECASE)
 _REQUIRED: Final = "ray.kueue.topology.required"
 _STOP: Final = "ray.head.jobStopSeconds"
 # What the charts add to it (charts/common/templates/_pod.tpl), and the sum by default: no run counts on that.
@@ -133,17 +137,26 @@ def _unknown_sign(run: Effective) -> Iterator[Finding]:
 @TOPIC.rule(
     "machines-taken-away",
     "gke/R27",
-    f"={_KIND} =job.retries",
+    f"={_KIND} ={_LABELS} ={_TAINTS} =job.retries",
     title="a training on machines that can be taken away has retries",
     why="the machines go away in the middle of the training, and nothing starts the run again",
     fix="set job.retries, for instance to 10; each retry resumes from the last checkpoint",
     source="schemas/values/platform.yaml at 0.1.0",
     severity=WARNING,
 )
-def _taken(run: Effective) -> str | None:
+def _taken(run: Effective) -> Iterator[Finding]:
+    if not _trains(run) or _retries(run):
+        return
     kind = run.value(_KIND)
-    lost = kind in ("spot", "flex-start") and _trains(run) and _retries(run) == 0
-    return f"{_KIND} is {kind}, and job.retries is 0" if lost else None
+    if kind in ("spot", "flex-start"):
+        yield Finding(f"{_KIND} is {kind}, and job.retries is 0", keys=[f"={_KIND}"])
+    # Other clouds have a label or a taint for such nodes, each its own; all have one of these words in it.
+    for section in (_LABELS, _TAINTS):
+        for name, entry in mapping(run.value(section)).items():
+            said = f"{name}: {mapping(entry).get('value') or '' if isinstance(entry, dict) else entry}".rstrip(": ")
+            if _TAKEN.search(said):
+                yield Finding(f"{section} has {said}, and job.retries is 0", keys=[f"={section}"])
+                return
 
 
 def _asked(run: Effective, part: str) -> tuple[int, str]:
