@@ -115,10 +115,14 @@ def gpus(container: Mapping[str, Any]) -> int:
 
 
 def machines(spec: Mapping[str, Any]) -> list[Machine]:
-    """Return the machines that a pod selects, if profiles of all of them are installed."""
+    """Return the machines that a pod selects, if profiles of all of them are installed.
+
+    Labels that name the GPU only do not count: machines with other networks have them too.
+    """
     if not spec.get("nodeSelector") and not spec.get("affinity"):
         return []
-    return profiles.chosen({label: selected(spec, label) for label in profiles.labels()})
+    known = [label for label in profiles.labels() if not profiles.names_gpu(label)]
+    return profiles.chosen({label: selected(spec, label) for label in known})
 
 
 def names(chosen: Iterable[Machine]) -> str:

@@ -12,6 +12,8 @@ from postrender.yaml import reader
 # The part of a profile that each network mode needs.
 _MODES: Final = {"multiNetwork": "interfaces", "dranet": "claims", "devices": "resources"}
 ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
+# Labels of the GPU's maker, written by its feature discovery on nodes of every cloud.
+_OF_GPU: Final = "nvidia.com/"
 
 
 class Machine(NamedTuple):
@@ -59,6 +61,11 @@ def machines() -> tuple[Machine, ...]:
     """Return the machines of all installed profiles."""
     files = map(paths.accelerator, paths.accelerators())
     return tuple(_machine(reader.load_values(file).plain()["accelerator"]) for file in files)
+
+
+def names_gpu(label: str) -> bool:
+    """Return whether a node label names the GPU only, and not whose machine it is in."""
+    return label.startswith(_OF_GPU)
 
 
 @cache
