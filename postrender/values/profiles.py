@@ -69,12 +69,13 @@ def names_gpu(label: str) -> bool:
 
 
 @cache
-def labels() -> Mapping[str, set[str]]:
-    """Return the values of each node label by which profiles choose machines."""
+def labels(gpu: str = "") -> Mapping[str, set[str]]:
+    """Return the values of each node label by which profiles choose machines, without those that only name `gpu`."""
     found: dict[str, set[str]] = {}
     for machine in machines():
         for label, value in machine.labels:
-            found.setdefault(label, set()).add(value)
+            if machine.name != gpu or not names_gpu(label):
+                found.setdefault(label, set()).add(value)
     return found
 
 
