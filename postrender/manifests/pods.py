@@ -114,6 +114,12 @@ def gpus(container: Mapping[str, Any]) -> int:
     return int(number) if not isinstance(limit, bool) and 0 < number < _MANY and number.is_integer() else 0
 
 
+def requested(container: Mapping[str, Any]) -> dict[str, str]:
+    """Return the resources that a container requests, with the part that says how much: limits, or else requests."""
+    resources = mapping(container.get("resources"))
+    return {name: part for part in ("requests", "limits") for name in mapping(resources.get(part))}
+
+
 def machines(spec: Mapping[str, Any]) -> list[Machine]:
     """Return the machines that a pod selects, if profiles of all of them are installed.
 

@@ -71,6 +71,7 @@ class Wiring:
         self.nccl = self._variables()
         self.tolerations = self._tolerations()
         self.resources: dict[str, str] = self._accelerator.get("resources", {}) if self.mode == "devices" else {}
+        self.device_classes = {str(each["deviceClass"]) for each in self._accelerator.get("claims", {}).values()}
         self.capabilities = self._capabilities()
         self.digest = self._digest()
 
