@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
-from postrender.manifests.pods import selected
+from postrender.manifests.pods import GPU, mapping, names, selected
+from postrender.rules.objects.manifests import joined
 from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
 from postrender.rules.rule import OBJECTS, Rule
 from postrender.values.quantity import quantity
@@ -34,6 +35,25 @@ def _missing(pod: Judged, container: Container) -> Found:
             yield (*container.path, "resources"), f"container {container.name} {has}, and the machine has {amount}"
 
 
+def _none(pod: Judged) -> Found:
+    known, main = pod.machines(), pod.main()
+    # Machines with interfaces have a rule of their own, and with values the rest of this one compares.
+    if not main or pod.wired or not pod.spans_nodes or not all(each.modes and not each.rdma for each in known):
+        return
+    if pod.attached or pod.spec.get("hostNetwork") is True or any(map(_has_devices, pod.containers())):
+        return
+    ways = sorted({name for each in known for name in each.resources})
+    ways += ["a claim"] if any("dranet" in each.modes for each in known) else []
+    what = f"the pod takes a whole node of {names(known)}, and has no network device ({' or '.join(ways)})"
+    yield (*main.path, "resources"), what
+
+
+def _has_devices(container: Container) -> bool:
+    """Return whether a container has devices besides GPUs: their name is the cluster's choice."""
+    is_privileged = mapping(container.spec.get("securityContext")).get("privileged") is True
+    return is_privileged or any("/" in name and name != GPU for name in container.requested)
+
+
 def _host_network(pod: Judged) -> Found:
     if pod.pod.ray and pod.spec.get("hostNetwork") is True:
         yield pod.path("hostNetwork"), "the pod of Ray has the network of its node"
@@ -44,12 +64,12 @@ RULES = (
         "network/devices-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="a GPU pod requests the network devices of the values",
+        title="a GPU pod requests the network devices of its machine",
         why="the pod gets no RDMA, and NCCL fails at the first step, or is many times slower over TCP",
         fix="let the post-renderer write the request: grpo post-render -f VALUES; or set network.mode to none",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
         fact="clouds/T1",
-        check=each_container(_missing),
+        check=joined(each_container(_missing), each_pod(_none)),
     ),
     Rule(
         "network/boolean-as-count",

@@ -166,11 +166,16 @@ class Judged:
         return self.manifests.device_classes(self.pod)
 
     @property
-    def uses_rdma(self) -> bool:
-        """Return whether the pod takes a whole node with RDMA, and its kind communicates with other nodes."""
+    def spans_nodes(self) -> bool:
+        """Return whether the pod takes a whole node, and its kind communicates with other nodes."""
         known = self.machines()
-        whole = bool(known) and all(each.rdma and self.pod.gpu_container()[1] == each.gpus for each in known)
+        whole = bool(known) and all(self.pod.gpu_container()[1] == each.gpus for each in known)
         return whole and (self._has_plugin or (self.item.object.get("kind") in _TOGETHER and self.pod.count != 1))
+
+    @property
+    def uses_rdma(self) -> bool:
+        """Return whether the pod does so on machines whose RDMA interfaces annotations attach."""
+        return self.spans_nodes and all(each.rdma for each in self.machines())
 
     @property
     def attached(self) -> bool:
