@@ -32,8 +32,9 @@ _WORDS = (pods.GPU.encode(), b"Ray")
 _DOMAIN = "ComputeDomain"
 # The folder of the rules that a stream must pass before it is installed.
 _GATE = "objects/gate"
-# The gate parses these kinds completely: base64 in a Secret hides text, and a List may contain a Secret.
-_WHOLE = ("Secret", *pods.HOLDERS)
+# The gate parses these kinds completely: base64 in a Secret hides text, a List may contain a Secret, and a pod claims
+# what a template says.
+_WHOLE = ("Secret", "ResourceClaimTemplate", *pods.HOLDERS)
 # The field of a ConfigMap that contains base64.
 _ENCODED = "binaryData"
 # A step of a place in a conflict, and the keys that name the items of lists there.
@@ -227,7 +228,8 @@ class Pipeline:
 
     def _judge(self) -> None:
         texts = [each.text() for each in self._documents]
-        for finding in judge(Manifests(self._items, texts, self._wiring), registry.rules(_GATE)):
+        added = [Item(self._documents.index(each), (), item, ()) for each, item in self._result.added]
+        for finding in judge(Manifests([*self._items, *added], texts, self._wiring), registry.rules(_GATE)):
             place = finding.place
             document = self._documents[place.document]
             line = place.line or _line(document, place.path, self._judged(place))

@@ -114,11 +114,21 @@ def gpus(container: Mapping[str, Any]) -> int:
     return int(number) if not isinstance(limit, bool) and 0 < number < _MANY and number.is_integer() else 0
 
 
+def requested(container: Mapping[str, Any]) -> dict[str, str]:
+    """Return the resources that a container requests, with the part that says how much: limits, or else requests."""
+    resources = mapping(container.get("resources"))
+    return {name: part for part in ("requests", "limits") for name in mapping(resources.get(part))}
+
+
 def machines(spec: Mapping[str, Any]) -> list[Machine]:
-    """Return the machines that a pod selects, if profiles of all of them are installed."""
+    """Return the machines that a pod selects, if profiles of all of them are installed.
+
+    Labels that name the GPU only do not count: machines with other networks have them too.
+    """
     if not spec.get("nodeSelector") and not spec.get("affinity"):
         return []
-    return profiles.chosen({label: selected(spec, label) for label in profiles.labels()})
+    known = [label for label in profiles.labels() if not profiles.names_gpu(label)]
+    return profiles.chosen({label: selected(spec, label) for label in known})
 
 
 def names(chosen: Iterable[Machine]) -> str:

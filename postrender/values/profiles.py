@@ -12,6 +12,8 @@ from postrender.yaml import reader
 # The part of a profile that each network mode needs.
 _MODES: Final = {"multiNetwork": "interfaces", "dranet": "claims", "devices": "resources"}
 ACCELERATOR: Final = "cloud.google.com/gke-accelerator"
+# Labels of the GPU's maker, written by its feature discovery on nodes of every cloud.
+_OF_GPU: Final = "nvidia.com/"
 
 
 class Machine(NamedTuple):
@@ -61,13 +63,19 @@ def machines() -> tuple[Machine, ...]:
     return tuple(_machine(reader.load_values(file).plain()["accelerator"]) for file in files)
 
 
+def names_gpu(label: str) -> bool:
+    """Return whether a node label names the GPU only, and not whose machine it is in."""
+    return label.startswith(_OF_GPU)
+
+
 @cache
-def labels() -> Mapping[str, set[str]]:
-    """Return the values of each node label by which profiles choose machines."""
+def labels(gpu: str = "") -> Mapping[str, set[str]]:
+    """Return the values of each node label by which profiles choose machines, without those that only name `gpu`."""
     found: dict[str, set[str]] = {}
     for machine in machines():
         for label, value in machine.labels:
-            found.setdefault(label, set()).add(value)
+            if machine.name != gpu or not names_gpu(label):
+                found.setdefault(label, set()).add(value)
     return found
 
 

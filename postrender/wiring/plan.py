@@ -71,6 +71,7 @@ class Wiring:
         self.nccl = self._variables()
         self.tolerations = self._tolerations()
         self.resources: dict[str, str] = self._accelerator.get("resources", {}) if self.mode == "devices" else {}
+        self.device_classes = {str(each["deviceClass"]) for each in self._accelerator.get("claims", {}).values()}
         self.capabilities = self._capabilities()
         self.digest = self._digest()
 
@@ -95,9 +96,12 @@ class Wiring:
     def others(self, spec: Mapping[str, Any]) -> dict[str, set[str]]:
         """Return the labels, with their values, by which a pod selects other machines than the profile's."""
         known: Mapping[str, set[str]] = {key: set() for key in self.labels}
+        is_own = all(value in selected(spec, key) for key, value in self.labels.items())
+        if is_own and not all(map(profiles.names_gpu, self.labels)):
+            return {}
         if not mapping(spec.get("nodeSelector")).keys() <= known.keys():
             # Another cloud's machines have other labels.
-            known = {**profiles.labels(), **known}
+            known = {**profiles.labels(self.profile), **known}
         found = {key: selected(spec, key) for key in known}
         return {
             key: values

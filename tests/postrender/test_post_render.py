@@ -36,6 +36,14 @@ apiVersion: v1
 kind: B
 env: {SECRET}
 """
+EKS = str(ROOT / "values/accelerators/eks-h100.yaml")
+EFA = "          vpc.amazonaws.com/efa: 32\n"
+TEMPLATE = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: own}
+spec: {spec: {devices: {requests: [{name: efa, exactly: {deviceClassName: efa.networking.k8s.aws, count: 32}}]}}}
+"""
 PLAIN = b"---\n# Source: app/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 
 
@@ -446,6 +454,19 @@ def test_a_claim_template_of_another_spec_is_refused(tmp_path: Path) -> None:
     nameless = RAYCLUSTER.replace("  name: ray\n", "  labels: {}\n")
     done = run(nameless.encode(), *VALUES, "--values", str(site))
     assert (done.returncode, b"an object without a name cannot claim devices" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("mode", "asked", "is_claimed"), [("devices", "", True), ("dranet", EFA, False)])
+def test_devices_by_claim_and_by_the_device_plugin_are_refused(
+    tmp_path: Path, mode: str, asked: str, is_claimed: bool
+) -> None:
+    """The one is in the stream, and the wiring adds the other."""
+    (tmp_path / "site.yaml").write_text(f"network: {{mode: {mode}}}\n")
+    claims = f"resourceClaims: {'[{name: efa, resourceClaimTemplateName: own}]' if is_claimed else '[]'}"
+    text = f"{TEMPLATE}---\n{pod(gpus=8)}{asked}  {claims}\n"
+    done = run(text.encode(), "--values", EKS, "--values", str(tmp_path / "site.yaml"))
+    assert (done.returncode, done.stdout) == (1, b""), done.stderr
+    assert b"requests vpc.amazonaws.com/efa, and the pod claims efa.networking.k8s.aws" in done.stderr
 
 
 def test_nowhere_to_write_is_no_traceback() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from postrender.finding import Finding, Place
-from postrender.manifests.pods import machines, mapping
+from postrender.manifests.pods import machines, mapping, sequence
 from postrender.secrets import names_secret
 
 if TYPE_CHECKING:
@@ -100,6 +100,18 @@ class Manifests:
             self._made[make] = make(self)
         made: T = self._made[make]
         return made
+
+    def device_classes(self, pod: Pod) -> set[str]:
+        """Return the device classes of the claims that a pod makes from templates of the stream."""
+        claims = map(mapping, sequence(pod.spec.get("resourceClaims")))
+        wanted = {str(each.get("resourceClaimTemplateName")) for each in claims}
+        found = set()
+        for item in self.of_kinds(["ResourceClaimTemplate"]):
+            if str(mapping(item.object.get("metadata")).get("name")) in wanted:
+                devices = mapping(mapping(mapping(item.object.get("spec")).get("spec")).get("devices"))
+                for request in map(mapping, sequence(devices.get("requests"))):
+                    found.add(str(mapping(request.get("exactly")).get("deviceClassName")))
+        return found
 
     def violations(self) -> Sequence[tuple[Item, Violation]]:
         """Return the violations of the kinds' schemas, with their objects; skip objects without a schema."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postrender.finding import ERROR, Finding
-from postrender.manifests.pods import GPU, gpus, machines, mapping, names
+from postrender.manifests.pods import GPU, gpus, machines, names, requested
 from postrender.rules.objects.manifests import Manifests
 from postrender.rules.rule import OBJECTS, Rule
 from postrender.values import profiles
@@ -35,10 +35,7 @@ def check(manifests: Manifests) -> Iterator[Finding]:
 def _requested(pod: Pod) -> Iterator[tuple[Path, str]]:
     """Yield path and name of each resource that a container with GPUs requests, once."""
     for position, container in enumerate(pod.containers()):
-        resources = mapping(container.get("resources"))
-        limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
-        for name in {**requests, **limits} if gpus(container) else ():
-            part = "limits" if name in limits else "requests"
+        for name, part in requested(container).items() if gpus(container) else ():
             yield (*pod.path, "spec", "containers", position, "resources", part, name), name
 
 

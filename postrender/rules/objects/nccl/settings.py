@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
 from postrender.manifests.pods import mapping
-from postrender.rules.objects.pods.podspec import Container, Judged, device_classes, each_pod
+from postrender.rules.objects.pods.podspec import Container, Judged, each_pod
 from postrender.rules.rule import OBJECTS, Rule
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def _elsewhere(pod: Judged) -> Found:
 def _old(pod: Judged) -> Found:
     main = pod.main()
     limits = mapping(mapping(mapping(main.spec.get("resources")) if main else {}).get("limits"))
-    asked = next((name for name in (_EFA, _EFA_CLASS) if name in {*limits, *device_classes(pod)}), None)
+    asked = next((name for name in (_EFA, _EFA_CLASS) if name in {*limits, *pod.device_classes}), None)
     for path, name, entry in main.env() if main and asked else ():
         if str(entry.get("value", "")).lower() == _OBSOLETE.get(name):
             yield path, f"container {main.name if main else ''} requests {asked}, and sets {name} to {entry['value']}"

@@ -1,56 +1,57 @@
-"""Devices of other clouds' networks: how much of them, and in one way only."""
+"""Devices of other clouds' networks: how much of them, and for which pods."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from postrender.finding import ERROR, WARNING
-from postrender.manifests.pods import mapping, selected
-from postrender.rules.objects.pods.podspec import Container, Judged, device_classes, each_container, each_pod
+from postrender.manifests.pods import GPU, mapping, names, selected
+from postrender.rules.objects.manifests import joined
+from postrender.rules.objects.pods.podspec import Container, Judged, each_container, each_pod
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values.quantity import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from postrender.rules.objects.pods.podspec import Found
 
 _COREWEAVE: Final = "node.coreweave.cloud/type"
 _SHARED: Final = "rdma/ib"
-_EFA: Final = "vpc.amazonaws.com/efa"
-_EFA_CLASS: Final = "efa.networking.k8s.aws"
-
-
-def _limits(container: Container) -> Mapping[str, Any]:
-    resources = mapping(container.spec.get("resources"))
-    return {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
-
-
-def _path(container: Container, name: str) -> tuple[str | int, ...]:
-    resources = mapping(container.spec.get("resources"))
-    part = "limits" if name in mapping(resources.get("limits")) else "requests"
-    return (*container.path, "resources", part, name)
 
 
 def _count(pod: Judged, container: Container) -> Found:
-    amount = _limits(container).get(_SHARED)
-    if selected(pod.spec, _COREWEAVE) and amount is not None and str(amount) != "1":
-        yield _path(container, _SHARED), f"container {container.name} requests {amount} {_SHARED}"
+    amount = container.requested.get(_SHARED)
+    if selected(pod.spec, _COREWEAVE) and amount is not None and quantity(amount) != 1:
+        yield container.path_of_resource(_SHARED), f"container {container.name} requests {amount} {_SHARED}"
 
 
 def _missing(pod: Judged, container: Container) -> Found:
     wiring = pod.manifests.wiring
-    if not wiring or not pod.wired or not container.gpus:
+    if not wiring or not pod.wired or not container.gpus or wiring.device_classes & pod.device_classes:
         return
-    there = _limits(container)
+    there = container.requested
     for name, amount in wiring.resources.items():
-        if str(there.get(name)) != amount:
+        if quantity(there.get(name)) != quantity(amount):
             has = f"requests {there[name]} {name}" if name in there else f"does not request {name}"
             yield (*container.path, "resources"), f"container {container.name} {has}, and the machine has {amount}"
 
 
-def _both(pod: Judged, container: Container) -> Found:
-    if _EFA in _limits(container) and _EFA_CLASS in device_classes(pod):
-        yield _path(container, _EFA), f"container {container.name} requests {_EFA}, and the pod claims {_EFA_CLASS}"
+def _none(pod: Judged) -> Found:
+    known, main = pod.machines(), pod.main()
+    # Machines with interfaces have a rule of their own, and with values the rest of this one compares.
+    if not main or pod.wired or not pod.spans_nodes or not all(each.modes and not each.rdma for each in known):
+        return
+    if pod.attached or pod.spec.get("hostNetwork") is True or any(map(_has_devices, pod.containers())):
+        return
+    ways = sorted({name for each in known for name in each.resources})
+    ways += ["a claim"] if any("dranet" in each.modes for each in known) else []
+    what = f"the pod takes a whole node of {names(known)}, and has no network device ({' or '.join(ways)})"
+    yield (*main.path, "resources"), what
+
+
+def _has_devices(container: Container) -> bool:
+    """Return whether a container has devices besides GPUs: their name is the cluster's choice."""
+    is_privileged = mapping(container.spec.get("securityContext")).get("privileged") is True
+    return is_privileged or any("/" in name and name != GPU for name in container.requested)
 
 
 def _host_network(pod: Judged) -> Found:
@@ -63,12 +64,12 @@ RULES = (
         "network/devices-missing",
         target=OBJECTS,
         severity=ERROR,
-        title="a GPU pod requests the network devices of the values",
+        title="a GPU pod requests the network devices of its machine",
         why="the pod gets no RDMA, and NCCL fails at the first step, or is many times slower over TCP",
-        fix="let the post-renderer write the request: grpo post-render -f VALUES; or set network.mode to none",
+        fix="let the post-renderer write the request: grpo-post-render --values FILE; or set network.mode to none",
         source="https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
         fact="clouds/T1",
-        check=each_container(_missing),
+        check=joined(each_container(_missing), each_pod(_none)),
     ),
     Rule(
         "network/boolean-as-count",
@@ -80,17 +81,6 @@ RULES = (
         source="https://docs.coreweave.com/products/networking/hpc-interconnect/use-gpudirect-rdma",
         fact="clouds/T1",
         check=each_container(_count),
-    ),
-    Rule(
-        "network/plugin-and-claim",
-        target=OBJECTS,
-        severity=ERROR,
-        title="a pod has EFA devices from the device plugin or from claims",
-        why="plugin and driver must not manage the same device on a node; one of the two requests is never met",
-        fix="set network.mode to devices or dranet, and remove the other request",
-        source="https://docs.aws.amazon.com/eks/latest/userguide/device-management-efa.html",
-        fact="clouds/T7",
-        check=each_container(_both),
     ),
     Rule(
         "network/ray-on-host-network",

@@ -9,6 +9,7 @@ from postrender.manifests.pods import mapping, names, selected
 from postrender.rules.objects.gate.another_accelerator import others_of
 from postrender.rules.objects.pods.podspec import Judged, each_pod
 from postrender.rules.rule import OBJECTS, Rule
+from postrender.values import profiles
 from postrender.values.profiles import ACCELERATOR
 from postrender.values.quantity import quantity
 
@@ -26,13 +27,15 @@ _MACHINES: Final = "https://docs.cloud.google.com/compute/docs/accelerator-optim
 
 def _room(pod: Judged) -> dict[str, tuple[int, int]]:
     """Return the cores and the GiB of the nodes that a pod selects, by their label; empty if unknown."""
-    found = {label: _ROOM[label] for label in selected(pod.spec, ACCELERATOR) if label in _ROOM}
-    for machine in pod.machines():
+    asked = selected(pod.spec, ACCELERATOR)
+    found = {label: _ROOM[label] for label in asked if label in _ROOM}
+    # `machines` finds none if one of several has no profile.
+    for machine in pod.machines() or (each for label in asked for each in profiles.chosen({ACCELERATOR: {label}})):
         cores, memory = quantity(machine.cpu), quantity(machine.memory)
         if not cores or not memory:
             return {}
         found[machine.label] = (int(cores), int(memory // _GIBIBYTE))
-    return found
+    return found if asked <= found.keys() else {}
 
 
 def _sold(pod: Judged) -> Found:

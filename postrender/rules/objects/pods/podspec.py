@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from postrender.manifests.pods import gpus, machines, mapping, sequence
+from postrender.manifests.pods import gpus, machines, mapping, requested, sequence
 from postrender.wiring.plan import INTERFACES
 
 if TYPE_CHECKING:
@@ -83,6 +83,15 @@ class Container:
         """Return how many GPUs the container requests."""
         return gpus(self.spec)
 
+    @property
+    def requested(self) -> dict[str, Any]:
+        """Return the amounts of the resources that the container requests."""
+        return {name: self.spec["resources"][part][name] for name, part in requested(self.spec).items()}
+
+    def path_of_resource(self, name: str) -> Path:
+        """Return the path of the amount of a resource that the container requests."""
+        return (*self.path, "resources", requested(self.spec)[name], name)
+
 
 class Judged:
     """One pod template with its object.
@@ -152,11 +161,21 @@ class Judged:
         return self._machines
 
     @property
-    def uses_rdma(self) -> bool:
-        """Return whether the pod takes a whole node with RDMA, and its kind communicates with other nodes."""
+    def device_classes(self) -> set[str]:
+        """Return the device classes of the claims that the pod makes from templates of the stream."""
+        return self.manifests.device_classes(self.pod)
+
+    @property
+    def spans_nodes(self) -> bool:
+        """Return whether the pod takes a whole node, and its kind communicates with other nodes."""
         known = self.machines()
-        whole = bool(known) and all(each.rdma and self.pod.gpu_container()[1] == each.gpus for each in known)
+        whole = bool(known) and all(self.pod.gpu_container()[1] == each.gpus for each in known)
         return whole and (self._has_plugin or (self.item.object.get("kind") in _TOGETHER and self.pod.count != 1))
+
+    @property
+    def uses_rdma(self) -> bool:
+        """Return whether the pod does so on machines whose RDMA interfaces annotations attach."""
+        return self.spans_nodes and all(each.rdma for each in self.machines())
 
     @property
     def attached(self) -> bool:
@@ -214,16 +233,3 @@ def objects(manifests: Manifests, *kinds: str) -> Iterator[tuple[Item, dict[str,
 def name_of(item: Item) -> str:
     """Return an object's name."""
     return str(mapping(item.object.get("metadata")).get("name", ""))
-
-
-def device_classes(pod: Judged) -> set[str]:
-    """Return the device classes of the claims that the pod makes from templates of the stream."""
-    claims = map(mapping, sequence(pod.spec.get("resourceClaims")))
-    wanted = {str(each.get("resourceClaimTemplateName")) for each in claims}
-    found = set()
-    for item, spec in objects(pod.manifests, "ResourceClaimTemplate"):
-        if str(mapping(item.object.get("metadata")).get("name")) in wanted:
-            devices = mapping(mapping(spec.get("spec")).get("devices"))
-            for request in map(mapping, sequence(devices.get("requests"))):
-                found.add(str(mapping(request.get("exactly")).get("deviceClassName")))
-    return found

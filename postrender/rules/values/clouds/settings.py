@@ -39,7 +39,8 @@ def _efa(run: Effective) -> str | None:
     }
     uses_efa = run.value("network.mode") in ("devices", "dranet") and any("efa" in name for name in devices)
     image = str(run.value(_IMAGE))
-    if not uses_efa or run.value("job.task") != "train" or run.nodes < 2 or not image.endswith(_WITHOUT_EFA):
+    is_public = any(f"/{image}".endswith(f"/{name}") for name in _WITHOUT_EFA)
+    if not uses_efa or run.value("job.task") != "train" or run.nodes < 2 or not is_public:
         return None
     return f"{_IMAGE} is {image}, which is not known to hold aws-ofi-nccl"
 
