@@ -99,7 +99,7 @@ class Wiring:
         is_own = all(value in selected(spec, key) for key, value in self.labels.items())
         if is_own and not all(map(profiles.names_gpu, self.labels)):
             return {}
-        if not mapping(spec.get("nodeSelector")).keys() <= known.keys():
+        if spec.get("affinity") or not mapping(spec.get("nodeSelector")).keys() <= known.keys():
             # Another cloud's machines have other labels.
             known = {**profiles.labels(self.profile), **known}
         found = {key: selected(spec, key) for key in known}

@@ -614,6 +614,15 @@ def test_a_pod_for_another_cloud_is_skipped_with_the_reason(profile: str, spec: 
     assert [each["reason"] for each in done.skipped] == [reason]
 
 
+def test_a_pod_that_another_cloud_takes_by_its_affinity_is_skipped_too() -> None:
+    expression = {"key": "cloud.google.com/gke-accelerator", "operator": "In", "values": ["nvidia-b200"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    fields = {name: value for name, value in ON_EKS.items() if name != "nodeSelector"}
+    _, done = wired(changed({"nodeSelector": None, "affinity": affinity}, **fields), wiring(profile="eks-h200"))
+    assert [each["reason"] for each in done.skipped] == ["selects nvidia-b200, and h200 is p5en.48xlarge"]
+
+
 def test_a_node_whose_network_pods_share(tmp_path: Any) -> None:
     """hostNetwork of the profile; a pod that has it already is wired too."""
     text = (
