@@ -312,7 +312,8 @@ class Wiring:
         script, table = self._settings.get("environmentScript"), self._settings.get("tunerConfig")
         files = [file for file in (script, table) if file and self.mode != "none"]
         lines = node_check.plugin(files, script, in_image=not self._is_of_node(files[0])) if files else []
-        folders = [folder for folder in self._accelerator["libraryPath"].split(":") if self._is_of_node(folder)]
+        named = dict.fromkeys(self._accelerator["libraryPath"].split(":"))
+        folders = [folder for folder in named if self._is_of_node(folder)]
         if files and folders:
             lines += node_check.shadowed(folders)
         minimum = self._minimum_driver(image)

@@ -28,12 +28,14 @@ MACHINES = [{"accelerator": profile, "network": mode} for profile in PROFILES fo
 BASE = [str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml"), str(ROOT / "tests/site.yaml")]
 
 
-def stacks(row: dict[str, str], folder: Path) -> tuple[Stack, Stack]:
-    """Return a stack with wiring, and without."""
+def stacks(row: dict[str, str], folder: Path, values: dict[str, Any]) -> tuple[Stack, Stack]:
+    """Return a stack with wiring, and without; values of its own lie over those of the row."""
     found = []
     for name, more in (("on", {}), ("off", OFF)):
         file = folder / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(options.merge(options.values(row), more)), encoding="utf-8")
+        file.write_text(
+            yaml.safe_dump(options.merge(options.merge(options.values(row), values), more)), encoding="utf-8"
+        )
         found.append(Stack.load([*BASE, str(file)], accelerator=row["accelerator"]))
     return found[0], found[1]
 
@@ -57,9 +59,9 @@ def without_empty(value: Any) -> Any:
     return [without_empty(item) for item in value] if isinstance(value, list) else value
 
 
-def compare(row: dict[str, str], folder: Path, helm: Embedded) -> int:
+def compare(row: dict[str, str], folder: Path, helm: Embedded, values: dict[str, Any] | None = None) -> int:
     """Render both ways and compare; return how many objects the post-renderer has changed or added."""
-    on, off = stacks(row, folder)
+    on, off = stacks(row, folder, values or {})
     wiring = Wiring(inputs.load(off.files))
     worked = 0
     for layer in options.layers(row):
@@ -91,3 +93,11 @@ def test_every_machine_in_every_mode(row: dict[str, str], tmp_path: Path, helm: 
 @pytest.mark.parametrize("row", thin(ROWS, 48), ids=options.label)
 def test_every_pair_of_options(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
     compare(row, tmp_path, helm)
+
+
+def test_a_folder_of_the_node_within_another_is_looked_at_once(tmp_path: Path, helm: Embedded) -> None:
+    paths = {name: {"hostPath": f"/home/{name}", "mountPath": f"/usr/local/{name}"} for name in ("gib", "gib/more")}
+    host_paths = {name.replace("/", "-"): path for name, path in paths.items()}
+    values = {"accelerator": {"hostPaths": host_paths, "libraryPath": "/usr/local/gib/more/lib:/usr/local/gib/lib64"}}
+    row = next(row for row in ROWS if row["accelerator"] == "b200" and row["network"] == "multiNetwork")
+    assert compare(row, tmp_path, helm, values) > 0

@@ -51,7 +51,7 @@ volumeMounts: {{ toJson (index $ 1) }}
 {{- range splitList ":" $root.Values.accelerator.libraryPath -}}
 {{- $folder := . -}}
 {{- range include "common.entries" $root.Values.accelerator.hostPaths | fromJson -}}
-{{- if hasPrefix (printf "%s/" .mountPath) $folder }}{{ $folders = append $folders $folder }}{{ end -}}
+{{- if hasPrefix (printf "%s/" .mountPath) $folder }}{{ $folders = append $folders $folder | uniq }}{{ end -}}
 {{- end -}}
 {{- end -}}
 {{- if $needed -}}
