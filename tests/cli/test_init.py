@@ -146,6 +146,22 @@ def test_the_site_file_of_every_machine_and_recipe_is_clean(machine: str, recipe
     assert max(map(len, site.read_text(encoding="utf-8").splitlines())) <= 120
 
 
+@pytest.mark.parametrize("platform", ["gke-standard", "gke-autopilot"])
+def test_the_block_of_the_page_moves_a_site_file_to_another_cloud(platform: str, tmp_path: Path) -> None:
+    interview = Interview({**GIVEN, "accelerator": "b200", "recipe": "gemma3-27b-gsm8k", "platform": platform}, None)
+    interview.run()
+    page = (ROOT / "docs/howto/clouds.md").read_text(encoding="utf-8")
+    block = next(each for each in pages.blocks(page, "yaml") if each.startswith("# my-cluster.yaml\n"))
+    files = [str(ROOT / "values/accelerators/coreweave-h200.yaml"), str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml")]
+    for name, text in (
+        ("site.yaml", site_file.text(interview.answers, schema="s", command="-f x")),
+        ("my-cluster.yaml", block),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        files.append(str(tmp_path / name))
+    assert [finding.what for finding in linter.lint(files)] == []
+
+
 def test_the_comments_are_those_of_the_schema(grpo: Run) -> None:
     grpo("--yes", "--accelerator", "b200", "--recipe", "smoke", *NAMES)
     text = Path("my-site.yaml").read_text(encoding="utf-8")
