@@ -29,7 +29,9 @@ def machine(tree: Tree) -> Names:
     """Return the facts of the GPU nodes, and the flags of their node pool."""
     accelerator, capacity = tree["accelerator"], tree["platform"]["capacity"]
     only(
-        accelerator["gpusPerNode"], f"accelerator {accelerator['name']}, which has no GPUs, so nothing can train on it"
+        accelerator["gpusPerNode"],
+        f"accelerator {accelerator['name']}, which has no GPUs, so nothing can train on it",
+        "choose a profile of a machine with GPUs (values/accelerators)",
     )
     only(
         capacity["kind"] in _BUYING,
@@ -161,7 +163,7 @@ def head(tree: Tree) -> Names:
     if tree["platform"]["kind"] != "gke-standard":
         return found
     fits = [size for size in _N2_STANDARD if size > cores and size * 4 / 1.0737 * 0.9 > memory]
-    only(fits, f"a head of {cores} cores and {memory:g}Gi, which fits no n2-standard machine")
+    only(fits, f"a head of {cores} cores and {memory:g}Gi, which fits no n2-standard machine", "ask for less: ray.head.cpu, ray.head.memory")
     disk = units(resources["ephemeralStorage"]) + (units(sidecar["ephemeralStorage"]) if with_bucket else 0)
     # GKE keeps up to 100 GiB of a boot disk for itself, and evicts pods on its last tenth.
     size = str(math.ceil((disk * 1.0737 + 107.4) / 0.9 / 100) * 100)

@@ -184,6 +184,17 @@ def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
     assert max(map(len, re.sub(r"`[^`]*`|^- .*$", "", prose, flags=re.MULTILINE).splitlines())) <= 120
 
 
+def test_the_step_of_the_names_ends_where_lint_does(grpo: Run) -> None:
+    """On EKS a warning stays until somebody has built an image, and the last line is no other."""
+    files = stack("eks-h200", "gemma3-27b-gsm8k", CLAIM)
+    page = grpo("guide", *files)[1].replace("\n", " ")
+    code, _, err = grpo("lint", *files)
+    said = re.search(r"Go on when there is no error\. The last line then begins with (.*?) below warnings", page)
+    assert said
+    assert code == 0
+    assert f"`{err.splitlines()[-1].partition(':')[0]}`" in said[1]
+
+
 def test_the_names_are_those_of_the_stack(grpo: Run) -> None:
     code, text, _ = grpo("guide", "--accelerator", "h200", "-f", "values/recipes/smoke.yaml", "-f", "my-site.yaml")
     assert code == 0
@@ -214,6 +225,22 @@ def test_a_part_without_steps_is_named(machine: str, extra: str, sentence: str, 
     assert (code, out) == (2, "")
     assert err.startswith("the guide has no steps for ")
     assert sentence in err
+    assert "\n  fix: " in err
+
+
+@pytest.mark.parametrize(
+    ("machine", "extra", "said"),
+    [
+        ("coreweave-h200", "platform: {kind: gke-standard}\n", "platform.kind gke-standard does not work on h200"),
+        ("coreweave-h200", "network: {mode: multiNetwork}\n", "network.mode is multiNetwork, but"),
+    ],
+)
+def test_a_site_file_of_another_cloud_is_refused_at_its_line(machine: str, extra: str, said: str, grpo: Run) -> None:
+    code, out, err = grpo("guide", *stack(machine, "gemma3-27b-gsm8k", CLAIM + extra))
+    assert (code, out) == (2, "")
+    assert err.startswith("last.yaml:2:")
+    assert said in err
+    assert "\n  fix: " in err
 
 
 def test_what_is_wrong_with_the_files_is_said(grpo: Run) -> None:
