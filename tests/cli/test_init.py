@@ -88,6 +88,7 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
         done = helm.render(str(ROOT / "charts" / one.layer), one.files, release=one.release, namespace=one.namespace)
         assert done.documents
         assert one.namespace == "team-a"
+    assert "my-guide.md also has the operator, the label of the namespace, the download and the tests" in out
     assert "kubectl create secret generic hf-secret --namespace team-a --from-file=hf_api_token=TOKEN_FILE\n" in out
     done = subprocess.run(["bash", "-n"], input=out.partition("Next:")[2], text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -387,7 +388,8 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     person.answer("Data set (DeepScaler, OpenMathInstruct-2, gsm8k) [gsm8k]", "")
     person.answer("Kind of cluster (gke-standard, gke-autopilot) [gke-standard]", "")
     person.answer("Name of the stack [qwen2-5-7b-instruct-gsm8k]", "team7")
-    person.answer("Google Cloud project", "my-project")
+    person.answer("Google Cloud project (its id):", "")
+    person.answer("an answer is needed", "my-project")
     person.answer("is the placeholder of the example", "acme-rl")
     person.answer("Storage of weights", "")
     person.answer("Number of the project", "482915073164")
