@@ -324,6 +324,7 @@ def test_tensorboard_files_of_something_else_are_refused(grpo: Run, tmp_path: Pa
     code, _, err = grpo(tmp_path)
     assert code == 2
     assert "it has no step of NeMo RL's GRPO or of verl" in err
+    assert "grpo logs" in err
 
 
 def test_without_the_library_its_extra_is_named(grpo: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
