@@ -30,7 +30,7 @@ _STEP = re.compile(r"^## \{\{(step_\w+)\}\}", re.MULTILINE)
 
 
 def of_files(files: Sequence[str], namespace: str, arguments: Sequence[Argument] = ()) -> str:
-    """Return the page of the stack of these values files and --set; raise as `render`, merge.load and platform.check do."""
+    """Return the page of the stack of these values files and --set; raise as `render`, merge.load and platform do."""
     given = set_arguments.apply(merge.load(files), arguments)
     tree = merge.over_defaults(given)
     platform.check(tree, given)

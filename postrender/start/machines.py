@@ -163,7 +163,11 @@ def head(tree: Tree) -> Names:
     if tree["platform"]["kind"] != "gke-standard":
         return found
     fits = [size for size in _N2_STANDARD if size > cores and size * 4 / 1.0737 * 0.9 > memory]
-    only(fits, f"a head of {cores} cores and {memory:g}Gi, which fits no n2-standard machine", "ask for less: ray.head.cpu, ray.head.memory")
+    only(
+        fits,
+        f"a head of {cores} cores and {memory:g}Gi, which fits no n2-standard machine",
+        "ask for less: ray.head.cpu, ray.head.memory",
+    )
     disk = units(resources["ephemeralStorage"]) + (units(sidecar["ephemeralStorage"]) if with_bucket else 0)
     # GKE keeps up to 100 GiB of a boot disk for itself, and evicts pods on its last tenth.
     size = str(math.ceil((disk * 1.0737 + 107.4) / 0.9 / 100) * 100)

@@ -144,7 +144,11 @@ def test_machines_without_rdma_have_a_page_without_vpcs(machine: str, name: str,
         ("oci-h200", "", "and `nvidia.com/rdma-vf: 8`"),
         ("eks-h200", "network: {mode: dranet}\n", "claims `efa.networking.k8s.aws`"),
         ("eks-h200", "network: {mode: none}\n", "Without RDMA, NCCL uses TCP between nodes"),
-        ("infiniband-h100", "accelerator: {resources: {rdma/rdma_shared_device_a: null}}\n", "8 GPUs or more. The chart"),
+        (
+            "infiniband-h100",
+            "accelerator: {resources: {rdma/rdma_shared_device_a: null}}\n",
+            "8 GPUs or more. The chart",
+        ),
     ],
 )
 def test_the_page_says_how_nccl_connects_the_nodes_of_another_cloud(

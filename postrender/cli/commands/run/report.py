@@ -67,7 +67,9 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
 def _refuse_missing_folder(output: str | None) -> None:
     """Raise OutputError before the logs are read, which can take long."""
     if output and not os.path.isdir(folder := os.path.dirname(output) or os.curdir):
-        raise OutputError(f"{output}: cannot be written: there is no folder {folder}", fix="make it, or name another file")
+        raise OutputError(
+            f"{output}: cannot be written: there is no folder {folder}", fix="make it, or name another file"
+        )
 
 
 def _deliver(text: str, output: str | None) -> None:
