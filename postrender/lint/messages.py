@@ -14,6 +14,7 @@ from postrender.types import Json, Path
 from postrender.values.merge import Values
 from postrender.values.mutations import dotted
 from postrender.yaml.reader import Node
+from postrender.yaml.scalars import resolve
 
 _SHOWN_CHARACTERS = 60
 _BOUNDS = {
@@ -286,9 +287,17 @@ def _type(types: list[str], value: Json, part: dict[str, Any]) -> tuple[str, str
         if not isinstance(value, bool) and "pattern" in rules and not re.search(rules["pattern"], str(value)):
             return _form(rules, rules["pattern"], value)
         return f"{wanted} in quotes", "put the value in quotes: Helm reads the bare word as a number or a boolean"
-    if {"integer", "number", "boolean"} & {*types} and isinstance(value, str):
+    if isinstance(value, str) and {*_unquoted(value)} & {*types}:
         return wanted, "write the value without quotes"
     return wanted, f"write {wanted}"
+
+
+def _unquoted(text: str) -> Sequence[str]:
+    """Return the types of a text without its quotes; empty if it stays a text."""
+    read = resolve(text)
+    if isinstance(read, bool):
+        return ("boolean",)
+    return ("integer", "number") if isinstance(read, int) else ("number",) if isinstance(read, float) else ()
 
 
 def _guessed(path: Path, node: Node | None) -> str:

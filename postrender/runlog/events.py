@@ -69,7 +69,7 @@ def of_text(text: Iterable[str], name: str, *, wait: bool = False) -> Iterator[l
     yield [_found(each, name) for each in last]
     if not any_step and not any(isinstance(each, Step) for each in last):
         what = "it ends before its first step is complete" if seen else "it has no step of NeMo RL's GRPO or of verl"
-        raise InputError(what, at=Location(name), fix="name the output of the driver: kubectl logs, ray job logs")
+        raise InputError(what, at=Location(name), fix="name the output of the driver: grpo logs, ray job logs")
 
 
 def _found(event: Event, name: str) -> Found:

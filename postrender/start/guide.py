@@ -19,6 +19,7 @@ from postrender.start.names import Shown
 from postrender.start.words import GuideError, Tree
 from postrender.values import merge, set_arguments
 from postrender.values.set_arguments import Argument
+from postrender.wiring import platform
 
 TEMPLATE = "docs/tutorial.md.in"
 _WIDTH = 120
@@ -29,8 +30,10 @@ _STEP = re.compile(r"^## \{\{(step_\w+)\}\}", re.MULTILINE)
 
 
 def of_files(files: Sequence[str], namespace: str, arguments: Sequence[Argument] = ()) -> str:
-    """Return the page of the stack of these values files and --set; raise as `render` and merge.load do."""
-    tree = merge.over_defaults(set_arguments.apply(merge.load(files), arguments))
+    """Return the page of the stack of these values files and --set; raise as `render`, merge.load and platform do."""
+    given = set_arguments.apply(merge.load(files), arguments)
+    tree = merge.over_defaults(given)
+    platform.check(tree, given)
     recipe, text = recipe_of(files)
     listed = tuple(paths.shown(file) for file in files)
     charts = paths.shown(paths.chart(paths.LAYERS[0])).rpartition("/")[0]

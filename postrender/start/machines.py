@@ -9,13 +9,15 @@ import math
 import re
 
 from postrender import paths
-from postrender.start.words import Names, Tree, bucket, counted, is_autopilot, is_google, only, units
+from postrender.start.words import Names, Tree, bucket, counted, is_autopilot, is_google, listed, only, units
 from postrender.values import gke_versions, merge, profiles
 
 _PROFILES = ("b200", "h200")
 _WITH_RDMA = ("a4-highgpu-8g", "a3-ultragpu-8g")
 # Cores of the machines for the head; each has 4 GB per core.
 _N2_STANDARD = (8, 16, 32, 48, 64, 80)
+# A dot in a name, for the paths of kubectl in a shell.
+_DOT = r"\\."
 _BUYING = {"on-demand": "", "spot": "--spot ", "reservation": "--reservation-affinity=specific --reservation={} "}
 _INSTALLER = (
     "https://raw.githubusercontent.com/GoogleCloudPlatform/container-engine-accelerators/"
@@ -27,7 +29,9 @@ def machine(tree: Tree) -> Names:
     """Return the facts of the GPU nodes, and the flags of their node pool."""
     accelerator, capacity = tree["accelerator"], tree["platform"]["capacity"]
     only(
-        accelerator["gpusPerNode"], f"accelerator {accelerator['name']}, which has no GPUs, so nothing can train on it"
+        accelerator["gpusPerNode"],
+        f"accelerator {accelerator['name']}, which has no GPUs, so nothing can train on it",
+        "choose a profile of a machine with GPUs (values/accelerators)",
     )
     only(
         capacity["kind"] in _BUYING,
@@ -49,6 +53,7 @@ def machine(tree: Tree) -> Names:
         "total": str(gpus * nodes),
         "driver": str(tree["images"]["training"]["minimumDriver"]),
         "pool": " \\\n  ".join(_pool(tree, nodes)),
+        "net": network_of_nccl(tree),
     }
 
 
@@ -90,7 +95,9 @@ def _subnet(network: Tree, interface: Tree) -> tuple[str, str]:
 def networks(tree: Tree) -> Names:
     """Return the names of VPCs, subnets and Network objects, and the commands that create the subnets."""
     mode, kind, accelerator = tree["network"]["mode"], tree["platform"]["kind"], tree["accelerator"]
-    if not is_google(tree) or mode == "none":
+    if not is_google(tree):
+        return _devices(tree)
+    if mode == "none":
         return {}
     if mode == "dranet":
         return {"gke": gke_versions.DRANET[kind][0], "installer": _installer(tree)}
@@ -123,6 +130,24 @@ def networks(tree: Tree) -> Names:
     }
 
 
+def _devices(tree: Tree) -> Names:
+    """Return what a worker requests or claims for RDMA outside GKE: columns of `kubectl get nodes`, and in words."""
+    mode, accelerator = tree["network"]["mode"], tree["accelerator"]
+    requested = (accelerator.get("resources") or {}) if mode == "devices" else {}
+    claims = (accelerator.get("claims") or {}) if mode == "dranet" else {}
+    classes = listed([f"`{claim['deviceClass']}`" for claim in claims.values()])
+    return {
+        "columns": "".join(f",{name}:.status.allocatable.{name.replace('.', _DOT)}" for name in requested),
+        "requested": "".join(f" and `{name}: {amount}`" for name, amount in requested.items()),
+        "claimed": f" Each worker claims {classes}, which `kubectl get deviceclasses` must list." if claims else "",
+    }
+
+
+def network_of_nccl(tree: Tree) -> str:
+    """Return NCCL's name of the network that the pods must use, empty if NCCL may choose TCP."""
+    return str(tree["accelerator"]["nccl"].get("net") or "") if tree["network"]["mode"] != "none" else ""
+
+
 def _installer(tree: Tree) -> str:
     arm64 = tree["accelerator"].get("architecture") == "arm64"
     return _INSTALLER.format("-autopilot" if is_autopilot(tree) else "-a4x" if arm64 else "")
@@ -138,7 +163,11 @@ def head(tree: Tree) -> Names:
     if tree["platform"]["kind"] != "gke-standard":
         return found
     fits = [size for size in _N2_STANDARD if size > cores and size * 4 / 1.0737 * 0.9 > memory]
-    only(fits, f"a head of {cores} cores and {memory:g}Gi, which fits no n2-standard machine")
+    only(
+        fits,
+        f"a head of {cores} cores and {memory:g}Gi, which fits no n2-standard machine",
+        "ask for less: ray.head.cpu, ray.head.memory",
+    )
     disk = units(resources["ephemeralStorage"]) + (units(sidecar["ephemeralStorage"]) if with_bucket else 0)
     # GKE keeps up to 100 GiB of a boot disk for itself, and evicts pods on its last tenth.
     size = str(math.ceil((disk * 1.0737 + 107.4) / 0.9 / 100) * 100)

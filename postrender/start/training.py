@@ -32,7 +32,11 @@ def _output(tree: Tree, task: str) -> str:
 def settings(tree: Tree) -> Names:
     """Return what the recipe trains, for how long, and its benchmarks."""
     job = tree["job"]
-    only(job["task"] == "train", f"job.task {job['task']}, only for a training with its other tasks")
+    only(
+        job["task"] == "train",
+        f"job.task {job['task']}, only for a training with its other tasks",
+        "set job.task to train",
+    )
     found = _of_verl(job["config"]) if job["framework"] == "verl" else _of_nemo_rl(job["config"])
     model = found["model"]
     gated = f"{model} is gated: the owner of the token must accept its licence on the hub. "

@@ -16,7 +16,9 @@ class GuideError(InputError):
     """The guide has no steps for a part of the stack."""
 
 
-def only(condition: object, sentence: str, fix: str = "") -> None:
+def only(
+    condition: object, sentence: str, fix: str = "the notes of the charts say what it needs: grpo render all --notes"
+) -> None:
     """Raise GuideError with what the guide is for, unless the condition holds."""
     if not condition:
         raise GuideError(f"the guide has no steps for {sentence}", fix=fix)

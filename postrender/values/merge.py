@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from postrender import paths
-from postrender.errors import InputError, Location
+from postrender import paths, spelling
+from postrender.errors import InputError, Location, UnreadableError
 from postrender.types import Json, Path
 from postrender.yaml.reader import Node, load_values
 
@@ -144,7 +145,28 @@ def over_defaults(values: Values) -> dict[str, Any]:
 
 def load(files: Sequence[str]) -> Values:
     """Read and merge values files in order; raise InputError or UnreadableError for the first file that is wrong."""
-    return merge([load_values(file) for file in files], files)
+    return merge([_read(file) for file in files], files)
+
+
+def _read(file: str) -> Node:
+    """Read a values file; for a missing one, say which file beside it is meant, or how to write one."""
+    try:
+        return load_values(file)
+    except UnreadableError as error:
+        if not isinstance(error.__cause__, FileNotFoundError) or "://" in file:
+            raise
+        near = _near(file)
+        fix = f"did you mean {near}?" if near else f"{error.fix}, or write a site file with grpo init"
+        raise UnreadableError(error.message, at=error.at, fix=fix) from error
+
+
+def _near(file: str) -> str:
+    """Return the file of the same folder and ending whose name is most like that of a missing one, or an empty text."""
+    folder, name = os.path.split(file)
+    stem, ending = os.path.splitext(name)
+    beside = os.listdir(folder or os.curdir) if os.path.isdir(folder or os.curdir) else []
+    names = {os.path.splitext(each)[0]: each for each in beside if each.endswith(ending)}
+    return next((os.path.join(folder, names[each]) for each in spelling.near(stem, names)), "")
 
 
 def merge(roots: Sequence[Node], files: Sequence[str]) -> Values:

@@ -250,7 +250,7 @@ def test_values_that_are_missing(grpo: Run) -> None:
     assert grpo("-f", "none.yaml", "a.yaml") == (
         3,
         "",
-        "none.yaml: there is no such file\n  fix: check the path\n",
+        "none.yaml: there is no such file\n  fix: check the path, or write a site file with grpo init\n",
     )
 
 

@@ -206,8 +206,17 @@ def test_a_file_that_cannot_be_read_is_exit_code_3(grpo: Run, tmp_path: Path) ->
     assert grpo("lint", "-f", "none.yaml") == (
         3,
         "",
-        "none.yaml: there is no such file\n  fix: check the path\n",
+        "none.yaml: there is no such file\n  fix: check the path, or write a site file with grpo init\n",
     )
+
+
+def test_a_missing_file_has_the_nearest_name_of_its_folder(grpo: Run, tmp_path: Path) -> None:
+    for name in ("b200.yaml", "h200.yaml", "b20.txt"):
+        (tmp_path / name).write_text("")
+    for given in ("b20.yaml", "B200.yaml", "b200"):
+        code, _, err = grpo("lint", "-f", str(tmp_path / given))
+        assert (code, err.splitlines()[-1]) == (3, f"  fix: did you mean {tmp_path / 'b200.yaml'}?")
+    assert "grpo init" in grpo("lint", "-f", str(tmp_path / "none" / "b200.yaml"))[2]
 
 
 def test_a_secret_is_in_no_message_whatever_goes_wrong(grpo: Run, tmp_path: Path) -> None:

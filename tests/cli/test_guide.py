@@ -136,6 +136,41 @@ def test_machines_without_rdma_have_a_page_without_vpcs(machine: str, name: str,
     assert "charts/network" not in text
 
 
+@pytest.mark.parametrize(
+    ("machine", "extra", "said"),
+    [
+        ("coreweave-h200", "", "and `rdma/ib: 1`"),
+        ("eks-h200", "", "and `vpc.amazonaws.com/efa: 16`"),
+        ("oci-h200", "", "and `nvidia.com/rdma-vf: 8`"),
+        ("eks-h200", "network: {mode: dranet}\n", "claims `efa.networking.k8s.aws`"),
+        ("eks-h200", "network: {mode: none}\n", "Without RDMA, NCCL uses TCP between nodes"),
+        (
+            "infiniband-h100",
+            "accelerator: {resources: {rdma/rdma_shared_device_a: null}}\n",
+            "8 GPUs or more. The chart",
+        ),
+    ],
+)
+def test_the_page_says_how_nccl_connects_the_nodes_of_another_cloud(
+    machine: str, extra: str, said: str, grpo: Run, helm: Engine
+) -> None:
+    files = stack(machine, "gemma3-27b-gsm8k", CLAIM + extra)
+    page = grpo("guide", *files)[1]
+    prose = page.replace("\n", " ")
+    assert said in prose
+    assert "`docs/howto/clouds.md` lists for your cloud" in prose
+    done = helm.render(str(ROOT / "charts/raycluster"), [Path(word) for word in files if word != "-f"], release="ray")
+    (group,) = by_kind(done.documents, "RayCluster")["spec"]["workerGroupSpecs"]
+    (worker,) = group["template"]["spec"]["containers"]
+    net = {one["name"]: one.get("value") for one in worker["env"]}.get("NCCL_NET")
+    assert ("NCCL uses TCP between nodes" in prose) == (net is None)
+    assert (f"Every worker has `NCCL_NET={net}`" in prose) == (net is not None)
+    (check,) = [line for line in pages.commands(page) if line.startswith("kubectl get nodes")]
+    asked = [name for name in worker["resources"]["requests"] if "/" in name]
+    columns = check.replace("\\", "").partition("custom-columns=")[2].split(",")
+    assert [each.partition(":.status.allocatable.")[2] for each in columns[1:]] == asked
+
+
 @pytest.mark.parametrize("place", PLACES)
 def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
     """Bash reads its blocks, its steps are counted, and no line of prose is wider than a screen."""
@@ -151,6 +186,17 @@ def test_the_page_is_well_formed(place: str, grpo: Run) -> None:
     assert "\n\n\n" not in text
     assert "](" not in prose
     assert max(map(len, re.sub(r"`[^`]*`|^- .*$", "", prose, flags=re.MULTILINE).splitlines())) <= 120
+
+
+def test_the_step_of_the_names_ends_where_lint_does(grpo: Run) -> None:
+    """On EKS a warning stays until somebody has built an image, and the last line is no other."""
+    files = stack("eks-h200", "gemma3-27b-gsm8k", CLAIM)
+    page = grpo("guide", *files)[1].replace("\n", " ")
+    code, _, err = grpo("lint", *files)
+    said = re.search(r"Go on when there is no error\. The last line then begins with (.*?) below warnings", page)
+    assert said
+    assert code == 0
+    assert f"`{err.splitlines()[-1].partition(':')[0]}`" in said[1]
 
 
 def test_the_names_are_those_of_the_stack(grpo: Run) -> None:
@@ -183,6 +229,22 @@ def test_a_part_without_steps_is_named(machine: str, extra: str, sentence: str, 
     assert (code, out) == (2, "")
     assert err.startswith("the guide has no steps for ")
     assert sentence in err
+    assert "\n  fix: " in err
+
+
+@pytest.mark.parametrize(
+    ("machine", "extra", "said"),
+    [
+        ("coreweave-h200", "platform: {kind: gke-standard}\n", "platform.kind gke-standard does not work on h200"),
+        ("coreweave-h200", "network: {mode: multiNetwork}\n", "network.mode is multiNetwork, but"),
+    ],
+)
+def test_a_site_file_of_another_cloud_is_refused_at_its_line(machine: str, extra: str, said: str, grpo: Run) -> None:
+    code, out, err = grpo("guide", *stack(machine, "gemma3-27b-gsm8k", CLAIM + extra))
+    assert (code, out) == (2, "")
+    assert err.startswith("last.yaml:2:")
+    assert said in err
+    assert "\n  fix: " in err
 
 
 def test_what_is_wrong_with_the_files_is_said(grpo: Run) -> None:

@@ -88,6 +88,7 @@ def test_the_files_are_written_judged_and_the_commands_told(grpo: Run, helm: Eng
         done = helm.render(str(ROOT / "charts" / one.layer), one.files, release=one.release, namespace=one.namespace)
         assert done.documents
         assert one.namespace == "team-a"
+    assert "my-guide.md also has the operator, the label of the namespace, the download and the tests" in out
     assert "kubectl create secret generic hf-secret --namespace team-a --from-file=hf_api_token=TOKEN_FILE\n" in out
     done = subprocess.run(["bash", "-n"], input=out.partition("Next:")[2], text=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -144,6 +145,25 @@ def test_the_site_file_of_every_machine_and_recipe_is_clean(machine: str, recipe
     # No public image is known to hold the plugin for EFA.
     assert [finding.what for finding in found if finding.rule != "clouds/image-without-efa"] == []
     assert max(map(len, site.read_text(encoding="utf-8").splitlines())) <= 120
+
+
+@pytest.mark.parametrize("platform", ["gke-standard", "gke-autopilot"])
+def test_the_block_of_the_page_moves_a_site_file_to_another_cloud(
+    platform: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interview = Interview({**GIVEN, "accelerator": "b200", "recipe": "gemma3-27b-gsm8k", "platform": platform}, None)
+    interview.run()
+    page = (ROOT / "docs/howto/clouds.md").read_text(encoding="utf-8")
+    block = next(each for each in pages.blocks(page, "yaml") if each.startswith("# my-cluster.yaml\n"))
+    files = [str(ROOT / "values/accelerators/coreweave-h200.yaml"), str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml")]
+    for name, text in (
+        ("site.yaml", site_file.text(interview.answers, schema="s", command="-f x")),
+        ("my-cluster.yaml", block),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        files.append(str(tmp_path / name))
+    assert cli.main(["lint", *(word for file in files for word in ("-f", file))]) == 0
+    assert capsys.readouterr().err.startswith("clean: 4 files, 4 charts, ")
 
 
 def test_the_comments_are_those_of_the_schema(grpo: Run) -> None:
@@ -368,7 +388,8 @@ def test_a_person_is_asked_for_what_cannot_be_guessed(tmp_path: Path) -> None:
     person.answer("Data set (DeepScaler, OpenMathInstruct-2, gsm8k) [gsm8k]", "")
     person.answer("Kind of cluster (gke-standard, gke-autopilot) [gke-standard]", "")
     person.answer("Name of the stack [qwen2-5-7b-instruct-gsm8k]", "team7")
-    person.answer("Google Cloud project", "my-project")
+    person.answer("Google Cloud project (its id):", "")
+    person.answer("an answer is needed", "my-project")
     person.answer("is the placeholder of the example", "acme-rl")
     person.answer("Storage of weights", "")
     person.answer("Number of the project", "482915073164")

@@ -288,7 +288,10 @@ def test_a_file_that_cannot_be_read_is_an_entry_of_the_report(grpo: Run, command
     assert "YAML" in what or "expected" in what
     Path("more.yaml").write_text("")
     code, out, err = grpo(*words, *STACK, "-f", "none.yaml", "--format", form)
-    assert (code, err) == (3, "none.yaml: there is no such file\n  fix: check the path\n")
+    assert (code, err) == (
+        3,
+        "none.yaml: there is no such file\n  fix: check the path, or write a site file with grpo init\n",
+    )
     file, _, what = reported(form, out)
     assert (file, "there is no such file" in what) == ("none.yaml", True)
 

@@ -319,6 +319,16 @@ def test_tensorboard_files_of_verl_have_the_keys_of_its_console(grpo: Run, tmp_p
     assert out.startswith("step 1  reward 0.8125  length 240  truncated 0%  loss -0.0021  KL 0.00041")
 
 
+def test_the_log_of_a_pod_is_refused_with_the_command_that_prints_the_output(grpo: Run, tmp_path: Path) -> None:
+    """Ray writes the output of a training into a file of the head, so `kubectl logs` has no step."""
+    path = tmp_path / "pod.log"
+    path.write_text("2026-11-26 19:00:00,000 INFO scripts.py:1164 -- Ray runtime started.\n")
+    code, _, err = grpo(path)
+    assert code == 2
+    assert "grpo logs" in err
+    assert "kubectl logs" not in err
+
+
 def test_tensorboard_files_of_something_else_are_refused(grpo: Run, tmp_path: Path) -> None:
     write_scalars(tmp_path / "logs", {1: {"accuracy": 0.5}})
     code, _, err = grpo(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from postrender.cli import main as cli
 from postrender.helm.engines import Rendered
+from postrender.start import next_steps
+from postrender.start.interview import Interview
 from tests.conftest import LAYERS, ROOT, SITE
 from tests.docs import pages
 from tests.docs.test_pages import TASKS
@@ -55,6 +58,18 @@ def test_the_install_block_renders(layer: str, render_text: Callable[..., Render
     names = [name for name in files_of_the_install_block() if name != "-f"]
     files = [SITE if name == "my-site.yaml" else ROOT / name for name in names]
     assert render_text(layer, files=files).manifest
+
+
+def test_the_releases_are_those_of_the_site_file_that_init_writes() -> None:
+    """`grpo status` looks for the releases that init names, in the namespace of the stack."""
+    (line,) = re.findall(r"^\$ grpo init (--.*)$", README, re.MULTILINE)
+    words = shlex.split(line, comments=True)
+    given = {"project": "acme-rl", "project-number": "482915073164", "bucket": "acme-rl-runs"}
+    given |= {flag.removeprefix("--"): value for flag, value in zip(words[::2], words[1::2], strict=True)}
+    interview = Interview(given, None)
+    interview.run()
+    named = re.findall(r"^\$ helm install +(\S+) +charts/(\S+) .*--namespace rl\b", README, re.MULTILINE)
+    assert {layer: release for release, layer in named} == next_steps.releases(interview.answers)
 
 
 def test_the_gitops_block_writes_a_folder(

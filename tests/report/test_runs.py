@@ -42,6 +42,15 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_folder_that_is_missing_is_told_before_the_log_is_read(grpo: Command, tmp_path: Path) -> None:
+    output = tmp_path / "nowhere" / "x.html"
+    code, out, err = grpo(tmp_path / "none.log", "-o", output)
+    assert (code, out) == (3, "")
+    assert err == (
+        f"{output}: cannot be written: there is no folder {output.parent}\n  fix: make it, or name another file\n"
+    )
+
+
 class Page(HTMLParser):
     """What a browser would see: elements with their attributes, texts outside of scripts, and the specifications."""
 

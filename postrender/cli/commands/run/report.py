@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -52,6 +53,7 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
         raise wrong(f"{len(words)} logs are given, expected 1 to {_MOST}", fix=f"{path} LOG -o report.html")
     if form == formats.HTML and output is None and console.is_watched(sys.stdout):
         raise wrong("a page is not for a terminal", fix="write it into a file with -o report.html")
+    _refuse_missing_folder(output)
     runs = run.read_all(words)
     _deliver(formats.write(runs, form), output)
     findings = [finding for each in runs for finding in each.findings]
@@ -60,6 +62,14 @@ def report(words: Sequence[str], output: str | None, form: str, fail_on: str) ->
         sys.stderr.write(f"{output}: {sum(len(each.steps) for each in runs)} steps, ")
         sys.stderr.write(f"{count} finding{'' if count == 1 else 's'}\n")
     return EXIT_FINDINGS if is_at_least(findings, fail_on) else EXIT_CLEAN
+
+
+def _refuse_missing_folder(output: str | None) -> None:
+    """Raise OutputError before the logs are read, which can take long."""
+    if output and not os.path.isdir(folder := os.path.dirname(output) or os.curdir):
+        raise OutputError(
+            f"{output}: cannot be written: there is no folder {folder}", fix="make it, or name another file"
+        )
 
 
 def _deliver(text: str, output: str | None) -> None:

@@ -47,7 +47,7 @@ def _stop_on(ctx: click.Context, param: click.Parameter, value: Sequence[str]) -
     epilog=examples(
         "grpo watch gemma3-gsm8k-1 --namespace rl --follow",
         "grpo watch http://localhost:8265 --follow --stop-on error",
-        "kubectl logs --follow POD | grpo watch -",
+        "ray job logs --follow JOB | grpo watch -",
         "grpo watch driver.log",
         "grpo watch /data/runs/my-run --format json",
     ),
@@ -109,7 +109,7 @@ def watch(
     """
     if len(words) != 1:
         path = click.get_current_context().command_path
-        fix = f"{path} FILE, {path} DIR, {path} RAYJOB --namespace NAME, or kubectl logs -f … | {path} -"
+        fix = f"{path} FILE, {path} DIR, {path} RAYJOB --namespace NAME, or ray job logs --follow JOB | {path} -"
         raise wrong("one log is needed", fix=fix)
     place = Place(words[0], namespace, cluster, token_file)
     limits, of_guard = judgement(files)

@@ -164,6 +164,8 @@ def _ask(question: Question, default: str, known: Sequence[str], refusal: Callab
     """Ask until an answer fits; raise KeyboardInterrupt if the person leaves."""
 
     def checked(text: str) -> str:
+        if not text:
+            raise click.UsageError("this has no default: an answer is needed")
         if why := refusal(text):
             raise click.UsageError(why)
         return text
@@ -173,7 +175,12 @@ def _ask(question: Question, default: str, known: Sequence[str], refusal: Callab
             click.echo(f"  {each.name:38}{each.model} on {each.data}, {each.framework}, nodes: {each.nodes}", err=True)
     words = f" ({', '.join(known)})" if known else ""
     try:
-        return str(click.prompt(f"{question.what}{words}", default=default or None, value_proc=checked, err=True))
+        return str(
+            # Without a default, click would ask again without a word.
+            click.prompt(
+                f"{question.what}{words}", default=default, show_default=bool(default), value_proc=checked, err=True
+            )
+        )
     except click.Abort as left:
         raise KeyboardInterrupt from left
 
