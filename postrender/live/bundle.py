@@ -51,9 +51,9 @@ def write(path: str, evidence: Evidence) -> list[str]:
 
 def read(path: str) -> Evidence:
     """Read what `write` has written; raise UnreadableError, or InputError if it is no such file."""
-    wrong = InputError("this is no bundle of grpo", at=Location(path), fix="grpo status --bundle FILE writes one")
+    wrong = InputError("this is not a grpo bundle", at=Location(path), fix="grpo status --bundle FILE writes one")
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with tarfile.open(path, "r:*") as archive:
             members = {entry.name: entry for entry in archive if entry.isfile()}
             if sum(entry.size for entry in members.values()) > _MAX_BYTES:
                 raise wrong

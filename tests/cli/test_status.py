@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tarfile
 from pathlib import Path
@@ -17,6 +18,31 @@ from tests.live import bundles
 def saved(tmp_path: Path) -> str:
     bundles.write(tmp_path / "b.tar.gz")
     return str(tmp_path / "b.tar.gz")
+
+
+@pytest.fixture
+def unpacked(saved: str) -> str:
+    """A bundle after gunzip."""
+    Path(saved).with_suffix("").write_bytes(gzip.decompress(Path(saved).read_bytes()))
+    return saved.removesuffix(".gz")
+
+
+@pytest.mark.parametrize("form", ["saved", "unpacked"])
+@pytest.mark.parametrize("command", ["why", "watch", "report", "status", "doctor"])
+def test_a_bundle_as_a_word_is_recognized(
+    command: str, form: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = request.getfixturevalue(form)
+    assert cli.main([command, path]) == 2
+    shown = capsys.readouterr().err
+    assert f" --from {path}\n" in shown
+    assert "gunzip" not in shown
+
+
+@pytest.mark.parametrize("command", ["why", "status"])
+def test_a_bundle_may_be_uncompressed(command: str, unpacked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "--from", unpacked]) == 0
+    assert "stack s in namespace rl" in capsys.readouterr().out
 
 
 def test_a_running_stack(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +121,7 @@ def test_a_file_that_is_no_bundle(tmp_path: Path, content: bytes | None, capsys:
     else:
         path.write_bytes(content)
     assert cli.main(["status", "--from", str(path)]) == 2
-    assert "this is no bundle of grpo" in capsys.readouterr().err
+    assert "this is not a grpo bundle" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
