@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -42,6 +43,22 @@ class RefusedError(Exception):
     def is_unknown(self) -> bool:
         """Return whether the API server does not have such an object, or such a kind."""
         return self.status == _NOT_FOUND
+
+
+class _Said(logging.Handler):
+    """Keep what the client logs about a credential program; without any handler Python would print it on stderr."""
+
+    last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep an error of the root logger: the client goes on without credentials after it."""
+        if record.name == "root":
+            said = " ".join(record.getMessage().split())
+            # On a terminal the program writes there, and the client fails because it has none of its words.
+            self.last = "its own message is above" if said.startswith("'NoneType' object") else said
+
+
+_SAID: Final = _Said(logging.ERROR)
 
 
 class Cluster:
@@ -137,9 +154,13 @@ class Cluster:
 
 def _reason(error: Exception) -> str:
     """Return the innermost reason of an error, which the client wraps several times."""
+    from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 (an extra)
+
     while (inner := getattr(error, "reason", None) or error.__cause__) and isinstance(inner, Exception):
         error = inner
-    return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+    # Without an answer its text is "(0)". The reason of a refused exec goes on with the headers and the answer.
+    said = str(error.reason).split(" -+-+- ")[0] if isinstance(error, ApiException) else str(error).split("\n")[0]
+    return " ".join(said.split()) or type(error).__name__
 
 
 def _json(text: str) -> Json:
@@ -201,9 +222,16 @@ def _load(settings: Configuration, where: str, context: str) -> None:
     """Put a context of the kubeconfig into the settings of the client; start its credential program if it has one."""
     from kubernetes.config import load_kube_config  # noqa: PLC0415 (an extra)
 
+    _SAID.last = ""
+    logging.getLogger().addHandler(_SAID)
     with _usable(where):
         # persist_config: a token that the client renews would be written into the user's file.
         load_kube_config(where, context, client_configuration=settings, persist_config=False)
+    if _SAID.last:
+        raise ClusterError(
+            f"the credential program of the context {context!r} has failed: {_SAID.last}",
+            fix="log in again (or install the program); kubectl get pods must work first",
+        )
 
 
 @contextlib.contextmanager

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import json
+import logging
+import os
 import re
-import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from postrender.errors import ClusterError
 from postrender.live import client
+from postrender.live.client import RefusedError
 
 pytest.importorskip("kubernetes")
 PLUGIN = {"apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never"}
@@ -102,3 +105,88 @@ def test_a_message_shows_nothing_of_a_broken_kubeconfig(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="Expected key user in ") as caught:
         client.connect(kubeconfig=str(path))
     assert "very-secret" not in str(caught.value)
+
+
+GCLOUD = (
+    "ERROR: (gcloud.config.config-helper) You do not have an active account.\\nPlease run:\\n\\n  $ gcloud auth login"
+)
+BAD_TOKEN = json.dumps({"apiVersion": PLUGIN["apiVersion"], "kind": "ExecCredential", "status": {}})
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        (
+            plugin(f"printf '{GCLOUD}' >&2; exit 1"),
+            "exec: process returned 1. ERROR: (gcloud.config.config-helper) You do not have an active account. "
+            "Please run: $ gcloud auth login",
+        ),
+        ({"exec": {**PLUGIN, "command": "no-plugin"}}, "[Errno 2] No such file or directory: 'no-plugin'"),
+        (plugin("echo words"), "exec: failed to decode process output: "),
+        (plugin(f"echo '{BAD_TOKEN}'"), "exec: missing token or clientCertificateData field in plugin output"),
+    ],
+)
+def test_the_reason_of_a_credential_program(
+    user: dict[str, Any],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    # pytest's own handlers would hide what Python prints without any.
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    for _ in range(2):
+        with pytest.raises(ClusterError) as caught:
+            client.connect(kubeconfig=kubeconfig(tmp_path, user))
+        assert caught.value.message.startswith(f"the credential program of the context 'x' has failed: {said}")
+        assert "log in again" in caught.value.fix
+    assert capfd.readouterr() == ("", "")
+    client.connect(kubeconfig=kubeconfig(tmp_path, {"token": "t"}))
+
+
+def test_a_credential_program_that_has_spoken_to_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it gets the terminal, so the client has no words of it, and fails on that."""
+    with open(os.devnull) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        with pytest.raises(ClusterError) as caught:
+            client.connect(kubeconfig=kubeconfig(tmp_path, plugin("exit 1")))
+    assert caught.value.message == "the credential program of the context 'x' has failed: its own message is above"
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Play an API server without TLS that forbids all; return its port."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            self.send_response(403)
+            self.end_headers()
+            self.wfile.write(b'{"kind": "Status", "message": "not you"}')
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "get", "execute"),
+    [
+        # As with a wrong certificate.
+        ("https", r"SSLError \[SSL: \w+\] \w+.*", r"exec in p: \[SSL: \w+\] \w+.*"),
+        ("http", "not you", "exec in p: Handshake status 403 Forbidden"),
+    ],
+)
+def test_the_reason_of_a_refusal(scheme: str, get: str, execute: str, port: int, tmp_path: Path) -> None:
+    cluster = client.connect(kubeconfig=kubeconfig(tmp_path, {"token": "t"}, server=f"{scheme}://127.0.0.1:{port}"))
+    with pytest.raises(RefusedError) as caught:
+        cluster.get("/api")
+    assert re.fullmatch(get, str(caught.value))
+    with pytest.raises(RefusedError) as caught:
+        cluster.execute("p", "c", ["true"])
+    assert re.fullmatch(execute, str(caught.value))
