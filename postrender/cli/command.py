@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
 from postrender.errors import UsageError
+
+# How the names of these files end.
+_OF_BUNDLES: Final = (".tar.gz", ".tgz", ".tar")
+_OF_VALUES: Final = (".yaml", ".yml", ".json")
 
 
 class _Named(click.Command):
@@ -32,10 +37,18 @@ class Command(_Named):
         """Parse as click does; raise UsageError for a surplus word."""
         surplus = super().parse_args(ctx, args)
         if surplus and not ctx.resilient_parsing:
-            word = surplus[0]
-            fix = f"give a values file with -f {word}" if "." in word else ""
-            raise wrong(f"{word!r} was not expected", fix=fix)
+            raise wrong(f"{surplus[0]!r} was not expected", fix=self._fix(ctx, surplus[0]))
         return surplus
+
+    def _fix(self, ctx: click.Context, word: str) -> str:
+        """Return where a surplus word belongs, else how many words there may be; empty if there may be none."""
+        options = {name for each in self.params for name in each.opts}
+        if "--from" in options and word.endswith(_OF_BUNDLES):
+            return f"read a bundle with --from {word}"
+        if "-f" in options and word.endswith(_OF_VALUES):
+            return f"give a values file with -f {word}"
+        names = [each.name for each in self.params if isinstance(each, click.Argument)]
+        return f"{ctx.command_path} takes one {names[0]}" if names else ""
 
 
 class CommandGroup(_Named, click.Group):

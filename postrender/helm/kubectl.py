@@ -27,6 +27,12 @@ _CONTAINER = "ray-head"
 _TIMEOUT_SECONDS = 600
 # How long a kubectl whose output has ended may take to say with which exit code.
 _END_SECONDS = 5.0
+GET_KUBECONFIG = (
+    "the program of the cloud writes it: gcloud container clusters get-credentials, aws eks update-kubeconfig, "
+    "az aks get-credentials"
+)
+# What kubectl asks without a kubeconfig, and with one that has no current context.
+_NO_KUBECONFIG = "localhost:8080 was refused"
 _LOOK = "kubectl config current-context names the cluster; kubectl auth can-i --list shows what you may do"
 # Runs so many bytes of stdin as a program, which gets the rest.
 _REST_OF_STDIN = "import sys; exec(sys.stdin.buffer.read(int(sys.argv.pop(1))))"
@@ -223,6 +229,9 @@ def definitions() -> bytes:
 def _refused(done: Outcome, fix: str = "print the command with --show-commands and run it by hand") -> ClusterError:
     lines = [line for line in done.errors.strip().splitlines() if _PROGRAM_FAILED not in line]
     last = (lines or ["it left no message"])[-1]
+    if _NO_KUBECONFIG in last:
+        fix = f"choose a context (kubectl config get-contexts lists them); without any, {GET_KUBECONFIG}"
+        return ClusterError("kubectl has no kubeconfig, or one without a current context", fix=fix)
     return ClusterError(f"kubectl failed: {last}", fix=fix)
 
 

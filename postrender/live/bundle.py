@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import tarfile
+import zlib
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
 from postrender.errors import InputError, Location, OutputError, UnreadableError
 from postrender.live import masking
 from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
+
+T = TypeVar("T")
 
 _FORMAT: Final = 1
 _ABOUT: Final = "about.json"
@@ -51,34 +55,55 @@ def write(path: str, evidence: Evidence) -> list[str]:
 
 def read(path: str) -> Evidence:
     """Read what `write` has written; raise UnreadableError, or InputError if it is no such file."""
-    wrong = InputError("this is no bundle of grpo", at=Location(path), fix="grpo status --bundle FILE writes one")
+    fix = "grpo status --bundle FILE writes one"
+    wrong = InputError("this is not a grpo bundle, or a damaged one", at=Location(path), fix=fix)
     try:
-        with tarfile.open(path, "r:gz") as archive:
-            members = {entry.name: entry for entry in archive if entry.isfile()}
-            if sum(entry.size for entry in members.values()) > _MAX_BYTES:
-                raise wrong
-            content = {name: json.loads(_content(archive, entry)) for name, entry in members.items()}
+        content = _members(path)
+        about = content[_ABOUT]
+        if isinstance(about["format"], int) and about["format"] > _FORMAT:
+            fix = "read it with that version: pip install --upgrade grpo-charts"
+            raise InputError("a newer version of grpo has made this bundle", at=Location(path), fix=fix)
+        return _evidence(content)
     except FileNotFoundError as error:
         raise UnreadableError("there is no such file", at=Location(path), fix="check the path") from error
     except OSError as error:
-        if isinstance(error, tarfile.ReadError | EOFError) or not error.strerror:
+        if not error.strerror:
             raise wrong from error
         raise UnreadableError(f"cannot be read: {error.strerror}", at=Location(path)) from error
-    except (tarfile.TarError, ValueError, EOFError) as error:
+    except (tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, ValueError, TypeError, LookupError) as error:
         raise wrong from error
-    about = content.get(_ABOUT) or {}
-    if about.get("format") != _FORMAT or _EXPECTED not in content:
-        raise wrong
+
+
+def _members(path: str) -> dict[str, Any]:
+    """Return the content of each file of an archive; raise as tarfile and json do."""
+    with tarfile.open(path) as archive:
+        members = {entry.name: entry for entry in archive if entry.isfile()}
+        if sum(entry.size for entry in members.values()) > _MAX_BYTES:
+            raise ValueError("larger than any bundle")
+        return {name: json.loads(_content(archive, entry)) for name, entry in members.items()}
+
+
+def _evidence(content: dict[str, Any]) -> Evidence:
+    """Return the evidence of a bundle; raise TypeError or LookupError if the bundle has other content."""
+    about, expected = content[_ABOUT], _typed(Expected, content[_EXPECTED])
+    if about["format"] != _FORMAT:
+        raise TypeError("not this format")
     kinds = {os.path.basename(name).removesuffix(".json"): name for name in content if name.startswith(_OBJECTS)}
-    return Evidence(
-        Expected(**content[_EXPECTED]),
-        about["context"],
-        about["time"],
-        {kind: content[name] for kind, name in kinds.items()},
-        about["unread"],
-        about["record"],
-        content.get(_LOGS) or {},
-    )
+    objects = {kind: content[name] for kind, name in kinds.items()}
+    for each in (*objects.values(), *expected.objects.values()):
+        if not (isinstance(each, list) and all(isinstance(item, dict) for item in each)):
+            raise TypeError("expected lists of objects")
+    fields = {name: about[name] for name in ("context", "time", "unread", "record")}
+    return _typed(Evidence, {**fields, "expected": expected, "objects": objects, "logs": content.get(_LOGS) or {}})
+
+
+def _typed(kind: type[T], fields: dict[str, Any]) -> T:
+    """Return a dataclass with these fields; raise TypeError for a missing or unknown field, or one of another type."""
+    made = kind(**fields)
+    for name, hint in get_type_hints(kind).items():
+        if not isinstance(getattr(made, name), get_origin(hint) or hint):
+            raise TypeError(f"{name} has another type")
+    return made
 
 
 def _content(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> bytes:

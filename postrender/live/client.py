@@ -5,16 +5,22 @@ No other module of this package talks to a cluster.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+# The client reads kubeconfigs by itself, and lets this through.
+from yaml import YAMLError
+
 from postrender.errors import ClusterError, InstallationError
+from postrender.helm import kubectl
 from postrender.types import Json
 
 if TYPE_CHECKING:
-    from kubernetes.client import ApiClient
+    from kubernetes.client import ApiClient, Configuration
 
 # Seconds to connect, and seconds between two pieces of an answer.
 _TIMEOUT: Final = (3.0, 6.0)
@@ -37,6 +43,22 @@ class RefusedError(Exception):
     def is_unknown(self) -> bool:
         """Return whether the API server does not have such an object, or such a kind."""
         return self.status == _NOT_FOUND
+
+
+class _Said(logging.Handler):
+    """Keep what the client logs about a credential program; without any handler Python would print it on stderr."""
+
+    last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep an error of the root logger: the client goes on without credentials after it."""
+        if record.name == "root":
+            said = " ".join(record.getMessage().split())
+            # On a terminal the program writes there, and the client fails because it has none of its words.
+            self.last = "its own message is above" if said.startswith("'NoneType' object") else said
+
+
+_SAID: Final = _Said(logging.ERROR)
 
 
 class Cluster:
@@ -132,9 +154,13 @@ class Cluster:
 
 def _reason(error: Exception) -> str:
     """Return the innermost reason of an error, which the client wraps several times."""
+    from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 (an extra)
+
     while (inner := getattr(error, "reason", None) or error.__cause__) and isinstance(inner, Exception):
         error = inner
-    return " ".join(str(error).split("\n")[0].split()) or type(error).__name__
+    # Without an answer its text is "(0)". The reason of a refused exec goes on with the headers and the answer.
+    said = str(error.reason).split(" -+-+- ")[0] if isinstance(error, ApiException) else str(error).split("\n")[0]
+    return " ".join(said.split()) or type(error).__name__
 
 
 def _json(text: str) -> Json:
@@ -159,8 +185,7 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, namesp
     ClusterError if the kubeconfig cannot be used.
     """
     try:
-        from kubernetes import config  # noqa: PLC0415 (an extra: 75 MB)
-        from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415
+        from kubernetes.client import ApiClient, Configuration  # noqa: PLC0415 (an extra: 75 MB)
     except ImportError as error:
         raise InstallationError(
             "this command needs the Kubernetes client", fix="pip install 'grpo-charts[live]'"
@@ -169,19 +194,59 @@ def connect(*, kubeconfig: str | None = None, context: str | None = None, namesp
     settings.retries = False
     # All questions go out at once; a pool that is smaller throws connections away, and says so on stderr.
     settings.connection_pool_maxsize = _CONNECTIONS
-    try:
-        contexts, current = config.list_kube_config_contexts(kubeconfig)
-        names = {each["name"]: each.get("context") or {} for each in contexts}
-        chosen = context or (current or {}).get("name", "")
-        if chosen not in names:
-            raise ClusterError(
-                f"the kubeconfig has no context {chosen!r}", fix=f"its contexts are {', '.join(names) or '(none)'}"
-            )
+    where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    chosen, found = _choose(where, context)
+    _load(settings, where, chosen)
+    return Cluster(ApiClient(settings), chosen, namespace or found.get("namespace") or "default")
+
+
+def _choose(where: str, context: str | None) -> tuple[str, dict[str, Any]]:
+    """Return the name and the content of a context of the kubeconfig, the current one by default."""
+    from kubernetes.config.kube_config import KubeConfigMerger  # noqa: PLC0415 (an extra)
+
+    with _usable(where):
+        found = KubeConfigMerger(where).config
+        if found is None:
+            raise ClusterError(f"there is no kubeconfig: {where} does not exist", fix=kubectl.GET_KUBECONFIG)
+        names = {each.value["name"]: each.value.get("context") or {} for each in found.value["contexts"]}
+        chosen = context or found.value.get("current-context") or ""
+    others = f"its contexts are {', '.join(names)}" if names else kubectl.GET_KUBECONFIG
+    if not chosen:
+        raise ClusterError(f"the kubeconfig {where} has no current context", fix=f"choose one by --context; {others}")
+    if chosen not in names:
+        raise ClusterError(f"the kubeconfig {where} has no context {chosen!r}", fix=others)
+    return chosen, names[chosen]
+
+
+def _load(settings: Configuration, where: str, context: str) -> None:
+    """Put a context of the kubeconfig into the settings of the client; start its credential program if it has one."""
+    from kubernetes.config import load_kube_config  # noqa: PLC0415 (an extra)
+
+    _SAID.last = ""
+    logging.getLogger().addHandler(_SAID)
+    with _usable(where):
         # persist_config: a token that the client renews would be written into the user's file.
-        config.load_kube_config(kubeconfig, chosen, client_configuration=settings, persist_config=False)
-    except (config.ConfigException, OSError, ValueError, TypeError) as error:
-        where = kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+        load_kube_config(where, context, client_configuration=settings, persist_config=False)
+    if _SAID.last:
         raise ClusterError(
-            f"the kubeconfig {where} cannot be used: {error}", fix="kubectl config get-contexts must work first"
-        ) from error
-    return Cluster(ApiClient(settings), chosen, namespace or names[chosen].get("namespace") or "default")
+            f"the credential program of the context {context!r} has failed: {_SAID.last}",
+            fix="log in again (or install the program); kubectl get pods must work first",
+        )
+
+
+@contextlib.contextmanager
+def _usable(where: str) -> Iterator[None]:
+    """Raise ClusterError for what the client raises about a kubeconfig."""
+    from kubernetes.config import ConfigException  # noqa: PLC0415 (an extra)
+
+    try:
+        yield
+        return
+    except (ConfigException, OSError, YAMLError) as error:
+        # The client names an entry by its whole content, a user by the token.
+        said, cause = " ".join(str(error).split()).partition("/{")[0], error
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        said, cause = "it is not a kubeconfig", error
+    raise ClusterError(
+        f"the kubeconfig {where} cannot be used: {said}", fix="kubectl config get-contexts must work first"
+    ) from cause

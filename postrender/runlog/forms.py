@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import zlib
 from typing import Final
 
 from log_readers import ANY, VERL_FILE
@@ -13,6 +15,10 @@ TENSORBOARD: Final = "tensorboard"
 WANDB: Final = "wandb"
 HEAD_BYTES: Final = 8192
 _GZIP: Final = b"\x1f\x8b"
+# With it, zlib reads the header of gzip.
+_OF_GZIP: Final = 16 + zlib.MAX_WBITS
+# A tar begins with the name of its first file; this is that of a bundle (live/bundle.py).
+_BUNDLE: Final = b"about.json\0"
 # What each writer puts first into its lines.
 _VERL_FILE: Final = b'{"step":'
 _SAMPLES: Final = (b'{"content"', b'{"input"', b'{"agent_ref"')
@@ -46,11 +52,24 @@ def of_file(path: str, *, grows: bool) -> str:
 
 def of_text(head: bytes, name: str) -> str:
     """Return the form of what begins with some bytes; raise InputError if it has no steps."""
+    if _tar(head).startswith(_BUNDLE):
+        raise InputError("this is a bundle, not a log", at=Location(name), fix=f"grpo why --from {name}")
     if head.startswith(_GZIP):
         raise InputError("this is compressed", at=Location(name), fix=f"gunzip {name}")
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        fix = f"iconv -f UTF-16 -t UTF-8 {name} > utf-8.log; in PowerShell, Out-File -Encoding utf8 instead of >"
+        raise InputError("this is UTF-16, expected UTF-8", at=Location(name), fix=fix)
     if b"\0" in head:
         raise InputError("this is a binary file, not a log", at=Location(name), fix="name the output of the training")
     if head.startswith(_SAMPLES):
         fix = "name the directory of the run; grpo samples shows this file"
         raise InputError("this has the samples of one step", at=Location(name), fix=fix)
     return VERL_FILE if head.startswith(_VERL_FILE) else ANY
+
+
+def _tar(head: bytes) -> bytes:
+    """Return the first bytes without gzip's compression, if they have it."""
+    try:
+        return zlib.decompressobj(_OF_GZIP).decompress(head, len(_BUNDLE))
+    except zlib.error:
+        return head

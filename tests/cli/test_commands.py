@@ -109,6 +109,12 @@ USAGE = {
     "value of a flag": ("render --notes=yes -f x", "grpo render: --notes takes no value\n"),
     "forgotten -f": ("lint a.yaml", "grpo lint: 'a.yaml' was not expected\n  fix: give a values file with -f a.yaml\n"),
     "forgotten second -f": ("render all a.yaml", "grpo render: 'a.yaml' was not expected\n  fix: give a values file"),
+    "two logs": ("why nope.log README.md", "grpo why: 'README.md' was not expected\n  fix: grpo why takes one log\n"),
+    "values after a log": (
+        "why nope.log a.yaml",
+        "grpo why: 'a.yaml' was not expected\n  fix: give a values file with",
+    ),
+    "log of status": ("status a.log", "grpo status: 'a.log' was not expected\n  fix: see grpo status --help\n"),
     "file as a word": ("diff --accelerator a --accelerator b x", "grpo diff: 'x' was not expected"),
     "comma": (
         "lint -f a.yaml,b.yaml",

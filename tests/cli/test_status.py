@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import tarfile
 from pathlib import Path
@@ -17,6 +19,31 @@ from tests.live import bundles
 def saved(tmp_path: Path) -> str:
     bundles.write(tmp_path / "b.tar.gz")
     return str(tmp_path / "b.tar.gz")
+
+
+@pytest.fixture
+def unpacked(saved: str) -> str:
+    """A bundle after gunzip."""
+    Path(saved).with_suffix("").write_bytes(gzip.decompress(Path(saved).read_bytes()))
+    return saved.removesuffix(".gz")
+
+
+@pytest.mark.parametrize("form", ["saved", "unpacked"])
+@pytest.mark.parametrize("command", ["why", "watch", "report", "status", "doctor"])
+def test_a_bundle_as_a_word_is_recognized(
+    command: str, form: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = request.getfixturevalue(form)
+    assert cli.main([command, path]) == 2
+    shown = capsys.readouterr().err
+    assert f" --from {path}\n" in shown
+    assert "gunzip" not in shown
+
+
+@pytest.mark.parametrize("command", ["why", "status"])
+def test_a_bundle_may_be_uncompressed(command: str, unpacked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "--from", unpacked]) == 0
+    assert "stack s in namespace rl" in capsys.readouterr().out
 
 
 def test_a_running_stack(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,7 +122,53 @@ def test_a_file_that_is_no_bundle(tmp_path: Path, content: bytes | None, capsys:
     else:
         path.write_bytes(content)
     assert cli.main(["status", "--from", str(path)]) == 2
-    assert "this is no bundle of grpo" in capsys.readouterr().err
+    assert "this is not a grpo bundle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("about.json", []),
+        ("about.json", {"format": 1}),
+        ("about.json", {"format": "2", "context": "c", "time": 1.0, "unread": {}, "record": {}}),
+        ("about.json", {"format": 1, "context": "c", "time": "now", "unread": {}, "record": {}}),
+        ("expected.json", {}),
+        ("expected.json", []),
+        ("expected.json", {"name": "s", "namespace": "rl", "releases": {}, "objects": {"grpo-job": ["x"]}}),
+        ("expected.json", {"name": "s", "namespace": "rl", "releases": [], "objects": {}}),
+        ("logs.json", ["x"]),
+        ("objects/pods.json", {"items": []}),
+        ("objects/pods.json", ["x"]),
+    ],
+)
+def test_a_damaged_bundle(saved: str, name: str, content: object, capsys: pytest.CaptureFixture[str]) -> None:
+    put(saved, name, content)
+    assert cli.main(["status", "--from", saved]) == 2
+    assert f"{saved}: this is not a grpo bundle, or a damaged one\n  fix: " in capsys.readouterr().err
+
+
+def test_a_bundle_that_was_cut(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(saved).write_bytes(Path(saved).read_bytes()[:-200])
+    assert cli.main(["status", "--from", saved]) == 2
+    assert "this is not a grpo bundle, or a damaged one" in capsys.readouterr().err
+
+
+def test_a_bundle_of_a_newer_version(saved: str, capsys: pytest.CaptureFixture[str]) -> None:
+    put(saved, "about.json", {"format": 2})
+    assert cli.main(["status", "--from", saved]) == 2
+    assert "a newer version of grpo has made this bundle" in capsys.readouterr().err
+
+
+def put(path: str, name: str, content: object) -> None:
+    """Replace a file in a bundle."""
+    with tarfile.open(path) as archive:
+        members = {each.name: archive.extractfile(each).read() for each in archive}  # type: ignore[union-attr]
+    assert name in members
+    with tarfile.open(path, "w:gz") as archive:
+        for each, data in {**members, name: json.dumps(content).encode()}.items():
+            entry = tarfile.TarInfo(each)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +178,11 @@ def test_a_file_that_is_no_bundle(tmp_path: Path, content: bytes | None, capsys:
         (["status", "--from", "missing.tar.gz"], 3, "there is no such file"),
         (["status", "--from", "b", "--watch", "3"], 2, "a bundle does not change"),
         (["status", "--from", "b", "-n", "rl"], 2, "--from reads a bundle"),
-        (["status", "--accelerator", "b200", "--kubeconfig", "missing"], 3, "the kubeconfig missing cannot be used"),
+        (
+            ["status", "--accelerator", "b200", "--kubeconfig", "missing"],
+            3,
+            "there is no kubeconfig: missing does not exist",
+        ),
     ],
 )
 def test_wrong_command_lines(words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -189,6 +189,7 @@ def test_a_wrong_command_line_is_refused(grpo: Run, words: list[str], message: s
         (b"", "the file is empty"),
         (b"\x7fELF\0\0\0", "this is a binary file, not a log"),
         (gzip.compress(b"text", mtime=0), "this is compressed"),
+        ("\ufeffstep:1\n".encode("utf-16-le"), "this is UTF-16, expected UTF-8"),
         (b"{'loss': 0.1, 'reward': 0.2}\n", "it has no step of NeMo RL's GRPO or of verl"),
         (b'{"step": 1}\n', "it has no step of NeMo RL's GRPO or of verl"),
         (b'{"content": [["a"]], "rewards": [0.5]}\n', "this has the samples of one step"),

@@ -28,6 +28,10 @@ KUBECTL = """\
 echo "$*" >> "$CALLS"
 case $1 in
   get) if [ "$REFUSES" = get ]; then echo 'Error from server (Forbidden): pods is forbidden' >&2; exit 1; fi
+       if [ "$REFUSES" = cluster ]; then
+         echo 'The connection to the server localhost:8080 was refused - did you specify the right host or port?' >&2
+         exit 1
+       fi
        for pod in $PODS; do echo "pod/$pod"; done ;;
   exec) if [ "$REFUSES" = exec ]; then echo 'error: unable to upgrade connection' >&2; exit 1; fi
         while [ "$1" != -- ]; do case $1 in pod/*) export POD="$1" ;; esac; shift; done; shift
@@ -102,6 +106,7 @@ def test_the_command_that_is_shown_does_the_same(kubectl: Path) -> None:
         ({"PODS": ""}, f"no head pod is running with the labels {LABELS}"),
         ({"REFUSES": "get"}, "kubectl failed: Error from server.*forbidden"),
         ({"REFUSES": "exec"}, "kubectl failed: error: unable to upgrade connection"),
+        ({"REFUSES": "cluster"}, "kubectl has no kubeconfig, or one without a current context"),
         ({"PATH": "/nowhere"}, "cannot run kubectl: No such file"),
     ],
 )

@@ -56,6 +56,7 @@ def test_a_fault_of_hardware_is_never_called_configuration() -> None:
         "step 4: error rate 0.02, timeouts 0, out of 7 tests 7 passed\n",
         "NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory\n",
         "grpo: the trainer ended with exit code 0\n",
+        "a tiny model, SIGKILL in the middle; the handler of SIGKILL, SIGTERM and SIGINT\n",
         PLANTS["cuda-oom"][0] + "\n========================= Step 5/10 =========================\n" + NOISE,
         PLANTS["nccl-timeout"][0] + "\nstep:7 - actor/loss:0.1 - critic/score/mean:0.5\n",
         PLANTS["killed"][0] + "\ngrpo: the trainer runs as process 77: python3 train.py\n" + NOISE,
@@ -161,6 +162,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
     assert cli.main(["why", str(tmp_path / "none")]) == 3
     assert cli.main(["why", str(path), "-f", "x.yaml"]) == 2
     assert cli.main(["why"]) == 2
+    assert "fix: name a log, a bundle with --from, or the values files of a stack with -f" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(PLANTS["dns"][0].encode())))
     assert cli.main(["why", "-"]) == 1
     assert "standard input:1: socket.gaierror" in capsys.readouterr().out
@@ -173,6 +175,8 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch
         (b"\n \n", "the log is empty"),
         (bytes(range(256)), "this is a binary file"),
         (b"\x1f\x8b\x08 packed", "this is compressed"),
+        ("\ufeffERROR: killed\n".encode("utf-16-le"), "this is UTF-16, expected UTF-8"),
+        ("\ufeffERROR: killed\n".encode("utf-16-be"), "this is UTF-16, expected UTF-8"),
     ],
 )
 def test_what_is_no_log_is_said(content: bytes, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,6 +49,8 @@ def why(source: Source, log: str | None, form: str) -> int:
     """
     if log is not None and source.is_named:
         raise wrong("a log and a stack are given", fix="give LOG alone, or values files or --from")
+    if log is None and not source.is_named:
+        raise wrong("nothing is named", fix="name a log, a bundle with --from, or the values files of a stack with -f")
     found = _of_log(log) if log is not None else diagnosis.of_evidence(source.ask())
     text = json.dumps(found.as_json(), indent=2) if form == "json" else masking.text("\n".join(found.lines()))
     sys.stdout.write(f"{text}\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from postrender.live.why import line
 from postrender.live.why.cause import (
     CONFIGURATION,
@@ -74,6 +76,9 @@ KERNEL = Cause(
     place=ERROR,
 )
 
+# Where Ray guesses.
+_NO_KILL: Final = r"potential root causes|\(1\) |oom killer due to high|sigkill_handler"
+
 KILLED = Cause(
     "killed",
     "a process was killed from outside (SIGKILL), and nobody says why",
@@ -82,14 +87,19 @@ KILLED = Cause(
     HELPS,
     printed(
         "exit code 137",
-        "sigkill",
         "exitcode: -9",
         "exitcode  : -9",
         "exit code: -9",
         "signal 9",
         "signal: killed",
         "died with <signals.sigkill",
-        unless=r"potential root causes|\(1\) |oom killer due to high|sigkill_handler",
+        unless=_NO_KILL,
+    )
+    # A name alone is a text about signals.
+    + printed(
+        "sigkill",
+        pattern=r"(?:\b(?:signal|by|with|via|got|received)[ :=]+|\d \(?)SIGKILL\b|\bSIGKILL[ :]*\(?9\b",
+        unless=_NO_KILL,
     )
     + printed("killed", pattern=r"^(?:\S+: line \d+:\s+\d+ )?Killed\b.*")
     + says("exit code 137", pattern=r"exit code 137 \((?!OOMKilled).*"),
