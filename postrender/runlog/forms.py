@@ -56,7 +56,7 @@ def of_text(head: bytes, name: str) -> str:
         raise InputError("this is a bundle, not a log", at=Location(name), fix=f"grpo why --from {name}")
     if head.startswith(_GZIP):
         raise InputError("this is compressed", at=Location(name), fix=f"gunzip {name}")
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    if b"\0" in head and head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         fix = f"iconv -f UTF-16 -t UTF-8 {name} > utf-8.log; in PowerShell, Out-File -Encoding utf8 instead of >"
         raise InputError("this is UTF-16, expected UTF-8", at=Location(name), fix=fix)
     if b"\0" in head:
