@@ -1,7 +1,7 @@
 """Collect what shows why a training stands still or has failed, into a folder of the run.
 
 The guard starts it as a program of its own and kills it when its time is over, so each part is written at once. The
-request is JSON on the standard input: folder, reason, output, group, prefix, age, seconds.
+request is JSON on the standard input: folder, reason, output, group, prefix, seconds, and when the trainer started.
 """
 
 from __future__ import annotations
@@ -68,7 +68,9 @@ def other_nodes(folder: Path, request: Record, deadline: float) -> None:
         if node["Alive"] and node["NodeID"] != here:
             place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
             task = ray.remote(num_cpus=0, max_retries=0)(collect).options(scheduling_strategy=place)
-            asked[task.remote(program, [0, request["prefix"], request["age"]])] = node["NodeManagerHostname"]
+            asked[task.remote(program, [0, request["prefix"], now() - request["started"]])] = node[
+                "NodeManagerHostname"
+            ]
     while asked and now() < deadline:
         for answer in ray.wait(list(asked), num_returns=1, timeout=max(0.0, deadline - now()))[0]:
             name = asked.pop(answer)
@@ -87,7 +89,7 @@ def main() -> None:
     request = json.load(sys.stdin)
     folder, deadline = Path(request["folder"]), now() + request["seconds"] * 0.8
     keep(folder, {"reason.txt": f"{request['reason']}\n".encode(), "output.txt": request["output"].encode()})
-    name, files = node_evidence.collect(request["group"], request["prefix"], request["age"])
+    name, files = node_evidence.collect(request["group"], request["prefix"], now() - request["started"])
     keep(folder / name, files)
     ray_state(folder)
     try:

@@ -200,7 +200,7 @@ class Guard(Watch):
             "output": self.tail.decode(errors="replace"),
             "group": self.group,
             "prefix": os.environ.get("TORCH_FR_DUMP_TEMP_FILE", ""),
-            "age": now() - self.started,
+            "started": self.started,
             "seconds": self.limit,
         }
         try:
