@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from postrender.live import times, waiting
-from postrender.live.evidence import Evidence, conditions, name_of
+from postrender.live.evidence import Evidence, conditions, is_ready, name_of
 from postrender.live.why import reading
 from postrender.live.why.line import EVENT, JOB, NODE, OPERATOR, POD, WAIT, Line
 from postrender.manifests.pods import mapping, sequence
@@ -15,10 +15,10 @@ _OPERATOR_LOG: Final = "operator"
 # A warning stays for an hour. A pod has survived the first when it has a node, and the others when a container of it
 # started later.
 _SCHEDULING: Final = ("FailedScheduling", "FailedScaleUp", "NotTriggerScaleUp")
-_STARTING: Final = (
-    *("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"),
-    *("Failed", "BackOff"),
-)
+_STARTING: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox")
+# These say it of an image, and else that a container ends again and again, which no start is the end of.
+_PULLING: Final = ("Failed", "BackOff")
+_UNHEALTHY: Final = "Unhealthy"
 
 
 def lines(evidence: Evidence) -> Iterator[Line]:
@@ -114,8 +114,13 @@ def _survived(event: dict[str, Any], name: str, pods: dict[str, dict[str, Any]])
         return bool(mapping(pod.get("spec")).get("nodeName"))
     group = name.rpartition("-")[0]
     others = [pod] if pod else [other for each, other in pods.items() if group and each.rpartition("-")[0] == group]
-    start = max(map(_last_start, others), default="")
-    return reason in (*_SCHEDULING, *_STARTING) and bool(start) and times.last_seen(event) <= start
+    start, seen = max(map(_last_start, others), default=""), times.last_seen(event)
+    if reason == _UNHEALTHY:
+        # A container that was restarted since may have been killed for it.
+        return pod is not None and is_ready(pod) and start <= seen
+    is_about_start = reason in (*_SCHEDULING, *_STARTING)
+    is_about_image = reason in _PULLING and "image" in str(event.get("message")).lower()
+    return (is_about_start or is_about_image) and bool(start) and seen <= start
 
 
 def _last_start(pod: dict[str, Any]) -> str:

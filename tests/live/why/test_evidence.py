@@ -382,6 +382,29 @@ def test_a_warning_that_a_pod_has_survived_is_no_cause(reason: str, message: str
     assert cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]
 
 
+@pytest.mark.parametrize(
+    ("reason", "message", "cause", "seen", "is_ready", "is_cause"),
+    [
+        ("BackOff", "Back-off restarting failed container ray", "container-crashes", 0, True, True),
+        ("Unhealthy", "Readiness probe failed: command timed out", "probe-failed", 30, True, False),
+        ("Unhealthy", "Readiness probe failed: command timed out", "probe-failed", 30, False, True),
+        ("Unhealthy", "Liveness probe failed: command timed out", "probe-failed", 0, True, True),
+    ],
+)
+def test_a_warning_about_a_container_that_runs_is_over_only_if_it_never_ended(
+    reason: str, message: str, cause: str, seen: int, is_ready: bool, is_cause: bool
+) -> None:
+    """A restart ends no crash loop, and may follow from a probe; a pod that is ready again has answered."""
+    evidence = bundles.evidence()
+    failed(evidence)
+    status = pod(evidence, WORKER)["status"]
+    status["containerStatuses"] = [{"state": {"running": {"startedAt": "2026-11-25T12:00:10Z"}}}]
+    status["conditions"] = [{"type": "Ready", "status": str(is_ready)}]
+    warning = {"involvedObject": {"kind": "Pod", "name": "s-ray-gpu"}, "reason": reason, "message": message}
+    evidence.objects["events"] = [{**warning, "lastTimestamp": f"2026-11-25T12:00:{seen:02}Z"}]
+    assert (cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]) == is_cause
+
+
 def test_an_event_of_the_second_in_which_the_run_began_is_kept() -> None:
     """Times of events may have microseconds, and those of objects have none."""
     evidence = bundles.evidence()
