@@ -74,12 +74,12 @@ class Clues:
         Roots come before errors of Python that no cause explains, these before symptoms (a collective that timed out),
         and symptoms before consequences (an actor that died). Among equals comes first what the cluster says, by its
         time, then the lines of logs, by their number. What a run that has started (`ran`) waits for now comes after
-        its log, because it is not why the run ended.
+        its log, because it is not why the run ended; so does what the operator said of it, because it reached the head.
         """
 
-        def rank(found: Found) -> tuple[int, int, str, int]:
+        def rank(found: Found) -> tuple[bool, int, int, str, int]:
             line = min(found.lines, key=lambda each: _order(each, ran=ran))
-            return (found.cause.place, *_order(line, ran=ran))
+            return (ran and line.kind == OPERATOR, found.cause.place, *_order(line, ran=ran))
 
         return sorted(self.found.values(), key=rank)
 

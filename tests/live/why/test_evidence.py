@@ -405,6 +405,14 @@ def test_a_warning_about_a_container_that_runs_is_over_only_if_it_never_ended(
     assert (cause in [each.cause.id for each in diagnosis.of_evidence(evidence).found]) == is_cause
 
 
+def test_a_head_that_the_operator_reached_late_is_not_why_a_run_has_failed() -> None:
+    """While the dashboard starts, the operator's log has refusals of each run."""
+    evidence = bundles.evidence()
+    failed(evidence, "grpo: the trainer ended with exit code 137 (SIGKILL)")
+    evidence.logs["operator"] = 'Get "http://s-ray-head-svc:8265/api/jobs/run-1": dial tcp: connect: connection refused'
+    assert [each.cause.id for each in diagnosis.of_evidence(evidence).found] == ["killed", "job-not-submitted"]
+
+
 def test_an_event_of_the_second_in_which_the_run_began_is_kept() -> None:
     """Times of events may have microseconds, and those of objects have none."""
     evidence = bundles.evidence()
