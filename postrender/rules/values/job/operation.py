@@ -21,7 +21,8 @@ TOPIC: Final = Topic("job", framework="", source="")
 _KIND: Final = "platform.capacity.kind"
 _LABELS: Final = "accelerator.nodeSelector"
 _TAINTS: Final = "accelerator.tolerations"
-_TAKEN: Final = re.compile(r"\b(spot|preemptible|interruptable|scalesetpriority)\b", re.IGNORECASE)
+# Each cloud has a label or a taint of its own for nodes that it takes away; all have one of these words in it.
+_TAKEN: Final = re.compile(r"\b(spot|preemptible|interruptable)\b", re.IGNORECASE)
 _REQUIRED: Final = "ray.kueue.topology.required"
 _STOP: Final = "ray.head.jobStopSeconds"
 # What the charts add to it (charts/common/templates/_pod.tpl), and the sum by default: no run counts on that.
@@ -150,11 +151,11 @@ def _taken(run: Effective) -> Iterator[Finding]:
     kind = run.value(_KIND)
     if kind in ("spot", "flex-start"):
         yield Finding(f"{_KIND} is {kind}, and job.retries is 0", keys=[f"={_KIND}"])
-    # Other clouds have a label or a taint for such nodes, each its own; all have one of these words in it.
     for section in (_LABELS, _TAINTS):
         for name, entry in mapping(run.value(section)).items():
-            said = f"{name}: {mapping(entry).get('value') or '' if isinstance(entry, dict) else entry}".rstrip(": ")
-            if _TAKEN.search(said):
+            value = mapping(entry).get("value") if section == _TAINTS else entry
+            said = f"{name}: {value}" if value else name
+            if _TAKEN.search(said) and value != "false":
                 yield Finding(f"{section} has {said}, and job.retries is 0", keys=[f"={section}"])
                 return
 
