@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,17 @@ ROWS = [
     dict(row) for row in dict.fromkeys(tuple((k, v) for k, v in row.items() if k != "wiring") for row in options.rows())
 ]
 MACHINES = [{"accelerator": profile, "network": mode} for profile in PROFILES for mode in options.modes(profile)]
+NEW_CLOUD = ROOT / "tests/postrender/new-cloud.yaml"
 BASE = [str(ROOT / "values/recipes/gemma3-27b-gsm8k.yaml"), str(ROOT / "tests/site.yaml")]
 
 
-def stacks(row: dict[str, str], folder: Path, values: dict[str, Any]) -> tuple[Stack, Stack]:
-    """Return a stack with wiring, and without; values of its own lie over those of the row."""
+def stacks(profile: Path, folder: Path, values: dict[str, Any]) -> tuple[Stack, Stack]:
+    """Return a stack with wiring, and without."""
     found = []
     for name, more in (("on", {}), ("off", OFF)):
         file = folder / f"{name}.yaml"
-        file.write_text(
-            yaml.safe_dump(options.merge(options.merge(options.values(row), values), more)), encoding="utf-8"
-        )
-        found.append(Stack.load([*BASE, str(file)], accelerator=row["accelerator"]))
+        file.write_text(yaml.safe_dump(options.merge(values, more)), encoding="utf-8")
+        found.append(Stack.load([str(profile), *BASE, str(file)]))
     return found[0], found[1]
 
 
@@ -60,11 +60,17 @@ def without_empty(value: Any) -> Any:
 
 
 def compare(row: dict[str, str], folder: Path, helm: Embedded, values: dict[str, Any] | None = None) -> int:
+    """Compare a row of options, with values over it; return how many objects the post-renderer has changed or added."""
+    profile = ROOT / f"values/accelerators/{row['accelerator']}.yaml"
+    on, off = stacks(profile, folder, options.merge(options.values(row), values or {}))
+    return compare_stacks(on, off, options.layers(row), helm)
+
+
+def compare_stacks(on: Stack, off: Stack, layers: Iterable[str], helm: Embedded) -> int:
     """Render both ways and compare; return how many objects the post-renderer has changed or added."""
-    on, off = stacks(row, folder, values or {})
     wiring = Wiring(inputs.load(off.files))
     worked = 0
-    for layer in options.layers(row):
+    for layer in layers:
         by_chart = objects(on.render(helm, layer).manifest.encode())
         unwired = off.render(helm, layer).manifest.encode()
         before = copy.deepcopy(objects(unwired))
@@ -88,6 +94,25 @@ def compare(row: dict[str, str], folder: Path, helm: Embedded, values: dict[str,
 def test_every_machine_in_every_mode(row: dict[str, str], tmp_path: Path, helm: Embedded) -> None:
     whole = options.complete({**row, "accelerator": options.shape(row["accelerator"])}, set())
     assert compare({**whole, **row}, tmp_path, helm) > 0
+
+
+@pytest.mark.parametrize("mode", ["devices", "dranet", "none"])
+def test_a_machine_of_a_new_cloud_is_one_file(mode: str, tmp_path: Path, helm: Embedded) -> None:
+    """Neither a template nor a program knows it: all that its pods have for GPUs and network comes from its profile."""
+    values = {"network": {"mode": mode}, **options.instead(existingClaim={"name": "nfs"})}
+    on, off = stacks(NEW_CLOUD, tmp_path, values)
+    assert compare_stacks(on, off, on.layers(), helm) > 0
+    found = objects(on.render(helm, "raycluster").manifest.encode())
+    (cluster,) = (item for (kind, _), item in found.items() if kind == "RayCluster")
+    pod = cluster["spec"]["workerGroupSpecs"][0]["template"]
+    ray = pod["spec"]["containers"][0]
+    assert pod["spec"]["nodeSelector"] == {"acme.example/machine": "x900.8"}
+    assert "acme.example/reserved" in {each["key"] for each in pod["spec"]["tolerations"]}
+    assert ray["resources"]["limits"].get("acme.example/fabric") == ("4" if mode == "devices" else None)
+    assert bool(pod["spec"].get("resourceClaims")) == (mode == "dranet")
+    assert pod["metadata"]["annotations"].get("acme.example/rail") == (None if mode == "none" else "all")
+    assert any(each["mountPath"] == "/etc/acme/topology.xml" for each in ray["volumeMounts"]) == (mode != "none")
+    assert {"name": "NCCL_IB_HCA", "value": "acme"} in ray["env"]
 
 
 @pytest.mark.parametrize("row", thin(ROWS, 48), ids=options.label)

@@ -6,6 +6,7 @@ The trainer is a stand-in without Ray actors: what NeMo RL itself makes of a los
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from conftest import Installed
 from harness import pods
-from harness.commands import explain
+from harness.commands import ask, explain
 from harness.kube import Kube, Manifest
 from harness.realnode import runtime
 from harness.realnode.cluster import RealCluster
@@ -25,6 +26,8 @@ pytestmark = pytest.mark.shared
 
 # How long a trainer saves; less than the head may take.
 SAVE = 4.0
+# Seconds within which a live command says what it could not read; 10 are promised, on a machine that is not this busy.
+SOON = 20.0
 
 
 @pytest.fixture
@@ -77,6 +80,14 @@ def test_the_kubelet_is_away(run: Stack, ready: Installed, cluster: RealCluster)
     before = uids(run.pods())
     node = cluster.nodes[run.pods()[0]["spec"]["nodeName"]]
     assert node.kubelet
+    # Frozen, it takes every connection and answers none: what is asked for inside of a pod hangs.
+    node.kubelet.process.send_signal(signal.SIGSTOP)
+    for command in ("status", "why"):
+        since = time.time()
+        done = ask(command, run)
+        report(f"grpo {command} beside a frozen kubelet ends", since)
+        assert time.time() - since < SOON
+        assert "status.json" in done.stdout, done.stdout + done.stderr
     cluster.programs.end(node.kubelet)
     time.sleep(20)
     node.start_kubelet()
