@@ -119,12 +119,12 @@ def test_the_rules_ask_for_many_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "step"), [(VERSIONS[-1], 48), *(pytest.param(each, 1, marks=pytest.mark.full) for each in VERSIONS)]
+    ("version", "step"), [(VERSIONS[-1], 48), *(pytest.param(each, 3, marks=pytest.mark.full) for each in VERSIONS)]
 )
 def test_an_odd_value_at_any_key_breaks_no_rule_down(version: str, step: int) -> None:
     found = {}
     for number, path in enumerate(keys_of_rules()):
-        # Each key meets every value; which version, stack and switches it meets them with goes round.
+        # A key meets every third value (all with GRPO_FUZZ=1000); which version, stack and switches goes round.
         for turn, value in enumerate(ODD):
             if EXAMPLES < 1000 and (number + turn) % (len(VERSIONS) * step) != VERSIONS.index(version):
                 continue

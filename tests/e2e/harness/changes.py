@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import sentinel
 
 from postrender.check.objects import check
 from postrender.finding import ERROR
@@ -14,7 +15,7 @@ from postrender.manifests.schemas import Kinds
 from harness.kube import Kube, KubectlError, Manifest, dump
 
 NAMESPACE = "check"
-ABSENT = object()
+ABSENT = sentinel.ABSENT
 LABELS = {"app": "a"}
 POD: dict[str, Any] = {
     "restartPolicy": "Never",

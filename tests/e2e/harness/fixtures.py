@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import leftovers, nodes, suite
+from harness import leftovers, nodes, sandbox, suite
 from harness.apiserver import Tools
 from harness.helm import Helm
 from harness.kube import Kube, KubectlError
@@ -25,6 +25,11 @@ def pytest_configure(config: pytest.Config) -> None:
         pytest.exit(f"start these tests by `python {program} [pytest arguments]`", returncode=suite.CANNOT_RUN)
     leftovers.end_with_parent()
     leftovers.adopt_orphans()
+    if worker := getattr(config, "workerinput", None):
+        # pytest-xdist's: each starts a control plane, at the same ports as the others.
+        sandbox.own_network()
+        os.environ[suite.INSIDE] += f"/{worker['workerid']}"
+        Path(os.environ[suite.INSIDE]).mkdir()
 
 
 @pytest.fixture(scope="session")

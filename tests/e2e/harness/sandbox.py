@@ -6,6 +6,7 @@ tmpfs into which every top-level folder of the machine is bound, so that nothing
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import socket
@@ -13,9 +14,12 @@ import struct
 import subprocess
 from pathlib import Path
 
+from harness.leftovers import LIBC
+
 # Folders in which the tests make entries: a tmpfs each, with the machine's own entries bound into it.
 SHADOWED = ("opt", "usr/local")
 LOCALHOST = "127.0.0.1 localhost\n::1 localhost\n"
+CLONE_NEWNET = 0x40000000
 SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP = 0x8913, 0x8914, 0x1
 
 
@@ -43,6 +47,16 @@ def raise_loopback() -> None:
         request = struct.pack("16sh14x", b"lo", 0)
         flags = struct.unpack("16sh14x", fcntl.ioctl(handle, SIOCGIFFLAGS, request))[1]
         fcntl.ioctl(handle, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | IFF_UP))
+
+
+def own_network() -> None:
+    """Give this thread, and all that it starts, a network of its own, of which only the loopback interface exists.
+
+    Raises OSError.
+    """
+    if LIBC.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare(CLONE_NEWNET)")
+    raise_loopback()
 
 
 def populate(source: Path, target: Path, skip: set[Path]) -> None:

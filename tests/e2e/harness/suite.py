@@ -116,6 +116,9 @@ def keep_logs(work: Path, code: int) -> None:
     """Copy the logs to ./e2e-logs when something failed; an old copy never survives a newer run."""
     kept = REPOSITORY / "e2e-logs"
     shutil.rmtree(kept, ignore_errors=True)
-    if code != 0 and (work / "logs").is_dir():
-        shutil.copytree(work / "logs", kept)
+    # Those of each worker, where several have run.
+    logs = [folder for folder in (work / "logs", *work.glob("gw*/logs")) if folder.is_dir()] if code != 0 else []
+    for folder in logs:
+        shutil.copytree(folder, kept / folder.parent.relative_to(work))
+    if logs:
         print(f"e2e: logs are in {kept}", file=sys.stderr)
