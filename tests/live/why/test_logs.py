@@ -56,6 +56,7 @@ def test_a_fault_of_hardware_is_never_called_configuration() -> None:
         "step 4: error rate 0.02, timeouts 0, out of 7 tests 7 passed\n",
         "NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory\n",
         "grpo: the trainer ended with exit code 0\n",
+        "{'data': {'overlong': 'error', 'trust_remote_code': True}, 'trainer': {'must': 'x'}}\n",
         "a tiny model, SIGKILL in the middle; the handler of SIGKILL, SIGTERM and SIGINT\n",
         PLANTS["cuda-oom"][0] + "\n========================= Step 5/10 =========================\n" + NOISE,
         PLANTS["nccl-timeout"][0] + "\nstep:7 - actor/loss:0.1 - critic/score/mean:0.5\n",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import CONFIGURATION, ELSEWHERE, HARDWARE, SAME, SYMPTOM, Cause, printed, says
+from postrender.live.why.cause import CONFIGURATION, ELSEWHERE, HARDWARE, SAME, SYMPTOM, UNKNOWN, Cause, printed, says
 from postrender.live.why.line import EVENT, NODE, POD
 
 _REPLACE = (
@@ -74,6 +74,24 @@ BUSY = Cause(
         "no devices were found",
         "failed to initialize nvml: unknown error",
     ),
+)
+
+NOT_SEEN = Cause(
+    "no-gpu-seen",
+    "a process sees no GPU",
+    UNKNOWN,
+    "kubectl exec POD -- nvidia-smi: if it lists GPUs, look at what the process was given (CUDA_VISIBLE_DEVICES, "
+    "num_gpus of its Ray actor); if not, at the GPUs that the pod asks for, at the driver's folder in the pod "
+    "(accelerator.libraryPath), and at the node",
+    SAME,
+    printed(
+        "no cuda gpus are available",
+        "no cuda-capable device is detected",
+        "found no nvidia driver",
+        "failed to infer device type",
+        unless="warning|userwarning",
+    ),
+    value="accelerator",
 )
 
 LINK = Cause(

@@ -138,6 +138,8 @@ AWAY = Cause(
         "consistency check failed",
         "bad gateway",
         "service unavailable",
+        "cas service error",
+        "xethub.hf.co",
         unless="ray::|127.0.0.1|localhost|10\\.\\d+",
     ),
     value="huggingface",
@@ -212,15 +214,18 @@ REFUSED = Cause(
     "connection-refused",
     "a server of the run did not answer",
     SERVICE,
-    "look for the end of the server that the line names",
+    "look for the end of the server that the line names; a proxy that the pod's http_proxy names answers 502 for "
+    "servers of the run: put their addresses into no_proxy",
     HELPS,
-    printed(
+    printed("error code: 502")
+    + printed(
         "connection refused",
         "connectionrefusederror",
         "errno 111",
         "failed to establish a new connection",
         "cannot connect to host",
         "statuscode.unavailable",
+        unless=r"huggingface\.co|\bhf\.co",
     ),
     place=SYMPTOM,
 )

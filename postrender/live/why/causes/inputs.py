@@ -149,7 +149,9 @@ MODEL = Cause(
         unless=r"warn|you are using a model of type",
     )
     + printed(
-        "trust_remote_code", pattern=r"(?:error|requires you to|please|must|set the option)[^\n]*trust_remote_code"
+        "trust_remote_code",
+        pattern=r"(?:error|requires you to|please|must|set the option)[^\n]*trust_remote_code",
+        unless=r"^\W*\{",  # a configuration that was printed
     )
     + printed("templateerror", pattern=r"(?:jinja2\S*)?TemplateError: .*")
     + printed(
@@ -176,6 +178,7 @@ LENGTH = Cause(
         "sequence length is longer than the specified maximum",
         "is longer than max_prompt_length",
         "exceeds the model's maximum",
+        "max_tokens must be at least 1",
         unless="token indices",
     )
     + printed("sequence_length", pattern=r"sequence_length=\d+ is larger than.*")
