@@ -34,6 +34,8 @@ _PRIVATE_KEY: Final = re.compile(r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-
 _WORDS: Final = ("passw", "secret", "token", "key", "bearer", "authorization")
 # A name, a sign and six letters are longer.
 _SHORTEST: Final = 8
+# Who has a signed address of a file may read it: those of S3, GCS, Azure, and of Hugging Face's store.
+_SIGNATURE: Final = re.compile(r"(?i)([?&](?:x-(?:amz|goog)-)?(?:signature|sig)=)[^&\s'\"\\<]+")
 _PASSWORD_IN_URL: Final = re.compile(r"(\w://[^\s:/@]*:)[^\s/@]+@")
 
 
@@ -83,4 +85,7 @@ def text(value: str) -> str:
         masked = _ARGUMENT.sub(lambda found: found["name"] + HIDDEN, masked)
         for shape in (_FLAG, _BEARER, _AUTHORIZATION):
             masked = shape.sub(lambda found: found[1] + HIDDEN, masked)
-    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked) if "://" in masked else masked
+    if "://" not in masked:
+        return masked
+    masked = _SIGNATURE.sub(lambda found: found[1] + HIDDEN, masked)
+    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked)

@@ -191,6 +191,7 @@ ENDED_BY_OTHERS = Cause(
         "connection reset by peer",
         "connection closed by peer",
         "connectionabortederror",
+        unless=r"huggingface\.co|\bhf\.co",
     )
     + printed(
         "exception",
