@@ -223,7 +223,7 @@ CONFIG = Cause(
         "valueerror",
         pattern=r"^(?:AssertionError|ValueError|NotImplementedError): .*(?:config|must be (?:set|greater|less|"
         r"positive|one of|a multiple)|not supported (?:with|when|for)|is not supported|requires|only supports?|"
-        r"invalid|unknown|unsupported|expected).*",
+        r"invalid|unknown|unsupported|expected|not compatible with).*",
         frames=r"config|__post_init__|validate|arg_utils|__init__",
     ),
     value="job.config",
