@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from postrender.live import masking
 from postrender.live.evidence import Evidence
 from postrender.live.why import registry
 from postrender.live.why.cause import Cause
@@ -90,4 +91,5 @@ def _order(line: Line, *, ran: bool) -> tuple[int, str, int]:
 
 
 def _short(line: Line) -> Line:
-    return replace(line, text=line.text[:_LONGEST])
+    # Hidden before it is cut: of half a token nobody knows what it is.
+    return replace(line, text=masking.text(line.text)[:_LONGEST])

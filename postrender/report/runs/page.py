@@ -78,6 +78,7 @@ def _cell(measure: Measure, step: Step) -> str:
 
 
 def _cut(text: str) -> str:
-    """Return the start of a text of a sample."""
-    more = len(text) - _LONGEST
-    return shown(text[:_LONGEST]) + (f"\n… {more} more characters: grpo samples shows them" if more > 0 else "")
+    """Return the start of a text of a sample; secrets are hidden before it is cut."""
+    visible = shown(text)
+    more = len(visible) - _LONGEST
+    return visible[:_LONGEST] + (f"\n… {more} more characters: grpo samples shows them" if more > 0 else "")

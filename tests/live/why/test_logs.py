@@ -67,6 +67,15 @@ def test_what_is_harmless_or_was_survived_shows_no_cause(text: str) -> None:
     assert [(each.cause.id, each.lines[0].text) for each in ranked(text)] == []
 
 
+@pytest.mark.parametrize("before", [380, 980])
+def test_a_token_where_a_long_line_is_cut_is_not_shown(before: int) -> None:
+    """Half of it has no shape that is known."""
+    token = "hf_" + "Ab1" * 12
+    found = diagnosis.of_log(iter([f"RuntimeError: 401 Client Error {'x' * before} {token}\n".encode()]), "log")
+    for shown in ("\n".join(found.lines()), str(found.as_json()), str(found.found)):
+        assert token[:8] not in shown
+
+
 def test_consequences_alone_say_so() -> None:
     found = diagnosis.of_log(iter([PLANTS["actor-died"][0].encode()]), "log")
     assert "only consequences" in found.unread["log"]
