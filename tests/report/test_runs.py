@@ -202,7 +202,9 @@ def evil(tmp_path: Path) -> Path:
     assert PHASE in text
     (folder / "attempts/1/output.log").write_text(text)
     token = "hf_" + "Ab1" * 12
-    rows = [{"content": [[EVIL, f"{EVIL}\x1b[31m {token}", "</pre>"]], "rewards": [index / 4]} for index in range(4)]
+    # The second one where a long text is cut.
+    long = f"{EVIL}\x1b[31m {token}".ljust(3990, "x") + f" {token}"
+    rows = [{"content": [[EVIL, long, "</pre>"]], "rewards": [index / 4]} for index in range(4)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "logs/exp_001/train_data_step3.jsonl").write_text(lines)
     return folder
