@@ -43,6 +43,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize(("kind", "seed"), plants, ids=[f"{kind.name}-{seed}" for kind, seed in plants])
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run what is no plant in the first part only."""
+    if not config.getoption("--part").startswith("1/"):
+        items[:] = [each for each in items if "kind" in getattr(each, "fixturenames", ())]
+
+
 @pytest.fixture(scope="session")
 def site() -> Iterator[Site]:
     """A running cluster."""
