@@ -18,14 +18,13 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from postrender.deadline import PATIENCE
 from postrender.errors import ClusterError, UsageError
 from postrender.runlog.following import State
 
 T = TypeVar("T", dict[str, Any], list[dict[str, Any]])
 
 PIECE_BYTES: Final = 1 << 20
-# Less than the ten seconds after which a person no longer believes in an answer.
-TIMEOUT_SECONDS: Final = 8.0
 # How often a job that prints nothing is asked whether it still runs.
 LOOK_SECONDS: Final = 10.0
 _PAUSE_SECONDS: Final = 0.5
@@ -104,7 +103,7 @@ class RayJobs:
         The end of the block ends the connection without a lock that a thread which reads from it may hold.
         """
         kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
-        connection = kind(self._host, self._port, timeout=TIMEOUT_SECONDS)
+        connection = kind(self._host, self._port, timeout=PATIENCE)
         header = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             connection.request("GET", self._prefix + path, headers=header)
@@ -162,7 +161,7 @@ class RayJobs:
 
 def _words(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"no answer within {TIMEOUT_SECONDS:.0f} s"
+        return f"no answer within {PATIENCE:.0f} s"
     return str(getattr(error, "strerror", None) or error or type(error).__name__)
 
 
