@@ -204,6 +204,7 @@ def test_an_unknown_version_is_a_usage_error(version: str) -> None:
 
 
 @pytest.mark.parametrize("folder", thin(["kuberay-crds", "kuberay-1.5-crds", "gke-crds", "jobset-crds"], 2))
+@pytest.mark.full
 def test_real_definitions_compile_and_judge(folder: str) -> None:
     """What our own schemas accept, the real definitions accept too."""
     path = ROOT / ".tools/share" / folder

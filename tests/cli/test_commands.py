@@ -304,6 +304,7 @@ def test_what_a_chart_refuses_is_explained_as_lint_explains_it(grpo: Run, tmp_pa
     assert "  fix: choose the profile of your cloud" in err
 
 
+@pytest.mark.full
 def test_arguments_of_set_are_judged_rendered_and_compared(grpo: Run, tmp_path: Path) -> None:
     words = ["--accelerator", "b200", *REST, "--set", "ray.workers.replicas=3", "--set-string", "job.name=mine"]
     assert grpo("lint", *words)[0] == 0
@@ -368,6 +369,7 @@ def test_diff_shows_what_the_accelerator_changes(grpo: Run) -> None:
     assert {*json.loads(out)["layers"]} == {*LAYERS}
 
 
+@pytest.mark.full
 def test_a_reader_that_has_enough_is_no_error() -> None:
     done = process("render", "--accelerator", "b200", *REST, redirect="| head -c 1 >/dev/null; echo ${PIPESTATUS[0]}")
     assert done.stdout == "0\n"
@@ -389,6 +391,7 @@ def test_any_locale_is_fine(tmp_path: Path) -> None:
     assert "there is no section called ü" in done.stdout
 
 
+@pytest.mark.full
 def test_a_pipe_is_read_once_and_counts_everywhere(grpo: Run, tmp_path: Path) -> None:
     """As a file behind -f: it is judged, shown and rendered from one reading."""
     pipe = tmp_path / "pipe"
@@ -412,6 +415,7 @@ def test_notes_that_cannot_be_rendered_are_missed() -> None:
         assert words in done.stderr
 
 
+@pytest.mark.full
 def test_a_pipe_reaches_an_executable_too(tmp_path: Path) -> None:
     helm = require_tool("helm4")
     pipe = tmp_path / "pipe"
@@ -430,6 +434,7 @@ def test_a_closed_stream_is_exit_code_3_without_a_traceback(command: list[str], 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_a_full_disk_behind_stderr_is_no_finding() -> None:
     done = process("lint", *(word for file in stack_files() for word in ("-f", str(file))), redirect="2> /dev/full")
     assert done.returncode == 3

@@ -44,6 +44,7 @@ def differing(out: str) -> list[str]:
     return [line.strip().partition(": left")[0] for line in lines if ": no field differs" not in line]
 
 
+@pytest.mark.full
 def test_two_sets_of_files_are_compared(grpo: Run) -> None:
     write(standard="platform: {kind: gke-standard}\n", autopilot="platform: {kind: gke-autopilot}\n")
     write(more="ray: {head: {ephemeralStorage: 2Gi}, gcsfuse: {ephemeralStorage: 1Gi}}\n")
@@ -92,6 +93,7 @@ def test_two_attempts_of_a_run_are_compared_object_by_object(grpo: Run) -> None:
     assert {each["path"] for each in found if "locked" in each["object"]} >= {'data["spec.yaml"]', "data.digest"}
 
 
+@pytest.mark.full
 def test_each_side_may_have_its_machine(grpo: Run) -> None:
     write(left="job: {name: a}\n", right="job: {name: a}\n")
     files = ["--left", "left.yaml", "--right", "right.yaml"]

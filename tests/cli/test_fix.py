@@ -216,6 +216,7 @@ def test_a_link_stays_a_link(grpo: Run) -> None:
     assert os.listdir("real") == ["my.yaml"]
 
 
+@pytest.mark.full
 def test_a_pipe_is_no_file_to_write(grpo: Run) -> None:
     words = " ".join([*STACK, "-f", "site.yaml"])
     line = f"{sys.executable} -m postrender.cli lint {words} -f <(cat my.yaml) --fix --yes"

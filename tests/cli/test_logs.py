@@ -57,6 +57,7 @@ def test_the_last_lines(grpo: Run, cluster: Cluster) -> None:
     assert grpo("-n", "rl", "--tail", "50") == (0, TEXT, "")
 
 
+@pytest.mark.full
 def test_the_last_lines_are_followed(grpo: Run, cluster: Cluster) -> None:
     """Across programs in the pod that end, and to the end of the job: nothing is lost, nothing comes twice."""
     cluster.write(TEXT)

@@ -53,7 +53,8 @@ def test_a_finding_stands_at_the_values(
 
 
 # A place that nothing moves is looked for with every value.
-@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.full
 def test_each_place_has_the_value_that_moves_it(count: int, helm: Engine, tmp_path: Path) -> None:
     file = tmp_path / "more.yaml"
     file.write_text("ray:\n  workers:\n    replicas: 3\n  head:\n    cpu: '48'\n")

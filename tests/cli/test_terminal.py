@@ -123,6 +123,7 @@ def test_rules_are_a_table(folder: Path) -> None:
     assert without == STYLE.sub("", drawn)
 
 
+@pytest.mark.full
 def test_checkpoints_are_a_table(folder: Path) -> None:
     run = folder / "runs/gemma"
     for step, value in ((10, 0.5), (20, 0.25)):

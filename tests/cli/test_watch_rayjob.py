@@ -81,6 +81,7 @@ def test_the_output_of_a_job_is_read_in_its_head_pod(grpo: Run, cluster: Cluster
     assert pods_asked.endswith("/namespaces/rl/pods?labelSelector=ray.io%2Fcluster%3Dray%2Cray.io%2Fnode-type%3Dhead")
 
 
+@pytest.mark.full
 def test_a_job_is_followed_from_before_its_start_to_its_end(
     grpo: Run, cluster: Cluster, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
@@ -107,6 +108,7 @@ def test_a_job_is_followed_from_before_its_start_to_its_end(
     assert starts[0] == 1
 
 
+@pytest.mark.full
 def test_a_watch_goes_on_after_a_cluster_that_was_away(
     grpo: Run, cluster: Cluster, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:
@@ -127,6 +129,7 @@ def test_a_watch_goes_on_after_a_cluster_that_was_away(
     assert err == f"{away}3 steps, 0 findings\n"
 
 
+@pytest.mark.full
 def test_a_retry_has_another_cluster_and_is_read_from_its_start(
     grpo: Run, cluster: Cluster, meanwhile: Callable[[Callable[[], None]], None]
 ) -> None:

@@ -92,6 +92,7 @@ def copy_sources(folder: Path) -> None:
     shutil.copy(ROOT / tutorial.TEMPLATE, folder / "docs")
 
 
+@pytest.mark.full
 def test_a_stale_file_is_named_with_the_command_that_mends_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -345,6 +346,7 @@ def test_a_leaf_has_a_default_or_is_required_and_not_both() -> None:
     ]
 
 
+@pytest.mark.full
 def test_a_default_that_breaks_its_own_schema_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(ROOT / "schemas", tmp_path / "schemas")
     source = tmp_path / "schemas/values/platform.yaml"

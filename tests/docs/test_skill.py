@@ -38,6 +38,7 @@ def test_it_is_short_and_names_itself() -> None:
     assert head
 
 
+@pytest.mark.full
 def test_every_command_runs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The site file that the others read is the one that the first one writes."""
     for name in ("values", "charts", "jobs"):

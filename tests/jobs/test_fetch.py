@@ -110,6 +110,7 @@ def record(tmp_path: Path) -> Path:
     return tmp_path / "hf/grpo-fetched/models--google--gemma-3-27b-it.json"
 
 
+@pytest.mark.full
 def test_a_model_and_a_data_set_are_found_offline(tmp_path: Path, hub: Hub, model: Repository) -> None:
     rows = data_files()
     hub.add(f"datasets/{DATA}", rows)

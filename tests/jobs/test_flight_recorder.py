@@ -147,6 +147,7 @@ def test_what_pytorch_itself_writes(jobs: Any, tmp_path: Path) -> None:
     assert (at.rank, at.last) == (0, (2, "all_gather"))
 
 
+@pytest.mark.full
 def test_the_guard_writes_it_beside_the_dumps(site: Site) -> None:
     dumps = site.tmp / "dumps"
     site.environment["TORCH_FR_DUMP_TEMP_FILE"] = f"{dumps}/rank-"

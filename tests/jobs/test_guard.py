@@ -168,6 +168,7 @@ def test_a_child_that_ignores_sigterm_is_killed(site: Site) -> None:
 
 
 @pytest.mark.parametrize("slow", thin(["step@4=2", "step@1=2", "checkpoint@2=2", "validation@3=2"], 4))
+@pytest.mark.full
 def test_a_slow_phase_below_its_floor_is_no_stall(site: Site, slow: str) -> None:
     launch = start(site, "--time", slow)
     assert launch.wait() == 0, launch.output
@@ -208,6 +209,7 @@ def test_evidence_that_hangs_holds_nothing(site: Site) -> None:
     nothing_is_left(site)
 
 
+@pytest.mark.full
 def test_stacks_do_not_show_the_arguments_of_a_process(site: Site) -> None:
     spy = site.tmp / "bin" / "py-spy"
     # As py-spy 0.4.3 prints it: dump --nonblocking --pid N.
@@ -312,6 +314,7 @@ def test_a_sign_is_reported_and_stops_nothing_by_default(site: Site) -> None:
     assert found["sign"] == "not-a-number"
 
 
+@pytest.mark.full
 def test_a_step_that_is_printed_twice_counts_once(site: Site) -> None:
     settings = guard(stopOn={"not-a-number": {"steps": 2}})
     options = ("--steps", 60, "--time", "step=0.2", "--loss", "nan", "--bad-from", 3, "--twice")

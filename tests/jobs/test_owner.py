@@ -47,6 +47,7 @@ def test_a_released_run_is_taken_at_once(site: Site) -> None:
     site.never_two()
 
 
+@pytest.mark.full
 def test_a_successor_waits_for_an_owner_that_is_alive(site: Site) -> None:
     first = site.start("--run", 1.5 * LAPSE)
     site.trains(1)
@@ -69,6 +70,7 @@ def test_a_successor_gives_up(site: Site) -> None:
     assert site.record()["attempt"] == 1
 
 
+@pytest.mark.full
 def test_an_owner_that_was_killed_is_replaced_and_its_trainer_is_gone(site: Site) -> None:
     first = site.start("--run", 30, "--deaf")
     site.trains(1)

@@ -70,6 +70,7 @@ def test_a_trainer_that_was_told_to_stop_is_not_started_again(site: Site) -> Non
     assert len(site.intervals()) == 1
 
 
+@pytest.mark.full
 def test_a_deadline_stops_the_trainer_and_is_not_retried(site: Site) -> None:
     limit = {"SIGTERM": 2.5, "SIGKILL": 12.5}
     launch = site.start("--run", 30, "--save", 0.5, "--code", 0, retries=2, deadline=limit)

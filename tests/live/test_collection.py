@@ -297,6 +297,7 @@ def test_a_slow_list_does_not_keep_the_record_from_being_asked_for(play: Play, m
     assert (found.record, list(found.unread)) == ({"step": 7}, ["nodes"])
 
 
+@pytest.mark.full
 def test_a_long_rendering_leaves_the_cluster_less_time(
     play: Play, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,6 +129,7 @@ def test_figures_equal_a_count_by_hand(log: Path) -> None:
     }
 
 
+@pytest.mark.full
 def test_what_is_not_in_the_log_is_named_and_not_drawn(grpo: Command, log: Path) -> None:
     shown = page(grpo, log)
     missing = "Truncated answers, KL from the reference model, Importance ratio, Entropy, Gradient norm"

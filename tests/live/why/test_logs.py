@@ -124,6 +124,7 @@ def test_a_long_log_takes_little_time_and_memory() -> None:
     assert found.found[0].lines[0].order == piece.count(b"\n") * (-(-(200 << 20) // len(piece))) + 1
 
 
+@pytest.mark.full
 def test_a_log_without_line_ends_needs_no_memory() -> None:
     tracemalloc.start()
     for _ in reading.read((b"x" * (1 << 20) for _ in range(200)), "log"):
