@@ -18,24 +18,36 @@ _ARGUMENT: Final = re.compile(
     # Not the beginning of the name: with it, the time would grow with the square of a long word.
     r"(?i)(?P<name>(?:"
     + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
-    + r")[\\'\"]*\s*[=:]\s*[\\'\"]*)"
+    + r")[\\'\"]*[ \t]*[=:][ \t]*[\\'\"\[]*)"
     r"(?P<value>[^\s'\"\\&,;}{$<\[]{6,})"
 )
 # The same with a space, as programs read it.
 _FLAG: Final = re.compile(
     r"(?i)(--[\w-]*(?:"
     + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
-    + r")\s+)[^\s'\"<-]\S{5,}"
+    + r")[ \t]+)[^\s'\"<-]\S{5,}"
+)
+# The same in quotes, as a shell and a list of arguments have it.
+_QUOTED_FLAG: Final = re.compile(
+    r"(?i)(--[\w-]*(?:"
+    + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
+    + r")(?:[\\'\"]*,[ \t]*|[ \t]+)[\\'\"]+)[^\\'\"]{6,}"
 )
 _BEARER: Final = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}")
 _AUTHORIZATION: Final = re.compile(r"(?i)(authorization[\\'\"]*\s*[=:]\s*[\\'\"]*\w+\s+)[\w.~+/=-]{8,}")
-# With its lines, to its end or that of the text.
-_PRIVATE_KEY: Final = re.compile(r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)")
+# With its lines, to its end; of one that was cut, all that looks like a key.
+_PRIVATE_KEY: Final = re.compile(
+    r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"(?:.{0,20000}?-----END [A-Z ]*PRIVATE KEY-----|(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,})*)"
+)
 _WORDS: Final = ("passw", "secret", "token", "key", "bearer", "authorization")
 # A name, a sign and six letters are longer.
 _SHORTEST: Final = 8
 # Who has a signed address of a file may read it: those of S3, GCS, Azure, and of Hugging Face's store.
-_SIGNATURE: Final = re.compile(r"(?i)([?&](?:x-(?:amz|goog)-)?(?:signature|sig)=)[^&\s'\"\\<]+")
+# Programs write its "&" in several ways.
+_SIGNATURE: Final = re.compile(
+    r"(?i)((?:[?&,;\s]|\\u0026|%26|%3F)(?:x-(?:amz|goog)-)?(?:signature|sig)(?:=|%3D))(?:(?!%26)[^&\s'\"\\<,;]){8,}"
+)
 _PASSWORD_IN_URL: Final = re.compile(r"(\w://[^\s:/@]*:)[^\s/@]+@")
 
 
@@ -83,9 +95,8 @@ def text(value: str) -> str:
     # The search for names takes a hundred times as long as this.
     if any(word in lower for word in _WORDS):
         masked = _ARGUMENT.sub(lambda found: found["name"] + HIDDEN, masked)
-        for shape in (_FLAG, _BEARER, _AUTHORIZATION):
+        for shape in (_FLAG, _QUOTED_FLAG, _BEARER, _AUTHORIZATION):
             masked = shape.sub(lambda found: found[1] + HIDDEN, masked)
-    if "://" not in masked:
-        return masked
-    masked = _SIGNATURE.sub(lambda found: found[1] + HIDDEN, masked)
-    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked)
+    if "sig" in lower:
+        masked = _SIGNATURE.sub(lambda found: found[1] + HIDDEN, masked)
+    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked) if "://" in masked else masked

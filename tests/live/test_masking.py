@@ -29,6 +29,13 @@ PASSWORD = "correct-horse-battery"
         f'url: "https://transfer.example.org/x?Expires=1&Policy=abc&Signature={PASSWORD}&Key=1"',
         f"GET https://storage.example.org/b/o?X-Goog-Expires=9&X-Goog-Signature={PASSWORD}",
         f"https://a.example.org/c/d?sv=2024&sig={PASSWORD}",
+        f"port=443): Max retries exceeded with url: /a/b?X-Amz-Expires=3600&X-Amz-Signature={PASSWORD}",
+        f"https://a.example.org/c\\u0026X-Goog-Signature={PASSWORD}",
+        f"https://a.example.org/c?a=b&amp;X-Amz-Signature={PASSWORD}",
+        f"next=https%3A%2F%2Fa.example.org%3Fa%26X-Amz-Signature%3D{PASSWORD}%26b%3Dc",
+        f"Command '['vllm', 'serve', '--api-key', '{PASSWORD}']' returned 1",
+        f"vllm serve --api-key '{PASSWORD}'",
+        f"non-default args: {{'api_key': ['{PASSWORD}']}}",
         json.dumps({"env": {"MY_PASSWORD": PASSWORD}}),
         json.dumps(json.dumps({"env": {"MY_PASSWORD": PASSWORD}})),
     ],
@@ -39,6 +46,13 @@ def test_texts(text: str) -> None:
     assert PASSWORD not in masked
 
 
+def test_a_private_key_without_an_end_hides_itself_and_not_what_follows() -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + f"{'aB3/' * 16}\n" * 3
+    masked = masking.text(f"{key}torch.OutOfMemoryError: CUDA out of memory\n")
+    assert "aB3/" not in masked
+    assert "CUDA out of memory" in masked
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -47,6 +61,9 @@ def test_texts(text: str) -> None:
         "0/5 nodes are available: 3 Insufficient nvidia.com/gpu.",
         "gs://bucket/data",
         "max_new_tokens: 16384 of 20000",
+        "hf_token:\nKilled\n",
+        "set HF_TOKEN=\nModuleNotFoundError: No module named 'x'",
+        "received signal sig=9",
     ],
 )
 def test_messages_stay_readable(text: str) -> None:

@@ -22,7 +22,7 @@ _NEAR: Final = 400
 _PROCESS: Final = re.compile(r"\(([^()]*\bpid=\d+[^()]*)\)")
 # What torchrun, PyTorch and vLLM put before a line of a rank or of an engine.
 _PREFIX: Final = re.compile(
-    r"^(?:\[[\w-]*\d(?:\|\d+)?\]: ?|\d+: (?=\[)|\|\s+(?=\()|(?:ERROR|WARNING|INFO|"
+    r"^(?:\[[\w-]*\d(?:\|\d+)?\]: ?|\d+: (?=\[)|\|\s+(?=\()|(?:ERROR|"
     r"CRITICAL) \d\d-\d\d [\d:]{8} \[[^\]]+\] )+\s*"
 )
 _FRAME: Final = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import CONFIGURATION, ELSEWHERE, HARDWARE, SAME, SYMPTOM, UNKNOWN, Cause, printed, says
+from postrender.live.why.cause import (
+    CONFIGURATION,
+    ELSEWHERE,
+    ERROR,
+    HARDWARE,
+    SAME,
+    SYMPTOM,
+    UNKNOWN,
+    Cause,
+    printed,
+    says,
+)
 from postrender.live.why.line import EVENT, NODE, POD
 
 _REPLACE = (
@@ -89,8 +100,12 @@ NOT_SEEN = Cause(
         "no cuda-capable device is detected",
         "found no nvidia driver",
         "failed to infer device type",
-        unless="warning|userwarning",
-    ),
+        "0 active drivers ([])",
+        unless=r"warning|^\W*info\b|cuinit",
+    )
+    + printed("torch.cuda.is_available() is false", unless=r"warning|^\W*info\b"),
+    # A GPU that has failed is why.
+    place=ERROR,
     value="accelerator",
 )
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from postrender.live.why.cause import CONFIGURATION, HELPS, SAME, SERVICE, SYMPTOM, Cause, printed
 
+# A failure of the Hub, and not of a server of the run that was asked for a model of the Hub.
+OF_HUB = r"^(?!.*(?:127\.0\.0\.1|localhost|\b10\.\d+\.\d+\.\d)).*(?:huggingface\.co|\bhf\.co\b)"
+_INSIDE = r"127\.0\.0\.1|localhost|\b10\.\d+\.\d+\.\d"
 _HUB = r"hugging ?face|hf\.co|hf_hub|hub_|huggingface_hub|repo|/resolve/"
 
 UNAUTHORIZED = Cause(
@@ -121,7 +124,7 @@ AWAY = Cause(
     SERVICE,
     "try again later, or fetch once with task fetch; check that pods may reach the internet",
     HELPS,
-    printed("server error", pattern=r"50[0-4] server error.*")
+    printed("server error", pattern=r"50[0-4] server error.*", unless=_INSIDE)
     + printed(
         "maxretryerror",
         "max retries exceeded with url",
@@ -138,10 +141,17 @@ AWAY = Cause(
         "consistency check failed",
         "bad gateway",
         "service unavailable",
-        "cas service error",
-        "xethub.hf.co",
-        unless="ray::|127.0.0.1|localhost|10\\.\\d+",
-    ),
+        unless=rf"ray::|{_INSIDE}",
+    )
+    + printed(
+        "connection refused",
+        "connectionreseterror",
+        "connection reset by peer",
+        "failed to establish a new connection",
+        "network is unreachable",
+        pattern=OF_HUB,
+    )
+    + printed("cas service error", unless=r"\bwarn|retrying|\b403\b|forbidden|no space left|too many open"),
     value="huggingface",
 )
 
@@ -217,7 +227,8 @@ REFUSED = Cause(
     "look for the end of the server that the line names; a proxy that the pod's http_proxy names answers 502 for "
     "servers of the run: put their addresses into no_proxy",
     HELPS,
-    printed("error code: 502")
+    printed("error code: 502", pattern=r"error code: 502\b(?!\")", unless=r"\bwarn|retrying")
+    + printed("server error", "bad gateway", pattern=rf"502.*(?:{_INSIDE})")
     + printed(
         "connection refused",
         "connectionrefusederror",
@@ -225,7 +236,7 @@ REFUSED = Cause(
         "failed to establish a new connection",
         "cannot connect to host",
         "statuscode.unavailable",
-        unless=r"huggingface\.co|\bhf\.co",
+        unless=OF_HUB,
     ),
     place=SYMPTOM,
 )

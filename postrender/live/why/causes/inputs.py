@@ -150,8 +150,7 @@ MODEL = Cause(
     )
     + printed(
         "trust_remote_code",
-        pattern=r"(?:error|requires you to|please|must|set the option)[^\n]*trust_remote_code",
-        unless=r"^\W*\{",  # a configuration that was printed
+        pattern=r"(?:requires you to|must be executed|please pass|set the option|you must)[^\n]*trust_remote_code",
     )
     + printed("templateerror", pattern=r"(?:jinja2\S*)?TemplateError: .*")
     + printed(

@@ -69,11 +69,11 @@ TIMEOUT = Cause(
         "nccl communicator was aborted",
         "ncclcommabort",
         "timed out in call to",
-        "watchdog thread terminated with exception",
         "taking the entire process down",
         "taking the rank down",
         "observed flight recorder dump signal",
     )
+    + printed("watchdog thread terminated with exception", unless="cuda error")
     + printed("timeout", pattern=r"work(?:nccl)?\(seqnum=\d+.*timeout\(ms\).*")
     + printed(
         "timed out", pattern=r"(?:gloo|barrier|monitoredbarrier|all_?reduce|all_?gather|broadcast)[^\n]*timed out.*"

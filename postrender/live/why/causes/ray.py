@@ -36,9 +36,9 @@ TOKEN = Cause(
         "authentication token is missing",
         "token authentication is enabled but",
         "invalid or missing authentication token",
-        "authenticationerror: ",
         "unauthenticated: invalid",
     )
+    + printed("authenticationerror: ", unless=r"openai|error code: 401|wandb|hugging")
     + printed("authentication", pattern=r"authentication (?:failed|required).*token.*", unless="wandb|hugging"),
     value="ray.tokenAuth.enabled",
 )

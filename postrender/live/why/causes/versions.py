@@ -36,7 +36,7 @@ PACKAGE = Cause(
     "use the image that belongs to the framework's version, or add the package to it; job.runtimeEnv installs "
     "small ones",
     SAME,
-    printed("importerror", general=True)
+    printed("importerror", general=True, unless="warn")
     + printed(
         "modulenotfounderror",
         "no module named",
