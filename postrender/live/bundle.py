@@ -11,8 +11,8 @@ import zlib
 from dataclasses import asdict
 from typing import Any, Final, TypeVar, get_origin, get_type_hints
 
+from postrender import masking
 from postrender.errors import InputError, Location, OutputError, UnreadableError
-from postrender.live import masking
 from postrender.live.evidence import Evidence
 from postrender.live.expected import Expected
 

@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from postrender import masking
 from postrender.deadline import Deadline
 from postrender.errors import ClusterError
-from postrender.live import definitions, logs, masking
+from postrender.live import definitions, logs
 from postrender.live.client import Cluster, RefusedError
 from postrender.live.evidence import Evidence, Objects
 from postrender.live.expected import Expected

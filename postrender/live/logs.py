@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from postrender.live import masking
+from postrender import masking
 from postrender.live.client import Cluster, RefusedError
 from postrender.live.evidence import Evidence, is_ready, labels_of, name_of
 from postrender.manifests.pods import mapping, sequence

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postrender import secrets
-from postrender.live import masking
+from postrender import masking, secrets
 
 TOKEN = "hf_" + "aB3" * 8
 PASSWORD = "correct-horse-battery"

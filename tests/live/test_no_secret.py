@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from postrender import secrets
+from postrender import masking, secrets
 from postrender.cli import main as cli
-from postrender.live import bundle, masking
+from postrender.live import bundle
 from postrender.live.evidence import Evidence
 from tests.live import bundles
 

@@ -204,7 +204,8 @@ def evil(tmp_path: Path) -> Path:
     (folder / "attempts/1/output.log").write_text(text)
     token = "hf_" + "Ab1" * 12
     # The second one where a long text is cut.
-    long = f"{EVIL}\x1b[31m {token}".ljust(3990, "x") + f" {token}"
+    signed = f"https://a.example.org/b?X-Amz-Signature={token[3:]}"
+    long = f"{EVIL}\x1b[31m {token} {signed}".ljust(3990, "x") + f" {token}"
     rows = [{"content": [[EVIL, long, "</pre>"]], "rewards": [index / 4]} for index in range(4)]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
     (folder / "logs/exp_001/train_data_step3.jsonl").write_text(lines)
@@ -222,6 +223,7 @@ def test_text_of_a_log_is_no_markup(grpo: Command, evil: Path) -> None:
     assert any(PHASE in str(graph) for graph in shown.graphs())
     assert "<" not in shown.specifications
     assert "hf_Ab1" not in out
+    assert "Ab1Ab1" not in out
     assert "\x1b" not in out
     _, markdown, _ = grpo(evil, "--format", "markdown")
     assert "<" not in markdown.replace("\\<", "")

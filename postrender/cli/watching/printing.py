@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
-from postrender.live import masking
+from postrender import masking
 from postrender.runlog import following, pieces
 from postrender.runlog.following import Source, State
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from postrender.live import masking, status
+from postrender import masking
+from postrender.live import status
 from postrender.live.evidence import Evidence
 from postrender.live.why import reading, said
 from postrender.live.why.cause import CONSEQUENCE

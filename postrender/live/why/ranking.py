@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from postrender.live import masking
+from postrender import masking
 from postrender.live.evidence import Evidence
 from postrender.live.why import registry
 from postrender.live.why.cause import Cause

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from postrender import secrets
+from postrender import masking
 from postrender.errors import Location
 from postrender.finding import Finding
 from postrender.report import text
@@ -54,7 +54,7 @@ def read_all(words: Sequence[str]) -> list[Run]:
 
 def shown(written: str) -> str:
     """Return a text that somebody else wrote without secrets and control characters."""
-    return text.visible(secrets.mask(written))
+    return text.visible(masking.text(written))
 
 
 def _read(word: str) -> Run:

@@ -9,11 +9,11 @@ from dataclasses import asdict
 
 import click
 
+from postrender import masking
 from postrender.cli import live, options
 from postrender.cli.command import Command, examples
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
-from postrender.live import masking
 from postrender.live.doctor import access, examination
 from postrender.live.doctor.check import FAILED, NOT_CHECKED, PASSED, Check, Result
 from postrender.live.expected import Expected

@@ -8,11 +8,12 @@ import time
 
 import click
 
+from postrender import masking
 from postrender.cli import live, options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS
-from postrender.live import masking, status_text
+from postrender.live import status_text
 from postrender.live.status import sum_up
 
 

@@ -10,11 +10,11 @@ from typing import IO, Final
 
 import click
 
+from postrender import masking
 from postrender.cli import live, options
 from postrender.cli.command import Command, examples, wrong
 from postrender.cli.live import Source
 from postrender.errors import EXIT_CLEAN, EXIT_FINDINGS, InputError, Location, UnreadableError
-from postrender.live import masking
 from postrender.live.why import diagnosis, reading
 from postrender.live.why.diagnosis import Diagnosis
 from postrender.runlog import forms
