@@ -15,11 +15,14 @@ LONGEST: Final = 300
 
 
 def last_error(output: str) -> str:
-    """Return the line that names the last error that nothing has caught, or an empty text."""
+    """Return the line that names the last error that nothing has caught, or an empty text.
+
+    A long line ends with a whole word: half a token has no shape by which it would be hidden where it is shown.
+    """
     before, *traces = output.split(_TRACE)
     last = ""
     for trace in traces:
         if not _IGNORED.search(before):
             last = next((line for line in reversed([*map(words, trace.splitlines())]) if _ERROR.match(line)), last)
         before = trace
-    return last[:LONGEST]
+    return last if len(last) <= LONGEST else last[:LONGEST].rpartition(" ")[0]

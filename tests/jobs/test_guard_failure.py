@@ -192,6 +192,8 @@ def test_a_trainer_that_the_kernel_kills_for_its_memory(site: Site, small_pod: P
             "Exception ignored in: <function __del__>\nTraceback (most recent call last):\n  File y\nXError: no\n",
             "a._RpcError: <RPC that terminated with:",
         ),
+        # Half a token is hidden nowhere.
+        (f"Traceback (most recent call last):\nXError: {'x' * 280} hf_{'Ab1' * 12}\n", f"XError: {'x' * 280}"),
         ("ValueError: printed by a program that goes on\n", ""),
         ("", ""),
     ],

@@ -30,6 +30,8 @@ def pytest_configure(config: pytest.Config) -> None:
         sandbox.own_network()
         os.environ[suite.INSIDE] += f"/{worker['workerid']}"
         Path(os.environ[suite.INSIDE]).mkdir()
+    # What kubectl and Helm remember of a server by its address, which all clusters here share.
+    os.environ["KUBECACHEDIR"] = f"{os.environ[suite.INSIDE]}/kubectl"
 
 
 @pytest.fixture(scope="session")
