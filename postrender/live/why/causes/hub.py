@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from postrender.live.why.cause import CONFIGURATION, HELPS, SAME, SERVICE, SYMPTOM, Cause, printed
 
-# A failure of the Hub, and not of a server of the run that was asked for a model of the Hub.
-OF_HUB = r"^(?!.*(?:127\.0\.0\.1|localhost|\b10\.\d+\.\d+\.\d)).*(?:huggingface\.co|\bhf\.co\b)"
+# A server of the run, by its address.
 _INSIDE = r"127\.0\.0\.1|localhost|\b10\.\d+\.\d+\.\d"
+# A failure of the Hub, and not of a server of the run that was asked for a model of the Hub.
+OF_HUB = rf"^(?!.*(?:{_INSIDE})).*(?:huggingface\.co|\bhf\.co\b)"
 _HUB = r"hugging ?face|hf\.co|hf_hub|hub_|huggingface_hub|repo|/resolve/"
 
 UNAUTHORIZED = Cause(
