@@ -33,6 +33,9 @@ _QUOTED_FLAG: Final = re.compile(
     + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
     + r")(?:[\\'\"]*,[ \t]*|[ \t]+)[\\'\"]+)[^\\'\"]{6,}"
 )
+# As curl and git read it from a file.
+_NETRC: Final = re.compile(r"(?i)(\bmachine\s+\S+\s+login\s+\S+\s+password\s+)\S+")
+_COOKIE: Final = re.compile(r"(?i)(\bcookie[\\'\"]*\s*:\s*[\\'\"]*)[^\s'\"\\=]+=[^'\"\\\n]+")
 _BEARER: Final = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}")
 _AUTHORIZATION: Final = re.compile(r"(?i)(authorization[\\'\"]*\s*[=:]\s*[\\'\"]*\w+\s+)[\w.~+/=-]{8,}")
 # With its lines, to its end; of one that was cut, all that looks like a key.
@@ -40,7 +43,7 @@ _PRIVATE_KEY: Final = re.compile(
     r"(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----"
     r"(?:.{0,20000}?-----END [A-Z ]*PRIVATE KEY-----|(?:\s|\\[nr]|[A-Za-z0-9+/=]{20,})*)"
 )
-_WORDS: Final = ("passw", "secret", "token", "key", "bearer", "authorization")
+_WORDS: Final = ("passw", "secret", "token", "key", "bearer", "authorization", "cookie")
 # A name, a sign and six letters are longer.
 _SHORTEST: Final = 8
 # Who has a signed address of a file may read it: those of S3, GCS, Azure, and of Hugging Face's store.
@@ -48,7 +51,8 @@ _SHORTEST: Final = 8
 _SIGNATURE: Final = re.compile(
     r"(?i)((?:[?&,;\s]|\\u0026|%26|%3F)(?:x-(?:amz|goog)-)?(?:signature|sig)(?:=|%3D))(?:(?!%26)[^&\s'\"\\<,;]){8,}"
 )
-_PASSWORD_IN_URL: Final = re.compile(r"(\w://[^\s:/@]*:)[^\s/@]+@")
+# To the last "@" before the path. A name alone is a token, as of a private index of packages, or says nothing about the run.
+_LOGIN_IN_URL: Final = re.compile(r"(\w://[^\s:/@\"]*:|https?://)[^\s/\"<>?#]+@")
 
 
 def clean(value: Json) -> Any:  # noqa: ANN401 (the same type as the value)
@@ -95,8 +99,8 @@ def text(value: str) -> str:
     # The search for names takes a hundred times as long as this.
     if any(word in lower for word in _WORDS):
         masked = _ARGUMENT.sub(lambda found: found["name"] + HIDDEN, masked)
-        for shape in (_FLAG, _QUOTED_FLAG, _BEARER, _AUTHORIZATION):
+        for shape in (_FLAG, _QUOTED_FLAG, _NETRC, _COOKIE, _BEARER, _AUTHORIZATION):
             masked = shape.sub(lambda found: found[1] + HIDDEN, masked)
     if "sig" in lower:
         masked = _SIGNATURE.sub(lambda found: found[1] + HIDDEN, masked)
-    return _PASSWORD_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked) if "://" in masked else masked
+    return _LOGIN_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked) if "://" in masked else masked

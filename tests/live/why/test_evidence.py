@@ -252,6 +252,24 @@ PLANTS: list[tuple[str, Change]] = [
         ),
     ),
     (
+        "quota-exceeded",
+        event(
+            "ReplicaSet",
+            "s-ray-webhook",
+            "FailedCreate",
+            "Error creating: insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]",
+        ),
+    ),
+    (
+        "volume-elsewhere",
+        event(
+            "Pod",
+            "s-ray-gpu-2",
+            "FailedScheduling",
+            "0/9 nodes are available: 9 node(s) didn't match PersistentVolume's node affinity.",
+        ),
+    ),
+    (
         "pod-refused",
         event(
             "RayCluster",

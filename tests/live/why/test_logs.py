@@ -64,6 +64,9 @@ def test_a_fault_of_hardware_is_never_called_configuration() -> None:
         "WARNING 06-02 10:00:00 [i.py:1] Failed to import from vllm._C with ImportError('libcuda.so.1: cannot open "
         "shared object file: No such file or directory')\n",
         "WARNING: judge request failed, retrying: Error code: 502\n",
+        "(raylet) file_system_monitor.cc:116: /tmp/ray/session_1 is over 95% full, available space: 88 GB; capacity: "
+        "1900 GB. Object creation will fail if spilling is required.\n",
+        "RuntimeWarning: Failed to read commit hash:\nNo module named 'vllm._version'\n",
         "{'data': {'overlong': 'error', 'trust_remote_code': True}, 'trainer': {'must': 'x'}}\n",
         "a tiny model, SIGKILL in the middle; the handler of SIGKILL, SIGTERM and SIGINT\n",
         PLANTS["cuda-oom"][0] + "\n========================= Step 5/10 =========================\n" + NOISE,

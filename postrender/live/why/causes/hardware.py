@@ -42,6 +42,7 @@ GPU = Cause(
         "cuda error: hardware stack error",
         "contained ecc",
         "uncontained ecc",
+        "inforom is corrupted",
     )
     + says(
         "gpu",

@@ -152,6 +152,7 @@ AWAY = Cause(
         "network is unreachable",
         pattern=OF_HUB,
     )
+    + printed("failed to download", pattern=r"failed to download \d+ bytes from.*")
     + printed("cas service error", unless=r"\bwarn|retrying|\b403\b|forbidden|no space left|too many open"),
     value="huggingface",
 )

@@ -96,7 +96,6 @@ CHECKPOINT = Cause(
         "unexpected key(s) in state_dict",
         "error(s) in loading state_dict",
         "pytorchstreamreader failed",
-        "safetensorerror",
         "checkpointexception",
         "checkpointingexception",
         "cannot be loaded from the checkpoint",
@@ -117,6 +116,10 @@ CHECKPOINT = Cause(
         "shape mismatch in",
         "you set `ignore_mismatched_sizes`",
     )
+    # An error of a save names the file or the disk.
+    + printed("safetensorerror", unless=r"(?<!de)serializ|ioerror|storagefull|raytaskerror")
+    # The weights that a policy hands to the engine, of which one is quantized and the other is not.
+    + printed("assertionerror", frames=r"weight_loader|load_\w*weights?\b|load_qkv_weight|update_weight")
     + printed(
         "checkpoint",
         pattern=r"(?:valueerror|runtimeerror|keyerror|assertionerror|grpo):.*checkpoint[^\n]*(?:mismatch|"

@@ -171,6 +171,8 @@ IMAGE = Cause(
         "no match for platform",
         "registryunavailable",
         "imageinspecterror",
+        # The disk of the node is full, and the image is right.
+        unless="no space left on device",
     ),
     value="images.training",
 )

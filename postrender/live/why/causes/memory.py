@@ -133,7 +133,6 @@ OBJECTS = Cause(
         "object store is full",
         "outofdiskerror",
         "local disk is full",
-        "over 95% full",
         "the object cannot be created because",
         "plasma store is full",
         "in object store because it is full",

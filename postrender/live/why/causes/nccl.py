@@ -135,6 +135,8 @@ CONNECT = Cause(
         "wait timeout after",
         "socket timeout",
     )
+    # EFA of AWS.
+    + printed("handshake failed", "unresponsive receiver", pattern=r"NET/OFI.*")
     + printed("distnetworkerror", "diststoreerror", general=True),
     place=SYMPTOM,
     value="network.mode",

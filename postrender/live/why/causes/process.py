@@ -202,6 +202,17 @@ ENDED_BY_OTHERS = Cause(
     place=CONSEQUENCE,
 )
 
+SERVICE_LINK = Cause(
+    "service-variable",
+    "a program takes the address of a Service for a setting of its own",
+    CONFIGURATION,
+    "Kubernetes gives every pod a variable NAME_PORT for each Service of the namespace: rename the Service, or set "
+    "enableServiceLinks: false in the pod",
+    SAME,
+    printed("appears to be a uri")
+    + printed("tcp://", pattern=r"(?:invalid|could not|cannot|ValueError|not an? (?:int|number)).*['\"]tcp://\d+\.\S+:\d+['\"]"),
+)
+
 FORK = Cause(
     "cuda-in-fork",
     "a process uses CUDA after it was forked from one that had used it",

@@ -73,7 +73,7 @@ ENVIRONMENT = Cause(
 
 HEAD = Cause(
     "head-lost",
-    "the head of the Ray cluster was lost or restarted",
+    "the head of the Ray cluster was lost or restarted, or did not start",
     UNKNOWN,
     "look at the head pod: its last state says out of memory, evicted or a lost node; then raise job.attempt",
     HELPS,
@@ -91,6 +91,7 @@ HEAD = Cause(
         "gcs is unavailable",
         "failed to register worker",
         "failed to connect to the head",
+        "failed to start the dashboard",
     )
     + printed(
         "gcs", pattern=r"(?:gcs\w*|global control s\w+)[^\n]*(?:unavailable|is down|died|timed? ?out|unreachable).*"

@@ -18,9 +18,8 @@ DISK = Cause(
     "disk-full",
     "a disk or a volume is full",
     CONFIGURATION,
-    "the line names the file: free or enlarge its volume (task clean deletes old checkpoints), or for a path "
-    "in the pod "
-    "raise its ephemeral storage",
+    "the line names the file: free or enlarge its volume (task clean deletes old checkpoints); for a path in the pod "
+    "raise its ephemeral storage, for an image that is unpacked give the nodes a larger boot disk",
     SAME,
     says(
         "no space left on device",
@@ -29,6 +28,7 @@ DISK = Cause(
         "not enough free disk space",
         "errno 122",
         "not enough disk space",
+        "storagefull",
     ),
     value="storage",
 )
@@ -81,6 +81,18 @@ CLAIM = Cause(
     )
     + says("provisioningfailed", "failedbinding")
     + says("is pending", "is lost", kinds=(WAIT,), pattern=r"^is (?:Pending|Lost)(?:,| $|$)(?! it needs).*"),
+    value="storage",
+)
+
+ELSEWHERE = Cause(
+    "volume-elsewhere",
+    "a volume lies where no free node of the run may be: in another zone, or on one node",
+    CONFIGURATION,
+    "kubectl get pv shows the zone of the volume: make the nodes in that zone, or the claim again with a storage class "
+    "that binds when a pod comes (WaitForFirstConsumer)",
+    SAME,
+    # Where nodes lack GPUs too, room for the pod comes first.
+    says("volume node affinity conflict", "match persistentvolume's node affinity", unless="insufficient"),
     value="storage",
 )
 
@@ -153,7 +165,8 @@ PATH = Cause(
         "filenotfounderror",
         "no such file or directory",
         pattern=r"FileNotFoundError: .*|\[Errno 2\].*|can't open file .*",
-        unless="resource_tracker|core_pattern|/sys/|libcuda|nvcc|hub|huggingface|snapshot",
+        # Ray looks for the log of a dashboard that did not start.
+        unless=r"resource_tracker|core_pattern|/sys/|libcuda|nvcc|hub|huggingface|snapshot|dashboard\.(?:log|err)",
     )
     + printed("does not exist: run job.task", pattern=r"does not exist: run job\.task \S+.*")
     + printed("does not exist: the configuration names it"),

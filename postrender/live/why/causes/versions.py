@@ -25,13 +25,15 @@ DRIVER = Cause(
         "libnvidia-ml.so",
         "is not defined for option 'gpu-name'",
         unless="warning|userwarning|found compute",
-    ),
+    )
+    # A kernel that was compiled with a newer CUDA than the driver's.
+    + printed("device kernel image is invalid"),
     value="images.training",
 )
 
 PACKAGE = Cause(
     "package-missing",
-    "a Python package is missing in the image, or has another version",
+    "a Python package or a program is missing in the image, or has another version",
     CONFIGURATION,
     "use the image that belongs to the framework's version, or add the package to it; job.runtimeEnv installs "
     "small ones",
@@ -44,7 +46,8 @@ PACKAGE = Cause(
         "cannot import name",
         pattern=r"(?:^|\b)(?:ModuleNotFoundError|ImportError|\S*PackageNotFoundError): .*|no module named .*|"
         r"cannot import name .*",
-        unless="warn",
+        # Every vLLM that was built from a folder without Git's history says that it has no vllm._version.
+        unless=r"warn|vllm\._version",
     )
     + printed(
         "versionconflict",
@@ -55,10 +58,14 @@ PACKAGE = Cause(
         "seems to be not installed",
         unless="warn|notice|optional|not required|recommend|faster",
     )
+    + printed(
+        "command not found",
+        pattern=r"\b(?:ray|python3?|vllm|sglang|torchrun|accelerate|deepspeed|uv|hf|huggingface-cli): command not found",
+    )
     + printed("is not installed", pattern=r"error\b[^\n]*is not installed")
     + printed(
         "attributeerror",
-        pattern=r"^AttributeError: (?:partially initialized )?(?:module|type object|'\w+' object) .*has no attribute.*",
+        pattern=r"^AttributeError: (?:partially initialized )?(?:module|type object|'(?!NoneType)\w+' object) .*has no attribute.*",
         frames=r"/vllm/|/transformers/|/torch/|/ray/|monkey|patch|/megatron|flash_attn|/sglang",
     )
     + printed(
@@ -147,6 +154,7 @@ ATTENTION = Cause(
         "is not supported for the current gpu",
         "minimum capability",
         "bfloat16 is only supported on gpus",
+        "only supports sm",
         unless="warning|info",
     ),
     value="job.config",
