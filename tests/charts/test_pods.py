@@ -163,6 +163,13 @@ def test_helpers_go_where_the_head_may_go(render: Render) -> None:
             assert spec.get("nodeSelector") == (None if gpus else {"pool": "cpu"})
 
 
+def test_a_service_of_the_namespace_sets_no_variable_of_ours(render: Render) -> None:
+    """One that is named vllm would set VLLM_PORT=tcp://…, with which vLLM does not start."""
+    spec = by_kind(render("raycluster"), "RayCluster")["spec"]
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        assert group["template"]["spec"]["enableServiceLinks"] is False
+
+
 def test_a_head_with_gpus_is_near_its_workers(render: Render) -> None:
     """Both pod sets form one group, or the head's node could lie in another block."""
     topology = {"queue": "gpus", "topology": {"required": "a/b"}}

@@ -63,6 +63,8 @@ metadata:
   annotations: {{ merge (include "common.stayAnnotations" $root | fromJson) $storage.annotations | toJson }}
 spec:
   serviceAccountName: {{ include "common.name" (list $root "serviceAccount") | quote }}
+  # A Service of the namespace that is named vllm would set VLLM_PORT, which vLLM reads.
+  enableServiceLinks: false
   terminationGracePeriodSeconds: {{ include "common.graceSeconds" $root }}
   {{- if not $accelerator.gpusPerNode }}
   {{- with include "common.offGpuNodes" $root | fromJson }}

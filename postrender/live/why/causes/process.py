@@ -210,7 +210,10 @@ SERVICE_LINK = Cause(
     "enableServiceLinks: false in the pod",
     SAME,
     printed("appears to be a uri")
-    + printed("tcp://", pattern=r"(?:invalid|could not|cannot|ValueError|not an? (?:int|number)).*['\"]tcp://\d+\.\S+:\d+['\"]"),
+    + printed(
+        "tcp://",
+        pattern=r"(?:invalid|could not|cannot|ValueError|not an? (?:int|number)).*['\"]tcp://\d+\.\S+:\d+['\"]",
+    ),
 )
 
 FORK = Cause(
