@@ -51,7 +51,7 @@ _SHORTEST: Final = 8
 _SIGNATURE: Final = re.compile(
     r"(?i)((?:[?&,;\s]|\\u0026|%26|%3F)(?:x-(?:amz|goog)-)?(?:signature|sig)(?:=|%3D))(?:(?!%26)[^&\s'\"\\<,;]){8,}"
 )
-# To the last "@" before the path. A name alone is a token, as of a private index of packages, or says nothing about the run.
+# To the last "@" before the path. A name alone is a token, as of a private index of packages, or no loss.
 _LOGIN_IN_URL: Final = re.compile(r"(\w://[^\s:/@\"]*:|https?://)[^\s/\"<>?#]+@")
 
 

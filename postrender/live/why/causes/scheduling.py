@@ -62,7 +62,8 @@ TOPOLOGY = Cause(
     "kueue-topology",
     "a flavor of Kueue takes only pods that ask for a place in its topology",
     CONFIGURATION,
-    "set ray.kueue.topology.preferred or required to a level of the flavor's Topology, or use a queue with another flavor",
+    "set ray.kueue.topology.preferred or required to a level of the flavor's Topology, or use a queue with another "
+    "flavor",
     SAME,
     says("supports only topologyawarescheduling"),
     value="ray.kueue.topology",
@@ -72,8 +73,8 @@ QUOTA = Cause(
     "quota-exceeded",
     "the namespace's quota has no room",
     CAPACITY,
-    "kubectl describe resourcequota; free what uses it, or have it raised; a priority class that the line names may need "
-    "a quota of its own in this namespace",
+    "kubectl describe resourcequota; free what uses it, or have it raised; a priority class that the line names may "
+    "need a quota of its own in this namespace",
     WAITS,
     says("exceeded quota", "failed quota", "must specify limits.", "must specify requests.")
     + says("insufficient quota to match these scopes"),

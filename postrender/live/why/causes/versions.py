@@ -60,12 +60,13 @@ PACKAGE = Cause(
     )
     + printed(
         "command not found",
-        pattern=r"\b(?:ray|python3?|vllm|sglang|torchrun|accelerate|deepspeed|uv|hf|huggingface-cli): command not found",
+        pattern=r"\b(?:ray|python3?|vllm|sglang|torchrun|accelerate|deepspeed|uv|hf|huggingface-cli): command not.*",
     )
     + printed("is not installed", pattern=r"error\b[^\n]*is not installed")
     + printed(
         "attributeerror",
-        pattern=r"^AttributeError: (?:partially initialized )?(?:module|type object|'(?!NoneType)\w+' object) .*has no attribute.*",
+        pattern=r"^AttributeError: (?:partially initialized )?(?:module|type object|'(?!NoneType)\w+' object) .*"
+        r"has no attribute.*",
         frames=r"/vllm/|/transformers/|/torch/|/ray/|monkey|patch|/megatron|flash_attn|/sglang",
     )
     + printed(

@@ -87,8 +87,8 @@ def describe(images: Sequence[Image], layers: dict[Path, tuple[str, int]]) -> tu
     entries, blobs = [], Blobs()
     for image in images:
         own = [layers[folder] for folder in image.layers]
-        settings = {"Env": [f"{key}={value}" for key, value in image.environment.items()], "Cmd": list(image.command)}
-        settings["User"] = image.user
+        settings: dict[str, Any] = {"Env": [f"{key}={value}" for key, value in image.environment.items()]}
+        settings |= {"Cmd": list(image.command), "User": image.user}
         roots = {"type": "layers", "diff_ids": [f"sha256:{digest}" for digest, _ in own]}
         config = {"architecture": "amd64", "os": "linux", "config": settings, "rootfs": roots}
         manifest = {
