@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from postrender.live.why.cause import CONFIGURATION, HELPS, SAME, SERVICE, SYMPTOM, Cause, printed
 
-# A server of the run, by its address.
-_INSIDE = r"127\.0\.0\.1|localhost|\b10\.\d+\.\d+\.\d"
-# A failure of the Hub, and not of a server of the run that was asked for a model of the Hub.
-OF_HUB = rf"^(?!.*(?:{_INSIDE})).*(?:huggingface\.co|\bhf\.co\b)"
+# A server of the run: a private address, or a name that only the cluster knows.
+_INSIDE = (
+    r"127\.0\.0\.1|localhost|\b10\.\d+\.\d+\.\d|\b172\.(?:1[6-9]|2\d|3[01])\.\d+\.\d|\b192\.168\.\d+\.\d|"
+    r"\.svc\b|host='[^'.]+'"
+)
+# The full name of a host that is none of the cluster's.
+_HOST = r"(?:[a-z0-9-]+\.)+(?!svc\b|local\b|internal\b)[a-z]{2,}(?!\.?[\w-])"
+# A failure of the Hub, a mirror or a tracker, and not of a server of the run that was asked for a model of the Hub.
+OUTSIDE = (
+    rf"^(?!.*(?:{_INSIDE})).*(?:huggingface\.co|\bhf\.co\b|"
+    rf"(?:https?://|host='|connect(?:ion)? to (?:host )?){_HOST})"
+)
 _HUB = r"hugging ?face|hf\.co|hf_hub|hub_|huggingface_hub|repo|/resolve/"
 
 UNAUTHORIZED = Cause(
@@ -150,7 +158,7 @@ AWAY = Cause(
         "connection reset by peer",
         "failed to establish a new connection",
         "network is unreachable",
-        pattern=OF_HUB,
+        pattern=OUTSIDE,
     )
     + printed("failed to download", pattern=r"failed to download \d+ bytes from.*")
     + printed("cas service error", unless=r"\bwarn|retrying|\b403\b|forbidden|no space left|too many open"),
@@ -238,7 +246,7 @@ REFUSED = Cause(
         "failed to establish a new connection",
         "cannot connect to host",
         "statuscode.unavailable",
-        unless=OF_HUB,
+        unless=OUTSIDE,
     ),
     place=SYMPTOM,
 )

@@ -17,7 +17,7 @@ from postrender.live.why.cause import (
     printed,
     says,
 )
-from postrender.live.why.causes.hub import OF_HUB
+from postrender.live.why.causes.hub import OUTSIDE
 from postrender.live.why.line import JOB
 
 SEGFAULT = Cause(
@@ -192,7 +192,7 @@ ENDED_BY_OTHERS = Cause(
         "connection reset by peer",
         "connection closed by peer",
         "connectionabortederror",
-        unless=OF_HUB,
+        unless=OUTSIDE,
     )
     + printed(
         "exception",
