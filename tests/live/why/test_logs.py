@@ -66,6 +66,7 @@ def test_a_fault_of_hardware_is_never_called_configuration() -> None:
         "WARNING: judge request failed, retrying: Error code: 502\n",
         "(raylet) file_system_monitor.cc:116: /tmp/ray/session_1 is over 95% full, available space: 88 GB; capacity: "
         "1900 GB. Object creation will fail if spilling is required.\n",
+        "[INFO|h.py:157] a value head is not there: /data/m does not appear to have a file named value_head.bin.\n",
         "RuntimeWarning: Failed to read commit hash:\nNo module named 'vllm._version'\n",
         "{'data': {'overlong': 'error', 'trust_remote_code': True}, 'trainer': {'must': 'x'}}\n",
         "a tiny model, SIGKILL in the middle; the handler of SIGKILL, SIGTERM and SIGINT\n",
@@ -85,6 +86,17 @@ def test_a_token_where_a_long_line_is_cut_is_not_shown(before: int) -> None:
     found = diagnosis.of_log(iter([f"RuntimeError: 401 Client Error {'x' * before} {token}\n".encode()]), "log")
     for shown in ("\n".join(found.lines()), str(found.as_json()), str(found.found)):
         assert token[:8] not in shown
+
+
+def test_an_assertion_without_words_shows_what_was_asserted() -> None:
+    text = """\
+Traceback (most recent call last):
+  File "/opt/megatron/data/gpt_dataset.py", line 500, in build
+    assert num_samples > 0
+           ^^^^^^^^^^^^^^^
+AssertionError
+"""
+    assert ranked(text)[0].lines[0].text == "AssertionError: assert num_samples > 0"
 
 
 def test_consequences_alone_say_so() -> None:

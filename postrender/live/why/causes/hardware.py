@@ -104,7 +104,9 @@ NOT_SEEN = Cause(
         "0 active drivers ([])",
         unless=r"warning|^\W*info\b|cuinit",
     )
-    + printed("torch.cuda.is_available() is false", unless=r"warning|^\W*info\b"),
+    + printed("torch.cuda.is_available() is false", unless=r"warning|^\W*info\b")
+    # NVIDIA's device plugin, to which the node's container runtime gives no driver.
+    + printed("could not load nvml library", "nvml not detected", "did you configure the nvidia container toolkit"),
     # A GPU that has failed is why.
     place=ERROR,
     value="accelerator",

@@ -73,13 +73,14 @@ NOT_FOUND = Cause(
         "repo id must be in the form",
         "hfvalidationerror",
         "repo id must use alphanumeric",
-        "does not appear to have a file named",
         "repository not found for url",
         "incorrect path_or_model_id",
         "is not the path to a directory containing",
         "no file named model.safetensors",
         unless=r"\b401\b",
     )
+    # The file of a value head is looked for in models that have none.
+    + printed("does not appear to have a file named", unless=r"value_head|v_head|\binfo\b|\b401\b")
     + printed("404", pattern=rf"404 (?:client error|not found)[^\n]*(?:{_HUB}).*"),
     value="job.config",
 )
@@ -150,7 +151,8 @@ AWAY = Cause(
         "consistency check failed",
         "bad gateway",
         "service unavailable",
-        unless=rf"ray::|{_INSIDE}",
+        # The source line of a traceback names no host.
+        unless=rf"ray::|\braise \w|{_INSIDE}",
     )
     + printed(
         "connection refused",

@@ -219,6 +219,7 @@ CONFIG = Cause(
         pattern=r"^(?:\w+\.)*(?:Assertion|Value|Runtime)Error: .*divisible by.*|must be divisible by.*|"
         r"is not divisible by.*",
     )
+    + printed("jsondecodeerror", frames=r"deepspeed|load_config|read_config")
     + printed("smaller than max_model_len", pattern=r"max_num_batched_tokens.*smaller than max_model_len.*")
     + printed(
         "assertionerror",

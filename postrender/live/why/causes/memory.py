@@ -36,7 +36,8 @@ VLLM = Cause(
     "vLLM had too little GPU memory for its weights or its cache",
     CONFIGURATION,
     "change gpu_memory_utilization (more for the cache, less if the policy needs it), shorten max_model_len, or use "
-    "more tensor parallelism for generation",
+    "more tensor parallelism for generation; where other processes hold the GPU's memory before the start (nvidia-smi), "
+    "end them",
     SAME,
     printed(
         "no available memory for the cache blocks",
@@ -103,6 +104,7 @@ SHARED = Cause(
     printed(
         "out of shared memory",
         "killed by signal: bus error",
+        "exits with return code = -7",
         "error while creating shared memory segment",
         "insufficient shared memory",
         "unable to open shared memory object",

@@ -65,7 +65,6 @@ TIMEOUT = Cause(
         "last enqueued work",
         "watchdog got stuck",
         "received a dump signal due to a collective timeout",
-        "some nccl operations have failed or timed out",
         "nccl communicator was aborted",
         "ncclcommabort",
         "timed out in call to",
@@ -114,7 +113,8 @@ CONNECT = Cause(
     "nccl-connect",
     "ranks cannot connect to each other",
     CONFIGURATION,
-    "a NetworkPolicy or firewall between the pods, a wrong NCCL_SOCKET_IFNAME, or a rank that had not started",
+    "a NetworkPolicy or firewall between the pods, a wrong NCCL_SOCKET_IFNAME, a rank that had not started, or a port that "
+    "another group uses",
     HELPS,
     printed(
         "socketstartconnect",
@@ -128,6 +128,7 @@ CONNECT = Cause(
         "no route to host",
         "network is unreachable",
         "failed to recv, got 0 bytes",
+        "invalid nonce returned",
         "broken pipe (nccl",
         "connectfullmesh failed",
         "rendezvousconnectionerror",
@@ -167,6 +168,7 @@ ERROR = Cause(
         "unhandled cuda error",
         "nccl error",
         "nccl version mismatch",
+        "some nccl operations have failed or timed out",
     )
     + printed("nccl warn", "nccl communicator", "distbackenderror", general=True),
     place=SYMPTOM,

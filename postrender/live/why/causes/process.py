@@ -43,7 +43,7 @@ SEGFAULT = Cause(
         "access violation",
         unless="sigsegv handler",
     )
-    + printed("exit code 139", "exitcode: -11", "exit code: -11", "signal 11"),
+    + printed("exit code 139", "exitcode: -11", "exit code: -11", "signal 11", "exits with return code = -11"),
     place=ERROR,
 )
 
@@ -96,6 +96,8 @@ KILLED = Cause(
         "died with <signals.sigkill",
         unless=_NO_KILL,
     )
+    # DeepSpeed's launcher.
+    + printed("exits with return code = -9")
     # A name alone is a text about signals.
     + printed(
         "sigkill",
@@ -125,7 +127,9 @@ STOPPED = Cause(
         "signal 15",
         "received sigint",
         "sigterm received",
+        "sighup death signal",
     )
+    + printed("signalexception: process", pattern=r"got signal: (?:1|2|15)\b")
     + says("stopped", "job was stopped", kinds=(JOB,), pattern=r"\bSTOPPED\b.*|job was stopped.*"),
     place=SYMPTOM,
 )
@@ -140,6 +144,7 @@ ABORTED = Cause(
         "sigabrt",
         "exit code 134",
         "exitcode: -6",
+        "exits with return code = -6",
         "terminate called after throwing",
         "aborted (core dumped)",
         "signal 6",

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import CONFIGURATION, CONSEQUENCE, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed, says
+from postrender.live.why.cause import (
+    CONFIGURATION,
+    CONSEQUENCE,
+    ERROR,
+    HELPS,
+    SAME,
+    SYMPTOM,
+    UNKNOWN,
+    Cause,
+    printed,
+    says,
+)
 
 VERSIONS = Cause(
     "ray-versions",
@@ -73,7 +84,7 @@ ENVIRONMENT = Cause(
 
 HEAD = Cause(
     "head-lost",
-    "the head of the Ray cluster was lost or restarted, or did not start",
+    "the head of the Ray cluster was lost or restarted",
     UNKNOWN,
     "look at the head pod: its last state says out of memory, evicted or a lost node; then raise job.attempt",
     HELPS,
@@ -89,9 +100,7 @@ HEAD = Cause(
         "raylet lost connection to gcs",
         "could not read 'dashboard'",
         "gcs is unavailable",
-        "failed to register worker",
         "failed to connect to the head",
-        "failed to start the dashboard",
     )
     + printed(
         "gcs", pattern=r"(?:gcs\w*|global control s\w+)[^\n]*(?:unavailable|is down|died|timed? ?out|unreachable).*"
@@ -102,6 +111,26 @@ HEAD = Cause(
     ),
     place=SYMPTOM,
     value="ray.head",
+)
+
+NOT_STARTED = Cause(
+    "ray-not-started",
+    "Ray did not start on a node",
+    UNKNOWN,
+    "look into Ray's logs in that pod, /tmp/ray/session_latest/logs (raylet.out, gcs_server.out, dashboard_agent.log): "
+    "a library of another version (grpcio, opentelemetry), a port that is in use, or too little memory or CPU",
+    HELPS,
+    printed(
+        "the current node timed out during startup",
+        "failed to start the dashboard",
+        "failed to register worker to raylet",
+        "agent is working abnormally",
+        "raylet could not connect to runtime env agent",
+        "runtime env agent timed out",
+    ),
+    # A library that is missing, or a disk that is full, is why.
+    place=ERROR,
+    value="images.training",
 )
 
 NO_CLUSTER = Cause(

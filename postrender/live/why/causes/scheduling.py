@@ -10,8 +10,7 @@ UNSCHEDULABLE = Cause(
     "no node takes a pod of the run",
     CAPACITY,
     "the line counts the nodes by what keeps each from taking the pod; make or enlarge the node pool, free "
-    "nodes, or use "
-    "the profile of your machines",
+    "nodes, or use the profile of your machines; a taint that no pod tolerates belongs into accelerator.tolerations",
     WAITS,
     says("is pending, it needs", pattern=r"is Pending, it needs.*")
     + says("failedscheduling", general=True)
@@ -193,10 +192,11 @@ PLACEMENT = Cause(
         "placementgroupschedulingerror",
         "cannot provide a placement group",
         "not enough gpus available",
-        "the current node timed out during startup",
         "the placement group requires",
         "pending placement groups",
         "waiting for creating a placement group",
+        "actorunschedulableerror",
+        "there are not enough resources for the tasks or actors",
     )
     + printed(
         "gpus",

@@ -98,7 +98,7 @@ BINARY = Cause(
         "cublas_status_invalid_value",
         "cudnn_status_not_initialized",
         "cudnn_status_sublibrary_version_mismatch",
-        unless="warning|nccl info",
+        unless=r"warning|nccl info|libnvidia-ml\.so|libcuda\.so",
     ),
     value="images.training",
 )
