@@ -36,8 +36,8 @@ VLLM = Cause(
     "vLLM had too little GPU memory for its weights or its cache",
     CONFIGURATION,
     "change gpu_memory_utilization (more for the cache, less if the policy needs it), shorten max_model_len, or use "
-    "more tensor parallelism for generation; where other processes hold the GPU's memory before the start (nvidia-smi), "
-    "end them",
+    "more tensor parallelism for generation; end other processes that hold the GPU's memory before the start "
+    "(nvidia-smi)",
     SAME,
     printed(
         "no available memory for the cache blocks",

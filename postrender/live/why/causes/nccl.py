@@ -113,8 +113,8 @@ CONNECT = Cause(
     "nccl-connect",
     "ranks cannot connect to each other",
     CONFIGURATION,
-    "a NetworkPolicy or firewall between the pods, a wrong NCCL_SOCKET_IFNAME, a rank that had not started, or a port that "
-    "another group uses",
+    "a NetworkPolicy or firewall between the pods, a wrong NCCL_SOCKET_IFNAME, a rank that had not started, or a "
+    "port that another group uses",
     HELPS,
     printed(
         "socketstartconnect",
