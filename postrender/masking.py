@@ -13,11 +13,13 @@ from postrender.types import Json
 HIDDEN: Final = "<hidden>"
 # Who has changed which field, and the object once more: neither says anything about the run.
 _DROPPED: Final = ("managedFields", "kubectl.kubernetes.io/last-applied-configuration")
+# Keys of Azure's storage, in its connection strings and variables. In values the same names may hold a path.
+_AZURE: Final = ("account_key", "storage_key")
 # An argument such as --api-token=… or PASSWORD=…, as it stands in commands, messages and JSON within a text.
 _ARGUMENT: Final = re.compile(
     # Not the beginning of the name: with it, the time would grow with the square of a long word.
     r"(?i)(?P<name>(?:"
-    + "|".join(each.replace("_", "[_-]?") for each in secrets.SECRET_NAMES)
+    + "|".join(each.replace("_", "[_-]?") for each in (*secrets.SECRET_NAMES, *_AZURE))
     + r")[\\'\"]*[ \t]*[=:][ \t]*[\\'\"\[]*)"
     r"(?P<value>[^\s'\"\\&,;}{$<\[]{6,})"
 )
@@ -34,8 +36,16 @@ _QUOTED_FLAG: Final = re.compile(
     + r")(?:[\\'\"]*,[ \t]*|[ \t]+)[\\'\"]+)[^\\'\"]{6,}"
 )
 # As curl and git read it from a file.
-_NETRC: Final = re.compile(r"(?i)(\bmachine\s+\S+\s+login\s+\S+\s+password\s+)\S+")
-_COOKIE: Final = re.compile(r"(?i)(\bcookie[\\'\"]*\s*:\s*[\\'\"]*)[^\s'\"\\=]+=[^'\"\\\n]+")
+_NETRC: Final = re.compile(
+    r"(?i)(\b(?:machine\s+\S{1,200}|default)\s+(?:login|user)\s+\S{1,200}\s+(?:account\s+\S{1,200}\s+)?password\s+)\S+"
+)
+# Of a header, an option or a variable: the pairs of names and values. A short value is none of a session.
+_COOKIE: Final = re.compile(
+    r"(?i)(\bcookies?[\\'\"]*(?:\s*[:,=]\s*|\s+)[\[({b\\'\"]*)"
+    r"[^\s'\"\\=;:]{1,100}=[\\'\"]*[^\s'\"\\;]{8,}(?:[\\'\"]*;[ ]?[^\s'\"\\=;]{1,100}=[\\'\"]*[^\s'\"\\;]+)*"
+)
+# A token of a Kubernetes service account is one. Longer headers would make a long word take long.
+_WEB_TOKEN: Final = re.compile(r"eyJ[\w-]{10,400}\.eyJ[\w-]{10,}\.[\w-]{10,}")
 _BEARER: Final = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}")
 _AUTHORIZATION: Final = re.compile(r"(?i)(authorization[\\'\"]*\s*[=:]\s*[\\'\"]*\w+\s+)[\w.~+/=-]{8,}")
 # With its lines, to its end; of one that was cut, all that looks like a key.
@@ -51,8 +61,10 @@ _SHORTEST: Final = 8
 _SIGNATURE: Final = re.compile(
     r"(?i)((?:[?&,;\s]|\\u0026|%26|%3F)(?:x-(?:amz|goog)-)?(?:signature|sig)(?:=|%3D))(?:(?!%26)[^&\s'\"\\<,;]){8,}"
 )
-# To the last "@" before the path. A name alone is a token, as of a private index of packages, or no loss.
-_LOGIN_IN_URL: Final = re.compile(r"(\w://[^\s:/@\"]*:|https?://)[^\s/\"<>?#]+@")
+# To the last "@" before the path; a port that is followed by other words is no password.
+_PASSWORD_IN_URL: Final = re.compile(r"(\w://[^\s:/@]*:)(?!\d{1,5}[\"',;|)\]}])[^\s/]+@")
+_TOKEN_IN_URL: Final = re.compile(r"(?i)(https?://)(?!git@)[^\s/@:'\"<>?#,;|&()]+@")
+_PROXY: Final = re.compile(r"(?i)(_proxy[\"']?\s*[=:]\s*[\"']?[^\s:/@]{1,100}:)[^\s/@]+@")
 
 
 def clean(value: Json) -> Any:  # noqa: ANN401 (the same type as the value)
@@ -103,4 +115,9 @@ def text(value: str) -> str:
             masked = shape.sub(lambda found: found[1] + HIDDEN, masked)
     if "sig" in lower:
         masked = _SIGNATURE.sub(lambda found: found[1] + HIDDEN, masked)
-    return _LOGIN_IN_URL.sub(lambda found: f"{found[1]}{HIDDEN}@", masked) if "://" in masked else masked
+    if "eyJ" in masked:
+        masked = _WEB_TOKEN.sub(HIDDEN, masked)
+    if "@" in masked and ("://" in masked or "_proxy" in lower):
+        for shape in (_PASSWORD_IN_URL, _TOKEN_IN_URL, _PROXY):
+            masked = shape.sub(lambda found: f"{found[1]}{HIDDEN}@", masked)
+    return masked

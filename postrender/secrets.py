@@ -19,8 +19,6 @@ SECRET_NAMES = (
     "apikey",
     "secret_key",
     "access_key",
-    "account_key",
-    "accountkey",
     "private_key",
 )
 # An escape that writes a character by its code, or continues a quoted string on the next line.

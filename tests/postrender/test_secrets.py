@@ -28,7 +28,6 @@ EXAMPLES = {
     "googleOauth": "ya29" + "." + "a1B2" * 10,
     "aws": "AKIA" + "A1B2" * 4,
     "slack": "xoxb" + "-" + "1234567890",
-    "jsonWebToken": "eyJ" + "a1B2" * 5 + ".eyJ" + "a1B2" * 5 + "." + "a1B2" * 5,
     "privateKey": "-----BEGIN" + " RSA PRIVATE KEY-----",
 }
 

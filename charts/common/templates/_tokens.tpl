@@ -21,6 +21,5 @@ include "common.tokenPattern" .                         one RE2 pattern for all 
   `ya29\.[A-Za-z0-9_-]{20,}`
   `AKIA[A-Z0-9]{16}`
   `xox[abprs]-[A-Za-z0-9-]{10,}`
-  `eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}`
   `-----BEGIN [A-Z ]*PRIVATE KEY-----`) -}}
 {{- end }}

@@ -36,7 +36,8 @@ class Line:
     """What is said, by whom (`source`: an object, or a log), and of which kind.
 
     `order` is the number of a line in its log, `time` when an object says it; `process` is the one whose output Ray
-    repeats. `role` is that of a pod. `frames` are the places of the traceback that ends with this line.
+    repeats. `role` is that of a pod. `frames` are the places of the traceback that ends with this line, `asserted` is
+    the source of the last one where an assertion without words failed: it is shown, and no cause is sought in it.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Line:
     process: str = ""
     role: str = ""
     frames: tuple[Frame, ...] = ()
+    asserted: str = ""
 
     @property
     def place(self) -> str:

@@ -92,4 +92,5 @@ def _order(line: Line, *, ran: bool) -> tuple[int, str, int]:
 
 def _short(line: Line) -> Line:
     # Hidden before it is cut: of half a token nobody knows what it is.
-    return replace(line, text=masking.text(line.text)[:_LONGEST])
+    said = f"{line.text.rstrip()}: {line.asserted}" if line.asserted else line.text
+    return replace(line, text=masking.text(said)[:_LONGEST])

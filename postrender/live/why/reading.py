@@ -100,7 +100,7 @@ class _Reader:
         self.source = source
         self.trigger = registry.trigger(_WORDS)
         self.places = deque[tuple[int, str, Frame]](maxlen=_FRAMES)
-        self.asserted = ""
+        self.asserted: dict[str, str] = {}
 
     def lines(self, block: bytes, before: int) -> Iterator[Trouble]:
         """Yield the lines of a block whose first one has the number `before` + 1."""
@@ -119,7 +119,7 @@ class _Reader:
         process = found[1] if (found := _PROCESS.search(raw[:_NEAR])) else ""
         if self.places and self.places[-1][:2] == (number - 1, process):
             # The source of the place above: it may name an error that did not happen.
-            self.asserted = text.strip() if text.strip().startswith("assert ") else ""
+            self.asserted[process] = text.strip() if text.strip().startswith("assert ") else ""
             return
         if place := _FRAME.match(text):
             self.places.append((number, process, Frame(place[1], int(place[2]), place[3])))
@@ -127,9 +127,8 @@ class _Reader:
             yield None
         else:
             frames = tuple(frame for at, who, frame in self.places if who == process and number - at < _NEAR)
-            if frames and self.asserted and text.rstrip() == "AssertionError":
-                # An assertion without words says nothing else.
-                text = f"AssertionError: {self.asserted}"
-            yield Line(text, self.source, order=number, process=process, frames=frames)
+            asserted = self.asserted.get(process, "") if frames and text.rstrip() == "AssertionError" else ""
+            yield Line(text, self.source, order=number, process=process, frames=frames, asserted=asserted)
             if frames and ERROR.match(text):
                 self.places.clear()
+                self.asserted.clear()

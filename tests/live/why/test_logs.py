@@ -66,6 +66,10 @@ def test_a_fault_of_hardware_is_never_called_configuration() -> None:
         "WARNING: judge request failed, retrying: Error code: 502\n",
         "(raylet) file_system_monitor.cc:116: /tmp/ray/session_1 is over 95% full, available space: 88 GB; capacity: "
         "1900 GB. Object creation will fail if spilling is required.\n",
+        "INFO services: Failed to start the dashboard\nStarted a local Ray instance.\n",
+        "bash: line 3: uv: command not found\nusing pip\n",
+        "WARNING Failed to download 8192 bytes from http://x.example.org/a, retrying (1/3)\n",
+        'Quota reserved in ClusterQueue a; considered: b(NoFit;Flavor "b" supports only TopologyAwareScheduling)\n',
         "[INFO|h.py:157] a value head is not there: /data/m does not appear to have a file named value_head.bin.\n",
         "RuntimeWarning: Failed to read commit hash:\nNo module named 'vllm._version'\n",
         "{'data': {'overlong': 'error', 'trust_remote_code': True}, 'trainer': {'must': 'x'}}\n",
@@ -97,6 +101,8 @@ Traceback (most recent call last):
 AssertionError
 """
     assert ranked(text)[0].lines[0].text == "AssertionError: assert num_samples > 0"
+    # Words of the source are no words of an error.
+    assert ranked(text.replace("num_samples > 0", "'cuda out of memory' not in x"))[0].cause.id == "data-set"
 
 
 def test_consequences_alone_say_so() -> None:

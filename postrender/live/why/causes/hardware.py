@@ -42,7 +42,6 @@ GPU = Cause(
         "cuda error: hardware stack error",
         "contained ecc",
         "uncontained ecc",
-        "inforom is corrupted",
     )
     + says(
         "gpu",
@@ -106,7 +105,13 @@ NOT_SEEN = Cause(
     )
     + printed("torch.cuda.is_available() is false", unless=r"warning|^\W*info\b")
     # NVIDIA's device plugin, to which the node's container runtime gives no driver.
-    + printed("could not load nvml library", "nvml not detected", "did you configure the nvidia container toolkit"),
+    + printed("could not load nvml library", "did you configure the nvidia container toolkit", unless=r"\binfo\b")
+    # The driver's folder is not in the container.
+    + printed(
+        "cannot open shared object file",
+        pattern=r"lib(?:cuda|nvidia-ml)\.so[\w.]*: cannot open shared object file.*",
+        unless=r"warning|\binfo\b",
+    ),
     # A GPU that has failed is why.
     place=ERROR,
     value="accelerator",

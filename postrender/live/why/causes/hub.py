@@ -6,11 +6,14 @@ from postrender.live.why.cause import CONFIGURATION, HELPS, SAME, SERVICE, SYMPT
 
 # A server of the run: a private address, or a name that only the cluster knows.
 _INSIDE = (
-    r"127\.0\.0\.1|localhost|\b10\.\d+\.\d+\.\d|\b172\.(?:1[6-9]|2\d|3[01])\.\d+\.\d|\b192\.168\.\d+\.\d|"
-    r"\.svc\b|host='[^'.]+'"
+    r"127\.0\.0\.1|0\.0\.0\.0|localhost|\b10\.\d+\.\d+\.\d|\b172\.(?:1[6-9]|2\d|3[01])\.\d+\.\d|\b192\.168\.\d+\.\d|"
+    r"\.svc\b|-svc\b|\.lan\b|host='[^'.]+'"
 )
-# The full name of a host that is none of the cluster's.
-_HOST = r"(?:[a-z0-9-]+\.)+(?!svc\b|local\b|internal\b)[a-z]{2,}(?!\.?[\w-])"
+# The name of a host as the internet has them, with no port that only servers of a run have. `judge.rl` is a Service.
+_HOST = (
+    r"(?!docs?\.|github\.com|[^/\s]*readthedocs)(?:[a-z0-9-]{1,63}\.){1,8}"
+    r"(?:com|org|net|io|ai|co|cn|cloud|edu|gov|eu)(?!\.?[\w-])(?!(?:', port=|:| port )(?!443\b|80\b)\d)"
+)
 # A failure of the Hub, a mirror or a tracker, and not of a server of the run that was asked for a model of the Hub.
 OUTSIDE = (
     rf"^(?!.*(?:{_INSIDE})).*(?:huggingface\.co|\bhf\.co\b|"
@@ -80,7 +83,7 @@ NOT_FOUND = Cause(
         unless=r"\b401\b",
     )
     # The file of a value head is looked for in models that have none.
-    + printed("does not appear to have a file named", unless=r"value_head|v_head|\binfo\b|\b401\b")
+    + printed("does not appear to have a file named", unless=r"value_head|v_head|^\W*info\b|\b401\b")
     + printed("404", pattern=rf"404 (?:client error|not found)[^\n]*(?:{_HUB}).*"),
     value="job.config",
 )
@@ -152,7 +155,7 @@ AWAY = Cause(
         "bad gateway",
         "service unavailable",
         # The source line of a traceback names no host.
-        unless=rf"ray::|\braise \w|{_INSIDE}",
+        unless=rf"ray::|^(?:\S+ >> )?\s*raise \w|{_INSIDE}",
     )
     + printed(
         "connection refused",
@@ -162,7 +165,7 @@ AWAY = Cause(
         "network is unreachable",
         pattern=OUTSIDE,
     )
-    + printed("failed to download", pattern=r"failed to download \d+ bytes from.*")
+    + printed("failed to download", pattern=r"failed to download \d+ bytes from.*", unless=rf"\bwarn|retry|{_INSIDE}")
     + printed("cas service error", unless=r"\bwarn|retrying|\b403\b|forbidden|no space left|too many open"),
     value="huggingface",
 )
@@ -240,7 +243,8 @@ REFUSED = Cause(
     "servers of the run: put their addresses into no_proxy",
     HELPS,
     printed("error code: 502", pattern=r"error code: 502\b(?!\")", unless=r"\bwarn|retrying")
-    + printed("server error", "bad gateway", pattern=rf"502.*(?:{_INSIDE})")
+    + printed("server error", "bad gateway", "service unavailable", pattern=rf"50[0-4].*(?:{_INSIDE})")
+    + printed("max retries exceeded with url", "read timed out", "readtimeout", "connecttimeout", pattern=_INSIDE)
     + printed(
         "connection refused",
         "connectionrefusederror",

@@ -118,8 +118,6 @@ CHECKPOINT = Cause(
     )
     # An error of a save names the file or the disk.
     + printed("safetensorerror", unless=r"(?<!de)serializ|ioerror|storagefull|raytaskerror")
-    # The weights that a policy hands to the engine, of which one is quantized and the other is not.
-    + printed("assertionerror", frames=r"weight_loader|load_\w*weights?\b|load_qkv_weight|update_weight")
     + printed(
         "checkpoint",
         pattern=r"(?:valueerror|runtimeerror|keyerror|assertionerror|grpo):.*checkpoint[^\n]*(?:mismatch|"
@@ -219,7 +217,7 @@ CONFIG = Cause(
         pattern=r"^(?:\w+\.)*(?:Assertion|Value|Runtime)Error: .*divisible by.*|must be divisible by.*|"
         r"is not divisible by.*",
     )
-    + printed("jsondecodeerror", frames=r"deepspeed|load_config|read_config")
+    + printed("jsondecodeerror", frames=r"integrations/deepspeed|deepspeed/runtime/config|load_config")
     + printed("smaller than max_model_len", pattern=r"max_num_batched_tokens.*smaller than max_model_len.*")
     + printed(
         "assertionerror",

@@ -104,7 +104,6 @@ SHARED = Cause(
     printed(
         "out of shared memory",
         "killed by signal: bus error",
-        "exits with return code = -7",
         "error while creating shared memory segment",
         "insufficient shared memory",
         "unable to open shared memory object",

@@ -65,6 +65,7 @@ TIMEOUT = Cause(
         "last enqueued work",
         "watchdog got stuck",
         "received a dump signal due to a collective timeout",
+        "some nccl operations have failed or timed out",
         "nccl communicator was aborted",
         "ncclcommabort",
         "timed out in call to",
@@ -168,7 +169,6 @@ ERROR = Cause(
         "unhandled cuda error",
         "nccl error",
         "nccl version mismatch",
-        "some nccl operations have failed or timed out",
     )
     + printed("nccl warn", "nccl communicator", "distbackenderror", general=True),
     place=SYMPTOM,

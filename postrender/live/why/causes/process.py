@@ -128,6 +128,8 @@ STOPPED = Cause(
         "received sigint",
         "sigterm received",
         "sighup death signal",
+        "sigterm death signal",
+        "exits with return code = -15",
     )
     + printed("signalexception: process", pattern=r"got signal: (?:1|2|15)\b")
     + says("stopped", "job was stopped", kinds=(JOB,), pattern=r"\bSTOPPED\b.*|job was stopped.*"),
@@ -212,13 +214,10 @@ SERVICE_LINK = Cause(
     "a program takes the address of a Service for a setting of its own",
     CONFIGURATION,
     "Kubernetes gives every pod a variable NAME_PORT for each Service of the namespace: rename the Service, or set "
-    "enableServiceLinks: false in the pod",
+    "enableServiceLinks: false in the pod; pods of raycluster have it, those from an older release must be replaced",
     SAME,
-    printed("appears to be a uri")
-    + printed(
-        "tcp://",
-        pattern=r"(?:invalid|could not|cannot|ValueError|not an? (?:int|number)).*['\"]tcp://\d+\.\S+:\d+['\"]",
-    ),
+    printed("appears to be a uri", pattern=r"_PORT\b.{0,200}appears to be a uri")
+    + printed("tcp://", pattern=r"invalid (?:literal for int\(\) with base 10|int value): ['\"]tcp://"),
 )
 
 FORK = Cause(

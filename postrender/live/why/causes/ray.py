@@ -5,7 +5,6 @@ from __future__ import annotations
 from postrender.live.why.cause import (
     CONFIGURATION,
     CONSEQUENCE,
-    ERROR,
     HELPS,
     SAME,
     SYMPTOM,
@@ -122,14 +121,11 @@ NOT_STARTED = Cause(
     HELPS,
     printed(
         "the current node timed out during startup",
-        "failed to start the dashboard",
-        "failed to register worker to raylet",
+        "failed to register worker",
         "agent is working abnormally",
         "raylet could not connect to runtime env agent",
-        "runtime env agent timed out",
     ),
-    # A library that is missing, or a disk that is full, is why.
-    place=ERROR,
+    place=SYMPTOM,
     value="images.training",
 )
 
@@ -238,6 +234,6 @@ RANK = Cause(
         "remote error: a call failed possibly due to a network error",
         "processgroupwrapper",
     )
-    + printed("worker failed with error", general=True),
+    + printed("worker failed with error", "exits with return code", general=True),
     place=CONSEQUENCE,
 )

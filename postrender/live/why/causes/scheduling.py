@@ -10,7 +10,7 @@ UNSCHEDULABLE = Cause(
     "no node takes a pod of the run",
     CAPACITY,
     "the line counts the nodes by what keeps each from taking the pod; make or enlarge the node pool, free "
-    "nodes, or use the profile of your machines; a taint that no pod tolerates belongs into accelerator.tolerations",
+    "nodes, or use the profile of your machines; where a taint keeps them out, set accelerator.tolerations",
     WAITS,
     says("is pending, it needs", pattern=r"is Pending, it needs.*")
     + says("failedscheduling", general=True)
@@ -64,7 +64,7 @@ TOPOLOGY = Cause(
     "set ray.kueue.topology.preferred or required to a level of the flavor's Topology, or use a queue with another "
     "flavor",
     SAME,
-    says("supports only topologyawarescheduling"),
+    says("supports only topologyawarescheduling", unless=r"quota reserved|nofit|insufficient unused quota"),
     value="ray.kueue.topology",
 )
 
@@ -195,7 +195,6 @@ PLACEMENT = Cause(
         "the placement group requires",
         "pending placement groups",
         "waiting for creating a placement group",
-        "actorunschedulableerror",
         "there are not enough resources for the tasks or actors",
     )
     + printed(
@@ -203,6 +202,7 @@ PLACEMENT = Cause(
         pattern=r"(?:requested|required?s?|needs?|expected|wants?)\s+\d+\s+gpus?\b[^\n]*\b(?:only|but|"
         r"available)\b.*|total available gpus .* less than.*|not enough (?:gpu|cpu|resource)s?.*",
     )
+    + printed("actorunschedulableerror", unless="nodeaffinity")
     + printed("insufficient", pattern=r"insufficient (?:gpu|cluster) resources.*|resources? (?:are|is) insufficient.*"),
     value="ray.workers.replicas",
 )

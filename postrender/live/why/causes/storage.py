@@ -14,6 +14,8 @@ from postrender.live.why.cause import (
 )
 from postrender.live.why.line import WAIT
 
+_ROOM = "insufficient|unschedulable|not-ready|unreachable|too many pods|untolerated"
+
 DISK = Cause(
     "disk-full",
     "a disk or a volume is full",
@@ -86,13 +88,13 @@ CLAIM = Cause(
 
 ELSEWHERE = Cause(
     "volume-elsewhere",
-    "a volume lies where no free node of the run may be: in another zone, or on one node",
+    "the volume of a pod lies in another zone than the nodes, or on another node",
     CONFIGURATION,
-    "kubectl get pv shows the zone of the volume: make the nodes in that zone, or the claim again with a storage class "
-    "that binds when a pod comes (WaitForFirstConsumer)",
+    "kubectl get pv shows the zone of the volume: make the nodes in that zone. A new claim, of a storage class that "
+    "waits for its pod (WaitForFirstConsumer), begins empty: copy the data before you delete the old one",
     SAME,
-    # Where nodes lack GPUs too, room for the pod comes first.
-    says("volume node affinity conflict", "match persistentvolume's node affinity", unless="insufficient"),
+    # Where other nodes only lack room or are away, that comes first.
+    says("volume node affinity conflict", "match persistentvolume's node affinity", unless=_ROOM),
     value="storage",
 )
 

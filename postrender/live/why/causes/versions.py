@@ -60,7 +60,7 @@ PACKAGE = Cause(
     )
     + printed(
         "command not found",
-        pattern=r"\b(?:ray|python3?|vllm|sglang|torchrun|accelerate|deepspeed|uv|hf|huggingface-cli): command not.*",
+        pattern=r"\b(?:ray|vllm|sglang|torchrun|accelerate|deepspeed): command not.*",
     )
     + printed("is not installed", pattern=r"error\b[^\n]*is not installed")
     + printed(
@@ -155,8 +155,8 @@ ATTENTION = Cause(
         "is not supported for the current gpu",
         "minimum capability",
         "bfloat16 is only supported on gpus",
-        "only supports sm",
         unless="warning|info",
-    ),
+    )
+    + printed("only supports sm", pattern=r"only supports sm_?\d.*"),
     value="job.config",
 )
