@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from postrender.live.why.cause import (
-    CONFIGURATION,
-    CONSEQUENCE,
-    HELPS,
-    SAME,
-    SYMPTOM,
-    UNKNOWN,
-    Cause,
-    printed,
-    says,
-)
+from postrender.live.why.cause import CONFIGURATION, CONSEQUENCE, HELPS, SAME, SYMPTOM, UNKNOWN, Cause, printed, says
 
 VERSIONS = Cause(
     "ray-versions",
